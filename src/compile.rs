@@ -12,9 +12,9 @@ use crate::targets;
 use std::borrow::Cow;
 use std::fmt;
 use std::time::{Duration, Instant};
-use tilelift_ir::{Kernel, Loc, Verified, VerifyErrors};
+use tilelift_ir::{Kernel, Loc, Verified, VerifiedKernel, VerifyErrors};
 use tilelift_isel::{LayoutChoice, LowerError, LowerOptions, Lowered, Target, lane};
-use tilelift_nvptx::{EmitError, EmitOptions};
+use tilelift_nvptx::{EmitError, EmitOptions, Invalid};
 
 /// How much a kernel is improved before it is lowered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hash, PartialOrd, Ord)]
@@ -43,13 +43,15 @@ impl OptLevel {
 /// # Errors
 /// The kernel breaks rules of the IR.
 pub fn optimise(kernel: &Kernel, level: OptLevel) -> Result<Cow<'_, Kernel>, CompileError> {
-    Ok(improved(&tilelift_ir::verify(kernel)?, level))
+    let better = improved(&tilelift_ir::verify(kernel)?, level);
+    Ok(better.map_or(Cow::Borrowed(kernel), |made| Cow::Owned(made.into_kernel())))
 }
 
-fn improved<'k>(kernel: &Verified<'k>, level: OptLevel) -> Cow<'k, Kernel> {
+/// The kernel at a level; `None` where nothing is to be done.
+fn improved(kernel: &Verified<'_>, level: OptLevel) -> Option<VerifiedKernel> {
     match level {
-        OptLevel::None => Cow::Borrowed(kernel.kernel()),
-        OptLevel::Logical | OptLevel::Physical => Cow::Owned(tilelift_egraph::optimise(kernel, &tilelift_egraph::Options::default()).0),
+        OptLevel::None => None,
+        OptLevel::Logical | OptLevel::Physical => Some(tilelift_egraph::optimise(kernel, &tilelift_egraph::Options::default()).0),
     }
 }
 
@@ -62,8 +64,6 @@ pub struct Options {
     pub lower: LowerOptions,
     /// Options of the text.
     pub emit: EmitOptions,
-    /// Skip the check of the lane program that guards the emission. The check is on by default.
-    pub trust_lowering: bool,
 }
 
 impl Options {
@@ -83,7 +83,7 @@ pub enum Stage {
     Optimise,
     /// Tile to lane lowering.
     Lower,
-    /// Printing the target's text.
+    /// Checking the lane program, and printing the target's text.
     Emit,
 }
 
@@ -234,7 +234,11 @@ impl From<LowerError> for CompileError {
 }
 impl From<EmitError> for CompileError {
     fn from(e: EmitError) -> CompileError {
-        CompileError::Emit(e)
+        match e {
+            // The emission checks the program that it is given, and that was made here.
+            EmitError::Invalid(Invalid::Program(e)) => CompileError::Lane(e.to_string()),
+            e => CompileError::Emit(e),
+        }
     }
 }
 
@@ -254,11 +258,8 @@ pub fn compile_timed(kernel: &Kernel, target: &Target, options: &Options) -> Res
     let mut times = StageTimes::default();
     let verified = times.measure(Stage::Verify, || tilelift_ir::verify(kernel))?;
     let better = times.measure(Stage::Optimise, || improved(&verified, options.opt));
-    let verified = match &better {
-        Cow::Borrowed(_) => verified,
-        Cow::Owned(made) => times.measure(Stage::Verify, || tilelift_ir::verify(made))?,
-    };
-    let lowered = times.measure(Stage::Lower, || lower_verified(&verified, target, options))?;
+    let verified = better.as_ref().map_or(verified, VerifiedKernel::as_verified);
+    let lowered = times.measure(Stage::Lower, || tilelift_isel::lower(&verified, target, &options.lowering()))?;
     if !targets::has_text(target) {
         return Err(CompileError::NoBackend { target: target.name.to_owned() });
     }
@@ -282,14 +283,10 @@ pub fn compile_timed(kernel: &Kernel, target: &Target, options: &Options) -> Res
 /// # Errors
 /// As [`compile`], but never of the emission.
 pub fn lower(kernel: &Kernel, target: &Target, options: &Options) -> Result<Lowered, CompileError> {
-    let better = optimise(kernel, options.opt)?;
-    lower_verified(&tilelift_ir::verify(&better)?, target, options)
-}
-
-fn lower_verified(verified: &Verified<'_>, target: &Target, options: &Options) -> Result<Lowered, CompileError> {
-    let lowered = tilelift_isel::lower(verified, target, &options.lowering())?;
-    if !options.trust_lowering {
-        lane::verify(&lowered.program, target).map_err(|e| CompileError::Lane(e.to_string()))?;
-    }
+    let verified = tilelift_ir::verify(kernel)?;
+    let better = improved(&verified, options.opt);
+    let verified = better.as_ref().map_or(verified, VerifiedKernel::as_verified);
+    let lowered = tilelift_isel::lower(&verified, target, &options.lowering())?;
+    lane::verify(&lowered.program, target).map_err(|e| CompileError::Lane(e.to_string()))?;
     Ok(lowered)
 }

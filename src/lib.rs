@@ -38,6 +38,7 @@
 mod artifact;
 mod compile;
 pub mod graph;
+pub mod launch;
 pub mod runtime;
 pub mod targets;
 

@@ -79,7 +79,7 @@ fn all_are_specialised_proved_and_assembled_without_a_word() {
         if let Some(a) = activation {
             gemm = gemm.epilogue(Some(elem), a);
         }
-        let config = StreamGemm { keep_whole: whole, ..StreamGemm::new(gemm).abreast(2) };
+        let config = StreamGemm { keep_whole: whole, ..StreamGemm::new(gemm).in_flight(2) };
         let lower = LowerOptions { consumers: Some(consumers), consumer_sets: Some(consumer_sets), ..LowerOptions::default() };
         let options = Options { lower, ..Options::default() };
         let launches = case(&config, [2048, 3072, 4096], 132).launches(None).unwrap();
@@ -146,7 +146,7 @@ fn segments_without_a_step_are_zero() {
 #[test]
 fn levels_and_devices_agree_on_integers() {
     let target = targets::by_name("sm_90a").unwrap();
-    let config = StreamGemm::new(Gemm::new(Scalar::I8).tile(64, 64, 128).transposed(false, true)).abreast(2).keep_whole();
+    let config = StreamGemm::new(Gemm::new(Scalar::I8).tile(64, 64, 128).transposed(false, true)).in_flight(2).keep_whole();
     let case = case(&config, [136, 200, 400], 5);
     let mut seen: Option<Vec<u8>> = None;
     for kind in [DeviceKind::Interp, DeviceKind::Lane, DeviceKind::Sim] {

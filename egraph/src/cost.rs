@@ -64,10 +64,10 @@ pub const PRICES: &[(Family, u64)] = &[
 
 /// The parts of a machine that work side by side.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, PartialOrd, Ord, Hash)]
-pub enum Unit {
+pub enum Pipe {
     /// Arithmetic of the lanes.
     Lanes,
-    /// The special unit.
+    /// The special pipe.
     Functions,
     /// Moves between lanes.
     Exchange,
@@ -77,20 +77,20 @@ pub enum Unit {
     Memory,
 }
 
-impl Unit {
-    /// Every unit.
-    pub const ALL: &'static [Unit] = &[Unit::Lanes, Unit::Functions, Unit::Exchange, Unit::Matrix, Unit::Memory];
+impl Pipe {
+    /// Every pipe.
+    pub const ALL: &'static [Pipe] = &[Pipe::Lanes, Pipe::Functions, Pipe::Exchange, Pipe::Matrix, Pipe::Memory];
 }
 
 impl Family {
     /// The part of a machine that is busy with it.
-    pub fn unit(self) -> Unit {
+    pub fn pipe(self) -> Pipe {
         match self {
-            Family::Free | Family::Rename | Family::Simple | Family::Product | Family::Quotient | Family::Division => Unit::Lanes,
-            Family::Function | Family::Composite => Unit::Functions,
-            Family::Move | Family::Fold | Family::Sort => Unit::Exchange,
-            Family::Matrix => Unit::Matrix,
-            Family::Read => Unit::Memory,
+            Family::Free | Family::Rename | Family::Simple | Family::Product | Family::Quotient | Family::Division => Pipe::Lanes,
+            Family::Function | Family::Composite => Pipe::Functions,
+            Family::Move | Family::Fold | Family::Sort => Pipe::Exchange,
+            Family::Matrix => Pipe::Matrix,
+            Family::Read => Pipe::Memory,
         }
     }
     /// Its price.

@@ -10,19 +10,17 @@
 //! splats and position queries are made anew in each region that uses them: cheaper than a register over a loop.
 
 use crate::extract::{Candidate, Choice, Forest};
+use crate::fault::Broken;
 use crate::graph::{Graph, Read, pinned};
+use crate::hash::{IndexMap, IndexSet};
 use crate::language::Head;
 use crate::skeleton::{Block, Item, Place, Skeleton, combining};
 use cranelift_entity::SecondaryMap;
 use egg::Id;
-use indexmap::{IndexMap, IndexSet};
 use smallvec::SmallVec;
 use std::cell::Cell;
 use tilelift_ir::ops::OperandKind;
 use tilelift_ir::{Inst, Kernel, Literal, Loc, Op, Region, Type, Value, ValueDef};
-
-/// Why a choice does not become a kernel: a bug, answered with the input kernel.
-pub(crate) type Broken = String;
 
 /// Looks at operands per class, all in all, before values are computed where they are used instead of where their author had them.
 const LOOKS: usize = 64;
@@ -36,7 +34,7 @@ fn remade(op: Op) -> bool {
 pub(crate) fn elaborate(input: &Kernel, g: &Graph, s: &Skeleton, forest: &Forest, choice: &Choice) -> Result<Kernel, Broken> {
     let live = Live::new(input, g, s, forest, choice)?;
     let place = placement(input, g, s, forest, choice, &live)?;
-    let mut out = Kernel::new(&input.name);
+    let mut out = Kernel::with_capacity(&input.name, input.insts.len(), input.values.len());
     out.hints = input.hints;
     let mut origin: Vec<Option<Inst>> = vec![None; forest.ids.len()];
     for (&id, &inst) in &s.origin {
@@ -58,8 +56,8 @@ pub(crate) fn elaborate(input: &Kernel, g: &Graph, s: &Skeleton, forest: &Forest
         values: vec![SmallVec::new(); forest.ids.len()],
         made: SecondaryMap::new(),
         looks: Cell::new(LOOKS * (1024 + forest.ids.len())),
-        pairs: IndexMap::new(),
-        named: IndexSet::new(),
+        pairs: IndexMap::default(),
+        named: IndexSet::default(),
         loc: Loc::default(),
     };
     for &p in &input.params {
@@ -92,13 +90,13 @@ struct Marker<'a> {
 
 impl Live {
     fn new(input: &Kernel, g: &Graph, s: &Skeleton, forest: &Forest, choice: &Choice) -> Result<Live, Broken> {
-        let live = Live { class: vec![false; forest.ids.len()], control: IndexSet::new(), slot: IndexSet::new() };
+        let live = Live { class: vec![false; forest.ids.len()], control: IndexSet::default(), slot: IndexSet::default() };
         let (items, owner) = (SecondaryMap::new(), SecondaryMap::new());
         let mut m = Marker { input, forest, g, items, owner, around: SecondaryMap::new(), live, work: Vec::new() };
         m.register(&s.body);
         m.effects(&s.body);
         while let Some(class) = m.work.pop() {
-            let c = forest.chosen(choice, class).ok_or_else(|| format!("class {} has no choice", forest.ids[class]))?;
+            let c = forest.chosen(choice, class).ok_or(Broken::NoChoice { class: usize::from(forest.ids[class]) })?;
             m.work.extend(c.kids.iter().copied().filter(|&k| !std::mem::replace(&mut m.live.class[k], true)));
             if let Head::Leaf { value, .. } = c.node.head {
                 m.leaf(value);
@@ -291,7 +289,7 @@ fn placement(
             }
         }
     }
-    let mut roots = IndexSet::new();
+    let mut roots = IndexSet::default();
     let mut uses: Vec<(usize, Region)> = Vec::new();
     visit(&s.body, live, &mut |item, region| match item {
         Item::Effect { args, .. } => uses.extend(args.iter().map(|&a| (forest.at(g, a), region))),
@@ -318,7 +316,7 @@ fn placement(
         join(&mut used, class, region);
     }
     let roots: Vec<usize> = roots.into_iter().collect();
-    let order = forest.order(&choice.of, &roots).ok_or("the choice has a cycle")?;
+    let order = forest.order(&choice.of, &roots).ok_or(Broken::Cycle)?;
     let mut place = vec![None; forest.ids.len()];
     for &class in order.iter().rev() {
         let (Some(c), Some(at)) = (forest.chosen(choice, class), used[class]) else { continue };
@@ -422,7 +420,7 @@ impl Emitter<'_> {
     }
 
     fn append(&mut self, region: Region, inst: Inst, loc: Loc) -> Result<(), Broken> {
-        let new = self.regions[region].ok_or_else(|| format!("{region} is not open"))?;
+        let new = self.regions[region].ok_or(Broken::Closed(region))?;
         self.out.regions[new].insts.push(inst);
         self.out.locs[inst] = loc;
         Ok(())
@@ -435,15 +433,15 @@ impl Emitter<'_> {
     }
 
     fn demand_class(&mut self, class: usize, region: Region) -> Result<Value, Broken> {
-        let mut stack: Vec<(usize, Region, usize)> = Vec::new();
+        let mut stack: SmallVec<[(usize, Region, usize); 8]> = SmallVec::new();
         let (forest, choice) = (self.forest, self.choice);
         let open = |e: &Self, class: usize, region: Region| -> Result<(usize, Region, usize), Broken> {
-            let c = forest.chosen(choice, class).ok_or("a class without a choice")?;
-            let target = match c.node.op() {
-                Some(op) if remade(op) => allowed(e.s, op, region),
-                Some(op) if !pinned(op) => e.place[class].ok_or_else(|| format!("no place for {op}"))?,
-                Some(op) => return Err(format!("{op} is used in front of its place")),
-                None => return Err(format!("{} is used where it is not visible", c.node)),
+            let c = forest.chosen(choice, class).ok_or(Broken::NoChoice { class: usize::from(forest.ids[class]) })?;
+            let target = match c.node.head {
+                Head::Op { op, .. } if remade(op) => allowed(e.s, op, region),
+                Head::Op { op, .. } if !pinned(op) => e.place[class].ok_or(Broken::NoPlace(op))?,
+                Head::Op { op, .. } => return Err(Broken::Early(op)),
+                Head::Leaf { value, .. } => return Err(Broken::Hidden(value)),
             };
             Ok((class, target, 0))
         };
@@ -452,7 +450,7 @@ impl Emitter<'_> {
         }
         stack.push(open(self, class, region)?);
         while let Some(&(at, target, next)) = stack.last() {
-            let c = forest.chosen(choice, at).ok_or("a class without a choice")?;
+            let c = forest.chosen(choice, at).ok_or(Broken::NoChoice { class: usize::from(forest.ids[at]) })?;
             match c.kids.get(next) {
                 Some(&kid) => {
                     let top = stack.len() - 1;
@@ -467,24 +465,19 @@ impl Emitter<'_> {
                 }
             }
         }
-        self.value(class, region).ok_or_else(|| format!("{} is not visible where it is used", self.forest.ids[class]))
+        self.value(class, region).ok_or(Broken::Unseen { class: usize::from(self.forest.ids[class]) })
     }
 
     /// Appends the chosen node of a class, whose operands are there, to a region.
     fn emit(&mut self, class: usize, c: &Candidate, region: Region) -> Result<(), Broken> {
-        let Head::Op { op, present, attrs, ty, result, .. } = c.node.head else { return Err("a leaf is no instruction".into()) };
-        let args: SmallVec<[Value; 3]> =
-            c.kids.iter().map(|&k| self.value(k, region)).collect::<Option<_>>().ok_or_else(|| format!("{op} lacks an operand"))?;
+        let Head::Op { op, present, attrs, ty, result, .. } = c.node.head else { return Err(Broken::Leaf) };
+        let args: SmallVec<[Value; 3]> = c.kids.iter().map(|&k| self.value(k, region)).collect::<Option<_>>().ok_or(Broken::Lacks(op))?;
         let pool = &self.g.analysis.pool;
-        let ty = pool.ty(ty).clone();
+        let ty = pool.ty(ty);
         let loc = self.origin[class].map_or(self.loc, |i| self.input.locs[i]);
         let count = op.info().results();
-        let make = |out: &mut Kernel, n: usize| {
-            let types: SmallVec<[Type; 2]> = std::iter::repeat_n(ty.clone(), n).collect();
-            out.add_inst(op, &args, present, pool.attrs(attrs), &[], &types)
-        };
         let inst = if count == 1 {
-            let inst = make(&mut self.out, 1);
+            let inst = self.out.add_inst(op, &args, present, pool.attrs(attrs), &[], std::slice::from_ref(ty));
             self.append(region, inst, loc)?;
             inst
         } else {
@@ -492,7 +485,8 @@ impl Emitter<'_> {
             match self.pairs.get(&key) {
                 Some(&inst) => inst,
                 None => {
-                    let inst = make(&mut self.out, count);
+                    let types: SmallVec<[Type; 2]> = std::iter::repeat_n(ty.clone(), count).collect();
+                    let inst = self.out.add_inst(op, &args, present, pool.attrs(attrs), &[], &types);
                     self.append(region, inst, loc)?;
                     self.pairs.insert(key, inst);
                     inst
@@ -511,7 +505,12 @@ impl Emitter<'_> {
 
     /// True if all that a class needs is there, or can be computed from what is, as far as that is quickly seen.
     fn ready(&self, class: usize, region: Region) -> bool {
-        let (mut seen, mut work) = (IndexSet::new(), vec![class]);
+        // Mostly the operands stand there.
+        let chosen = self.forest.chosen(self.choice, class);
+        if chosen.is_some_and(|c| c.kids.iter().all(|&k| self.value(k, region).is_some())) {
+            return true;
+        }
+        let (mut seen, mut work) = (IndexSet::default(), vec![class]);
         while let Some(at) = work.pop() {
             let Some(left) = self.looks.get().checked_sub(1) else { return false };
             self.looks.set(left);

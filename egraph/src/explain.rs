@@ -8,13 +8,13 @@
 use crate::cost::{Family, once};
 use crate::extract::{Choice, Forest, canonical};
 use crate::graph::{Graph, Read};
+use crate::hash::{IndexMap, IndexSet};
 use crate::language::{Head, Node};
 use crate::log::{Event, Step};
 use crate::options::Options;
 use crate::whole::Whole;
 use crate::{Skipped, Solved, solve};
 use egg::Id;
-use indexmap::{IndexMap, IndexSet};
 use std::cmp::Ordering;
 use std::collections::VecDeque;
 use std::fmt::Write;
@@ -54,7 +54,7 @@ struct Steps {
 
 impl Steps {
     fn new(g: &Graph) -> Steps {
-        let mut s = Steps { list: Vec::new(), at: IndexMap::new() };
+        let mut s = Steps { list: Vec::new(), at: IndexMap::default() };
         for event in g.analysis.log.iter().flatten() {
             let Event::Step(Step { rule, left, right: Some(right), .. }) = event else { continue };
             let (a, b) = (canonical(g, g.id_to_node(*left)), canonical(g, g.id_to_node(*right)));
@@ -183,7 +183,7 @@ fn runner_up(s: &Solved, other: &Choice, whole: &Whole, out: &mut String) {
         Ordering::Equal | Ordering::Less => writeln!(out, "    not taken: all costs are the same, and it was found later"),
     };
     let spent = |choice: &Choice| {
-        let mut by: IndexMap<Family, i128> = IndexMap::new();
+        let mut by: IndexMap<Family, i128> = IndexMap::default();
         for class in s.forest.order(&choice.of, &s.forest.roots).unwrap_or_default() {
             if let Some(c) = s.forest.chosen(choice, class)
                 && let Some(op) = c.node.op()

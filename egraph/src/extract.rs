@@ -8,11 +8,13 @@
 //! class finds it.
 
 use crate::cost::once;
+use crate::fault::BadChoice;
 use crate::graph::Graph;
+use crate::hash::IndexSet;
 use crate::language::{Head, Node};
 use crate::skeleton::Skeleton;
 use egg::Id;
-use indexmap::IndexSet;
+use smallvec::SmallVec;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -24,7 +26,7 @@ pub(crate) struct Forest {
     /// The event after which each class can be computed.
     pub(crate) avail: Vec<u32>,
     /// Candidates of each class.
-    pub(crate) nodes: Vec<Vec<Candidate>>,
+    pub(crate) nodes: Vec<SmallVec<[Candidate; 1]>>,
     /// What the program needs.
     pub(crate) roots: Vec<usize>,
 }
@@ -36,7 +38,7 @@ pub(crate) struct Candidate {
     pub(crate) cost: u64,
     /// The event that makes it, if it is a leaf or a read.
     pub(crate) own: u32,
-    pub(crate) kids: Vec<usize>,
+    pub(crate) kids: SmallVec<[usize; 3]>,
 }
 
 /// A choice of a candidate per class that is needed.
@@ -69,7 +71,7 @@ impl Forest {
             .iter()
             .map(|&id| {
                 let class = &g[id];
-                let mut list: Vec<Candidate> = Vec::new();
+                let mut list = SmallVec::new();
                 for node in &class.nodes {
                     let own = match node.head {
                         crate::language::Head::Leaf { value, .. } => g.analysis.leaf_event[value],
@@ -84,7 +86,7 @@ impl Forest {
                 list
             })
             .collect();
-        let mut roots = IndexSet::new();
+        let mut roots = IndexSet::default();
         skeleton.visit_classes(&mut |id, _| {
             roots.insert(at(id));
         });
@@ -106,8 +108,8 @@ impl Forest {
     pub(crate) fn order(&self, of: &[Option<u32>], roots: &[usize]) -> Option<Vec<usize>> {
         // 0 unseen, 1 open, 2 done
         let mut state = vec![0u8; self.ids.len()];
-        let mut out = Vec::new();
-        let mut stack: Vec<(usize, usize)> = Vec::new();
+        let mut out = Vec::with_capacity(self.ids.len());
+        let mut stack: Vec<(usize, usize)> = Vec::with_capacity(16);
         for &root in roots {
             if state[root] == 0 {
                 state[root] = 1;
@@ -146,23 +148,23 @@ impl Forest {
 
     /// Checks a choice: every class that is needed has a candidate of its own, which can be computed as early as its class; no cycle; the
     /// stated cost.
-    pub(crate) fn check(&self, choice: &Choice) -> Result<(), String> {
+    pub(crate) fn check(&self, choice: &Choice) -> Result<(), BadChoice> {
         for (class, c) in choice.of.iter().enumerate() {
-            if c.is_some_and(|c| c as usize >= self.nodes[class].len()) {
-                return Err(format!("class {} has no candidate {c:?}", self.ids[class]));
+            if let Some(candidate) = c.filter(|&c| c as usize >= self.nodes[class].len()) {
+                return Err(BadChoice::Alien { class: self.ids[class], candidate });
             }
         }
-        let order = self.order(&choice.of, &self.roots).ok_or("the choice has a cycle or misses a class")?;
+        let order = self.order(&choice.of, &self.roots).ok_or(BadChoice::Circle)?;
         let (mut event, mut total) = (vec![0u32; self.ids.len()], 0u64);
         for class in order {
-            let c = self.chosen(choice, class).ok_or("the choice misses a class")?;
+            let c = self.chosen(choice, class).ok_or(BadChoice::Circle)?;
             event[class] = c.kids.iter().map(|&k| event[k]).fold(c.own, u32::max);
             if event[class] > self.avail[class] {
-                return Err(format!("class {} is computed behind event {}, too late", self.ids[class], event[class]));
+                return Err(BadChoice::Late { class: self.ids[class], event: event[class] });
             }
             total = total.saturating_add(c.cost);
         }
-        if total == choice.total { Ok(()) } else { Err(format!("the choice costs {total}, not {}", choice.total)) }
+        if total == choice.total { Ok(()) } else { Err(BadChoice::Cost { real: total, stated: choice.total }) }
     }
 }
 
@@ -175,7 +177,7 @@ pub(crate) fn canonical(g: &Graph, node: &Node) -> Node {
 /// A set of class numbers with the total of their costs.
 #[derive(Clone)]
 struct CostSet {
-    bits: Vec<u64>,
+    bits: SmallVec<[u64; 2]>,
     total: u64,
     node: u32,
 }
@@ -206,9 +208,12 @@ pub(crate) fn extract(forest: &Forest, mode: Mode, keep: usize, fuel: usize) -> 
     }
 }
 
-/// Users of each class: (class, candidate).
-fn users(forest: &Forest) -> Vec<Vec<(u32, u32)>> {
-    let mut users = vec![Vec::new(); forest.ids.len()];
+/// Candidates that use a class: (class, candidate).
+type Users = SmallVec<[(u32, u32); 4]>;
+
+/// Users of each class.
+fn users(forest: &Forest) -> Vec<Users> {
+    let mut users = vec![Users::new(); forest.ids.len()];
     for (class, list) in forest.nodes.iter().enumerate() {
         for (n, c) in list.iter().enumerate() {
             for (i, &kid) in c.kids.iter().enumerate() {
@@ -222,6 +227,11 @@ fn users(forest: &Forest) -> Vec<Vec<(u32, u32)>> {
 }
 
 fn greedy(forest: &Forest) -> Option<Vec<Option<u32>>> {
+    // A program as it is written has one candidate everywhere.
+    if forest.nodes.iter().all(|list| list.len() == 1) {
+        let only = vec![Some(0); forest.ids.len()];
+        return forest.order(&only, &forest.roots).map(|_| only);
+    }
     let words = forest.ids.len().div_ceil(64);
     let users = users(forest);
     let mut best: Vec<Option<CostSet>> = vec![None; forest.ids.len()];
@@ -233,9 +243,9 @@ fn greedy(forest: &Forest) -> Option<Vec<Option<u32>>> {
             queue.push(Reverse((c.cost, class as u32, n as u32)));
         }
     }
-    let mut bits = vec![0u64; words];
+    let mut bits: SmallVec<[u64; 2]> = SmallVec::from_elem(0, words);
     // Totals only fall, so this ends; the bound guards the budget of absurd graphs.
-    let mut fuel = 64 * forest.nodes.iter().map(Vec::len).sum::<usize>() + 1024;
+    let mut fuel = 64 * forest.nodes.iter().map(|list| list.len()).sum::<usize>() + 1024;
     while let Some(Reverse((_, class, n))) = queue.pop() {
         fuel = fuel.checked_sub(1)?;
         let (class, candidate) = (class as usize, &forest.nodes[class as usize][n as usize]);
@@ -323,7 +333,7 @@ fn settle<K: Ord>(forest: &Forest, key: &mut dyn FnMut(usize, u32) -> K) -> Opti
 type Key<'k, K> = dyn FnMut(usize, u32, &[Option<u32>]) -> K + 'k;
 
 /// As [`settle`], with the users of each class, and keys that may look at what has been settled.
-fn settle_among<K: Ord>(forest: &Forest, users: &[Vec<(u32, u32)>], key: &mut Key<'_, K>) -> Option<Vec<Option<u32>>> {
+fn settle_among<K: Ord>(forest: &Forest, users: &[Users], key: &mut Key<'_, K>) -> Option<Vec<Option<u32>>> {
     let mut waits: Vec<Vec<usize>> = forest
         .nodes
         .iter()
@@ -435,13 +445,13 @@ mod tests {
         };
         let ty = Pool::default().add_type(&Type::Scalar(Scalar::I32));
         let classes = 3 + below(5) as usize;
-        let mut nodes: Vec<Vec<Candidate>> = (0..classes)
+        let mut nodes: Vec<SmallVec<[Candidate; 1]>> = (0..classes)
             .map(|class| {
                 let count = 1 + below(3);
                 (0..=count)
                     .map(|n| {
                         // The first candidate only uses classes above, so that some choice is acyclic.
-                        let kids: Vec<usize> = if n == 0 {
+                        let kids: SmallVec<[usize; 3]> = if n == 0 {
                             (class + 1..classes).filter(|_| below(3) == 0).collect()
                         } else {
                             (0..below(3)).map(|_| below(classes as u64) as usize).collect()
@@ -528,12 +538,17 @@ mod tests {
         let mut alien = choice.clone();
         alien.of[0] = Some(99);
         assert!(forest.check(&alien).is_err());
-        let kid = |k: usize| Candidate { kids: vec![k], ..forest.nodes[0][0].clone() };
+        let kid = |k: usize| Candidate { kids: SmallVec::from_slice(&[k]), ..forest.nodes[0][0].clone() };
         let mut late = forest.clone();
         late.avail = vec![0; late.ids.len()];
         late.nodes.iter_mut().flatten().for_each(|c| c.own = 1);
-        assert!(late.check(&choice).is_err_and(|e| e.contains("too late")));
-        let ring = Forest { ids: forest.ids[..2].to_vec(), avail: vec![0; 2], nodes: vec![vec![kid(1)], vec![kid(0)]], roots: vec![0] };
+        assert!(matches!(late.check(&choice), Err(BadChoice::Late { .. })));
+        let ring = Forest {
+            ids: forest.ids[..2].to_vec(),
+            avail: vec![0; 2],
+            nodes: [kid(1), kid(0)].map(|c| SmallVec::from_elem(c, 1)).to_vec(),
+            roots: vec![0],
+        };
         assert!(ring.check(&Choice { of: vec![Some(0), Some(0)], total: 2 }).is_err());
         assert!(extract(&ring, Mode::Best, 0, 100).is_none());
     }

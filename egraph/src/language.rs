@@ -10,7 +10,6 @@
 //! within one state of memory and one region; the epoch of a pure op is 0. A new pure op of the table needs no line here.
 
 use egg::{FromOp, Id, Language};
-use rustc_hash::FxBuildHasher;
 use smallvec::SmallVec;
 use std::fmt;
 use tilelift_ir::{Attr, Op, Type, Value};
@@ -27,7 +26,7 @@ pub(crate) struct AttrsId(u32);
 pub(crate) type Attrs = SmallVec<[Attr; 2]>;
 
 /// A set whose members have numbers; every node that is made asks for two.
-type Numbered<T> = indexmap::IndexSet<T, FxBuildHasher>;
+type Numbered<T> = crate::hash::IndexSet<T>;
 
 /// The types and attribute lists of one graph, numbered in order of appearance.
 #[derive(Clone, Debug, Default)]

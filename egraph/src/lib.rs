@@ -17,7 +17,9 @@ pub mod cost;
 mod elaborate;
 pub mod explain;
 mod extract;
+mod fault;
 mod graph;
+mod hash;
 mod language;
 mod log;
 mod options;
@@ -29,13 +31,14 @@ mod skeleton;
 mod term;
 mod whole;
 
+pub use fault::{Broken, Fallback};
 pub use options::{Options, PhaseReport, RuleReport, Stop};
 pub use rules::{Class, Rule};
 
 use extract::{Choice, Forest, Mode};
 use std::fmt;
 use std::time::{Duration, Instant};
-use tilelift_ir::{Kernel, Verified, VerifyCode, verify};
+use tilelift_ir::{Kernel, Verified, VerifiedKernel, VerifyCode};
 use whole::Whole;
 
 /// Instructions beyond which a program stays as it is: the graph takes up to 6 KB and 30 us of one, and a compile has more to do.
@@ -89,7 +92,7 @@ pub struct Report {
     /// Cost of the program that was made.
     pub after: u64,
     /// Set if a check failed and the input was returned: a bug, which the tests exclude.
-    pub fallback: Option<String>,
+    pub fallback: Option<Fallback>,
     /// Time of building, saturating, extracting and elaborating, in that order.
     pub times: [Duration; 4],
 }
@@ -131,7 +134,7 @@ impl fmt::Display for Report {
 /// A choice with its kernel.
 struct Ranked {
     choice: Choice,
-    made: Result<Kernel, String>,
+    made: Result<Kernel, Broken>,
     whole: Whole,
 }
 
@@ -142,7 +145,7 @@ pub(crate) struct Solved {
     pub(crate) forest: Forest,
     pub(crate) choice: Choice,
     /// The kernel of the choice.
-    pub(crate) made: Result<Kernel, String>,
+    pub(crate) made: Result<Kernel, Broken>,
     /// What the kernel of the choice costs.
     pub(crate) whole: Whole,
     /// The choices behind it, with what their kernels cost.
@@ -192,22 +195,22 @@ pub(crate) fn solve(kernel: &Kernel, options: &Options, explained: bool) -> Opti
 }
 
 /// Makes a better kernel of a kernel.
-pub fn optimise(kernel: &Verified<'_>, options: &Options) -> (Kernel, Report) {
-    let input = kernel.kernel();
-    if let Some(why) = Skipped::of(input) {
-        return (input.clone(), Report { skipped: Some(why), ..Report::default() });
+pub fn optimise(kernel: &Verified<'_>, options: &Options) -> (VerifiedKernel, Report) {
+    let same = || VerifiedKernel::from(*kernel);
+    if let Some(why) = Skipped::of(kernel) {
+        return (same(), Report { skipped: Some(why), ..Report::default() });
     }
-    let kept = |why: String, report: Report| (input.clone(), Report { fallback: Some(why), ..report });
-    let Some(Solved { made, report, .. }) = solve(input, options, false) else {
-        return kept("no program could be extracted".into(), Report::default());
+    let kept = |why: Fallback, report: Report| (same(), Report { fallback: Some(why), ..report });
+    let Some(Solved { made, report, .. }) = solve(kernel, options, false) else {
+        return kept(Fallback::NoProgram, Report::default());
     };
     match made {
-        Err(why) => kept(why, report),
-        Ok(made) => match verify(&made).err() {
+        Err(why) => kept(Fallback::Broken(why), report),
+        Ok(made) => match VerifiedKernel::of(made) {
+            Ok(made) => (made, report),
             // What moved lets layouts meet that the author keeps apart.
-            Some(e) if e.errors.iter().all(|e| e.code == VerifyCode::Layout) => (input.clone(), report),
-            Some(e) => kept(e.to_string(), report),
-            None => (made, report),
+            Err(e) if e.errors.iter().all(|e| e.code == VerifyCode::Layout) => (same(), report),
+            Err(e) => kept(Fallback::Invalid(Box::new(e)), report),
         },
     }
 }

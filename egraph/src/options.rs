@@ -22,6 +22,8 @@ pub struct Options {
     pub trials: usize,
     /// Choices that are kept, and ranked by the cost of the whole kernel.
     pub keep: usize,
+    /// Rules are timed ([`RuleReport::time`]).
+    pub timed: bool,
     /// For tests: rules in random order, and a random program of the graph instead of the cheapest.
     pub chaos: Option<u64>,
     /// For tests: this rule only.
@@ -30,7 +32,17 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Options {
-        Options { allow: Class::Free, iterations: 8, nodes: 6000, matches: 4000, trials: 200, keep: 4, chaos: None, only: None }
+        Options {
+            allow: Class::Free,
+            iterations: 8,
+            nodes: 6000,
+            matches: 4000,
+            trials: 200,
+            keep: 4,
+            timed: false,
+            chaos: None,
+            only: None,
+        }
     }
 }
 
@@ -103,6 +115,6 @@ pub struct RuleReport {
     pub matches: usize,
     /// Equalities that were new.
     pub applied: usize,
-    /// Time of searching and applying.
+    /// Time of searching and applying, where [`Options::timed`] asks for it.
     pub time: Duration,
 }

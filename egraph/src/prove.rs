@@ -9,13 +9,13 @@
 
 use crate::explain::words;
 use crate::graph::Graph;
+use crate::hash::{IndexMap, IndexSet};
 use crate::language::Head;
 use crate::log::FOLD;
 use crate::log::{Event, Step};
 use crate::options::Options;
 use crate::{Solved, rules, skeleton, solve};
 use egg::{Id, TreeExplanation, TreeTerm};
-use indexmap::{IndexMap, IndexSet};
 use smallvec::SmallVec;
 use std::rc::Rc;
 use tilelift_ir::Verified;
@@ -59,7 +59,7 @@ fn follow(s: Solved) -> Result<(usize, usize), String> {
         }
         built[class] = Some(graph.add_uncanonical(node));
     }
-    let mut roots = IndexSet::new();
+    let mut roots = IndexSet::default();
     skeleton.visit_classes(&mut |id, _| _ = roots.insert(id));
     let proofs: Vec<(Id, Id, TreeExplanation<_>)> = roots
         .into_iter()
@@ -130,7 +130,14 @@ struct Checker<'g> {
 
 impl<'g> Checker<'g> {
     fn new(g: &'g Graph) -> Checker<'g> {
-        let mut c = Checker { g, terms: IndexSet::new(), of_id: IndexMap::new(), steps: IndexSet::new(), parts: IndexMap::new(), edges: 0 };
+        let mut c = Checker {
+            g,
+            terms: IndexSet::default(),
+            of_id: IndexMap::default(),
+            steps: IndexSet::default(),
+            parts: IndexMap::default(),
+            edges: 0,
+        };
         for event in g.analysis.log.iter().flatten() {
             if let Event::Step(Step { rule, left, right: Some(right), .. }) = event {
                 let step = (c.term(*left), c.term(*right), *rule);

@@ -14,9 +14,14 @@ use crate::log::{Event, Step};
 use crate::options::{Options, PhaseReport, RuleReport, Stop};
 use crate::rules::rule::{Phase, Rule};
 use crate::term::Term;
-use egg::{Applier, EGraph, Id, PatternAst, Rewrite, RewriteScheduler, Runner, SearchMatches, Searcher, StopReason, Subst, Symbol, Var};
+use egg::{
+    Applier, EGraph, Id, PatternAst, Rewrite, RewriteScheduler, Runner, RunnerLimits, RunnerResult, SearchMatches, Searcher, StopReason,
+    Subst, Symbol, Var,
+};
+use smallvec::SmallVec;
 use std::cell::RefCell;
 use std::rc::Rc;
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 /// Finds the classes where a rule has something to say.
@@ -42,9 +47,9 @@ impl Searcher<Node, Context> for Find {
     }
 
     fn search_with_limit(&self, g: &Graph, limit: usize) -> Vec<SearchMatches<'_, Node>> {
-        let mut classes: Vec<Id> = Vec::new();
+        let mut classes: SmallVec<[Id; 32]> = SmallVec::new();
         for op in self.0.roots.ops() {
-            classes.extend(g.classes_for_op(&Some(op)).into_iter().flatten());
+            g.classes_for_op(&Some(op)).into_iter().flatten().for_each(|id| classes.push(id));
         }
         classes.sort_unstable();
         classes.dedup();
@@ -89,31 +94,74 @@ struct Count {
     starved: bool,
 }
 
+/// The rules as egg takes them, in table order: made once, since they hold nothing of a graph.
+fn rewrites() -> &'static [(&'static Rule, Rewrite<Node, Context>)] {
+    static REWRITES: OnceLock<Vec<(&'static Rule, Rewrite<Node, Context>)>> = OnceLock::new();
+    let made = |r: &'static Rule| (r, Rewrite::new(r.name, Find(r), Add(r)).expect("a rule without variables"));
+    REWRITES.get_or_init(|| crate::rules::all().map(made).collect())
+}
+
 /// Bounds the matches of each rule and counts them.
 struct Fuel {
     limit: usize,
     names: Vec<Symbol>,
+    /// The rule that comes next, if they come in order.
+    next: usize,
     /// The round in which rules are applied.
     round: Option<usize>,
+    /// Rules are timed.
+    timed: bool,
+    /// Rules that have nothing to say of the graph as it was handed over: the phase in front applied them to the end.
+    settled: Vec<bool>,
     counts: Rc<RefCell<Vec<Count>>>,
 }
 
 impl Fuel {
-    fn index(&self, name: Symbol) -> usize {
-        self.names.iter().position(|&n| n == name).unwrap_or(0)
+    /// The number of a rule. They come one after the other.
+    fn index(&mut self, name: Symbol) -> usize {
+        let i = match self.names.get(self.next) {
+            Some(&n) if n == name => self.next,
+            _ => self.names.iter().position(|&n| n == name).unwrap_or(0),
+        };
+        self.next = (i + 1) % self.names.len().max(1);
+        i
+    }
+
+    /// Now, if somebody wants to know how long a rule takes: two looks at the clock take longer than most rules.
+    fn now(&self) -> Option<Instant> {
+        self.timed.then(Instant::now)
     }
 }
 
+/// The time since then.
+fn since(start: Option<Instant>) -> Duration {
+    start.map_or(Duration::ZERO, |s| s.elapsed())
+}
+
 impl RewriteScheduler<Node, Context> for Fuel {
-    fn search_rewrite<'a>(&mut self, _: usize, g: &Graph, rule: &'a Rewrite<Node, Context>) -> Vec<SearchMatches<'a, Node>> {
-        let start = Instant::now();
+    /// Limits are looked at in front of a round and behind each rule that is applied: nothing grows here.
+    fn search_rewrites<'a>(
+        &mut self,
+        round: usize,
+        g: &Graph,
+        rules: &[&'a Rewrite<Node, Context>],
+        _: &RunnerLimits,
+    ) -> RunnerResult<Vec<Vec<SearchMatches<'a, Node>>>> {
+        Ok(rules.iter().map(|rule| self.search_rewrite(round, g, rule)).collect())
+    }
+
+    fn search_rewrite<'a>(&mut self, round: usize, g: &Graph, rule: &'a Rewrite<Node, Context>) -> Vec<SearchMatches<'a, Node>> {
+        let start = self.now();
         let i = self.index(rule.name);
+        if round == 0 && self.settled[i] {
+            return Vec::new();
+        }
         let left = self.limit - self.counts.borrow()[i].matches.min(self.limit);
         let found = rule.searcher.search_with_limit(g, left);
         let c = &mut self.counts.borrow_mut()[i];
         c.matches += found.len();
         c.starved |= c.matches >= self.limit;
-        c.time += start.elapsed();
+        c.time += since(start);
         found
     }
 
@@ -124,7 +172,7 @@ impl RewriteScheduler<Node, Context> for Fuel {
         rule: &Rewrite<Node, Context>,
         found: Vec<SearchMatches<'_, Node>>,
     ) -> usize {
-        let start = Instant::now();
+        let start = self.now();
         if self.round != Some(round) {
             self.round = Some(round);
             note(g, Event::Rebuild);
@@ -133,7 +181,7 @@ impl RewriteScheduler<Node, Context> for Fuel {
         let i = self.index(rule.name);
         let c = &mut self.counts.borrow_mut()[i];
         c.applied += n;
-        c.time += start.elapsed();
+        c.time += since(start);
         n
     }
 }
@@ -141,24 +189,32 @@ impl RewriteScheduler<Node, Context> for Fuel {
 /// Runs the phases on a graph.
 pub(crate) fn saturate(mut g: Graph, options: &Options) -> (Graph, Vec<PhaseReport>, Vec<RuleReport>) {
     let mut phases = Vec::new();
-    let mut reports: Vec<RuleReport> = Vec::new();
+    let mut reports: Vec<RuleReport> = Vec::with_capacity(rewrites().len());
+    // The phase up to which all rules have been applied to the end.
+    let mut settled: Option<Phase> = None;
     for phase in [Phase::Simplify, Phase::Move] {
-        let mut rules: Vec<&'static Rule> = crate::rules::all().filter(|r| r.phase <= phase && options.admits(r)).collect();
+        let mut rules = Vec::with_capacity(rewrites().len());
+        rules.extend(rewrites().iter().filter(|(r, _)| r.phase <= phase && options.admits(r)));
         if let Some(seed) = options.chaos {
             shuffle(&mut rules, seed);
         }
-        let rewrites: Vec<Rewrite<Node, Context>> =
-            rules.iter().map(|r| Rewrite::new(r.name, Find(r), Add(r)).expect("a rule without variables")).collect();
         let counts = Rc::new(RefCell::new(vec![Count::default(); rules.len()]));
-        let fuel =
-            Fuel { limit: options.matches, names: rewrites.iter().map(|r| r.name).collect(), round: None, counts: Rc::clone(&counts) };
+        let fuel = Fuel {
+            limit: options.matches,
+            names: rules.iter().map(|(_, r)| r.name).collect(),
+            next: 0,
+            round: None,
+            timed: options.timed,
+            settled: rules.iter().map(|(r, _)| settled.is_some_and(|p| r.phase <= p)).collect(),
+            counts: Rc::clone(&counts),
+        };
         let runner: Runner<Node, Context> = Runner::new(Context::default())
             .with_egraph(g)
             .with_scheduler(fuel)
             .with_iter_limit(options.iterations)
             .with_node_limit(options.nodes)
             .with_time_limit(Duration::MAX)
-            .run(&rewrites);
+            .run(rules.iter().map(|(_, r)| r));
         let counts = counts.borrow();
         let starved = counts.iter().any(|c| c.starved);
         let stop = match &runner.stop_reason {
@@ -168,6 +224,7 @@ pub(crate) fn saturate(mut g: Graph, options: &Options) -> (Graph, Vec<PhaseRepo
             Some(StopReason::NodeLimit(_)) => Stop::Nodes,
             Some(StopReason::TimeLimit(_) | StopReason::Other(_)) => Stop::Iterations,
         };
+        settled = (stop == Stop::Saturated).then_some(phase);
         g = runner.egraph;
         phases.push(PhaseReport {
             name: phase.name(),
@@ -176,7 +233,7 @@ pub(crate) fn saturate(mut g: Graph, options: &Options) -> (Graph, Vec<PhaseRepo
             nodes: g.total_number_of_nodes(),
             classes: g.number_of_classes(),
         });
-        for (rule, c) in rules.iter().zip(counts.iter()) {
+        for ((rule, _), c) in rules.iter().zip(counts.iter()) {
             match reports.iter_mut().find(|r| r.name == rule.name) {
                 Some(r) => {
                     r.matches += c.matches;

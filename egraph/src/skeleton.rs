@@ -13,11 +13,11 @@
 
 use crate::cost::LANES;
 use crate::graph::{Context, Graph, Loop, Read, Stored, pinned};
+use crate::hash::IndexMap;
 use crate::language::{Attrs, Head, Kids, Node};
 use crate::term::order;
 use cranelift_entity::SecondaryMap;
 use egg::Id;
-use indexmap::IndexMap;
 use smallvec::SmallVec;
 use tilelift_ir::{Effects, Extent, Inst, Kernel, Literal, Op, Region, Value, ViewType, iterations};
 
@@ -92,9 +92,9 @@ pub(crate) fn build(kernel: &Kernel, explained: bool) -> (Graph, Skeleton) {
         memories: 0,
         stores: Vec::new(),
         scopes: vec![kernel.body],
-        epochs: IndexMap::new(),
+        epochs: IndexMap::default(),
         places: SecondaryMap::new(),
-        origin: IndexMap::new(),
+        origin: IndexMap::default(),
         original: Vec::new(),
     };
     b.places[kernel.body] = Place { weight: 1, ..Place::default() };

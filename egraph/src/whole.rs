@@ -1,13 +1,13 @@
 //! The cost of a whole kernel, by which the best choices are ranked: what single nodes do not show.
 //!
 //! ```text
-//! time = max over units (work) + 1/4 of the other work + spills      units work side by side, though never wholly
+//! time = max over pipes (work) + 1/4 of the other work + spills      pipes work side by side, though never wholly
 //! ```
 //!
 //! Work is the price of each instruction times the rounds of its loops, where it really stands. Values that are alive at once must fit the
 //! registers of a program; what does not is paid as memory. As in [`crate::cost`], no particular machine is meant.
 
-use crate::cost::{Family, LANES, Unit, price};
+use crate::cost::{Family, LANES, Pipe, price};
 use cranelift_entity::SecondaryMap;
 use smallvec::SmallVec;
 use std::fmt;
@@ -23,7 +23,7 @@ const TRIPS: u64 = 16;
 /// What a kernel costs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Whole {
-    work: [u64; Unit::ALL.len()],
+    work: [u64; Pipe::ALL.len()],
     /// The most bytes that are alive at once.
     pub(crate) alive: u64,
     spills: u64,
@@ -36,16 +36,16 @@ impl Whole {
         let all = self.work.iter().fold(0u64, |s, w| s.saturating_add(*w));
         most.saturating_add((all - most) / 4).saturating_add(self.spills)
     }
-    /// The work of a unit.
-    pub(crate) fn of(&self, unit: Unit) -> u64 {
-        self.work[unit as usize]
+    /// The work of a pipe.
+    pub(crate) fn of(&self, pipe: Pipe) -> u64 {
+        self.work[pipe as usize]
     }
 }
 
 impl fmt::Display for Whole {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:", self.time())?;
-        for &u in Unit::ALL {
+        for &u in Pipe::ALL {
             write!(f, " {u:?} {}", self.of(u))?;
         }
         write!(f, ", {} bytes alive", self.alive)?;
@@ -155,19 +155,19 @@ impl Judge<'_> {
     fn work(&mut self, inst: Inst, weight: u64) {
         let d = &self.kernel.insts[inst];
         let kids: SmallVec<[&Type; 6]> = d.args.iter().map(|&v| self.kernel.ty(v)).collect();
-        let (unit, cost) = match d.op.info().effects {
+        let (pipe, cost) = match d.op.info().effects {
             Effects::Pure | Effects::Reads => {
                 let Some(&result) = d.results.first().filter(|_| d.regions.is_empty()) else { return };
                 let ty = self.kernel.ty(result);
-                (Family::of(d.op, ty.elem()).unit(), price(d.op, &d.attrs, ty, &kids))
+                (Family::of(d.op, ty.elem()).pipe(), price(d.op, &d.attrs, ty, &kids))
             }
             Effects::Writes | Effects::Updates | Effects::Shared | Effects::AsyncReads | Effects::AsyncWrites | Effects::AsyncUpdates => {
                 let most = kids.iter().map(|t| bytes(t) / 4).max().unwrap_or(0);
-                (Unit::Memory, most.saturating_mul(Family::Read.price()))
+                (Pipe::Memory, most.saturating_mul(Family::Read.price()))
             }
             Effects::Observes | Effects::Control => return,
         };
-        let slot = &mut self.whole.work[unit as usize];
+        let slot = &mut self.whole.work[pipe as usize];
         *slot = slot.saturating_add(cost.saturating_mul(weight));
     }
 }
@@ -207,9 +207,9 @@ mod tests {
         let thrice = whole(
             "v3 = load v0[0] : tile<1024xf32>\nv4 = for v5 in 0..3 step 1 carry v6 = v3 {\nv7 = exp2 v6\nyield v7\n}\nstore v1[0], v4",
         );
-        assert_eq!(thrice.of(Unit::Functions), 3 * once.of(Unit::Functions));
-        assert_eq!(thrice.of(Unit::Memory), once.of(Unit::Memory));
+        assert_eq!(thrice.of(Pipe::Functions), 3 * once.of(Pipe::Functions));
+        assert_eq!(thrice.of(Pipe::Memory), once.of(Pipe::Memory));
         // Memory rules, so the functions count a quarter.
-        assert_eq!(thrice.time() - once.time(), 2 * once.of(Unit::Functions) / 4);
+        assert_eq!(thrice.time() - once.time(), 2 * once.of(Pipe::Functions) / 4);
     }
 }

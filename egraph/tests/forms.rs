@@ -9,7 +9,7 @@ fn made(source: &str, allow: Class) -> (Kernel, Kernel) {
     let kernel = text::parse(source).unwrap_or_else(|e| panic!("{e}")).kernels[0].clone();
     let (better, report) = optimise(&verify(&kernel).expect("verifies"), &Options { allow, ..Options::default() });
     assert_eq!(report.fallback, None);
-    (kernel, better)
+    (kernel, better.into_kernel())
 }
 
 /// How many instructions of an op make that many elements.

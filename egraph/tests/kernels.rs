@@ -35,7 +35,8 @@ fn better(case: &Case, kernel: &Kernel, options: &Options) -> Kernel {
 
 fn made(kernel: &Kernel, options: &Options) -> (Kernel, tilelift_egraph::Report) {
     let verified = verify(kernel).expect("kernels of the library verify");
-    optimise(&verified, options)
+    let (made, report) = optimise(&verified, options);
+    (made.into_kernel(), report)
 }
 
 #[test]

@@ -163,6 +163,11 @@ pub struct Kernel {
 impl Kernel {
     /// An empty kernel of that name.
     pub fn new(name: &str) -> Kernel {
+        Kernel::with_capacity(name, 0, 0)
+    }
+
+    /// An empty kernel of that name, with room for as many instructions and values.
+    pub fn with_capacity(name: &str, insts: usize, values: usize) -> Kernel {
         let mut regions = PrimaryMap::new();
         let body = regions.push(RegionData::default());
         Kernel {
@@ -172,11 +177,11 @@ impl Kernel {
             hints: Hints::default(),
             cluster: 1,
             hint_locs: [Loc::default(); 3],
-            values: PrimaryMap::new(),
-            insts: PrimaryMap::new(),
+            values: PrimaryMap::with_capacity(values),
+            insts: PrimaryMap::with_capacity(insts),
             regions,
-            locs: SecondaryMap::new(),
-            names: SecondaryMap::new(),
+            locs: SecondaryMap::with_capacity(insts),
+            names: SecondaryMap::with_capacity(values),
         }
     }
 
@@ -207,7 +212,7 @@ impl Kernel {
             op,
             args: Operands::from_slice(args),
             present,
-            attrs: attrs.iter().cloned().collect(),
+            attrs: copied(attrs),
             regions: SmallVec::from_slice(regions),
             results: Results::new(),
         });
@@ -231,10 +236,15 @@ impl Kernel {
 
     /// A value as messages name it: `%acc` if the author has a name for it, else `v12`.
     pub fn value_text(&self, v: Value) -> String {
-        match &self.names[v] {
-            Some(name) => format!("%{name}"),
-            None => v.to_string(),
-        }
+        self.value_name(v).to_string()
+    }
+
+    /// The same, written only where it is printed.
+    pub(crate) fn value_name(&self, v: Value) -> impl fmt::Display + '_ {
+        fmt::from_fn(move |f| match &self.names[v] {
+            Some(name) => write!(f, "%{name}"),
+            None => write!(f, "{v}"),
+        })
     }
 
     /// The type of a value.
@@ -315,6 +325,15 @@ impl Kernel {
             }
         }
     }
+}
+
+/// The attributes of a list: mostly none or one.
+fn copied(attrs: &[Attr]) -> SmallVec<[Attr; 2]> {
+    let mut list = SmallVec::new();
+    for a in attrs {
+        list.push(a.clone());
+    }
+    list
 }
 
 impl Kernel {

@@ -43,4 +43,4 @@ pub use ops::{
     Work,
 };
 pub use types::{ChannelType, Class, Extent, MAX_RANK, MAX_TILE_ELEMENTS, Scalar, Shape, SharedType, TileType, Type, ViewType};
-pub use verify::{Verified, VerifyCode, VerifyError, VerifyErrors, verify};
+pub use verify::{Verified, VerifiedKernel, VerifyCode, VerifyError, VerifyErrors, verify};

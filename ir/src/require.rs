@@ -103,7 +103,7 @@ impl<'k> Flow<'k> {
     /// The requirement of one value spreads to another at an instruction.
     fn spread(&mut self, from: Value, to: Value, at: Inst) {
         // What lies in shared memory says nothing of registers.
-        if let Some(site) = self.held[from].filter(|&s| !matches!(spec(self.kernel, s), Some(LayoutSpec::Panels(_)))) {
+        if let Some(site) = self.held[from].filter(|&s| !matches!(spec(self.kernel, s), Some(LayoutSpec::Swizzle(_)))) {
             self.hold(to, site, at);
         }
     }

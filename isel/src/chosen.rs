@@ -2,12 +2,12 @@
 //! writes of pipelined loops.
 
 use crate::fit::{Fitted, Written, fit};
-use crate::lane::Target;
 use crate::layout::assign::Assignment;
 use crate::layout::search::{self, Search, is_searched};
 use crate::pipeline::planned;
 use std::borrow::Cow;
 use tilelift_ir::{Kernel, Verified};
+use tilelift_lane::Target;
 use tilelift_schedule::LowerError;
 use tilelift_schedule::candidates::Candidates;
 use tilelift_schedule::plan::{LayoutChoice, LowerOptions, Plan};
@@ -15,7 +15,7 @@ use tilelift_schedule::plan::{LayoutChoice, LowerOptions, Plan};
 /// What the search says of a kernel, for people.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Chosen {
-    /// The kernel's text with a layout behind every tile, and where it is converted; of a specialised loop, with the forms of its ring as
+    /// The kernel's text with a layout behind every tile, and where it is converted; of a specialised loop, with the layouts of its ring as
     /// requirements behind a list of what was considered.
     pub text: String,
     /// Nodes and classes of the graph.
@@ -68,11 +68,11 @@ pub fn estimate(kernel: &Verified<'_>, target: &Target, options: &LowerOptions) 
     Ok(search::work(&kernel, target, (&plan, &plain), options.layouts))
 }
 
-/// The same for a specialised loop: the candidates of its schedule, and the forms of the first as requirements in the text.
+/// The same for a specialised loop: the candidates of its schedule, and the ring layouts of the first as requirements in the text.
 fn choose_forms(kernel: &Kernel, target: &Target, options: &LowerOptions, plan: Plan) -> Chosen {
     let found = Candidates::of(kernel, target, &LowerOptions { layouts: LayoutChoice::Searched, ..*options }, plan);
     let first = found.first();
-    let shown = first.forms.written(kernel);
+    let shown = first.ring_layouts.written(kernel);
     let mut text =
         "; decisions and their prices, in cycles of a multiprocessor for an iteration of the loop, or for the epilogue:\n".to_owned();
     text += &found.decisions(&shown, first);
@@ -87,7 +87,7 @@ fn choose_forms(kernel: &Kernel, target: &Target, options: &LowerOptions, plan: 
 }
 
 /// Why what stands around a specialised loop is not searched.
-const AROUND: &str = "the loop is specialised: its operands and results have the forms below; what stands around it keeps the plain assignment's layouts, \
+const AROUND: &str = "the loop is specialised: its operands and results have the layouts below; what stands around it keeps the plain assignment's layouts, \
                       because it runs once, on one or two warpgroups, and waits for latencies, and prices are of work";
 
 /// Why a kernel keeps the plain assignment's layouts.

@@ -16,7 +16,7 @@ use crate::lower::origin::placed;
 use crate::lower::{Lowered, lane_program};
 use std::borrow::Cow;
 use std::rc::Rc;
-use tilelift_ir::channel::{Units, check, expand};
+use tilelift_ir::channel::{Capabilities, check, expand};
 use tilelift_ir::verify::Verified;
 use tilelift_ir::{Inst, Kernel, Op, verify};
 use tilelift_lane::{Target, overlap_launches};
@@ -32,7 +32,7 @@ use tilelift_schedule::reason::{Stage, Unsupported};
 pub fn lower(kernel: &Verified<'_>, target: &Target, options: &LowerOptions) -> Result<Lowered, LowerError> {
     let asked = kernel.insts.len();
     let (kernel, plan) = planned(kernel, target, options)?;
-    let (fitted, searched, fallback) = with_forms(&kernel, target, options, plan)?;
+    let (fitted, searched, fallback) = with_candidates(&kernel, target, options, plan)?;
     let mut done = lowered((&kernel, asked), target, fitted, options.layouts)?;
     done.searched |= searched;
     done.fallback = fallback.or(done.fallback);
@@ -63,7 +63,11 @@ pub(crate) fn planned<'k>(kernel: &'k Kernel, target: &Target, options: &LowerOp
         shape.zip(units).is_some_and(|(shape, units)| SwizzledTile::of(kernel, load, shape, units, None).is_ok())
     };
     let mut refused = None;
-    for units in [Units { copies: &copies, multiplies: &|_, _| true }, Units { copies: &copies, multiplies: &|_, _| false }, Units::NONE] {
+    for units in [
+        Capabilities { copies: &copies, multiplies: &|_, _| true },
+        Capabilities { copies: &copies, multiplies: &|_, _| false },
+        Capabilities::NONE,
+    ] {
         let made = expand(kernel, &units);
         verify(&made).map_err(|e| Unsupported::Malformed(Stage::Expansion, Box::new(e)))?;
         match plan(&made, target, options) {
@@ -76,7 +80,7 @@ pub(crate) fn planned<'k>(kernel: &'k Kernel, target: &Target, options: &LowerOp
 
 /// Fits the first candidate of a schedule to the machine, if candidates are asked for. The second answer is true if it is another one than the
 /// plan's own; the third is why the one that was chosen is not taken. That its decisions do not fit together is not the kernel's fault.
-fn with_forms(
+fn with_candidates(
     kernel: &Kernel,
     target: &Target,
     options: &LowerOptions,
@@ -163,7 +167,7 @@ fn proved(kernel: &Kernel, target: &Target, laid: Laid) -> Result<Lowered, Lower
         done.program.shared_bytes,
         done.program.name
     );
-    match done.plan.explicit() {
+    match done.plan.task_plan() {
         // What an author writes is proved for everybody; what the compiler writes, as every stage's own check, where the compiler is being worked
         // on: it takes longer than all the rest.
         Some(e) if !e.unproven => tilelift_protocol::prove(&done.program, target).map(drop).map_err(|e| {

@@ -1,7 +1,11 @@
 //! The kernels with shapes: what they must make of which inputs.
 
-use super::{ClusterNorm, Doubling, Ring, RingGemm, StreamNorm};
+use super::cluster_norm::ClusterNorm;
+use super::doubling::Doubling;
+use super::ring_gemm::{Ring, RingGemm};
+use super::stream_norm::StreamNorm;
 use crate::acceptance::{Case, Size};
+use crate::activation::Activation;
 use crate::reference::{self, Expected, GemmReference, Reference};
 use crate::tensor::{Init, Tensor, TensorSpec};
 use crate::workload::{Ran, ScalarSpec, Workload, block, suffix, tile_rows};
@@ -82,7 +86,7 @@ pub struct RingGemmCase {
 impl RingGemmCase {
     fn definition(&self) -> GemmReference {
         let shape = [self.m, self.n, self.k].map(|e| e as usize);
-        let activation = crate::Activation::None;
+        let activation = Activation::None;
         GemmReference { shape, trans_a: false, trans_b: self.config.trans_b, tf32: false, activation, out: self.config.elem }
     }
 }

@@ -10,6 +10,7 @@
 mod cases;
 mod cluster_norm;
 mod doubling;
+mod positions;
 mod ring_gemm;
 mod stream_norm;
 
@@ -18,31 +19,3 @@ pub use cluster_norm::ClusterNorm;
 pub use doubling::Doubling;
 pub use ring_gemm::{Ring, RingGemm};
 pub use stream_norm::StreamNorm;
-
-use tilelift_ir::{KernelBuilder, Value};
-
-/// Slot and parity of a step of a ring: the step modulo the slots, and how often the ring was gone around, of which a barrier's wait
-/// takes the lowest bit.
-fn turn(b: &mut KernelBuilder, step: Value, slots: u32) -> (Value, Value) {
-    (b.rem(step, slots), b.div(step, slots))
-}
-
-/// The grid positions of a persistent kernel that a set of `[which, of how many]` takes, in their order: each worker begins at its own number, and
-/// the sets of a worker take its positions in turn. `body` gets a position's x.
-fn positions(
-    b: &mut KernelBuilder,
-    [set, sets]: [u32; 2],
-    init: &[Value],
-    body: impl FnOnce(&mut KernelBuilder, Value, &[Value]) -> Vec<Value>,
-) {
-    let [across, down, deep] = [0, 1, 2].map(|axis| b.num_programs(axis));
-    let plane = b.mul(across, down);
-    let end = b.mul(plane, deep);
-    let (worker, workers) = (b.worker_id(), b.num_workers());
-    let first = (0..set).fold(worker, |at, _| b.add(at, workers));
-    let stride = if sets > 1 { b.mul(workers, sets) } else { workers };
-    b.for_loop(first, end, stride, init, |b, at, carried| {
-        let x = b.rem_u(at, across);
-        body(b, x, carried)
-    });
-}

@@ -11,7 +11,7 @@
 //! Program instances are few and take tile after tile; the ring does not stop between tiles. With the numbers of an automatically specialised
 //! product in its [`Ring`], it is compiled to the same instructions.
 
-use super::{positions, turn};
+use super::positions::{positions, slot_and_round};
 use crate::facts::{ANY, known, matrix};
 use crate::gemm::Gemm;
 use std::fmt;
@@ -120,13 +120,14 @@ impl RingGemm {
         let staging = (0..ring.consumer_sets).map(|_| b.local_alloc(&[bm / ring.parts, bn], elem)).collect();
         let full = b.barrier_alloc(1, ring.slots);
         let empty = b.barrier_alloc(1, ring.slots);
-        let turns = ring.ping_pong().then(|| {
+        let ping_pong = ring.ping_pong().then(|| {
             let barriers = b.barrier_alloc(1, ring.consumer_sets);
             let depth = b.dim(a, 1);
             let end = b.add(depth, bk - 1);
-            Turns { barriers, steps: b.div_u(end, bk) }
+            PingPong { barriers, steps: b.div_u(end, bk) }
         });
-        let program = Program { gemm: self, order: self.order(), views: [a, w, c], slots: [slots_a, slots_b], staging, full, empty, turns };
+        let program =
+            Program { gemm: self, order: self.order(), views: [a, w, c], slots: [slots_a, slots_b], staging, full, empty, ping_pong };
         let task = |name: &str, groups: u32, role: usize| {
             let task = Task::new(name, groups * GROUP_WARPS);
             ring.registers.map_or(task.clone(), |r| task.registers(r[role]))
@@ -182,36 +183,36 @@ struct Program<'g> {
     full: Value,
     empty: Value,
     /// Where sets take tiles in turn.
-    turns: Option<Turns>,
+    ping_pong: Option<PingPong>,
 }
 
-/// What sets that take tiles in turn go by.
+/// What sets in ping-pong go by.
 #[derive(Clone, Copy)]
-struct Turns {
+struct PingPong {
     /// A barrier per set: it may multiply.
     barriers: Value,
     /// Steps of a tile, by which a set passes over those of others.
     steps: Value,
 }
 
-/// A set's turn to multiply.
+/// A set that waits to multiply.
 #[derive(Clone, Copy)]
-struct Turn {
+struct HandOver {
     barriers: Value,
-    /// The set, and the one whose turn comes behind it.
+    /// The set, and the one that comes behind it.
     own: u32,
     next: u32,
     /// The phase of its barrier that has to be over.
     phase: Value,
 }
 
-impl Turn {
+impl HandOver {
     fn take(self, b: &mut KernelBuilder) {
         let own = b.barrier_index(self.barriers, self.own);
         b.barrier_wait(own, self.phase);
     }
 
-    fn hand_over(self, b: &mut KernelBuilder) {
+    fn give(self, b: &mut KernelBuilder) {
         let next = b.barrier_index(self.barriers, self.next);
         b.barrier_arrive(next);
     }
@@ -230,8 +231,8 @@ impl Program<'_> {
         positions(b, [0, 1], &[none], |b, tile, done| {
             let (row, col) = self.order.origin_of(b, c, tile);
             self.over_depth(b, done, |b, i, done| {
-                let at = if self.turns.is_some() { b.mul(i, bk) } else { i };
-                let (slot, round) = turn(b, done[0], self.ring().slots);
+                let at = if self.ping_pong.is_some() { b.mul(i, bk) } else { i };
+                let (slot, round) = slot_and_round(b, done[0], self.ring().slots);
                 let free = b.barrier_index(self.empty, slot);
                 // The phase before the one that is filled: a wait for that passes a fresh barrier.
                 let before = b.add(round, 1);
@@ -251,7 +252,7 @@ impl Program<'_> {
     fn consume(&self, b: &mut KernelBuilder, set: u32) {
         let sets = self.ring().consumer_sets;
         let none = b.constant(0, Scalar::I32);
-        let Some(Turns { barriers, steps }) = self.turns else {
+        let Some(PingPong { barriers, steps }) = self.ping_pong else {
             positions(b, [0, 1], &[none], |b, tile, done| vec![self.tile(b, tile, done[0], set, None)]);
             return;
         };
@@ -259,25 +260,25 @@ impl Program<'_> {
         let begin = if set == 0 { none } else { several(b, set) };
         let others = several(b, sets - 1);
         positions(b, [set, sets], &[begin, none], |b, tile, carried| {
-            // The nth turn waits for the nth that was handed over; the first of all needs nobody to do that, so the first set waits for the one before.
+            // The nth tile waits for the nth that was handed over; the first of all needs nobody to do that, so the first set waits for the one before.
             let phase = b.add(carried[1], u32::from(set == 0));
-            let turn = Turn { barriers, own: set, next: (set + 1) % sets, phase };
-            let done = self.tile(b, tile, carried[0], set, Some(turn));
+            let hand_over = HandOver { barriers, own: set, next: (set + 1) % sets, phase };
+            let done = self.tile(b, tile, carried[0], set, Some(hand_over));
             vec![b.add(done, others), b.add(carried[1], 1)]
         });
     }
 
     /// A tile of a set, whose first step has number `done`; gives the number of the step behind.
-    fn tile(&self, b: &mut KernelBuilder, tile: Value, done: Value, set: u32, turn: Option<Turn>) -> Value {
+    fn tile(&self, b: &mut KernelBuilder, tile: Value, done: Value, set: u32, hand_over: Option<HandOver>) -> Value {
         let [bm, bn, _] = self.ring().tile;
         let (row, col) = self.order.origin_of(b, self.views[2], tile);
         let none = b.full(&[bm, bn], 0, Scalar::F32);
-        if let Some(turn) = turn {
-            turn.take(b);
+        if let Some(hand_over) = hand_over {
+            hand_over.take(b);
         }
         let hand_over = |b: &mut KernelBuilder| {
-            if let Some(turn) = turn {
-                turn.hand_over(b);
+            if let Some(hand_over) = hand_over {
+                hand_over.give(b);
             }
         };
         // A loop that is known to run needs no zeros to begin with.
@@ -304,7 +305,7 @@ impl Program<'_> {
     /// One step's product; the slot of the step before is given back when this one's has begun.
     fn multiply(&self, b: &mut KernelBuilder, i: Value, sums: Value, done: Value) -> Vec<Value> {
         let [slots_a, slots_b] = self.slots;
-        let (slot, round) = turn(b, done, self.ring().slots);
+        let (slot, round) = slot_and_round(b, done, self.ring().slots);
         let ready = b.barrier_index(self.full, slot);
         b.barrier_wait(ready, round);
         let x = b.local_index(slots_a, slot);
@@ -341,9 +342,9 @@ impl Program<'_> {
         }
     }
 
-    /// What the loop over the depth counts up to: steps where sets take turns, else elements.
+    /// What the loop over the depth counts up to: steps where sets ping-pong, else elements.
     fn end(&self, b: &mut KernelBuilder) -> Value {
-        self.turns.map_or_else(|| b.dim(self.views[0], 1), |t| t.steps)
+        self.ping_pong.map_or_else(|| b.dim(self.views[0], 1), |t| t.steps)
     }
 
     /// The loop over the depth; `body` gets what it counts, which is 0 in the first step.
@@ -354,6 +355,6 @@ impl Program<'_> {
         body: impl FnOnce(&mut KernelBuilder, Value, &[Value]) -> Vec<Value>,
     ) -> Vec<Value> {
         let end = self.end(b);
-        b.for_loop(0, end, if self.turns.is_some() { 1 } else { self.ring().tile[2] }, init, body)
+        b.for_loop(0, end, if self.ping_pong.is_some() { 1 } else { self.ring().tile[2] }, init, body)
     }
 }

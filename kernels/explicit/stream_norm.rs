@@ -13,7 +13,7 @@
 //! cancellation of a mean of squares. A word of sums is sent to in every second of a set's rounds: whoever sends for round `n + 2` has
 //! seen this block's sums of round `n + 1`, which leave after it is done with round `n`.
 
-use super::turn;
+use super::positions::slot_and_round;
 use crate::facts::ANY;
 use tilelift_ir::{BuildError, BuildErrors, CmpOp, Extent, Kernel, KernelBuilder, ReduceOp, Scalar, Task, Value, ViewType};
 
@@ -24,7 +24,7 @@ const CHUNK_BYTES: u32 = 128;
 const RING_BYTES: u32 = 96 << 10;
 
 /// Consumers, if nobody says otherwise.
-const TEAMS: u32 = 2;
+const CONSUMER_SETS: u32 = 2;
 
 /// Elements of a piece that a lane has.
 const PIECE: u32 = 16;
@@ -48,7 +48,7 @@ pub struct StreamNorm {
     /// Slots of the ring, of a row each: a multiple of the consumer sets. A slot is then always the same set's, which so waits for each phase of
     /// its barriers; where slots change hands a set could take a phase that it knows nothing of for one that it waits for.
     pub slots: u32,
-    /// Consumers that take rows in turns.
+    /// Consumers that take rows in ping-pong.
     pub consumer_sets: u32,
     /// Warps of a set.
     pub warps: u32,
@@ -69,8 +69,9 @@ impl StreamNorm {
         let chunk = CHUNK_BYTES / elem.bytes().max(1);
         let tile_chunks = cols.div_ceil(chunk.max(1)).div_ceil(blocks.max(1)).max(1).next_power_of_two();
         // Some 96 KiB in flight are enough, and more are slower.
-        let slots = (RING_BYTES / tile_chunks.saturating_mul(CHUNK_BYTES).max(1) / TEAMS * TEAMS).clamp(2 * TEAMS, 4 * TEAMS);
-        StreamNorm { elem, blocks, tile_chunks, slots, consumer_sets: TEAMS, warps: (tile_chunks / 32).clamp(4, 8), rows: ANY }
+        let slots = (RING_BYTES / tile_chunks.saturating_mul(CHUNK_BYTES).max(1) / CONSUMER_SETS * CONSUMER_SETS)
+            .clamp(2 * CONSUMER_SETS, 4 * CONSUMER_SETS);
+        StreamNorm { elem, blocks, tile_chunks, slots, consumer_sets: CONSUMER_SETS, warps: (tile_chunks / 32).clamp(4, 8), rows: ANY }
     }
 
     /// Columns of a chunk.
@@ -127,7 +128,7 @@ impl StreamNorm {
                     b.async_load(from, &[at, zero], to, loaded);
                 }
                 b.for_loop(first, rows, stride, &[zero], |b, row, n| {
-                    let (slot, lap) = turn(b, n[0], slots);
+                    let (slot, lap) = slot_and_round(b, n[0], slots);
                     let (ready, empty) = (b.barrier_index(full, slot), b.barrier_index(free, slot));
                     let before = b.add(lap, 1);
                     b.barrier_wait(empty, before);
@@ -144,12 +145,12 @@ impl StreamNorm {
             b.barrier_wait(loaded, 0);
             b.for_loop(first, rows, stride, &[set, zero], |b, row, carried| {
                 let (n, round) = (carried[0], carried[1]);
-                let (slot, lap) = turn(b, n, slots);
+                let (slot, lap) = slot_and_round(b, n, slots);
                 let (ready, empty) = (b.barrier_index(full, slot), b.barrier_index(free, slot));
                 b.barrier_wait(ready, lap);
                 let here = b.local_index(ring, slot);
                 let own = columns.own(b, here);
-                let (half, turns) = turn(b, round, ROUNDS);
+                let (half, lap) = slot_and_round(b, round, ROUNDS);
                 let word = b.mul(set, ROUNDS);
                 let word = b.add(word, half);
                 let met = b.barrier_index(met, word);
@@ -160,7 +161,7 @@ impl StreamNorm {
                     let to = b.local_index(part, rank);
                     (0..blocks).for_each(|peer| b.remote_store_async(to, peer, value, met));
                 }
-                b.barrier_wait(met, turns);
+                b.barrier_wait(met, lap);
                 let [sums, squares] = parts.map(|p| {
                     let t = b.local_load(p);
                     b.reshape(t, &[blocks])

@@ -5,7 +5,7 @@
 //! that type's last place. See each function for its sum.
 
 use crate::activation::Activation;
-use crate::tensor::Tensor;
+use crate::tensor::{Tensor, in_parallel};
 use std::ops::Range;
 use tilelift_ir::{Scalar, num};
 
@@ -249,11 +249,11 @@ impl GemmReference {
     pub fn of<'a>(self, a: &Tensor, b: &Tensor, bias: Option<&'a Tensor>) -> Reference<'a> {
         let [m, n, k] = self.shape;
         let a = row_major(a, m, k, self.trans_a, self.tf32);
-        let b = row_major(b, k, n, self.trans_b, self.tf32);
+        let b = Columns::of(b, k, n, self.trans_b, self.tf32);
         Box::new(move |range| {
             let (row, first) = (range.start / n, range.start % n);
             let width = range.len();
-            let (sum, size) = row_product(&a[row * k..(row + 1) * k], &b, n, first..first + width);
+            let (sum, size) = b.times(&a[row * k..(row + 1) * k], first..first + width);
             let one = |(j, (mut s, mut z)): (usize, (f64, f64))| {
                 if !self.out.is_float() {
                     // Integer sums wrap; these are far from it.
@@ -294,26 +294,63 @@ pub(crate) fn sum_error(k: usize, tf32: bool) -> f64 {
     (k as f64 + 2.0) * 2.0 * U + if tf32 { 2f64.powi(-9) } else { 0.0 }
 }
 
-/// A row times some columns of a row-major matrix of `n` columns: the sums of the products, and of their magnitudes.
-pub(crate) fn row_product(a: &[f64], b: &[f64], n: usize, columns: Range<usize>) -> (Vec<f64>, Vec<f64>) {
-    let (mut sum, mut size) = (vec![0.0f64; columns.len()], vec![0.0f64; columns.len()]);
-    for (p, &x) in a.iter().enumerate() {
-        let line = &b[p * n + columns.start..p * n + columns.end];
-        for ((s, z), &y) in sum.iter_mut().zip(&mut size).zip(line) {
-            *s += x * y;
-            *z += (x * y).abs();
-        }
+/// A second factor of a matrix product, as a row is multiplied by it: columns side by side in groups, each group from the first row to the last,
+/// so that the sums of a group stay in registers and its elements are read in order.
+pub(crate) struct Columns {
+    rows: usize,
+    groups: Vec<[f64; Columns::GROUP]>,
+}
+
+impl Columns {
+    /// Columns of a group.
+    const GROUP: usize = 8;
+
+    /// The columns of a `rows x cols` matrix, from a tensor that holds it so or transposed.
+    pub(crate) fn of(t: &Tensor, rows: usize, cols: usize, transposed: bool, tf32: bool) -> Columns {
+        let get = element_of(t, rows, cols, transposed, tf32);
+        let parts = (0..cols.div_ceil(Self::GROUP)).collect();
+        let groups = in_parallel(parts, |group: usize| {
+            let at = |row: usize, i: usize| if group * Self::GROUP + i < cols { get(row, group * Self::GROUP + i) } else { 0.0 };
+            (0..rows).map(|row| std::array::from_fn(|i| at(row, i))).collect::<Vec<_>>()
+        });
+        Columns { rows, groups: groups.concat() }
     }
-    (sum, size)
+
+    /// A row times some of the columns: the sums of the products, and of their magnitudes.
+    pub(crate) fn times(&self, row: &[f64], columns: Range<usize>) -> (Vec<f64>, Vec<f64>) {
+        let (mut sum, mut size) = (Vec::with_capacity(columns.len()), Vec::with_capacity(columns.len()));
+        let mut at = columns.start;
+        while at < columns.end {
+            let (group, first) = (at / Self::GROUP, at % Self::GROUP);
+            let (mut s, mut z) = ([0.0f64; Self::GROUP], [0.0f64; Self::GROUP]);
+            for (&x, line) in row.iter().zip(&self.groups[group * self.rows..(group + 1) * self.rows]) {
+                for i in 0..Self::GROUP {
+                    let product = x * line[i];
+                    s[i] += product;
+                    z[i] += product.abs();
+                }
+            }
+            let end = (columns.end - group * Self::GROUP).min(Self::GROUP);
+            sum.extend_from_slice(&s[first..end]);
+            size.extend_from_slice(&z[first..end]);
+            at += end - first;
+        }
+        (sum, size)
+    }
 }
 
 /// The matrix in row-major order as `rows x cols`, from a tensor that holds it so or transposed.
 pub(crate) fn row_major(t: &Tensor, rows: usize, cols: usize, transposed: bool, tf32: bool) -> Vec<f64> {
-    let at = |r: usize, c: usize| {
+    let get = element_of(t, rows, cols, transposed, tf32);
+    (0..rows).flat_map(|r| (0..cols).map(move |c| (r, c))).map(|(r, c)| get(r, c)).collect()
+}
+
+/// Elements by row and column of a `rows x cols` matrix, from a tensor that holds it so or transposed.
+fn element_of(t: &Tensor, rows: usize, cols: usize, transposed: bool, tf32: bool) -> impl Fn(usize, usize) -> f64 + Sync + '_ {
+    move |r, c| {
         let v = t.get(if transposed { c * rows + r } else { r * cols + c });
         if tf32 { num::round_tf32(v) } else { v }
-    };
-    (0..rows).flat_map(|r| (0..cols).map(move |c| (r, c))).map(|(r, c)| at(r, c)).collect()
+    }
 }
 
 /// Rows of a matrix; at least 1.

@@ -9,6 +9,7 @@
 //!
 //! Through the workspace the sums of the parts meet in one order: every run gives the same bits. Atomics meet in any order.
 
+use crate::activation::Activation;
 use crate::facts::{matrix, programs, vector};
 use crate::gemm::Gemm;
 use tilelift_ir::{BuildError, BuildErrors, Extent, Kernel, KernelBuilder, Scalar, Value, ViewType};
@@ -57,7 +58,7 @@ impl SplitGemm {
         if self.splits == 0 || self.splits > MOST {
             return error("`splits` goes from 1 to 64");
         }
-        let plain = self.gemm.bias.is_none() && self.gemm.activation == crate::Activation::None && self.gemm.out == self.gemm.sum();
+        let plain = self.gemm.bias.is_none() && self.gemm.activation == Activation::None && self.gemm.out == self.gemm.sum();
         if self.meeting == Meeting::Atomics && !plain {
             return error("parts that meet by atomics have no epilogue, and C has the type of the sums (f32, or i32 of integers)");
         }
@@ -165,7 +166,7 @@ impl SplitGemm {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Activation;
+    use crate::activation::Activation;
 
     #[test]
     fn parts_and_epilogues_that_do_not_go_together_are_refused() {

@@ -10,12 +10,13 @@
 //! other. A segment's sums go to a slot of a workspace, `[slots, bm, bn]`; a second launch adds up, per tile, just the slots that have
 //! steps of it, in order: every run gives the same bits. By atomics they go straight into C, in any order.
 //!
-//! * `abreast` tiles, neighbours in the program order, go side by side: so many workers, a worker group, have them at the same depth and share what
+//! * `in_flight` tiles, neighbours in the program order, go side by side: so many workers, a worker group, have them at the same depth and share what
 //!   they read of A or B; without that, workers would be at as many depths as there are workers.
 //! * With `keep_whole`, as many tiles as make up full rounds of the workers are theirs from end to end and leave for C at once; only the
 //!   rest is dealt out by steps.
 
-use crate::facts::{matrix, programs, vector};
+use crate::activation::Activation;
+use crate::facts::{ANY, matrix, programs, vector};
 use crate::gemm::Gemm;
 use crate::split_gemm::Meeting;
 use tilelift_ir::{Access, BuildError, BuildErrors, CmpOp, Extent, Kernel, KernelBuilder, Operand, Scalar, Value, ViewType};
@@ -26,7 +27,7 @@ pub struct StreamGemm {
     /// The product: types, storage, epilogue, tile, program order.
     pub gemm: Gemm,
     /// Tiles, neighbours in the program order, that workers have at the same depth.
-    pub abreast: u32,
+    pub in_flight: u32,
     /// Tiles of full rounds stay whole.
     pub keep_whole: bool,
     /// Where segments meet.
@@ -44,9 +45,9 @@ pub struct Deal {
     pub rounds: u32,
     /// Steps of a tile.
     pub steps: u32,
-    /// Tiles abreast that are dealt out by steps.
+    /// Tiles in flight that are dealt out by steps.
     pub stacks: u32,
-    /// Worker groups that they are dealt to, of as many workers as tiles are abreast.
+    /// Worker groups that they are dealt to, of as many workers as tiles are in flight.
     pub worker_groups: u32,
     /// Steps of each worker group; the first `more` have one beside.
     pub each: u32,
@@ -102,12 +103,12 @@ const TOGETHER: u32 = 8;
 impl StreamGemm {
     /// A product whose tiles are all dealt out by steps, with segments that meet in a workspace.
     pub fn new(gemm: Gemm) -> StreamGemm {
-        StreamGemm { gemm, abreast: 1, keep_whole: false, meeting: Meeting::Workspace }
+        StreamGemm { gemm, in_flight: 1, keep_whole: false, meeting: Meeting::Workspace }
     }
 
     /// Chooses how many tiles go side by side.
-    pub fn abreast(mut self, tiles: u32) -> StreamGemm {
-        self.abreast = tiles;
+    pub fn in_flight(mut self, tiles: u32) -> StreamGemm {
+        self.in_flight = tiles;
         self
     }
 
@@ -125,11 +126,11 @@ impl StreamGemm {
 
     fn check(&self) -> Result<(), BuildErrors> {
         self.gemm.check()?;
-        let plain = self.gemm.bias.is_none() && self.gemm.activation == crate::Activation::None && self.gemm.out == self.gemm.sum();
-        if self.abreast == 0 || self.abreast > MOST {
+        let plain = self.gemm.bias.is_none() && self.gemm.activation == Activation::None && self.gemm.out == self.gemm.sum();
+        if self.in_flight == 0 || self.in_flight > MOST {
             return error(
                 "build",
-                format!("`abreast` is {}; it goes from 1 to {MOST}, and 1 is for tiles one behind the other", self.abreast),
+                format!("`in_flight` is {}; it goes from 1 to {MOST}, and 1 is for tiles one behind the other", self.in_flight),
             );
         }
         if [self.gemm.bm, self.gemm.bn, self.gemm.bk].contains(&0) {
@@ -148,29 +149,29 @@ impl StreamGemm {
     /// How the steps of a shape are dealt out to so many workers.
     ///
     /// # Errors
-    /// As [`StreamGemm::build`]; no worker, fewer than go abreast, or too many; more steps than 32 bits count.
+    /// As [`StreamGemm::build`]; no worker, fewer than tiles in flight, or too many; more steps than 32 bits count.
     pub fn deal(&self, [m, n, k]: [u32; 3], workers: u32) -> Result<Deal, BuildErrors> {
         self.check()?;
         let g = &self.gemm;
-        if workers < self.abreast || workers > MOST {
+        if workers < self.in_flight || workers > MOST {
             return error(
                 "deal",
                 format!(
-                    "{workers} workers; there are from {} (as many as tiles go abreast) to {MOST}, best one per multiprocessor",
-                    self.abreast
+                    "{workers} workers; there are from {} (as many as tiles in flight) to {MOST}, best one per multiprocessor",
+                    self.in_flight
                 ),
             );
         }
         let tiles = u64::from(programs(m, g.bm)) * u64::from(programs(n, g.bn));
         let steps = programs(k, g.bk).max(1);
         let rounds = if self.keep_whole { tiles / u64::from(workers) } else { 0 };
-        let stacks = (tiles - rounds * u64::from(workers)).div_ceil(u64::from(self.abreast));
+        let stacks = (tiles - rounds * u64::from(workers)).div_ceil(u64::from(self.in_flight));
         let all = stacks * u64::from(steps);
-        let worker_groups = u64::from(workers / self.abreast).min(all).max(1);
+        let worker_groups = u64::from(workers / self.in_flight).min(all).max(1);
         let segments = if stacks == 0 { 0 } else { (all.div_ceil(worker_groups) - 1).div_ceil(u64::from(steps)) + 1 };
         let positions = (rounds + segments) * u64::from(workers);
         // Products of these numbers are taken in 32 bits; a stack may have tiles beyond the last one.
-        if [tiles + u64::from(self.abreast), all, positions].iter().any(|&x| x > i32::MAX as u64) {
+        if [tiles + u64::from(self.in_flight), all, positions].iter().any(|&x| x > i32::MAX as u64) {
             return error(
                 "deal",
                 format!("{m}x{n}x{k} has {all} steps and {positions} segments, and 32 bits count them; use larger tiles or deeper steps"),
@@ -187,7 +188,7 @@ impl StreamGemm {
     /// scalars of the [`Deal`], each an `i32`.
     ///
     /// # Errors
-    /// As [`Gemm::build`]; no tile abreast; an epilogue or whole tiles beside atomics.
+    /// As [`Gemm::build`]; no tile in flight; an epilogue or whole tiles beside atomics.
     pub fn build(&self) -> Result<Kernel, BuildErrors> {
         self.check()?;
         let g = &self.gemm;
@@ -207,7 +208,7 @@ impl StreamGemm {
         // Which worker, and its how manieth position; a whole tile, or a segment.
         let pid = b.program_id(0);
         let (round, worker) = quotient(&mut b, pid, d.workers);
-        let (worker_group, beside) = quotient(&mut b, worker, self.abreast);
+        let (worker_group, beside) = quotient(&mut b, worker, self.in_flight);
         let [start, end] = d.share(&mut b, worker_group);
         let (stack, _) = quotient(&mut b, start, d.steps);
         let nth = b.sub(round, d.rounds);
@@ -217,7 +218,7 @@ impl StreamGemm {
         let first = b.sub(first, base);
         let last = b.sub(end, base);
         let last = b.minimum(last, d.steps);
-        let tile = b.mul(stack, self.abreast);
+        let tile = b.mul(stack, self.in_flight);
         let tile = b.add(tile, beside);
         let tile = b.add(tile, d.whole);
         // Workers beyond the worker groups, segments behind the last one, tiles of the last stack that are not there.
@@ -283,7 +284,7 @@ impl StreamGemm {
 
         let pid = b.program_id(0);
         let (which, piece) = quotient(&mut b, pid, self.pieces());
-        let (stack, beside) = quotient(&mut b, which, self.abreast);
+        let (stack, beside) = quotient(&mut b, which, self.in_flight);
         let base = b.mul(stack, d.steps);
         let end = b.add(base, d.steps);
         let end = b.sub(end, 1);
@@ -306,7 +307,7 @@ impl StreamGemm {
             let parts: Vec<Value> = (0..TOGETHER)
                 .map(|n| {
                     let worker_group = b.add(worker_group, n);
-                    let slot = b.mul(worker_group, self.abreast);
+                    let slot = b.mul(worker_group, self.in_flight);
                     let slot = b.add(slot, beside);
                     let leads = b.cmp(CmpOp::Eq, worker_group, first);
                     let more = b.select(leads, ahead, zero);
@@ -327,7 +328,7 @@ impl StreamGemm {
 
     /// The workspace's view.
     fn workspace(&self) -> ViewType {
-        ViewType::dense(self.gemm.sum(), &[crate::ANY, Extent::Fixed(self.gemm.bm), Extent::Fixed(self.gemm.bn)])
+        ViewType::dense(self.gemm.sum(), &[ANY, Extent::Fixed(self.gemm.bm), Extent::Fixed(self.gemm.bn)])
     }
 
     /// Programs of the second launch per tile.
@@ -407,12 +408,12 @@ fn error<T>(method: &str, message: String) -> Result<T, BuildErrors> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Activation;
+    use crate::activation::Activation;
 
     #[test]
     fn shares_are_equal_and_every_step_has_an_owner() {
         let gemm = Gemm::new(Scalar::BF16).tile(16, 32, 16);
-        for (shape, workers, abreast, whole) in [
+        for (shape, workers, in_flight, whole) in [
             ([48, 32, 128], 5, 1, false),
             ([48, 96, 128], 7, 3, false),
             ([48, 96, 130], 4, 1, true),
@@ -420,13 +421,13 @@ mod tests {
             ([0, 64, 16], 9, 2, false),
             ([16, 16, 0], 3, 1, true),
         ] {
-            let mut s = StreamGemm::new(gemm.clone()).abreast(abreast);
+            let mut s = StreamGemm::new(gemm.clone()).in_flight(in_flight);
             s.keep_whole = whole;
             let d = s.deal(shape, workers).unwrap();
             assert_eq!(d.tiles, shape[0].div_ceil(16) * shape[1].div_ceil(32));
             assert!(d.dealt() < workers || !whole, "{d:?}");
-            assert!(d.stacks * abreast >= d.dealt() && d.stacks * abreast < d.dealt() + abreast, "{d:?}");
-            assert!(d.worker_groups * abreast <= workers && d.worker_groups <= (d.stacks * d.steps).max(1), "{d:?}");
+            assert!(d.stacks * in_flight >= d.dealt() && d.stacks * in_flight < d.dealt() + in_flight, "{d:?}");
+            assert!(d.worker_groups * in_flight <= workers && d.worker_groups <= (d.stacks * d.steps).max(1), "{d:?}");
             // A worker group's steps touch no more tiles than it has segments.
             let (each, more) = (d.stacks * d.steps / d.worker_groups, d.stacks * d.steps % d.worker_groups);
             for t in 0..d.worker_groups {
@@ -442,12 +443,12 @@ mod tests {
     fn bad_numbers_and_epilogues_are_refused_with_a_remedy() {
         let plain = Gemm::new(Scalar::BF16).output(Scalar::F32);
         let s = StreamGemm::new(plain.clone());
-        for (workers, abreast) in [(0, 1), (1 << 20, 1), (2, 3)] {
-            let e = s.clone().abreast(abreast).deal([128, 128, 128], workers).unwrap_err().to_string();
+        for (workers, in_flight) in [(0, 1), (1 << 20, 1), (2, 3)] {
+            let e = s.clone().in_flight(in_flight).deal([128, 128, 128], workers).unwrap_err().to_string();
             assert!(e.contains("multiprocessor"), "{e}");
         }
-        let e = s.clone().abreast(0).build().unwrap_err().to_string();
-        assert!(e.contains("`abreast` is 0"), "{e}");
+        let e = s.clone().in_flight(0).build().unwrap_err().to_string();
+        assert!(e.contains("`in_flight` is 0"), "{e}");
         let small = StreamGemm::new(plain.clone().tile(16, 16, 16));
         let e = small.deal([1 << 20, 1 << 20, 1 << 20], 132).unwrap_err().to_string();
         assert!(e.contains("larger tiles"), "{e}");

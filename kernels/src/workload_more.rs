@@ -1,9 +1,12 @@
 //! Workloads of the kernels that normalise with a mean, turn, sort and follow indices.
 
+use crate::indexed::{Bincount, GatherRows};
+use crate::layer_norm::LayerNorm;
 use crate::reference::{self, Reference};
+use crate::rotary::Rotary;
+use crate::select::Select;
 use crate::tensor::{Init, Tensor, TensorSpec};
 use crate::workload::{Ran, ScalarSpec, Workload, block, suffix, tile_rows, whole_rows};
-use crate::{Bincount, GatherRows, LayerNorm, Rotary, Select};
 use std::ops::Range;
 use tilelift_ir::{BuildErrors, Kernel, Scalar};
 

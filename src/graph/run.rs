@@ -1,6 +1,8 @@
 //! Running a graph: symbols and scalars get their values, every node becomes a launch, and a device runs them in order.
 
-use super::{Graph, GraphError, NodeArg, Size};
+use super::error::GraphError;
+use super::nodes::{Graph, Node, NodeArg};
+use super::size::Size;
 use smallvec::SmallVec;
 use std::fmt;
 use tilelift_interp::{self as interp, Arg, Buffer, InterpError, Memory, ScalarArg, ViewArg};
@@ -113,7 +115,7 @@ impl Graph {
     /// Values that are missing or wrong, or an extent that is too large.
     pub fn launches(&self, bound: &Bound) -> Result<Vec<Launch<'_>>, GraphError> {
         self.check_bound(bound)?;
-        let launch = |node: &'_ super::Node| -> Result<([u32; 3], Vec<Arg>), GraphError> {
+        let launch = |node: &'_ Node| -> Result<([u32; 3], Vec<Arg>), GraphError> {
             let grid = node.grid.value(&bound.sizes).ok_or_else(|| GraphError::TooLarge { name: node.name.clone() })?;
             let arg = |a: &NodeArg| -> Result<Arg, GraphError> {
                 let (id, flat) = match a {

@@ -4,7 +4,7 @@
 //! the kernel must not do on any hardware (races, reads of poison, accesses outside a buffer, divergent barriers, deadlocks) ends
 //! the launch with an error that names the instruction.
 
-use crate::Artifact;
+use crate::artifact::Artifact;
 use std::fmt;
 use tilelift_interp::{Arg, ArgError, Buffer, Memory, check_args};
 use tilelift_isel::abi::{AbiError, ParamValue, marshal};
@@ -156,9 +156,11 @@ fn param(v: &ParamValue) -> Result<ptx::Arg, SimFailure> {
         ParamValue::Number { bits, size: 2 } => Ok(ptx::Arg::U16(*bits as u16)),
         ParamValue::Number { bits, size: 4 } => Ok(ptx::Arg::U32(*bits as u32)),
         ParamValue::Number { bits, .. } => Ok(ptx::Arg::U64(*bits)),
-        ParamValue::Tensor(t) => ptx::TensorMap::panel(t.base, (t.elem.bytes(), t.tf32), &t.extents, &t.strides, &t.box_extents, t.swizzle)
-            .map(|t| ptx::Arg::TensorMap(Box::new(t)))
-            .map_err(SimFailure::Tensor),
+        ParamValue::Tensor(t) => {
+            ptx::TensorMap::swizzled_box(t.base, (t.elem.bytes(), t.tf32), &t.extents, &t.strides, &t.box_extents, t.swizzle)
+                .map(|t| ptx::Arg::TensorMap(Box::new(t)))
+                .map_err(SimFailure::Tensor)
+        }
     }
 }
 

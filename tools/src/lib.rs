@@ -4,6 +4,7 @@
 //! cli ─┬─► filetest   `.tile` texts that say what must come of them
 //!      ├─► bench      kernels beside libraries, compiles, models
 //!      ├─► foreign    PTX of other compilers, in the simulator
+//!      ├─► descriptor how a text is launched, as JSON
 //!      └─► execute    one way to run a kernel on any device; what all of them stand on
 //! ```
 //!
@@ -14,6 +15,7 @@
 
 mod bench;
 pub mod cli;
+mod descriptor;
 pub mod execute;
 pub mod filetest;
 pub mod foreign;

@@ -42,7 +42,7 @@ pub fn gfx942() -> Target {
         load_matrix: false,
         early_launch: false,
         costs: CDNA3,
-        machine: None,
+        rates: None,
         units: None,
     }
 }
@@ -104,7 +104,7 @@ const fn row(name: &'static str, m: u32, k: u32, operand: Scalar, acc: Scalar) -
     Row { name, m, k, operand, operand_b: operand, acc, precision: Precision::Exact }
 }
 
-const fn mixed(name: &'static str, m: u32, k: u32, operand: Scalar, operand_b: Scalar) -> Row {
+const fn of_two_types(name: &'static str, m: u32, k: u32, operand: Scalar, operand_b: Scalar) -> Row {
     Row { name, m, k, operand, operand_b, acc: Scalar::F32, precision: Precision::Exact }
 }
 
@@ -129,10 +129,10 @@ const MATRIX: &[Row] = &[
     row("v_mfma_f32_16x16x32_fp8_fp8", 16, 32, Scalar::F8E4M3Fnuz, Scalar::F32),
     row("v_mfma_f32_32x32x16_bf8_bf8", 32, 16, Scalar::F8E5M2Fnuz, Scalar::F32),
     row("v_mfma_f32_16x16x32_bf8_bf8", 16, 32, Scalar::F8E5M2Fnuz, Scalar::F32),
-    mixed("v_mfma_f32_32x32x16_fp8_bf8", 32, 16, Scalar::F8E4M3Fnuz, Scalar::F8E5M2Fnuz),
-    mixed("v_mfma_f32_16x16x32_fp8_bf8", 16, 32, Scalar::F8E4M3Fnuz, Scalar::F8E5M2Fnuz),
-    mixed("v_mfma_f32_32x32x16_bf8_fp8", 32, 16, Scalar::F8E5M2Fnuz, Scalar::F8E4M3Fnuz),
-    mixed("v_mfma_f32_16x16x32_bf8_fp8", 16, 32, Scalar::F8E5M2Fnuz, Scalar::F8E4M3Fnuz),
+    of_two_types("v_mfma_f32_32x32x16_fp8_bf8", 32, 16, Scalar::F8E4M3Fnuz, Scalar::F8E5M2Fnuz),
+    of_two_types("v_mfma_f32_16x16x32_fp8_bf8", 16, 32, Scalar::F8E4M3Fnuz, Scalar::F8E5M2Fnuz),
+    of_two_types("v_mfma_f32_32x32x16_bf8_fp8", 32, 16, Scalar::F8E5M2Fnuz, Scalar::F8E4M3Fnuz),
+    of_two_types("v_mfma_f32_16x16x32_bf8_fp8", 16, 32, Scalar::F8E5M2Fnuz, Scalar::F8E4M3Fnuz),
     row("v_mfma_f64_16x16x4_f64", 16, 4, Scalar::F64, Scalar::F64),
 ];
 

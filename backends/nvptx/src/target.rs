@@ -15,7 +15,7 @@
 use tilelift_ir::layout::{BankModel, Coord, FragmentMap};
 use tilelift_ir::{Precision, Scalar};
 use tilelift_isel::lane::UnOp;
-use tilelift_isel::{BulkTensor, Costs, GroupMatrix, Machine, MatrixInstr, RegisterPool, Target, Units};
+use tilelift_isel::{BulkTensor, Costs, GroupMatrix, MatrixInstr, Rates, RegisterPool, Target, Units};
 
 /// A step of a fragment bit: rows, columns.
 type Step = [u32; 2];
@@ -281,14 +281,14 @@ fn chip(name: &'static str, shared_bytes: u32, newer: &[Row], code_casts: &'stat
         load_matrix: true,
         early_launch: false,
         costs: H200,
-        machine: None,
+        rates: None,
         units: None,
     }
 }
 
 /// Products on an NVIDIA H200. Columns, operands and what one multiprocessor can take are measured of the units alone; the others are
 /// fitted to 100 products, by tile, of bf16, e4m3 and `i8` (`docs/log/performance.md`), which they meet within 4% (root of the mean square).
-const H200_PRODUCTS: Machine = Machine {
+const H200_RATES: Rates = Rates {
     multiprocessors: PROCESSORS as u32,
     clock: 1781.0,
     idle: 0.576,
@@ -387,8 +387,8 @@ fn hopper() -> Units {
         operand,
         acc,
         precision,
-        // Sums of 8-bit floats keep some 14 bits (DeepSeek-V3 report, section 3.3.2).
-        kept_depth: (operand.is_float() && operand.bytes() == 1).then_some(128),
+        // Accumulators of 8-bit floats keep some 14 bits (DeepSeek-V3 report, section 3.3.2).
+        promotion_depth: (operand.is_float() && operand.bytes() == 1).then_some(128),
         any_order,
         a: Some(left(operand)),
         d: d.clone(),
@@ -397,7 +397,7 @@ fn hopper() -> Units {
         group_warps: 4,
         matrix: WGMMA.iter().map(row).collect(),
         bulk: BulkTensor { max_rank: 5, max_box: 256, align: 16, swizzles: &[128, 64, 32] },
-        registers: RegisterPool { total: 65536, unit: 8, least: 24, most: 240, copier: 40, beside_matrix: 26 },
+        registers: RegisterPool { total: 65536, unit: 8, least: 24, most: 240, producer: 40, beside_matrix: 26 },
         named_barriers: 16,
         max_cluster: 8,
     }
@@ -418,7 +418,7 @@ pub fn sm_89() -> Target {
 
 /// Hopper data-centre chips (H100, H200).
 pub fn sm_90a() -> Target {
-    Target { early_launch: true, units: Some(hopper()), machine: Some(H200_PRODUCTS), ..chip("sm_90a", 232_448, &MMA_SYNC_89, &OCP) }
+    Target { early_launch: true, units: Some(hopper()), rates: Some(H200_RATES), ..chip("sm_90a", 232_448, &MMA_SYNC_89, &OCP) }
 }
 
 /// The target of that name.

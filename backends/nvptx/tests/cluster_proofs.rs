@@ -14,7 +14,7 @@ use tilelift_nvptx::sm_90a;
 #[derive(Clone)]
 struct Exchange {
     blocks: u32,
-    /// Buffers that rounds take in turns.
+    /// Buffers that rounds alternate between.
     buffers: u32,
     /// Bytes that a round expects.
     bytes: u32,
@@ -34,7 +34,7 @@ const GOOD: Exchange =
     Exchange { blocks: 2, buffers: 2, bytes: 4, parity: 0, early: false, waits: true, gives_back: true, all_rows: false };
 
 impl Exchange {
-    /// Rows of a matrix, each by a cluster: a producer brings each block's part through a ring, two consumer sets take rows in turns, exchange
+    /// Rows of a matrix, each by a cluster: a producer brings each block's part through a ring, two consumer sets take rows in ping-pong, exchange
     /// their sums with the other blocks, and divide by the total.
     fn text(&self) -> String {
         let Exchange { blocks, buffers, bytes, .. } = self;

@@ -244,7 +244,7 @@ fn a_multicast_reaches_every_block_and_reductions_add() {
     let word = k.word(1);
     let (alloc, _) = k.row();
     k.b.touch(alloc);
-    let panel = k.b.shared_addr(alloc);
+    let tile = k.b.shared_addr(alloc);
     let barrier = Place { addr: word, offset: 0 };
     let first = k.first();
     k.b.unit(Unit::ArriveExpect { barrier, bytes: 128, guard: Some(first) });
@@ -255,7 +255,7 @@ fn a_multicast_reaches_every_block_and_reductions_add() {
     let guard = k.b.and_guard(Some(first), Some(leader));
     let own = k.instance();
     let at = Vals::from_slice(&[zero, own]);
-    let to = Place { addr: panel, offset: 0 };
+    let to = Place { addr: tile, offset: 0 };
     k.b.unit(Unit::BulkLoad { map: loads, to, at: at.clone(), barrier, ranks: Some(both), guard });
     k.b.unit(Unit::Wait { barrier, parity: zero });
     k.b.unit(Unit::BulkStore { map: stores, from: to, at, reduce: Some(Reduction::Add), guard: Some(first) });

@@ -289,45 +289,69 @@ fn each_block(block: &mut Block, f: &mut dyn FnMut(&mut Block)) {
     }
 }
 
-/// The proof finds what a program lacks: a barrier of the loop, its wait, a group of its own for each step, the last wait.
-#[test]
-fn planted_faults_are_found() {
-    let case = product(&Gemm::new(Scalar::F16).tile(64, 64, 32), [80, 72, 104]);
-    let l = round_trip(&case, &sm_80(), &LowerOptions::default());
-    let refused = |what: &str, is: &dyn Fn(&Inst) -> bool, change: &dyn Fn(&mut Inst) -> bool| {
-        let mut sites = 0;
-        each_block(&mut l.program.clone().body, &mut |b| sites += b.iter().filter(|i| is(i)).count());
-        assert!(sites > 0, "no {what}");
-        for n in 0..sites {
-            let (mut planted, mut at) = (l.program.clone(), 0);
-            each_block(&mut planted.body, &mut |b| {
-                b.retain_mut(|i| {
-                    at += usize::from(is(i));
-                    !(is(i) && at == n + 1) || change(i)
-                });
+/// Refuses a program that lacks one of the instructions that `is` names, or has it changed.
+fn refused(l: &Lowered, what: &str, is: &dyn Fn(&Inst) -> bool, change: &dyn Fn(&mut Inst) -> bool) {
+    let mut sites = 0;
+    each_block(&mut l.program.clone().body, &mut |b| sites += b.iter().filter(|i| is(i)).count());
+    assert!(sites > 0, "no {what}");
+    for n in 0..sites {
+        let (mut planted, mut at) = (l.program.clone(), 0);
+        each_block(&mut planted.body, &mut |b| {
+            b.retain_mut(|i| {
+                at += usize::from(is(i));
+                !(is(i) && at == n + 1) || change(i)
             });
-            assert!(prove(&planted, &sm_80()).is_err(), "{what} {n} is not missed");
-        }
-    };
+        });
+        assert!(prove(&planted, &sm_80()).is_err(), "{what} {n} is not missed");
+    }
+}
+
+/// The proof finds what the loops of a program lack: the wait, a group of its own for each step, the barrier.
+fn loops_are_proved(l: &Lowered) {
     let in_loop = |i: &Inst| matches!(i, Inst::WaitCopies { pending } if *pending > 0);
-    refused("wait", &in_loop, &|_| false);
-    refused("wait for fewer", &in_loop, &|i| {
+    refused(l, "wait", &in_loop, &|_| false);
+    refused(l, "wait for fewer", &in_loop, &|i| {
         if let Inst::WaitCopies { pending } = i {
             *pending += 1;
         }
         true
     });
-    refused("last wait", &|i| matches!(i, Inst::WaitCopies { pending: 0 }), &|_| false);
-    refused("group", &|i| matches!(i, Inst::CommitCopies), &|_| false);
-    // Behind the loop nobody reads what is copied.
-    let mut first = true;
-    let mut planted = l.program.clone();
-    each_block(&mut planted.body, &mut |b| {
-        if b.iter().any(in_loop) {
-            b.retain(|i| !matches!(i, Inst::Barrier) || !std::mem::take(&mut first));
-        }
-    });
-    assert!(prove(&planted, &sm_80()).is_err(), "the barrier of the loop is not missed");
+    refused(l, "group", &|i| matches!(i, Inst::CommitCopies), &|_| false);
+    let mut loops = 0;
+    each_block(&mut l.program.clone().body, &mut |b| loops += usize::from(b.iter().any(in_loop)));
+    for n in 0..loops {
+        // Behind the loop nobody reads what is copied.
+        let (mut at, mut first, mut planted) = (0, true, l.program.clone());
+        each_block(&mut planted.body, &mut |b| {
+            if b.iter().any(in_loop) {
+                at += 1;
+                b.retain(|i| at != n + 1 || !matches!(i, Inst::Barrier) || !std::mem::take(&mut first));
+            }
+        });
+        assert!(prove(&planted, &sm_80()).is_err(), "the barrier of loop {n} is not missed");
+    }
+}
+
+/// The proof finds what a program lacks, the last wait among it.
+#[test]
+fn planted_faults_are_found() {
+    let case = product(&Gemm::new(Scalar::F16).tile(64, 64, 32), [80, 72, 104]);
+    let l = round_trip(&case, &sm_80(), &LowerOptions::default());
+    loops_are_proved(&l);
+    refused(&l, "last wait", &|i| matches!(i, Inst::WaitCopies { pending: 0 }), &|_| false);
+}
+
+/// The same of loops in a row: what is forgotten of the rings in front is nothing that those behind are proved by, and there are as many
+/// states more with each loop, not as many times more.
+#[test]
+fn planted_faults_are_found_in_every_loop() {
+    let text = include_str!("../../../tests/tile/dot/seven_pipelined_loops.tile");
+    let file = text::parse(text).unwrap_or_else(|e| panic!("{e}"));
+    let options = LowerOptions { warps: Some(2), ..LowerOptions::default() };
+    let l = lowered(&file.kernels[0], &sm_80(), &options);
+    let states = |l: &Lowered| prove(&l.program, &sm_80()).unwrap_or_else(|e| panic!("{e}")).states;
+    assert!((7..400).contains(&states(&l)), "{} states", states(&l));
+    loops_are_proved(&l);
 }
 
 /// Chips with bulk units run the same programs, where their loops are pipelined.

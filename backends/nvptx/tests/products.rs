@@ -29,8 +29,8 @@ fn every_candidate_is_specialised_as_the_model_thinks() {
             for r in rank(&sm_90a(), &p) {
                 let c = r.choice;
                 let gemm = config(&p, &c);
-                let kernel = match c.streams {
-                    Some(s) => StreamGemm { keep_whole: s.rest, ..StreamGemm::new(gemm).abreast(s.abreast) }.build(),
+                let kernel = match c.stream_k {
+                    Some(s) => StreamGemm { keep_whole: s.rest, ..StreamGemm::new(gemm).in_flight(s.in_flight) }.build(),
                     None if c.splits > 1 => SplitGemm::new(gemm, c.splits).build(),
                     None => gemm.build(),
                 }
@@ -63,12 +63,12 @@ fn the_first_choice_suits_the_shape() {
     // Few rows: memory decides, and the instruction's rows are columns of C.
     let decode = first([16, 8192, 8192]);
     assert!(decode.choice.swapped && decode.prediction.bound == Bound::Memory, "{}", decode.choice);
-    // A long depth and few tiles: in parts, or dealt out; evenly where equal parts would leave some idle, and rows that share columns abreast.
+    // A long depth and few tiles: in parts, or dealt out; evenly where equal parts would leave some idle, and rows that share columns in flight.
     assert!(first([384, 384, 294_912]).choice.sums_apart());
     let dealt = first([384, 3072, 294_912]).choice;
-    let streams = dealt.streams.unwrap_or_else(|| panic!("{dealt}"));
-    let all_rows = dealt.group * dealt.tile[0] >= 384 && streams.abreast.is_multiple_of(dealt.group);
-    assert!(!streams.rest && all_rows && streams.abreast > dealt.group, "{dealt}");
+    let stream_k = dealt.stream_k.unwrap_or_else(|| panic!("{dealt}"));
+    let all_rows = dealt.group * dealt.tile[0] >= 384 && stream_k.in_flight.is_multiple_of(dealt.group);
+    assert!(!stream_k.rest && all_rows && stream_k.in_flight > dealt.group, "{dealt}");
     // The last round is nearly full: nothing to gain.
     assert!(!first([4096, 4096, 4096]).choice.sums_apart());
 }

@@ -158,7 +158,7 @@ fn products_in_flight_keep_their_registers() {
     refused(
         PRODUCTS,
         &[
-            // It is dropped, and made again in the next turn.
+            // It is dropped, and made again in the next iteration.
             (
                 "yield v11\n    }\n    v12 = async_dot_wait v20, 0\n    store v2[0, 0], v12",
                 "yield v22\n    }\n    store v2[0, 0], v20",
@@ -168,7 +168,7 @@ fn products_in_flight_keep_their_registers() {
             ("v12 = async_dot_wait v20, 0", "v12 = async_dot_wait v20, 1", &["is read before the multiplication"]),
         ],
     );
-    // Nothing stays in flight, so that what a turn leaves may be dropped.
+    // Nothing stays in flight, so that what an iteration leaves may be dropped.
     let dropped = PRODUCTS.replace("async_dot_wait v10, 1", "async_dot_wait v10, 0").replace("yield v11", "yield v22");
     let dropped = dropped.replace("v12 = async_dot_wait v20, 0\n    store v2[0, 0], v12", "store v2[0, 0], v20");
     verdict(&dropped).unwrap_or_else(|e| panic!("{e}\n{dropped}"));
@@ -195,11 +195,11 @@ const FROM_REGISTERS: &str = "kernel @from_registers(v0: view<f16, [?, 64]>, v1:
 ";
 
 #[test]
-fn left_operands_stay_in_their_registers() {
+fn operands_a_stay_in_their_registers() {
     refused(FROM_REGISTERS, &[("async_dot_wait v10, 0", "async_dot_wait v10, 1", &["in flight"])]);
 }
 
-/// Two consumer sets meet in turns.
+/// Two consumer sets meet in ping-pong.
 const NAMED: &str = "kernel @named(v0: view<f32, [?, 64]>, v1: view<f32, [?, 64]>) {
     v2 = local_alloc : shared<2x1x64xf32>
     v6 = dim v0, 0
@@ -263,7 +263,7 @@ fn what_nobody_has_written_is_not_read() {
         &[
             ("local_store v5, v4", "", words),
             ("local_store v6, v4", "", words),
-            // In no turn, perhaps.
+            // In no iteration, perhaps.
             ("local_store v6, v4", "for v20 in 0..v8 step 1 {\n local_store v6, v4\n yield\n }", words),
             (
                 "v11 = local_load v10",

@@ -161,7 +161,7 @@ fn lowered(text: &str) -> Program {
 fn verdict(text: &str) -> Result<(), String> {
     let program = lowered(text);
     let answer = prove(&program, &sm_90a());
-    // Rings that turn change no answer.
+    // Rings that rotate change no answer.
     assert_eq!(answer.is_ok(), prove_by_all_states(&program, &sm_90a()).is_ok(), "{answer:?}\n{program}");
     answer.map(drop).map_err(|e| e.to_string())
 }
@@ -296,9 +296,9 @@ const SKIPS: &str = "kernel @skips(v0: view<f32, [?, 64]>) {
 }
 ";
 
-/// A wait by the index goes wrong in the second group of rounds, which must not be taken for the first one turned.
+/// A wait by the index goes wrong in the second group of rounds, which must not be taken for the first one rotated.
 #[test]
-fn rounds_are_turned_with_all_who_wait_for_them() {
+fn rounds_are_rotated_with_all_who_wait_for_them() {
     refused(SKIPS, &[("barrier_wait v3, v21", "barrier_wait v3, v20".to_owned(), "")]);
 }
 

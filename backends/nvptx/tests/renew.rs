@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use tilelift_ir::Scalar;
 use tilelift_isel::GroupMatrixId;
 use tilelift_isel::lane::{
-    AllocId, GroupOperand, LTy, LVal, LaneBuilder, Multiply, OperandA, Panels, Param, ParamSource, Place, Program, Unit, Vals,
+    AllocId, GroupOperand, LTy, LVal, LaneBuilder, Multiply, OperandA, Param, ParamSource, Place, Program, SwizzleAtoms, Unit, Vals,
 };
 use tilelift_nvptx::{EmitOptions, emit, sm_90a};
 
@@ -33,7 +33,7 @@ impl Parts {
     /// A product with those words, added to the sums.
     fn multiply(&self, b: &mut LaneBuilder, words: &Vals, sums: &[LVal]) -> Vec<LVal> {
         let right =
-            GroupOperand { at: Place { addr: self.memory, offset: 0 }, panels: Panels { swizzle: 128, along_k: true, stride: 1024 } };
+            GroupOperand { at: Place { addr: self.memory, offset: 0 }, atoms: SwizzleAtoms { swizzle: 128, along_k: true, stride: 1024 } };
         let (dsts, c, instr, a) = (vec![], sums.to_vec(), self.instr, OperandA::Regs(words.clone()));
         let sums = b.multiply(Multiply { dsts, c, instr, n: 8, a, b: right, accumulate: None });
         b.unit(Unit::CommitMatrices);

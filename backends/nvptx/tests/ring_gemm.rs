@@ -143,7 +143,7 @@ fn other_numbers_are_another_program() {
     }
 }
 
-/// Sets that share a tile, take turns, or do both, three of them, too; parts of what leaves; rings of any length; registers as they come.
+/// Sets that share a tile, ping-pong, or do both, three of them, too; parts of what leaves; rings of any length; registers as they come.
 const RINGS: [Ring; 7] = [
     Ring { tile: [64, 64, 64], group: 8, slots: 2, consumers: 1, consumer_sets: 1, parts: 1, registers: None },
     Ring { tile: [128, 64, 64], group: 1, slots: 2, consumers: 2, consumer_sets: 1, parts: 1, registers: None },

@@ -1,4 +1,4 @@
-//! Forms of specialised loops: swizzles of panels, operands A through registers, results by lanes. Random ones are taken, and each has to be
+//! Layouts of specialised loops' operands: swizzles, operands A through registers, results by lanes. Random ones are taken, and each has to be
 //! right in the lane interpreter and in the simulator of the text, proved, and assembled without a spill or a remark.
 
 #[path = "common/launch.rs"]
@@ -28,7 +28,7 @@ fn whole(case: &Case, l: &Lowered, seed: u64) -> String {
     clean(case, l)
 }
 
-/// What a plan says of its forms, a word per alternative.
+/// What a plan says of its ring layouts, a word per alternative.
 fn words(l: &Lowered) -> Vec<String> {
     let plan = l.plan.to_string();
     let mut out = Vec::new();
@@ -41,13 +41,13 @@ fn words(l: &Lowered) -> Vec<String> {
         ("lanes", "results stored by lanes"),
         ("bulk", "results stored through"),
     ] {
-        let panels = plan.split(", panels of ").nth(1).unwrap_or_default();
-        let text = if name.starts_with("swizzle") { panels } else { &plan };
+        let swizzles = plan.split(", swizzle of ").nth(1).unwrap_or_default();
+        let text = if name.starts_with("swizzle") { swizzles } else { &plan };
         if text.contains(what) {
             out.push(name.to_owned());
         }
     }
-    if !plan.contains(", panels of ") {
+    if !plan.contains(", swizzle of ") {
         out.push("swizzle 128".to_owned());
     }
     out
@@ -87,7 +87,7 @@ fn random_forms_of_products_are_right() {
     }
 }
 
-/// K and V wait in panels of all widths, together and apart; queries and probabilities are in registers as it is.
+/// K and V wait in swizzles of all widths, together and apart; queries and probabilities are in registers as it is.
 #[test]
 fn random_forms_of_attention_are_right() {
     let mut seen: BTreeMap<String, u32> = BTreeMap::new();
@@ -137,7 +137,7 @@ fn the_text_with_its_requirements_is_the_program_of_the_search() {
         let text = |l: &Lowered| emit(&l.program, &sm_90a(), &EmitOptions::default()).unwrap().text;
         assert_eq!(text(&searched), text(&by_hand), "{}", chosen.text);
         assert!(chosen.text.contains("require_layout") && chosen.text.contains("(taken)"), "{}", chosen.text);
-        assert_eq!(searched.plan, lowered(&case, &plain).plan, "the plan's own forms are as good as others: {}", chosen.text);
+        assert_eq!(searched.plan, lowered(&case, &plain).plan, "the plan's own layouts are as good as others: {}", chosen.text);
     }
 }
 
@@ -158,11 +158,11 @@ fn candidates_are_priced_and_written() {
     for c in found.list() {
         let price = c.price.unwrap();
         assert!(price.products > 0 && price.copies > 0 && price.epilogue > 0, "{price:?}");
-        assert_eq!(price.operand_a > 0, c.forms.a_from_registers.values().any(|&r| r), "{c:?}");
+        assert_eq!(price.operand_a > 0, c.ring_layouts.a_from_registers.values().any(|&r| r), "{c:?}");
         let plan = found.plan(c).unwrap_or_else(|e| panic!("{c:?}: {e}"));
         let s = plan.specialised().expect("a ring");
-        assert!(s.loads.iter().all(|(i, t)| c.forms.swizzles[i] == t.swizzle), "{c:?}: {plan}");
-        assert!(c.forms.a_from_registers.iter().all(|(i, &r)| s.register_a.contains(i) == r), "{c:?}: {plan}");
+        assert!(s.loads.iter().all(|(i, t)| c.ring_layouts.swizzles[i] == t.swizzle), "{c:?}: {plan}");
+        assert!(c.ring_layouts.a_from_registers.iter().all(|(i, &r)| s.register_a.contains(i) == r), "{c:?}: {plan}");
         assert_eq!(s.consumer_sets, c.consumer_sets.unwrap_or(1), "{c:?}: {plan}");
         let written = found.written(c).expect("a schedule").unwrap_or_else(|e| panic!("{c:?}: {e}"));
         verify(&written).unwrap_or_else(|e| panic!("{c:?}: {}", e.pretty(&written)));
@@ -186,16 +186,16 @@ fn what_is_pinned_leaves_one_candidate() {
     let open = LowerOptions { a_from_registers: None, ..pinned };
     let found = schedule(&kernel, &target, &open).unwrap();
     assert_eq!(found.list().len(), 2);
-    assert!(found.list().iter().all(|c| c.forms.swizzles.values().all(|&s| s == 64)));
+    assert!(found.list().iter().all(|c| c.ring_layouts.swizzles.values().all(|&s| s == 64)));
     // What the first one decides, required in the text, is all that is left there.
-    let written = found.first().forms.written(&kernel);
+    let written = found.first().ring_layouts.written(&kernel);
     let said = schedule(&written, &target, &LowerOptions { bulk_stores: Some(false), consumer_sets: Some(1), ..searched }).unwrap();
-    assert!(said.list().iter().all(|c| c.forms.swizzles.values().all(|&s| s == 64)), "{:?}", said.list());
+    assert!(said.list().iter().all(|c| c.ring_layouts.swizzles.values().all(|&s| s == 64)), "{:?}", said.list());
     assert_eq!(count(&kernel, &options(LayoutChoice::Spread)), 1);
     assert_eq!(count(&kernel, &LowerOptions { schedule: Some(ScheduleKind::Pipelined), ..searched }), 1);
 }
 
-/// Of the library's specialised loops the plan's own forms are the best for all.
+/// Of the library's specialised loops the plan's own layouts are the best for all.
 #[test]
 fn the_library_takes_what_the_plan_decides() {
     let target = sm_90a();

@@ -218,20 +218,20 @@ fn operand_a_through_registers() {
     assert_eq!([count(&printed, "local_load"), count(&printed, "= async_dot v")], [1, 2], "{printed}");
 }
 
-/// Consumers that take positions in turns are two tasks, which pass over each other's slots.
+/// Ping-pong consumers are two tasks, which pass over each other's slots.
 #[test]
-fn consumers_in_turns() {
+fn ping_pong_consumers() {
     let gemm = |tile: [u32; 3]| Gemm::new(Scalar::BF16).transposed(false, true).tile(tile[0], tile[1], tile[2]);
-    let turns = LowerOptions { consumer_sets: Some(2), ..LowerOptions::default() };
-    let by_lanes = LowerOptions { bulk_stores: Some(false), ..turns };
+    let ping_pong = LowerOptions { consumer_sets: Some(2), ..LowerOptions::default() };
+    let by_lanes = LowerOptions { bulk_stores: Some(false), ..ping_pong };
     for (tile, shape, options) in [
-        ([64, 128, 64], [200, 264, 200], turns),
-        ([64, 64, 64], [200, 136, 8], turns),
-        ([64, 256, 64], [70, 264, 0], turns),
-        ([64, 64, 64], [60, 64, 520], turns),
+        ([64, 128, 64], [200, 264, 200], ping_pong),
+        ([64, 64, 64], [200, 136, 8], ping_pong),
+        ([64, 256, 64], [70, 264, 0], ping_pong),
+        ([64, 64, 64], [60, 64, 520], ping_pong),
         ([128, 128, 64], [300, 264, 136], by_lanes),
-        ([64, 128, 64], [260, 136, 200], LowerOptions { stages: Some(3), ..turns }),
-        ([64, 128, 64], [130, 136, 328], LowerOptions { a_from_registers: Some(true), ..turns }),
+        ([64, 128, 64], [260, 136, 200], LowerOptions { stages: Some(3), ..ping_pong }),
+        ([64, 128, 64], [130, 136, 328], LowerOptions { a_from_registers: Some(true), ..ping_pong }),
         ([128, 64, 64], [300, 72, 264], LowerOptions { consumers: Some(2), ..by_lanes }),
     ] {
         let printed = judged(gemm(tile), shape, &options);
@@ -285,8 +285,8 @@ fn whatever_is_specialised_is_written() {
 fn positions_with_steps_of_their_own_are_shared() {
     let config =
         SplitGemm::new(Gemm::new(Scalar::BF16).transposed(false, true).tile(128, 64, 64).for_shape(256, 128, 1024), 3).build().unwrap();
-    let turns = LowerOptions { consumers: Some(1), consumer_sets: Some(2), ..LowerOptions::default() };
-    let l = lower(&verify(&config).unwrap(), &sm_90a(), &turns).unwrap();
+    let ping_pong = LowerOptions { consumers: Some(1), consumer_sets: Some(2), ..LowerOptions::default() };
+    let l = lower(&verify(&config).unwrap(), &sm_90a(), &ping_pong).unwrap();
     let s = l.plan.specialised().unwrap_or_else(|| panic!("{}", l.plan));
     assert_eq!((s.consumers, s.consumer_sets), (2, 1), "{}", l.plan);
     made(&l);

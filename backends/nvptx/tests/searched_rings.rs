@@ -89,7 +89,7 @@ fn rings_of_words_and_bytes_lie_without_conflicts() {
             assert!(l.searched && plain.text != searched.text, "{}", case.name);
             assert!(before.conflict_excess() > 0, "{}: there is nothing to find", case.name);
             assert_eq!(after.conflict_excess(), 0, "{} on {}", case.name, target.name);
-            assert_eq!((l.traffic.passes, l.traffic.conflicts), once(&l, &after), "{}", case.name);
+            assert_eq!((l.traffic.wavefronts, l.traffic.conflicts), once(&l, &after), "{}", case.name);
         }
     }
 }
@@ -233,7 +233,7 @@ fn rings_by_hand_profit_in_the_same_way() {
     assert!(l.searched && l.fallback.is_none(), "{:?}", l.fallback);
     let after = exact(&kernel, &l, &sm_80(), shapes);
     assert_eq!(after.conflict_excess(), 0);
-    assert_eq!((l.traffic.passes, l.traffic.conflicts), once(&l, &after));
+    assert_eq!((l.traffic.wavefronts, l.traffic.conflicts), once(&l, &after));
     for seed in 0..8 {
         let l = lowered(&kernel, &sm_80(), &options(LayoutChoice::Random(seed)));
         assert_eq!(l.fallback, None, "{seed}");
@@ -278,8 +278,8 @@ fn rings_that_others_look_at_keep_their_order() {
     for choice in [LayoutChoice::Searched, LayoutChoice::Random(1), LayoutChoice::Random(2)] {
         let l = lowered(&kernel, &sm_80(), &options(choice));
         assert_eq!(l.fallback, None);
-        let forms = &l.plan.explicit().expect("says what lanes do").forms;
-        let mapped: Vec<bool> = forms.values().map(|f| f.slot.is_some()).collect();
+        let buffers = &l.plan.task_plan().expect("says what lanes do").buffers;
+        let mapped: Vec<bool> = buffers.values().map(|f| f.slot.is_some()).collect();
         assert!(!mapped[0] && (mapped[1] || choice != LayoutChoice::Searched), "{choice:?}: {mapped:?}");
         exact(&kernel, &l, &sm_80(), shapes);
     }

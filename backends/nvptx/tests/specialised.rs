@@ -203,9 +203,9 @@ fn every_choice_can_be_pinned() {
     assert_eq!(l.plan.to_string(), "pipelined: 4 warps, 3 stages (not specialised: asked for so)");
 }
 
-/// Two instances with five to seven tiles each: every parity of turns, consumer sets with and without a last tile, rings of all depths.
+/// Two instances with five to seven tiles each: every parity of iterations, consumer sets with and without a last tile, rings of all depths.
 #[test]
-fn two_teams_take_tiles_in_turns() {
+fn two_consumer_sets_ping_pong() {
     for (stages, shape) in [(2, [300, 264, 72]), (3, [300, 328, 200]), (4, [640, 136, 520]), (5, [64, 64, 64])] {
         for persistent in [None, Some(true)] {
             let options = LowerOptions { consumer_sets: Some(2), stages: Some(stages), persistent, ..LowerOptions::default() };
@@ -312,7 +312,7 @@ fn rings_take_the_slots_that_fit() {
         let pinned = lower(&kernel, &target, &LowerOptions { schedule: Some(ScheduleKind::Specialised), ..LowerOptions::default() });
         match &l.plan.schedule {
             Schedule::Specialised(s) => {
-                // Another slot would not have fitted; the panels of the ring begin at multiples of 1024 bytes.
+                // Another slot would not have fitted; the swizzled tiles of the ring begin at multiples of 1024 bytes.
                 assert!(s.depth == 8 || l.program.shared_bytes + s.stage_bytes + 1024 > target.shared_bytes, "{kib} KiB: {}", l.plan);
                 assert_eq!(pinned.unwrap(), l);
                 *seen.entry(s.depth).or_insert(0) += 1;

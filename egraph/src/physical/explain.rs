@@ -29,8 +29,8 @@ pub fn print(problem: &Problem<'_>, solution: &Solution, reasons: bool) -> Strin
         if let Some(&i) = line.insts.first()
             && kernel.insts[i].results.is_empty()
         {
-            for form in &solution.forms[i] {
-                for l in form.operands.iter().flatten().take(1) {
+            for run in &solution.runs[i] {
+                for l in run.operands.iter().flatten().take(1) {
                     notes.push(format!("takes {}", name(&mut layouts, l)));
                 }
             }

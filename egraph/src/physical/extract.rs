@@ -6,13 +6,13 @@
 //! the best few:                 again by cost sets, then ranked with registers counted
 //! ```
 //!
-//! A class is as cheap as the *set* of units that it takes: what is shared is paid once. That is exact for a set, but dear to carry
+//! A class is as cheap as the *set* of items that it takes: what is shared is paid once. That is exact for a set, but dear to carry
 //! around for every candidate; the search shares a class's cost out to its readers instead, and sums what was chosen without doubles.
 
 use super::forest::{Choice, Forest, Pick};
 use super::graph::LayoutId;
 use super::pressure;
-use super::problem::{Limits, Machine, Problem};
+use super::problem::{CostModel, Limits, Problem};
 
 /// Without an answer.
 const NEVER: u64 = u64::MAX / 4;
@@ -22,22 +22,22 @@ const NEVER: u64 = u64::MAX / 4;
 pub(crate) enum Pricing {
     /// A class costs each of its readers a share.
     Shares,
-    /// A class costs the units of its set.
+    /// A class costs the items of its set.
     Sets,
     /// Shares, and every value has the first of its layouts, or is converted from it.
     Plain,
 }
 
-/// A set of units.
+/// A set of items.
 #[derive(Clone, Debug, Default)]
 struct Set(Vec<u64>);
 
 impl Set {
-    fn new(units: usize) -> Set {
-        Set(vec![0; units.div_ceil(64)])
+    fn new(items: usize) -> Set {
+        Set(vec![0; items.div_ceil(64)])
     }
-    fn add(&mut self, unit: u32) {
-        self.0[unit as usize / 64] |= 1 << (unit % 64);
+    fn add(&mut self, item: u32) {
+        self.0[item as usize / 64] |= 1 << (item % 64);
     }
     fn join(&mut self, other: &Set) {
         self.0.iter_mut().zip(&other.0).for_each(|(x, y)| *x |= y);
@@ -80,7 +80,7 @@ pub(crate) fn greedy(f: &Forest, controls: &[LayoutId], pricing: Pricing) -> Opt
                 if controls[control as usize] == class.layout {
                     (price[c as usize], picks[c as usize]) = (0, Pick::Given);
                     if pricing == Pricing::Sets {
-                        sets[c as usize] = Set::new(f.units.len());
+                        sets[c as usize] = Set::new(f.items.len());
                     }
                 }
                 continue;
@@ -89,11 +89,11 @@ pub(crate) fn greedy(f: &Forest, controls: &[LayoutId], pricing: Pricing) -> Opt
                 if way.kids.iter().any(|&k| price[k as usize] >= NEVER) {
                     continue;
                 }
-                let own = f.cost[way.unit as usize];
+                let own = f.cost[way.item as usize];
                 let mut set = Set::default();
                 let cost = if pricing == Pricing::Sets {
-                    set = Set::new(f.units.len());
-                    set.add(way.unit);
+                    set = Set::new(f.items.len());
+                    set.add(way.item);
                     way.kids.iter().for_each(|&k| set.join(&sets[k as usize]));
                     set.cost(&f.cost)
                 } else {
@@ -109,14 +109,14 @@ pub(crate) fn greedy(f: &Forest, controls: &[LayoutId], pricing: Pricing) -> Opt
         }
         let made: Vec<(u32, u64)> = group.iter().map(|&c| (c, price[c as usize])).collect();
         for &c in group {
-            for (x, &(from, unit)) in f.classes[c as usize].converts.iter().enumerate() {
+            for (x, &(from, item)) in f.classes[c as usize].converts.iter().enumerate() {
                 let Some(&(_, base)) = made.iter().find(|m| m.0 == from).filter(|m| m.1 < NEVER) else { continue };
-                let cost = base.saturating_add(f.cost[unit as usize]).min(NEVER - 1);
+                let cost = base.saturating_add(f.cost[item as usize]).min(NEVER - 1);
                 if cost < price[c as usize] {
                     (price[c as usize], picks[c as usize]) = (cost, Pick::Convert(x as u32));
                     if pricing == Pricing::Sets {
                         let mut set = sets[from as usize].clone();
-                        set.add(unit);
+                        set.add(item);
                         sets[c as usize] = set;
                     }
                 }
@@ -156,11 +156,11 @@ fn first(f: &Forest) -> Option<Vec<LayoutId>> {
     f.controls.iter().map(|c| c.layouts.first().copied()).collect()
 }
 
-/// The best choice, and the costs of the runners-up: the best few by the sum of their units, ranked with registers counted.
-pub(crate) fn extract(f: &Forest, problem: &Problem<'_>, machine: &dyn Machine, limits: &Limits) -> Option<(Choice, Vec<u64>)> {
+/// The best choice, and the costs of the runners-up: the best few by the sum of their items, ranked with registers counted.
+pub(crate) fn extract(f: &Forest, problem: &Problem<'_>, model: &dyn CostModel, limits: &Limits) -> Option<(Choice, Vec<u64>)> {
     let mut ranked: Vec<(u64, Choice)> = Vec::new();
     for c in search(f, limits)? {
-        let registers = pressure::spills(f, problem, machine, &c).saturating_mul(machine.spill());
+        let registers = pressure::spills(f, problem, model, &c).saturating_mul(model.spill());
         ranked.push((c.total.saturating_add(registers), c));
     }
     ranked.sort_by_key(|(t, _)| *t);
@@ -259,7 +259,7 @@ fn make(f: &Forest, controls: &[LayoutId], c: u32, picks: &mut [Pick]) {
     if class.given.is_some_and(|k| controls[k as usize] == class.layout) {
         picks[c as usize] = Pick::Given;
     } else if !class.ways.is_empty() {
-        let cheapest = (0..class.ways.len()).min_by_key(|&w| (f.cost[class.ways[w].unit as usize], w));
+        let cheapest = (0..class.ways.len()).min_by_key(|&w| (f.cost[class.ways[w].item as usize], w));
         picks[c as usize] = cheapest.map_or(Pick::None, |w| Pick::Way(w as u32));
     }
 }

@@ -1,16 +1,16 @@
 //! The graph with dense numbers and prices: what extraction works on.
 //!
 //! ```text
-//! class = a slot of the graph, or an instruction that has to run      unit = what is paid once: a form, or a conversion
-//! ways:      a unit and the classes it needs                          controls: the values that a loop or a choice carries together
-//! converts:  a unit and the class it starts from
+//! class = a slot of the graph, or an instruction that has to run      item = what is paid once: a run of an instruction, or a conversion
+//! ways:      an item and the classes it needs                          controls: the values that a loop or a choice carries together
+//! converts:  an item and the class it starts from
 //! ```
 //!
-//! A unit costs what the machine says times the trips of the region that it stands in: a form stands where its instruction does, a
+//! An item costs what the cost model says times the trips of the region that it stands in: a run stands where its instruction does, a
 //! conversion where its value is made.
 
 use super::graph::{Graph, Head, LayoutId};
-use super::problem::{InstLayouts, Machine, Problem, Solution, Source, Variant};
+use super::problem::{CostModel, InstLayouts, Problem, Solution, Source, Variant};
 use cranelift_entity::SecondaryMap;
 use egg::Id;
 use smallvec::SmallVec;
@@ -26,7 +26,7 @@ const HEAVIEST: u64 = 1 << 24;
 /// A way to have a class.
 #[derive(Clone, Debug)]
 pub(crate) struct Way {
-    pub(crate) unit: u32,
+    pub(crate) item: u32,
     pub(crate) kids: SmallVec<[u32; 4]>,
 }
 
@@ -46,7 +46,7 @@ pub(crate) struct Class {
     pub(crate) value: Option<Value>,
     pub(crate) layout: LayoutId,
     pub(crate) ways: Vec<Way>,
-    /// Classes of the same value to convert from, and the units.
+    /// Classes of the same value to convert from, and the items.
     pub(crate) converts: Vec<(u32, u32)>,
     /// Carried by that control.
     pub(crate) given: Option<u32>,
@@ -54,9 +54,9 @@ pub(crate) struct Class {
     pub(crate) fanout: u64,
 }
 
-/// What a unit is.
+/// What an item is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Unit {
+pub(crate) enum Item {
     InstLayouts(u32),
     Convert(u32, u32),
 }
@@ -78,7 +78,7 @@ pub(crate) struct Forest {
     pub(crate) order: Vec<u32>,
     /// Per value its classes.
     pub(crate) of: SecondaryMap<Value, SmallVec<[u32; 6]>>,
-    pub(crate) units: Vec<Unit>,
+    pub(crate) items: Vec<Item>,
     pub(crate) cost: Vec<u64>,
     /// Classes of instructions that have to run.
     pub(crate) done: Vec<(u32, Inst)>,
@@ -169,7 +169,7 @@ pub(crate) fn positions(kernel: &Kernel) -> (SecondaryMap<Inst, u32>, SecondaryM
 }
 
 impl Forest {
-    pub(crate) fn new(g: &Graph<'_>, problem: &Problem<'_>, machine: &dyn Machine) -> Forest {
+    pub(crate) fn new(g: &Graph<'_>, problem: &Problem<'_>, model: &dyn CostModel) -> Forest {
         let (cx, kernel) = (&g.analysis, problem.kernel);
         let (weight, region) = (weights(kernel), regions(kernel));
         let mut f = Forest::default();
@@ -193,11 +193,11 @@ impl Forest {
             f.classes.push(Class { fanout: 1, ..Class::default() });
             f.registers.push(0);
         }
-        // A form that the machine refuses is no unit.
-        let mut form_unit: Vec<Option<u32>> = Vec::with_capacity(cx.forms.len());
-        for (n, (key, _)) in cx.forms.iter().enumerate() {
-            let cost = machine.run(key.inst, &cx.form(key)).map(|c| c.saturating_mul(weight[region[key.inst]]));
-            form_unit.push(cost.map(|c| f.add_unit(Unit::InstLayouts(n as u32), c)));
+        // A run that the machine refuses is no item.
+        let mut run_item: Vec<Option<u32>> = Vec::with_capacity(cx.runs.len());
+        for (n, (key, _)) in cx.runs.iter().enumerate() {
+            let cost = model.run(key.inst, &cx.run(key)).map(|c| c.saturating_mul(weight[region[key.inst]]));
+            run_item.push(cost.map(|c| f.add_item(Item::InstLayouts(n as u32), c)));
         }
         let mut prices: HashMap<Trip, Option<u64>> = HashMap::new();
         for n in 0..f.classes.len() {
@@ -205,28 +205,28 @@ impl Forest {
             for node in &g[g.find(id)].nodes {
                 match node.head {
                     Head::Slot(_) | Head::Done(_) | Head::Given(_) => {}
-                    Head::Run(form, _) => {
-                        let Some(unit) = form_unit[form as usize] else { continue };
+                    Head::Run(run, _) => {
+                        let Some(item) = run_item[run as usize] else { continue };
                         let kids = node.kids.iter().map(|&k| at[&g.find(k)]).collect();
-                        f.classes[n].ways.push(Way { unit, kids });
+                        f.classes[n].ways.push(Way { item, kids });
                     }
                     Head::Convert(_) => {
                         let from = at[&g.find(node.kids[0])];
                         let Some(v) = f.classes[n].value else { continue };
                         let (a, b) = (f.classes[from as usize].layout, f.classes[n].layout);
                         let elem = kernel.ty(v).elem();
-                        let price = prices.entry((a, b, elem.bytes())).or_insert_with(|| machine.convert(cx.layout(a), cx.layout(b), elem));
+                        let price = prices.entry((a, b, elem.bytes())).or_insert_with(|| model.convert(cx.layout(a), cx.layout(b), elem));
                         // A conversion is never quite free: of equal programs the one with fewer.
                         let Some(price) = *price else { continue };
-                        let unit = f.add_unit(
-                            Unit::Convert(from, n as u32),
+                        let item = f.add_item(
+                            Item::Convert(from, n as u32),
                             price.saturating_add(1).saturating_mul(place(kernel, &weight, &region, v)),
                         );
-                        f.classes[n].converts.push((from, unit));
+                        f.classes[n].converts.push((from, item));
                     }
                 }
             }
-            f.classes[n].ways.sort_by_key(|w| w.unit);
+            f.classes[n].ways.sort_by_key(|w| w.item);
             f.classes[n].converts.sort_unstable();
         }
         f.add_controls(cx, kernel, problem);
@@ -237,33 +237,33 @@ impl Forest {
     }
 
     /// Looks closely at the conversions that a choice takes. True if a price changed.
-    pub(crate) fn correct(&mut self, g: &Graph<'_>, problem: &Problem<'_>, machine: &dyn Machine, choice: &Choice) -> bool {
+    pub(crate) fn correct(&mut self, g: &Graph<'_>, problem: &Problem<'_>, model: &dyn CostModel, choice: &Choice) -> bool {
         let Some(needed) = self.needed(&choice.controls, &choice.picks) else { return false };
         let cx = &g.analysis;
-        let trip = |f: &Forest, unit: u32| match f.units[unit as usize] {
-            Unit::Convert(from, to) => {
+        let trip = |f: &Forest, item: u32| match f.items[item as usize] {
+            Item::Convert(from, to) => {
                 let (a, b) = (&f.classes[from as usize], &f.classes[to as usize]);
                 b.value.map(|v| (v, (a.layout, b.layout, problem.kernel.ty(v).elem().bytes())))
             }
-            Unit::InstLayouts(_) => None,
+            Item::InstLayouts(_) => None,
         };
         let mut news: HashMap<Trip, u64> = HashMap::new();
-        for unit in self.taken(&needed, &choice.picks) {
-            let Some((v, key)) = trip(self, unit) else { continue };
+        for item in self.taken(&needed, &choice.picks) {
+            let Some((v, key)) = trip(self, item) else { continue };
             if self.exact.insert(key)
-                && let Some(price) = machine.convert_exactly(cx.layout(key.0), cx.layout(key.1), problem.kernel.ty(v).elem())
+                && let Some(price) = model.convert_exactly(cx.layout(key.0), cx.layout(key.1), problem.kernel.ty(v).elem())
             {
                 news.insert(key, price);
             }
         }
         let (weight, region) = (weights(problem.kernel), regions(problem.kernel));
         let mut changed = false;
-        for unit in 0..self.units.len() as u32 {
-            let Some((v, key)) = trip(self, unit) else { continue };
+        for item in 0..self.items.len() as u32 {
+            let Some((v, key)) = trip(self, item) else { continue };
             let Some(price) = news.get(&key) else { continue };
             let cost = price.saturating_add(1).saturating_mul(place(problem.kernel, &weight, &region, v));
-            changed |= cost != self.cost[unit as usize];
-            self.cost[unit as usize] = cost;
+            changed |= cost != self.cost[item as usize];
+            self.cost[item as usize] = cost;
         }
         changed
     }
@@ -277,10 +277,10 @@ impl Forest {
         }
     }
 
-    fn add_unit(&mut self, unit: Unit, cost: u64) -> u32 {
-        self.units.push(unit);
+    fn add_item(&mut self, item: Item, cost: u64) -> u32 {
+        self.items.push(item);
         self.cost.push(cost);
-        self.units.len() as u32 - 1
+        self.items.len() as u32 - 1
     }
 
     fn add_controls(&mut self, cx: &super::graph::Context<'_>, kernel: &Kernel, problem: &Problem<'_>) {
@@ -386,19 +386,19 @@ impl Forest {
         }
     }
 
-    /// The units that a choice takes, each once.
+    /// The items that a choice takes, each once.
     pub(crate) fn taken(&self, needed: &[bool], picks: &[Pick]) -> Vec<u32> {
-        let mut units: Vec<u32> = Vec::new();
+        let mut items: Vec<u32> = Vec::new();
         for (n, class) in self.classes.iter().enumerate().filter(|(n, _)| needed[*n]) {
             match picks[n] {
                 Pick::None | Pick::Given => {}
-                Pick::Way(w) => units.push(class.ways[w as usize].unit),
-                Pick::Convert(x) => units.push(class.converts[x as usize].1),
+                Pick::Way(w) => items.push(class.ways[w as usize].item),
+                Pick::Convert(x) => items.push(class.converts[x as usize].1),
             }
         }
-        units.sort_unstable();
-        units.dedup();
-        units
+        items.sort_unstable();
+        items.dedup();
+        items
     }
 
     /// The cost of a choice from scratch.
@@ -429,13 +429,13 @@ impl Forest {
         let mut out = Solution::default();
         let Some(needed) = self.needed(&choice.controls, &choice.picks) else { return out };
         let mut number: HashMap<u32, usize> = HashMap::new();
-        for &unit in &self.taken(&needed, &choice.picks) {
-            let Unit::InstLayouts(n) = self.units[unit as usize] else { continue };
-            let Some((key, _)) = cx.forms.get_index(n as usize) else { continue };
-            let list = &mut out.forms[key.inst];
-            number.insert(unit, list.len());
-            let form: InstLayouts = cx.form(key);
-            list.push(form);
+        for &item in &self.taken(&needed, &choice.picks) {
+            let Item::InstLayouts(n) = self.items[item as usize] else { continue };
+            let Some((key, _)) = cx.runs.get_index(n as usize) else { continue };
+            let list = &mut out.runs[key.inst];
+            number.insert(item, list.len());
+            let run: InstLayouts = cx.run(key);
+            list.push(run);
         }
         for (v, classes) in self.of.iter() {
             let mut list: Vec<(u32, Variant)> = Vec::new();
@@ -445,8 +445,8 @@ impl Forest {
                 let (source, cost) = match choice.picks[c as usize] {
                     Pick::Given => (Source::Given, 0),
                     Pick::Way(w) => {
-                        let unit = class.ways[w as usize].unit;
-                        (Source::Run(number.get(&unit).copied().unwrap_or(0)), self.cost[unit as usize])
+                        let item = class.ways[w as usize].item;
+                        (Source::Run(number.get(&item).copied().unwrap_or(0)), self.cost[item as usize])
                     }
                     Pick::None | Pick::Convert(_) => continue,
                 };
@@ -462,11 +462,11 @@ impl Forest {
             for &c in classes.iter().filter(|c| here(c)) {
                 let class = &self.classes[c as usize];
                 let Pick::Convert(x) = choice.picks[c as usize] else { continue };
-                let (from, unit) = class.converts[x as usize];
+                let (from, item) = class.converts[x as usize];
                 let Some(at) = list[..made].iter().position(|(f, _)| *f == from) else { continue };
                 let rule = cx.slots[c as usize].rule;
                 let layout = cx.layout(class.layout).clone();
-                list.push((c, Variant { layout, source: Source::Convert(at), cost: self.cost[unit as usize], rule }));
+                list.push((c, Variant { layout, source: Source::Convert(at), cost: self.cost[item as usize], rule }));
             }
             if !list.is_empty() {
                 out.values[v] = list.into_iter().map(|(_, x)| x).collect();

@@ -5,7 +5,7 @@
 //! class  store 9 = { Done, Run(store v7: [L1] -> []), Run(store v7: [L2] -> []) }
 //! ```
 //!
-//! Nodes are small integers into the tables of the [`Context`]; a class holds one slot, which is its name. Layouts, slots and forms
+//! Nodes are small integers into the tables of the [`Context`]; a class holds one slot, which is its name. Layouts, slots and runs
 //! are numbered in the order in which they come up, so equal inputs give equal graphs.
 
 use super::problem::{InstLayouts, Limits};
@@ -29,7 +29,7 @@ pub(crate) enum Head {
     Done(u32),
     /// The slot's value is carried so by control.
     Given(u32),
-    /// An instruction runs in a form; which result.
+    /// A run of an instruction; which result.
     Run(u32, u8),
     /// A conversion into a slot.
     Convert(u32),
@@ -103,9 +103,9 @@ pub(crate) struct Slot {
     pub(crate) rule: &'static str,
 }
 
-/// A form whose layouts are numbers.
+/// A run of an instruction, with its layouts as numbers.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub(crate) struct FormKey {
+pub(crate) struct RunKey {
     pub(crate) inst: Inst,
     pub(crate) operands: SmallVec<[Option<LayoutId>; 4]>,
     pub(crate) results: SmallVec<[Option<LayoutId>; 2]>,
@@ -119,7 +119,7 @@ pub(crate) struct Context<'k> {
     /// The slots of a value, oldest first.
     pub(crate) of: SecondaryMap<Value, SmallVec<[u32; 6]>>,
     /// Ways to run instructions, with the rule that found them.
-    pub(crate) forms: IndexMap<FormKey, &'static str>,
+    pub(crate) runs: IndexMap<RunKey, &'static str>,
     /// Classes of instructions without a tile result.
     pub(crate) done: Vec<(Inst, Id)>,
     /// Where an instruction stands among them.
@@ -163,7 +163,7 @@ impl<'k> Context<'k> {
             layouts: IndexSet::new(),
             slots: Vec::new(),
             of: SecondaryMap::new(),
-            forms: IndexMap::new(),
+            runs: IndexMap::new(),
             done: Vec::new(),
             done_at: SecondaryMap::new(),
             laid: SecondaryMap::new(),
@@ -206,8 +206,8 @@ impl<'k> Context<'k> {
         self.of[v].iter().copied().find(|&s| self.slots[s as usize].layout == l)
     }
 
-    /// The form with its layouts.
-    pub(crate) fn form(&self, key: &FormKey) -> InstLayouts {
+    /// The run with its layouts.
+    pub(crate) fn run(&self, key: &RunKey) -> InstLayouts {
         let named = |l: &Option<LayoutId>| l.map(|l| self.layout(l).clone());
         InstLayouts { operands: key.operands.iter().map(named).collect(), results: key.results.iter().map(named).collect() }
     }
@@ -248,19 +248,19 @@ pub(crate) fn slot(g: &mut Graph<'_>, v: Value, l: LayoutId, rule: &'static str)
 }
 
 /// Adds a way to run an instruction. Nothing happens if it is known, or if a value has no room for the layout.
-pub(crate) fn add_form(g: &mut Graph<'_>, inst: Inst, form: &InstLayouts, rule: &'static str) {
+pub(crate) fn add_run(g: &mut Graph<'_>, inst: Inst, run: &InstLayouts, rule: &'static str) {
     let kernel = g.analysis.kernel;
     let d = &kernel.insts[inst];
-    let mut key = FormKey { inst, operands: SmallVec::new(), results: SmallVec::new() };
-    for (l, &v) in form.operands.iter().zip(&d.args) {
+    let mut key = RunKey { inst, operands: SmallVec::new(), results: SmallVec::new() };
+    for (l, &v) in run.operands.iter().zip(&d.args) {
         let id = l.as_ref().filter(|_| g.analysis.laid[v]).map(|l| g.analysis.layout_id(l));
         key.operands.push(id);
     }
-    for (l, &v) in form.results.iter().zip(&d.results) {
+    for (l, &v) in run.results.iter().zip(&d.results) {
         let id = l.as_ref().filter(|_| g.analysis.laid[v]).map(|l| g.analysis.layout_id(l));
         key.results.push(id);
     }
-    if g.analysis.forms.contains_key(&key) {
+    if g.analysis.runs.contains_key(&key) {
         return;
     }
     if d.results.iter().zip(&key.results).any(|(&v, l)| l.is_some_and(|l| !g.analysis.made_in(v, l))) {
@@ -281,7 +281,7 @@ pub(crate) fn add_form(g: &mut Graph<'_>, inst: Inst, form: &InstLayouts, rule: 
         kids.push(g.find(g.analysis.slots[s as usize].id));
     }
     let results = key.results.clone();
-    let number = g.analysis.forms.insert_full(key, rule).0 as u32;
+    let number = g.analysis.runs.insert_full(key, rule).0 as u32;
     // What has effects runs although nobody may ask for its results; to read local memory leaves it as it is.
     let mut made = matches!(d.op.info().effects, Effects::Pure | Effects::Reads) || d.op == Op::LocalLoad;
     let mut asked = false;

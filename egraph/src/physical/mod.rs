@@ -13,7 +13,7 @@
 //! a loop stands outside.
 //!
 //! What runs exactly once and ties several values (loops and choices) is not a node: its layouts are chosen jointly, each candidate
-//! by the cost of the whole program. The module knows tiles and layouts; what anything costs is asked of a [`Machine`].
+//! by the cost of the whole program. The module knows tiles and layouts; what anything costs is asked of a [`CostModel`].
 
 mod explain;
 mod extract;
@@ -28,20 +28,20 @@ mod saturate;
 mod tests;
 
 pub use explain::print;
-pub use problem::{InstLayouts, Layouts, Limits, Machine, Problem, Solution, Source, Variant};
+pub use problem::{CostModel, InstLayouts, Layouts, Limits, Problem, Solution, Source, Variant};
 
 /// Prices are not more exact than this part: what turns out dearer by less is not searched for again, and what is cheaper by less than the
 /// plain assignment is not taken.
 const SLACK: u64 = 64;
 
 /// Chooses layouts. `None` if no way through the program is found; the plain assignment is the answer then.
-pub fn solve(problem: &Problem<'_>, machine: &dyn Machine, limits: &Limits) -> Option<Solution> {
+pub fn solve(problem: &Problem<'_>, model: &dyn CostModel, limits: &Limits) -> Option<Solution> {
     // Where the plain layouts alone are more than the graph may have, nothing would spread.
     if problem.base.values().filter(|l| l.is_some()).count() > limits.nodes {
         return None;
     }
-    let (graph, stop) = saturate::saturate(problem, machine, limits);
-    let mut forest = forest::Forest::new(&graph, problem, machine);
+    let (graph, stop) = saturate::saturate(problem, model, limits);
+    let mut forest = forest::Forest::new(&graph, problem, model);
     if let Some(seed) = limits.chaos {
         forest.shuffle(seed);
     }
@@ -49,11 +49,11 @@ pub fn solve(problem: &Problem<'_>, machine: &dyn Machine, limits: &Limits) -> O
     if corrections > 0
         && let Some(plain) = extract::plain(&forest)
     {
-        forest.correct(&graph, problem, machine, &plain);
+        forest.correct(&graph, problem, model, &plain);
     }
-    let (mut choice, mut others) = extract::extract(&forest, problem, machine, limits)?;
+    let (mut choice, mut others) = extract::extract(&forest, problem, model, limits)?;
     for _ in 0..corrections {
-        if !forest.correct(&graph, problem, machine, &choice) {
+        if !forest.correct(&graph, problem, model, &choice) {
             break;
         }
         // What is as good as before stays the best.
@@ -62,7 +62,7 @@ pub fn solve(problem: &Problem<'_>, machine: &dyn Machine, limits: &Limits) -> O
             choice.total = total;
             break;
         }
-        (choice, others) = extract::extract(&forest, problem, machine, limits)?;
+        (choice, others) = extract::extract(&forest, problem, model, limits)?;
     }
     // Nor is a program taken that is cheaper than the plain one by less.
     if corrections > 0

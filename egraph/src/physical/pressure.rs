@@ -4,12 +4,12 @@
 //! as long as the loop runs.
 
 use super::forest::{Choice, Forest, Pick, positions, regions, weights};
-use super::problem::{Machine, Problem};
+use super::problem::{CostModel, Problem};
 use cranelift_entity::SecondaryMap;
 use tilelift_ir::{Inst, Kernel, Op, Value};
 
 /// Registers that do not fit, times the weight of the region where that is worst.
-pub(crate) fn spills(f: &Forest, problem: &Problem<'_>, machine: &dyn Machine, choice: &Choice) -> u64 {
+pub(crate) fn spills(f: &Forest, problem: &Problem<'_>, model: &dyn CostModel, choice: &Choice) -> u64 {
     let kernel = problem.kernel;
     let Some(needed) = f.needed(&choice.controls, &choice.picks) else { return 0 };
     let (at, made) = positions(kernel);
@@ -53,7 +53,7 @@ pub(crate) fn spills(f: &Forest, problem: &Problem<'_>, machine: &dyn Machine, c
     let (mut live, mut worst) = (0i64, 0u64);
     for (p, c) in change.iter().enumerate() {
         live += c;
-        let over = (live.max(0) as u64).saturating_sub(machine.registers());
+        let over = (live.max(0) as u64).saturating_sub(model.registers());
         worst = worst.max(over.saturating_mul(by_position[p]));
     }
     worst

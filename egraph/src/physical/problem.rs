@@ -10,7 +10,7 @@ use tilelift_ir::{Inst, Kernel, Scalar, Value};
 /// Layouts of operands or results; `None` for what has none: scalars, views, tiles outside of registers.
 pub type Layouts = SmallVec<[Option<Rc<Layout>>; 4]>;
 
-/// A way to run an instruction: the layouts that its operands come in and its results go out in.
+/// A run of an instruction: the layouts that its operands come in and its results go out in.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct InstLayouts {
     /// One per operand.
@@ -20,13 +20,13 @@ pub struct InstLayouts {
 }
 
 /// What anything costs. All costs are of one run, in sixteenths of a cycle of one multiprocessor, for all warps of a program.
-pub trait Machine {
+pub trait CostModel {
     /// The ways that an instruction proposes by itself: fragments of a matrix instruction, coalesced accesses.
     fn anchors(&self, inst: Inst) -> Vec<InstLayouts>;
     /// True if an instruction runs in no other way than those.
     fn fixed(&self, inst: Inst) -> bool;
     /// The cost of a way to run an instruction; `None` if the machine can't.
-    fn run(&self, inst: Inst, form: &InstLayouts) -> Option<u64>;
+    fn run(&self, inst: Inst, run: &InstLayouts) -> Option<u64>;
     /// The cost of a conversion, as far as it can be told quickly; `None` if there is none.
     fn convert(&self, from: &Layout, to: &Layout, elem: Scalar) -> Option<u64>;
     /// The cost of a conversion that the search means to take, which is looked at more closely.
@@ -79,7 +79,7 @@ impl Default for Limits {
 /// How a value comes to be in a layout.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Source {
-    /// Its instruction is run so: the number of the form.
+    /// The instruction makes it: the number of the run.
     Run(usize),
     /// Control carries it so.
     Given,
@@ -106,7 +106,7 @@ pub struct Solution {
     /// Per value its layouts in the order in which they are made: those that are run or given, then conversions.
     pub values: SecondaryMap<Value, Vec<Variant>>,
     /// Per instruction the ways in which it runs: one, or several where that is cheaper than a conversion.
-    pub forms: SecondaryMap<Inst, Vec<InstLayouts>>,
+    pub runs: SecondaryMap<Inst, Vec<InstLayouts>>,
     /// The cost of the program, and what it would cost if every value had the plain assignment's layout.
     pub cost: u64,
     /// See [`Solution::cost`]; `None` if the machine can't do that.

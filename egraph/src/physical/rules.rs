@@ -55,20 +55,20 @@ pub fn all() -> &'static [Rule] {
     RULES
 }
 
-/// True if a form is one that a rule gives for the layout of its first operand or result.
-pub fn follows(k: &Kernel, i: Inst, form: &InstLayouts) -> bool {
+/// True if a run of an instruction is one that a rule gives for the layout of its first operand or result.
+pub fn follows(k: &Kernel, i: Inst, run: &InstLayouts) -> bool {
     let pass = pass_at(k, i);
-    let touches = [(Touch::Operand(0), form.operands.first()), (Touch::Result(0), form.results.first())];
+    let touches = [(Touch::Operand(0), run.operands.first()), (Touch::Result(0), run.results.first())];
     RULES
         .iter()
         .filter(|r| r.ops.contains(&pass))
-        .any(|r| touches.iter().any(|(t, l)| l.and_then(Option::as_ref).is_some_and(|l| r.form(k, i, *t, l).as_ref() == Some(form))))
+        .any(|r| touches.iter().any(|(t, l)| l.and_then(Option::as_ref).is_some_and(|l| r.run(k, i, *t, l).as_ref() == Some(run))))
 }
 
 impl Rule {
     /// The way to run an instruction that follows from the layout of one of its values: both sides' layouts by the table of
     /// [`tilelift_ir::propagate`]. `None` unless these are all its tiles.
-    pub(crate) fn form(&self, k: &Kernel, i: Inst, touch: Touch, l: &Rc<Layout>) -> Option<InstLayouts> {
+    pub(crate) fn run(&self, k: &Kernel, i: Inst, touch: Touch, l: &Rc<Layout>) -> Option<InstLayouts> {
         match (self.starts, touch) {
             (Starts::Operand, Touch::Result(_)) | (Starts::Result, Touch::Operand(_)) => return None,
             (Starts::Anywhere, _) | (Starts::Operand, Touch::Operand(_)) | (Starts::Result, Touch::Result(_)) => {}

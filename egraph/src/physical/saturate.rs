@@ -7,8 +7,8 @@
 //!
 //! A slot is looked at once per rule, so the work grows with slots times rules. Fuel is layouts per value and nodes, never a clock.
 
-use super::graph::{Context, Graph, Head, Node, add_form, slot};
-use super::problem::{InstLayouts, Limits, Machine, Problem};
+use super::graph::{Context, Graph, Head, Node, add_run, slot};
+use super::problem::{CostModel, InstLayouts, Limits, Problem};
 use super::rules::{ANCHOR, CARRIED, CONVERT, PLAIN, Rule};
 use crate::options::Stop;
 use cranelift_entity::SecondaryMap;
@@ -78,8 +78,8 @@ impl<'k> Applier<Node, Context<'k>> for Add {
                     let results = (0..d.results.len()).filter(|&k| d.results[k] == s.value).map(Touch::Result);
                     let operands = (0..d.args.len()).filter(|&k| d.args[k] == s.value).map(Touch::Operand);
                     for touch in results.chain(operands) {
-                        if let Some(form) = rule.form(kernel, i, touch, &layout) {
-                            add_form(g, i, &form, rule.name);
+                        if let Some(run) = rule.run(kernel, i, touch, &layout) {
+                            add_run(g, i, &run, rule.name);
                         }
                     }
                 }
@@ -124,10 +124,10 @@ fn rewrite<'k>(name: &'static str, look: Look) -> Rewrite<Node, Context<'k>> {
 }
 
 /// Builds the graph and saturates it.
-pub(super) fn saturate<'k>(problem: &Problem<'k>, machine: &dyn Machine, limits: &Limits) -> (Graph<'k>, Stop) {
+pub(super) fn saturate<'k>(problem: &Problem<'k>, model: &dyn CostModel, limits: &Limits) -> (Graph<'k>, Stop) {
     let kernel = problem.kernel;
     let laid = |v: Value| problem.base[v].is_some();
-    let mut context = Context::new(kernel, &laid, &|i| machine.fixed(i), ties(kernel, &laid), limits);
+    let mut context = Context::new(kernel, &laid, &|i| model.fixed(i), ties(kernel, &laid), limits);
     context.pinned = problem.pinned.clone();
     let mut g = Graph::new(context);
     let mut insts = Vec::new();
@@ -140,8 +140,8 @@ pub(super) fn saturate<'k>(problem: &Problem<'k>, machine: &dyn Machine, limits:
         }
     }
     for &i in &insts {
-        for form in machine.anchors(i) {
-            add_form(&mut g, i, &form, ANCHOR);
+        for run in model.anchors(i) {
+            add_run(&mut g, i, &run, ANCHOR);
         }
     }
     let spread: Vec<Rewrite<Node, Context<'k>>> = super::rules::all()
@@ -168,16 +168,16 @@ pub(super) fn saturate<'k>(problem: &Problem<'k>, machine: &dyn Machine, limits:
     };
     let mut g = runner.egraph;
     // An instruction that no rule says anything of runs as in the plain assignment.
-    let mut runs = SecondaryMap::with_default(false);
-    g.analysis.forms.keys().for_each(|k| runs[k.inst] = true);
+    let mut ruled = SecondaryMap::with_default(false);
+    g.analysis.runs.keys().for_each(|k| ruled[k.inst] = true);
     for &i in &insts {
         let d = &kernel.insts[i];
         let of = |v: &Value| problem.base[*v].clone();
-        let form = InstLayouts { operands: d.args.iter().map(of).collect(), results: d.results.iter().map(of).collect() };
+        let run = InstLayouts { operands: d.args.iter().map(of).collect(), results: d.results.iter().map(of).collect() };
         let carries = matches!(d.op, Op::For | Op::While | Op::If | Op::Yield);
-        let tiles = form.operands.iter().chain(&form.results).any(Option::is_some);
-        if !carries && tiles && !runs[i] {
-            add_form(&mut g, i, &form, PLAIN);
+        let tiles = run.operands.iter().chain(&run.results).any(Option::is_some);
+        if !carries && tiles && !ruled[i] {
+            add_run(&mut g, i, &run, PLAIN);
         }
     }
     g.rebuild();

@@ -1,8 +1,8 @@
-//! Rules on their own programs, forms against the coordinates of elements, extraction against brute force.
+//! Rules on their own programs, runs against the coordinates of elements, extraction against brute force.
 
 use super::extract::search;
-use super::forest::{Choice, Class, Control, Forest, Pick, Unit, Way};
-use super::problem::{InstLayouts, Limits, Machine, Problem, Solution, Source};
+use super::forest::{Choice, Class, Control, Forest, Item, Pick, Way};
+use super::problem::{CostModel, InstLayouts, Limits, Problem, Solution, Source};
 use super::{rules, saturate, solve};
 use cranelift_entity::{EntityRef, SecondaryMap};
 use std::rc::Rc;
@@ -33,7 +33,7 @@ impl Toy<'_> {
     }
 }
 
-impl Machine for Toy<'_> {
+impl CostModel for Toy<'_> {
     fn anchors(&self, i: Inst) -> Vec<InstLayouts> {
         let d = &self.0.insts[i];
         let v = match d.op {
@@ -46,8 +46,8 @@ impl Machine for Toy<'_> {
     fn fixed(&self, _: Inst) -> bool {
         false
     }
-    fn run(&self, i: Inst, form: &InstLayouts) -> Option<u64> {
-        let all = || form.operands.iter().chain(&form.results).flatten();
+    fn run(&self, i: Inst, run: &InstLayouts) -> Option<u64> {
+        let all = || run.operands.iter().chain(&run.results).flatten();
         let registers: u64 = all().map(|l| u64::from(l.size(Axis::Reg))).sum();
         let d = &self.0.insts[i];
         match d.op {
@@ -148,10 +148,10 @@ fn comes_from(kernel: &Kernel, i: Inst, result: usize, k: usize, c: &[u32]) -> O
 }
 
 /// Every lane has in its own registers what its part of the results is made of.
-fn holds(kernel: &Kernel, i: Inst, form: &InstLayouts) {
+fn holds(kernel: &Kernel, i: Inst, run: &InstLayouts) {
     let d = &kernel.insts[i];
-    for (n, to) in form.results.iter().enumerate().filter_map(|(n, l)| Some((n, l.as_ref()?))) {
-        for (k, from) in form.operands.iter().enumerate().filter_map(|(k, l)| Some((k, l.as_ref()?))) {
+    for (n, to) in run.results.iter().enumerate().filter_map(|(n, l)| Some((n, l.as_ref()?))) {
+        for (k, from) in run.operands.iter().enumerate().filter_map(|(k, l)| Some((k, l.as_ref()?))) {
             for (lane, warp) in (0..LANES).flat_map(|l| (0..WARPS).map(move |w| (l, w))) {
                 let at = |l: &Layout, r: u32| l.apply(&[(Axis::Reg, r), (Axis::Lane, lane), (Axis::Warp, warp)]).to_vec();
                 let here: std::collections::HashSet<Vec<u32>> = (0..from.size(Axis::Reg)).map(|r| at(from, r)).collect();
@@ -175,10 +175,10 @@ fn every_rule_applies_to_its_program_and_keeps_away_from_the_other() {
             let mut inputs: Vec<Inst> = Vec::new();
             k.walk(k.body, &mut |i| inputs.extend((k.insts[i].op == Op::Load).then_some(i)));
             inputs.truncate(3);
-            let found: Vec<_> = g.analysis.forms.iter().filter(|(key, by)| **by == rule.name && !inputs.contains(&key.inst)).collect();
+            let found: Vec<_> = g.analysis.runs.iter().filter(|(key, by)| **by == rule.name && !inputs.contains(&key.inst)).collect();
             assert_eq!(!found.is_empty(), applies, "{} on\n{body}", rule.name);
             for (key, _) in found {
-                holds(&k, key.inst, &g.analysis.form(key));
+                holds(&k, key.inst, &g.analysis.run(key));
             }
         }
     }
@@ -284,10 +284,10 @@ impl Random {
 fn random(seed: u64) -> Forest {
     let mut r = Random(seed);
     let mut f = Forest::default();
-    let unit = |f: &mut Forest, what: Unit, cost: u64| {
-        f.units.push(what);
+    let item = |f: &mut Forest, what: Item, cost: u64| {
+        f.items.push(what);
         f.cost.push(cost);
-        f.units.len() as u32 - 1
+        f.items.len() as u32 - 1
     };
     for v in 0..4u32 {
         for l in 0..2u32 {
@@ -297,7 +297,7 @@ fn random(seed: u64) -> Forest {
             } else if r.below(5) > 0 || l == 0 {
                 let kids = (0..=r.below(2)).map(|_| (r.below(u64::from(v)) * 2 + r.below(2)) as u32).collect();
                 let cost = 1 + r.below(40);
-                class.ways.push(Way { unit: unit(&mut f, Unit::InstLayouts(v * 2 + l), cost), kids });
+                class.ways.push(Way { item: item(&mut f, Item::InstLayouts(v * 2 + l), cost), kids });
             }
             f.of[Value::new(v as usize)].push(f.classes.len() as u32);
             f.order.push(f.classes.len() as u32);
@@ -307,12 +307,12 @@ fn random(seed: u64) -> Forest {
     for c in 0..8u32 {
         let from = c ^ 1;
         let cost = 1 + r.below(30);
-        let u = unit(&mut f, Unit::Convert(from, c), cost);
+        let u = item(&mut f, Item::Convert(from, c), cost);
         f.classes[c as usize].converts.push((from, u));
     }
-    let u = unit(&mut f, Unit::InstLayouts(100), 1);
+    let u = item(&mut f, Item::InstLayouts(100), 1);
     let kids = [6 + r.below(2) as u32, 2 + r.below(4) as u32].into_iter().collect();
-    f.classes.push(Class { ways: vec![Way { unit: u, kids }], fanout: 1, ..Class::default() });
+    f.classes.push(Class { ways: vec![Way { item: u, kids }], fanout: 1, ..Class::default() });
     f.order.push(8);
     f.done.push((8, Inst::new(0)));
     f.registers = vec![1; 9];
@@ -381,15 +381,15 @@ fn extraction_is_checked_against_all_choices() {
 /// Conversions look cheap until one means to take them.
 struct Dearer<'k>(Toy<'k>);
 
-impl Machine for Dearer<'_> {
+impl CostModel for Dearer<'_> {
     fn anchors(&self, i: Inst) -> Vec<InstLayouts> {
         self.0.anchors(i)
     }
     fn fixed(&self, i: Inst) -> bool {
         self.0.fixed(i)
     }
-    fn run(&self, i: Inst, form: &InstLayouts) -> Option<u64> {
-        self.0.run(i, form)
+    fn run(&self, i: Inst, run: &InstLayouts) -> Option<u64> {
+        self.0.run(i, run)
     }
     fn convert(&self, _: &Layout, _: &Layout, _: Scalar) -> Option<u64> {
         Some(1)

@@ -26,6 +26,7 @@ mod sim;
 mod source;
 mod specialised;
 pub mod trial;
+mod verdict;
 
 pub use case::{Case, Param, Tensor, Tolerance};
 pub use config::{Config, Mode};

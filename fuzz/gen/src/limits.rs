@@ -8,17 +8,23 @@
 //! ```
 
 mod families;
+mod family;
 mod grown;
 mod mutant;
+mod names;
 mod tasks;
 mod text;
 
-pub use families::{FAMILIES, Family, Need, SHAPES, of_seed};
+pub use families::{FAMILIES, SHAPES, of_seed};
+pub use family::{Family, Need};
 pub use grown::grown;
 pub use mutant::mutant;
 pub use text::{Around, Text};
 
-use crate::{Config, Mode, Source, generate, generate_explicit};
+use crate::config::{Config, Mode};
+use crate::explicit::generate_explicit;
+use crate::kernel::generate;
+use crate::source::Source;
 use std::time::Duration;
 use tilelift_ir::{Kernel, text as tile_text};
 use tilelift_kernels::rng;
@@ -75,16 +81,6 @@ pub fn kernels(seed: u64, corpus: &[String]) -> (Kind, Vec<Kernel>) {
     }
 }
 
-/// What stands around a family's steps, as a number picks it.
-fn around_of(family: &Family, n: usize) -> Around {
-    family.around[n % family.around.len()]
-}
-
-/// Ops of one operand and of two that every float has.
-const UNARY: [&str; 13] = ["exp", "exp2", "log", "log2", "tanh", "sin", "cos", "erf", "sqrt", "rsqrt", "rcp", "neg", "floor"];
-const BINARY: [&str; 6] = ["add", "sub", "mul", "div", "minimum", "maxnum"];
-const TYPES: [&str; 8] = ["f32", "f16", "bf16", "f64", "i32", "i8", "i64", "f8e4m3"];
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -107,7 +103,7 @@ mod tests {
                 for (s, &shape) in SHAPES.iter().enumerate() {
                     let shape = if family.square { [shape[1]; 2] } else { shape };
                     let ty = family.types[(k + s) % family.types.len()];
-                    let source = Text::kernel(family, around, 60, shape, ty, 1 << (s % 4));
+                    let source = family.kernel(around, 60, shape, ty, 1 << (s % 4));
                     let file = tile_text::parse(&source).unwrap_or_else(|e| panic!("{}: {e}\n{source}", family.name));
                     if let Err(e) = tilelift_ir::verify(&file.kernels[0]) {
                         panic!("{}, {around:?}: {e}\n{source}", family.name);

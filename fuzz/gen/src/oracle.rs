@@ -5,68 +5,12 @@
 use crate::case::Case;
 pub use crate::misuse::{any_builder_calls, any_text};
 pub use crate::sim::{ptx_text, schedules, sim, sim_with};
-use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+pub use crate::verdict::{Failure, Kind, Verdict, reason};
+use crate::verdict::{failure, guarded};
 use tilelift_interp::{self as interp, Memory};
 use tilelift_ir::{Kernel, text, verify};
 use tilelift_isel::lane::{self, LaneOptions};
-use tilelift_isel::{LayoutChoice, LowerError, LowerOptions, Target, lower};
-
-/// A case was answered rightly, or refused with a reason.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Verdict {
-    /// Both ways agree.
-    Pass,
-    /// The compiler refuses, for this reason (without numbers, so that reasons can be counted).
-    Refused(String),
-}
-
-/// What kind of bug a failure shows; the reducer keeps the kind.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, PartialOrd, Ord)]
-pub enum Kind {
-    /// The generator made a kernel that does not build, verify or run.
-    Generator,
-    /// Printing and parsing change a kernel, or the text does not parse.
-    Text,
-    /// A panic.
-    Panic,
-    /// What was made is malformed: the lane verifier or a text parser refuses it.
-    Malformed,
-    /// A fault while it ran, such as a race.
-    Fault,
-    /// Wrong numbers.
-    Mismatch,
-}
-
-/// A bug.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Failure {
-    /// Its kind.
-    pub kind: Kind,
-    /// What was tried, such as `lane gfx942`.
-    pub at: String,
-    /// What happened.
-    pub message: String,
-}
-
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?} ({}): {}", self.kind, self.at, self.message)
-    }
-}
-impl std::error::Error for Failure {}
-
-pub(crate) fn failure(kind: Kind, at: &str, message: impl fmt::Display) -> Failure {
-    Failure { kind, at: at.to_owned(), message: message.to_string() }
-}
-
-/// Runs a part of the compiler; a panic becomes a failure.
-pub(crate) fn guarded<T>(at: &str, f: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
-    catch_unwind(AssertUnwindSafe(f)).unwrap_or_else(|payload| {
-        let message = payload.downcast_ref::<String>().cloned().or_else(|| payload.downcast_ref::<&str>().map(|s| (*s).to_owned()));
-        Err(failure(Kind::Panic, at, message.unwrap_or_else(|| "a panic without a message".into())))
-    })
-}
+use tilelift_isel::{LayoutChoice, LowerOptions, Target, lower};
 
 /// Element operations of a case after which it counts as endless.
 const FUEL: u64 = 1 << 27;
@@ -111,27 +55,6 @@ pub fn text_round_trip(case: &Case) -> Result<Verdict, Failure> {
     })
 }
 
-/// The reason of a refusal, with numbers and types blotted out.
-pub fn reason(e: &LowerError) -> String {
-    let text = match e {
-        LowerError::Unsupported { why, .. } => format!("unsupported: {why}"),
-        LowerError::NotSpecialised { why, .. } => format!("unsupported: the specialised schedule: {why}"),
-        LowerError::NoBulkCopy { op, why, .. } => format!("unsupported: `{op}`: {why}"),
-        LowerError::NoProduct { op, why, .. } => format!("unsupported: `{op}`: {why}"),
-        LowerError::Requirement { why, .. } => format!("a required layout: {why}"),
-        LowerError::ResourceExceeded { resource, .. } => format!("not enough {resource}"),
-    };
-    let mut out = String::new();
-    for c in text.chars() {
-        if !c.is_ascii_digit() {
-            out.push(c);
-        } else if !out.ends_with('#') {
-            out.push('#');
-        }
-    }
-    out
-}
-
 /// The targets of the lane oracle.
 pub fn targets() -> [Target; 2] {
     [tilelift_nvptx::sm_80(), tilelift_amdgcn::gfx942()]
@@ -168,7 +91,7 @@ fn better(case: &Case, chaos: Option<u64>, at: &str) -> Result<Case, Failure> {
     let (kernel, report) = tilelift_egraph::optimise(&verified, &options);
     match report.fallback {
         Some(why) => Err(failure(Kind::Malformed, at, why)),
-        None => Ok(Case { kernel, ..case.clone() }),
+        None => Ok(Case { kernel: kernel.into_kernel(), ..case.clone() }),
     }
 }
 

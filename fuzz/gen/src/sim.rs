@@ -1,7 +1,7 @@
 //! The oracle over the emitted text: interpreter ⇄ simulator of PTX, under several orders of warps.
 
 use crate::case::Case;
-use crate::oracle::{Failure, Kind, Verdict, failure, guarded, reason};
+use crate::verdict::{Failure, Kind, Verdict, failure, guarded, reason};
 use tilelift_interp::Memory;
 use tilelift_ir::{Kernel, verify};
 use tilelift_isel::abi::{ParamValue, marshal};
@@ -96,7 +96,7 @@ fn run(case: &Case, want: &Memory, kernel: &PtxKernel, module: &ptx::Module, con
             ParamValue::Number { bits, size: 4 } => Ok(ptx::Arg::U32(*bits as u32)),
             ParamValue::Number { bits, .. } => Ok(ptx::Arg::U64(*bits)),
             ParamValue::Tensor(t) => {
-                ptx::TensorMap::panel(t.base, (t.elem.bytes(), t.tf32), &t.extents, &t.strides, &t.box_extents, t.swizzle)
+                ptx::TensorMap::swizzled_box(t.base, (t.elem.bytes(), t.tf32), &t.extents, &t.strides, &t.box_extents, t.swizzle)
                     .map(|t| ptx::Arg::TensorMap(Box::new(t)))
                     .map_err(|e| failure(Kind::Malformed, at, e))
             }

@@ -96,18 +96,18 @@ pub fn generate_specialised(src: &mut Source) -> Result<Case, BuildErrors> {
     let work = m * n * k * programs[0] * programs[1];
     let iterations = (1 + src.below(9)).min((MOST_WORK / work).max(1));
     // Operands of two bytes may lie the other way round.
-    let turned = [0, 1].map(|_| elem.bytes() == 2 && src.chance(80));
+    let transposed = [0, 1].map(|_| elem.bytes() == 2 && src.chance(80));
     let cut = i64::from(src.below(3)) * unit(elem) / 2;
     let depth = (i64::from(k * iterations) - cut).max(1);
     let [height, width] =
         [i64::from(m * programs[0]) - i64::from(src.below(3)), i64::from(n * programs[1]) - *src.pick(&[0, 8, 1, 2]).unwrap_or(&0)];
     let mut b = KernelBuilder::new("product");
     b.warps(*src.pick(&[4, 8]).unwrap_or(&4)).stages(2 + src.below(3));
-    let of = |turned: bool, rows: i64| if turned { [depth, rows] } else { [rows, depth] };
+    let of = |transposed: bool, rows: i64| if transposed { [depth, rows] } else { [rows, depth] };
     let small = |src: &mut Source| Init::Small(src.seed());
     let init = [small(src), small(src)];
-    let (a, a_param) = matrix(&mut b, src, elem, of(turned[0], height), init[0]);
-    let (w, w_param) = matrix(&mut b, src, elem, of(turned[1], width), init[1]);
+    let (a, a_param) = matrix(&mut b, src, elem, of(transposed[0], height), init[0]);
+    let (w, w_param) = matrix(&mut b, src, elem, of(transposed[1], width), init[1]);
     let narrow = acc == Scalar::F32 && src.chance(160);
     let out = if narrow { *src.pick(&[Scalar::BF16, Scalar::F16]).unwrap_or(&Scalar::BF16) } else { acc };
     let behind = offset(src, out).max(0);
@@ -132,9 +132,9 @@ pub fn generate_specialised(src: &mut Source) -> Result<Case, BuildErrors> {
             let deep = if columns[which] == 0 { column } else { b.add(column, columns[which]) };
             let deep = written(b, src, deep, known);
             // A operand A is rows by depth, a right one depth by rows.
-            let (place, shape) = if turned[which] { ([deep, at[which]], [k, rows]) } else { ([at[which], deep], [rows, k]) };
+            let (place, shape) = if transposed[which] { ([deep, at[which]], [k, rows]) } else { ([at[which], deep], [rows, k]) };
             let tile = b.load(view, &place, &shape);
-            if turned[which] == (which == 0) { b.transpose(tile, &[1, 0]) } else { tile }
+            if transposed[which] == (which == 0) { b.transpose(tile, &[1, 0]) } else { tile }
         };
         let x = operand(b, src, 0);
         let z = operand(b, src, 1);

@@ -2,7 +2,7 @@
 
 use tilelift_fuzzgen::oracle;
 use tilelift_fuzzgen::{Case, Source, generate_explicit};
-use tilelift_ir::channel::{Units, check, expand};
+use tilelift_ir::channel::{Capabilities, check, expand};
 use tilelift_ir::{Op, text};
 
 fn cases(seeds: std::ops::Range<u64>) -> impl Iterator<Item = (u64, Case)> {
@@ -17,7 +17,7 @@ fn channels_and_their_expansions_compute_the_same() {
         oracle::text_round_trip(&case).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
         channels += u32::from(case.kernel.insts.values().any(|d| d.op == Op::ChannelAlloc));
         check(&case.kernel).unwrap_or_else(|e| panic!("seed {seed}: {e}\n{}", text::print(&case.kernel)));
-        for units in [&Units::ALL, &Units::NONE] {
+        for units in [&Capabilities::ALL, &Capabilities::NONE] {
             let made = Case { kernel: expand(&case.kernel, units), ..case.clone() };
             let got = oracle::reference(&made).unwrap_or_else(|e| panic!("seed {seed}: {e}\n{}", text::print(&made.kernel)));
             assert_eq!(case.difference(&want, &got), None, "seed {seed}\n{}", text::print(&made.kernel));

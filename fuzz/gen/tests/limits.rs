@@ -102,7 +102,7 @@ fn families_take_memory_in_proportion() {
             let shape = if family.square { [16, 16] } else { [4, 32] };
             let ty = family.types[k % family.types.len()];
             let take = |size: usize| {
-                let source = limits::Text::kernel(family, around, size, shape, ty, 4);
+                let source = family.kernel(around, size, shape, ty, 4);
                 let file = text::parse(&source).unwrap_or_else(|e| panic!("{}: {e}", family.name));
                 let taken = measured(&file.kernels[0], target, opt);
                 assert_ne!(taken.0, "internal", "{}, {around:?}: {}", family.name, taken.1);

@@ -16,7 +16,7 @@ use tilelift_ir::ops::{Attr, CmpOp, GridAxis, Literal, MemoryOrder, Op, Precisio
 use tilelift_ir::types::{Scalar, Type};
 use tilelift_ir::{Inst, Region, Value, num};
 
-pub(crate) struct Machine<'a> {
+pub(crate) struct Interpreter<'a> {
     pub(crate) kernel: &'a Kernel,
     pub(crate) plan: &'a Plan,
     /// Scalars and tiles by value; `None` before the definition and after the last use.
@@ -75,7 +75,7 @@ fn reduce_attr(d: &InstData) -> Result<ReduceOp, Fault> {
     }
 }
 
-impl Machine<'_> {
+impl Interpreter<'_> {
     /// Runs one program instance.
     pub(crate) fn run_program(&mut self, program: [u32; 3], me: u32, scalars: &[(Value, Data)]) -> Result<(), InterpError> {
         (self.program, self.me) = (program, me);

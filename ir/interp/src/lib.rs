@@ -74,7 +74,7 @@ pub use scalar::fold;
 use crate::grid::{number_of, positions, program_at};
 use access::{Released, Shadow, View};
 use cranelift_entity::SecondaryMap;
-use exec::Machine;
+use exec::Interpreter;
 use tilelift_ir::kernel::Kernel;
 use tilelift_ir::ops::Effects;
 use tilelift_ir::verify::Verified;
@@ -155,7 +155,7 @@ pub fn interpret(
             }
         });
     }
-    let mut machine = Machine {
+    let mut machine = Interpreter {
         kernel,
         plan: &plan,
         env: SecondaryMap::new(),

@@ -91,7 +91,7 @@ pub enum Protocol {
     },
     /// The programs have ended while an async unit still brings something to their local memory.
     Unawaited,
-    /// The halves of a cluster barrier do not come in turns.
+    /// The halves of a cluster barrier do not alternate.
     Halves,
     /// A channel's steps are out of order.
     Channel(String),
@@ -168,7 +168,7 @@ impl fmt::Display for Protocol {
                 "all tasks have ended while this is still on its way to local memory, which others may have by then; wait for its barrier, \
                  or its group, first",
             ),
-            Protocol::Halves => f.write_str("`cluster_arrive` and `cluster_wait` do not come in turns"),
+            Protocol::Halves => f.write_str("`cluster_arrive` and `cluster_wait` do not alternate"),
             Protocol::Channel(what) => f.write_str(what),
             Protocol::Deadlock(all) => {
                 write!(f, "everybody waits")?;

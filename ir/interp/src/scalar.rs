@@ -2,7 +2,7 @@
 
 use super::access::Released;
 use super::data::Data;
-use super::exec::{Machine, scalar};
+use super::exec::{Interpreter, scalar};
 use super::memory::Memory;
 use super::plan::Plan;
 use super::shapes;
@@ -24,7 +24,7 @@ pub fn fold(op: Op, attrs: &[Attr], args: &[(Literal, Scalar)], result: Scalar) 
     let params: Vec<_> = args.iter().map(|&(_, ty)| kernel.add_param(Type::Scalar(ty))).collect();
     let inst = kernel.add_inst(op, &params, 0, attrs, &[], &[Type::Scalar(result)]);
     let plan = Plan { dies_before: SecondaryMap::new(), dies_after: SecondaryMap::new(), cost: SecondaryMap::new() };
-    let mut machine = Machine {
+    let mut machine = Interpreter {
         kernel: &kernel,
         plan: &plan,
         env: SecondaryMap::new(),

@@ -4,7 +4,7 @@ use tilelift_interp::{Arg, Buffer, Memory, Options, ScalarArg, ViewArg, interpre
 use tilelift_ir::Kernel;
 use tilelift_ir::Op;
 use tilelift_ir::Scalar;
-use tilelift_ir::channel::{Units, check, expand};
+use tilelift_ir::channel::{Capabilities, ChannelProblem, check, expand};
 use tilelift_ir::text::{parse, print};
 use tilelift_ir::verify;
 
@@ -75,7 +75,7 @@ fn expanded_programs_compute_the_same() {
             for (depth, consumers) in [(1, 1), (2, 1), (3, 2), (5, 1), (1, 2)] {
                 let k = pipeline(depth, consumers, put, get);
                 check(&k).unwrap_or_else(|e| panic!("{e}\n{}", print(&k)));
-                for all in [&Units::ALL, &Units::NONE] {
+                for all in [&Capabilities::ALL, &Capabilities::NONE] {
                     let made = expand(&k, all);
                     assert!(!made.regions.values().flat_map(|r| &r.insts).any(|&i| {
                         matches!(made.insts[i].op, Op::ChannelAlloc | Op::ChannelPut | Op::ChannelGet | Op::ChannelConsumed)
@@ -102,7 +102,7 @@ fn expanded_programs_compute_the_same() {
 #[test]
 fn a_kernel_without_channels_stays() {
     let k = kernel("kernel @k(v0: view<f32, [?]>) {\n v1 = load v0[0] : tile<4xf32>\n store v0[4], v1\n}");
-    assert_eq!(print(&expand(&k, &Units::ALL)), print(&k));
+    assert_eq!(print(&expand(&k, &Capabilities::ALL)), print(&k));
     assert_eq!(check(&k), Ok(()));
 }
 
@@ -164,7 +164,7 @@ fn steps_are_counted_through_nested_loops() {
     // A counter that one of them does not carry on.
     let other = nest(40, "v49 = channel_get v2, v44\nchannel_consumed v2, v44").replace("v45 = add v42, v1", "v45 = add v42, 1");
     let e = check(&two([2, 1], &nest(30, "channel_put v2, v34, v10"), &other)).expect_err("the counter");
-    assert!(e.message.contains("the step is not known") && e.sites[0].1 == Op::ChannelGet, "{e}");
+    assert!(e.problem == ChannelProblem::Step && e.sites[0].1 == Op::ChannelGet, "{e}");
 }
 
 #[test]
@@ -175,38 +175,38 @@ fn what_is_refused_names_both_sites() {
     let plus = "v31 = add v30, 1\nchannel_put v2, v31, v10";
     let twice = "v42 = mul v40, 2\nv43 = channel_get v2, v42\nchannel_consumed v2, v42\nv44 = add v42, 1\nv45 = channel_get v2, v44\nchannel_consumed v2, v44";
     let sometimes = "v31 = cmp gt v1, 2\nif v31 {\nchannel_put v2, v30, v10\nyield\n} else {\nyield\n}";
-    for (first, second, says, sites) in [
-        (looped(30, plus), get.clone(), "the step is not known", vec![Op::ChannelPut]),
-        (looped(30, sometimes), get.clone(), "may or may not be reached", vec![Op::If, Op::ChannelPut]),
-        (put.clone(), get.replace("0..v1", "1..v1"), "the step is not known", vec![Op::ChannelGet]),
-        (put.clone(), get.replace("0..v1", "0..7"), "as many steps", vec![Op::ChannelPut, Op::ChannelGet]),
-        (put.clone(), looped(40, twice), "as many steps", vec![Op::ChannelPut, Op::ChannelGet]),
-        (put.clone(), looped(40, "v41 = channel_get v2, v40"), "as many steps", vec![Op::ChannelPut, Op::ChannelGet]),
+    for (first, second, problem, sites) in [
+        (looped(30, plus), get.clone(), ChannelProblem::Step, vec![Op::ChannelPut]),
+        (looped(30, sometimes), get.clone(), ChannelProblem::Conditional, vec![Op::If, Op::ChannelPut]),
+        (put.clone(), get.replace("0..v1", "1..v1"), ChannelProblem::Step, vec![Op::ChannelGet]),
+        (put.clone(), get.replace("0..v1", "0..7"), ChannelProblem::Totals, vec![Op::ChannelPut, Op::ChannelGet]),
+        (put.clone(), looped(40, twice), ChannelProblem::Totals, vec![Op::ChannelPut, Op::ChannelGet]),
+        (put.clone(), looped(40, "v41 = channel_get v2, v40"), ChannelProblem::Totals, vec![Op::ChannelPut, Op::ChannelGet]),
         (
             put.clone(),
             looped(40, "channel_consumed v2, v40\nv41 = channel_get v2, v40"),
-            "in front of where it is got",
+            ChannelProblem::ReturnBeforeGet,
             vec![Op::ChannelConsumed, Op::ChannelGet],
         ),
-        (put.clone(), looped(40, "channel_put v2, v40, v20"), "several tasks put", vec![Op::ChannelPut, Op::ChannelPut]),
-        (put.clone(), String::new(), "0 tasks take from a channel of 1 consumers", vec![Op::ChannelAlloc, Op::ChannelPut]),
-        (String::new(), get.clone(), "nobody puts", vec![Op::ChannelAlloc, Op::ChannelGet]),
+        (put.clone(), looped(40, "channel_put v2, v40, v20"), ChannelProblem::SeveralPut, vec![Op::ChannelPut, Op::ChannelPut]),
+        (put.clone(), String::new(), ChannelProblem::Consumers { takers: 0, want: 1 }, vec![Op::ChannelAlloc, Op::ChannelPut]),
+        (String::new(), get.clone(), ChannelProblem::NoPut, vec![Op::ChannelAlloc, Op::ChannelGet]),
         (
             format!("{put}\n{}", looped(50, "v51 = add v50, v1\nchannel_put v2, v51, v10")),
             get.clone(),
-            "as many steps",
+            ChannelProblem::Totals,
             vec![Op::ChannelPut, Op::ChannelGet],
         ),
         (
             looped(30, "v31 = channel_get v3, v30\nchannel_consumed v3, v30\nchannel_put v2, v30, v10"),
             looped(40, "v41 = channel_get v2, v40\nchannel_consumed v2, v40\nchannel_put v3, v40, v20"),
-            "in a circle",
+            ChannelProblem::Circle,
             vec![Op::ChannelGet, Op::ChannelPut],
         ),
     ] {
         let k = two([1, 1], &first, &second);
-        let e = check(&k).expect_err(says);
-        assert!(e.message.contains(says), "{e}\n{}", print(&k));
+        let e = check(&k).expect_err("a problem");
+        assert_eq!(e.problem, problem, "{e}\n{}", print(&k));
         assert_eq!(e.sites.iter().map(|s| s.1).collect::<Vec<_>>(), sites, "{e}");
         assert!(e.sites.iter().all(|s| e.to_string().contains(&format!("`{}` at {}:", s.1, s.2.line))), "{e}");
     }
@@ -273,13 +273,13 @@ fn the_check_agrees_with_the_interpreter() {
         match (&said, &found) {
             (Ok(()), Ok(_)) => live += 1,
             (Err(e), Err(fault)) => {
-                assert!(e.message.contains("in a circle") && fault.contains("everybody waits"), "{e}\n{fault}");
+                assert!(e.problem == ChannelProblem::Circle && fault.contains("everybody waits"), "{e}\n{fault}");
                 stuck += 1;
             }
             _ => panic!("the check says {said:?}, the interpreter {found:?}, of\n{}", print(&k)),
         }
         // The expansion lives as long, and no longer.
-        let made = expand(&k, &Units::ALL);
+        let made = expand(&k, &Capabilities::ALL);
         assert_eq!(run(&made, &[&[4, 4]], 6).is_ok(), found.is_ok(), "{}", print(&made));
     }
     assert!(live > 50 && stuck > 50, "{live} live, {stuck} stuck");

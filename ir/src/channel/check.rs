@@ -1,4 +1,4 @@
-//! Whether channels can deadlocks.
+//! Whether channels can deadlock.
 //!
 //! ```text
 //! order    in each task, the puts, the gets and the returns of a channel have steps 0, 1, 2, …: a site's step is how often the task did
@@ -9,33 +9,12 @@
 //! ```
 //! The number of rounds of a loop counts as its upper bound minus its lower one, which is not negative.
 
+use super::error::{ChannelError, ChannelProblem};
 use super::poly::{Atom, Poly, Values};
 use crate::entities::{Inst, Region, Value};
-use crate::kernel::{Kernel, Loc};
+use crate::kernel::Kernel;
 use crate::ops::{Attr, Op, Task};
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
-
-/// Why nobody can say that a channel does not deadlock, or that it does.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct ChannelError {
-    /// What is wrong, and how to mend it.
-    pub message: String,
-    /// The instructions that do not fit together.
-    pub sites: Vec<(Inst, Op, Loc)>,
-}
-
-impl fmt::Display for ChannelError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)?;
-        for (n, (inst, op, loc)) in self.sites.iter().enumerate() {
-            f.write_str(if n == 0 { ": " } else { " and " })?;
-            if loc.is_known() { write!(f, "`{op}` at {loc}")? } else { write!(f, "`{op}` ({inst})")? }
-        }
-        Ok(())
-    }
-}
-impl std::error::Error for ChannelError {}
 
 /// An op on a channel.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -65,8 +44,6 @@ struct Checker<'k> {
     task: usize,
 }
 
-const DEPTHS: &str = "a task uses channels at several depths of its loops, of which no deadlock can be excluded; use them in one loop";
-
 /// Checks every channel of a verified kernel.
 ///
 /// # Errors
@@ -80,10 +57,10 @@ pub fn check(kernel: &Kernel) -> Result<(), ChannelError> {
     };
     for &inst in &kernel.regions[kernel.body].insts {
         if kind_of(kernel, inst).is_some() {
-            return Err(c.wrong("an op on a channel outside of tasks waits for itself; put it into a task", &[inst]));
+            return Err(c.wrong(ChannelProblem::OutsideTasks, &[inst]));
         }
         if !kernel.insts[inst].regions.is_empty() && kernel.insts[inst].op != Op::Tasks && c.touches(inst).is_some() {
-            return Err(c.wrong("an op on a channel stands outside of tasks; put it into a task", &[c.touches(inst).unwrap_or(inst)]));
+            return Err(c.wrong(ChannelProblem::NestedOutsideTasks, &[c.touches(inst).unwrap_or(inst)]));
         }
     }
     let mut totals = Vec::new();
@@ -113,9 +90,9 @@ fn kind_of(kernel: &Kernel, inst: Inst) -> Option<Kind> {
 }
 
 impl Checker<'_> {
-    fn wrong(&self, message: &str, sites: &[Inst]) -> ChannelError {
+    fn wrong(&self, problem: ChannelProblem, sites: &[Inst]) -> ChannelError {
         let site = |&i: &Inst| (i, self.kernel.insts[i].op, self.kernel.locs[i]);
-        ChannelError { message: message.to_owned(), sites: sites.iter().map(site).collect() }
+        ChannelError { problem, sites: sites.iter().map(site).collect() }
     }
 
     /// An op on a channel inside an instruction.
@@ -140,9 +117,7 @@ impl Checker<'_> {
                     if step != count {
                         let other = self.sites.iter().find(|s| s.0.channel == channel && s.0.task == self.task).map(|s| s.0.inst);
                         let sites: Vec<Inst> = [inst].into_iter().chain(other).collect();
-                        let message =
-                            "the step is not known to be the number of those before it in the task; count 0, 1, 2, … from round to round";
-                        return Err(self.wrong(message, &sites));
+                        return Err(self.wrong(ChannelProblem::Step, &sites));
                     }
                     self.sites.push((Site { inst, task: self.task, channel, kind }, r));
                 }
@@ -151,8 +126,7 @@ impl Checker<'_> {
             }
             let Some(inner) = self.touches(inst) else { continue };
             if d.op != Op::For {
-                let message = "an op on a channel stands where it may or may not be reached; take it out of";
-                return Err(self.wrong(message, &[inst, inner]));
+                return Err(self.wrong(ChannelProblem::Conditional, &[inst, inner]));
             }
             self.rounds(inst, judged)?;
         }
@@ -184,14 +158,13 @@ impl Checker<'_> {
         for (&key, &n) in &ghosts {
             let by = self.counts[&key].sub(&self.values.atom(Atom::Before(n)));
             if self.values.has(&by, |a| matches!(a, Atom::Before(_))) || self.values.varies(&by, inst) {
-                let message = "the rounds of a loop do not use a channel equally often; give each round the same number";
-                return Err(self.wrong(message, &[inst, self.touches(inst).unwrap_or(inst)]));
+                return Err(self.wrong(ChannelProblem::UnevenRounds, &[inst, self.touches(inst).unwrap_or(inst)]));
             }
             let start = before.remove(&key).unwrap_or_default();
             let all = start.add(&by.mul(&rounds));
             // So many loops behind each other that each gives its number of rounds to the sum.
             if all.is_long() {
-                return Err(self.wrong(DEPTHS, &[inst, self.touches(inst).unwrap_or(inst)]));
+                return Err(self.wrong(ChannelProblem::Depths, &[inst, self.touches(inst).unwrap_or(inst)]));
             }
             self.counts.insert(key, start.add(&by.mul(&round)));
             after.insert(key, all);
@@ -218,18 +191,17 @@ impl Checker<'_> {
                 Ok(())
             } else {
                 let site = gets.iter().chain(&returns).map(|s| s.inst).next().unwrap_or(alloc);
-                Err(self.wrong("nobody puts what is taken from the channel", &[alloc, site]))
+                Err(self.wrong(ChannelProblem::NoPut, &[alloc, site]))
             };
         };
         if let Some(other) = puts.iter().find(|p| p.task != put.task || tasks[p.task].replicas != 1) {
-            return Err(self.wrong("several tasks put into one channel, in no order; let one task do it", &[put.inst, other.inst]));
+            return Err(self.wrong(ChannelProblem::SeveralPut, &[put.inst, other.inst]));
         }
         let takers: BTreeSet<usize> = gets.iter().chain(&returns).map(|s| s.task).collect();
         let count: u32 = takers.iter().map(|&t| tasks[t].replicas).sum();
         let want = if let Some(Attr::Count(n)) = self.kernel.insts[alloc].attrs.first() { *n } else { 1 };
         if count != want {
-            let message = format!("{count} tasks take from a channel of {want} consumers; say how many there are where it is allocated");
-            return Err(self.wrong(&message, &[alloc, put.inst]));
+            return Err(self.wrong(ChannelProblem::Consumers { takers: count, want }, &[alloc, put.inst]));
         }
         let total = |task: usize, kind: Kind| totals[task].get(&(channel, kind)).cloned().unwrap_or_default();
         let put_all = total(put.task, Kind::Put);
@@ -238,8 +210,7 @@ impl Checker<'_> {
                 if total(t, kind) != put_all {
                     let site = gets.iter().chain(&returns).find(|s| s.task == t && s.kind == kind);
                     let site = site.or(gets.iter().chain(&returns).find(|s| s.task == t)).map_or(alloc, |s| s.inst);
-                    let message = "a consumer does not get and give back as many steps as are put, or is not known to; let both count the same rounds";
-                    return Err(self.wrong(message, &[put.inst, site]));
+                    return Err(self.wrong(ChannelProblem::Totals, &[put.inst, site]));
                 }
             }
         }
@@ -253,7 +224,7 @@ impl Checker<'_> {
         for &(site, region) in &self.sites {
             let row = rows.entry(site.task).or_insert((region, Vec::new()));
             if row.0 != region {
-                return Err(self.wrong(DEPTHS, &[row.1[0].inst, site.inst]));
+                return Err(self.wrong(ChannelProblem::Depths, &[row.1[0].inst, site.inst]));
             }
             row.1.push(site);
         }
@@ -271,8 +242,7 @@ impl Checker<'_> {
         for s in &nodes {
             let other = first.entry(s.channel).or_insert(s);
             if count(other) != count(s) {
-                let message = "two tasks use a channel differently often in a round; give both the same number";
-                return Err(self.wrong(message, &[other.inst, s.inst]));
+                return Err(self.wrong(ChannelProblem::UnevenTasks, &[other.inst, s.inst]));
             }
         }
         // By channel, kind and number, of every task.
@@ -299,7 +269,7 @@ impl Checker<'_> {
         for (at, s) in nodes.iter().enumerate().filter(|(_, s)| s.kind == Kind::Return) {
             let got = alike.get(&(s.task, s.channel, Kind::Get)).and_then(|l| l.get(nth[at]));
             if let Some(&get) = got.filter(|&&get| get > at) {
-                return Err(self.wrong("a step is given back in front of where it is got; exchange the two", &[s.inst, nodes[get].inst]));
+                return Err(self.wrong(ChannelProblem::ReturnBeforeGet, &[s.inst, nodes[get].inst]));
             }
         }
         // Takes away what waits for nothing until nothing is left, or only circles and what waits for them.
@@ -317,6 +287,6 @@ impl Checker<'_> {
         }
         let stuck: Vec<Inst> = left.iter().map(|&n| nodes[n].inst).collect();
         let sites = [stuck.first(), stuck.last()].into_iter().flatten().copied().collect::<Vec<_>>();
-        Err(self.wrong("tasks wait for each other in a circle; order their channels alike, or give them more slots", &sites))
+        Err(self.wrong(ChannelProblem::Circle, &sites))
     }
 }

@@ -1,7 +1,7 @@
 //! The rewriting.
 
+use super::capabilities::Capabilities;
 use super::sites::Sites;
-use super::units::Units;
 use crate::entities::{Inst, Region, Value};
 use crate::kernel::{Kernel, Operands};
 use crate::ops::{Attr, Literal, Op};
@@ -34,8 +34,8 @@ struct Expand<'k> {
 }
 
 /// The kernel with its channels expanded; a kernel without channels as it is. `kernel` is verified, and so is the result.
-pub fn expand(kernel: &Kernel, units: &Units<'_>) -> Kernel {
-    let sites = Sites::new(kernel, units);
+pub fn expand(kernel: &Kernel, can: &Capabilities<'_>) -> Kernel {
+    let sites = Sites::new(kernel, can);
     let mut e = Expand {
         from: kernel,
         sites,
@@ -71,7 +71,7 @@ impl Expand<'_> {
             Op::ChannelPut => self.put(inst),
             Op::ChannelGet => self.get(inst),
             Op::ChannelConsumed => {
-                let Some((slot, _)) = self.turn(inst) else { return };
+                let Some((slot, _)) = self.slot_and_round(inst) else { return };
                 let empty = self.channels[&d.args[0]].empty;
                 let empty = self.push(Op::BarrierIndex, &[empty, slot], &[], None);
                 self.push(Op::BarrierArrive, &[empty], &[], None);
@@ -130,7 +130,7 @@ impl Expand<'_> {
     }
 
     /// Slot of a step, and how often the ring was gone around.
-    fn turn(&mut self, inst: Inst) -> Option<(Value, Value)> {
+    fn slot_and_round(&mut self, inst: Inst) -> Option<(Value, Value)> {
         let args = &self.from.insts[inst].args;
         let (depth, step) = (self.channels.get(&args[0])?.ty.depth, args[1]);
         let depth = self.number(i64::from(depth));
@@ -139,7 +139,7 @@ impl Expand<'_> {
     }
 
     fn put(&mut self, inst: Inst) {
-        let Some((slot, around)) = self.turn(inst) else { return };
+        let Some((slot, around)) = self.slot_and_round(inst) else { return };
         let d = &self.from.insts[inst];
         let Made { ty, buffers, full, empty, by_units } = &self.channels[&d.args[0]];
         let (tiles, buffers, full, empty, by_units) = (ty.tiles.clone(), buffers.clone(), *full, *empty, by_units.clone());
@@ -182,7 +182,7 @@ impl Expand<'_> {
     }
 
     fn get(&mut self, inst: Inst) {
-        let Some((slot, around)) = self.turn(inst) else { return };
+        let Some((slot, around)) = self.slot_and_round(inst) else { return };
         let d = &self.from.insts[inst];
         let made = &self.channels[&d.args[0]];
         let (full, buffers) = (made.full, made.buffers.clone());

@@ -9,12 +9,14 @@
 //! ```
 //! [`check`] says for kernels of regular loops that nobody waits for ever, whatever the number of rounds is; [`expand`] rewrites.
 
+mod capabilities;
 mod check;
+mod error;
 mod expand;
 mod poly;
 mod sites;
-mod units;
 
-pub use check::{ChannelError, check};
+pub use capabilities::Capabilities;
+pub use check::check;
+pub use error::{ChannelError, ChannelProblem};
 pub use expand::expand;
-pub use units::Units;

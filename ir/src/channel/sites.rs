@@ -1,6 +1,6 @@
 //! Where a kernel uses its channels, and which tiles need not pass through registers.
 
-use super::units::Units;
+use super::capabilities::Capabilities;
 use crate::entities::{Inst, Region, Value};
 use crate::kernel::Kernel;
 use crate::ops::{Attr, Effects, Op};
@@ -22,7 +22,7 @@ pub(super) struct Sites<'k> {
 }
 
 impl<'k> Sites<'k> {
-    pub(super) fn new(kernel: &'k Kernel, units: &Units<'_>) -> Sites<'k> {
+    pub(super) fn new(kernel: &'k Kernel, can: &Capabilities<'_>) -> Sites<'k> {
         let mut s =
             Sites { kernel, place: SecondaryMap::new(), uses: SecondaryMap::new(), in_slot: BTreeSet::new(), copied: BTreeSet::new() };
         for (region, data) in kernel.regions.iter() {
@@ -36,13 +36,13 @@ impl<'k> Sites<'k> {
         let all: Vec<Inst> = kernel.insts.keys().filter(|&i| s.place[i].is_some()).collect();
         for &put in all.iter().filter(|&&i| kernel.insts[i].op == Op::ChannelPut) {
             let tiles = &kernel.insts[put].args[2..];
-            s.copied.extend(tiles.iter().filter_map(|&t| s.copied_by(t, put, units)).collect::<Vec<_>>());
+            s.copied.extend(tiles.iter().filter_map(|&t| s.copied_by(t, put, can)).collect::<Vec<_>>());
         }
         for &get in all.iter().filter(|&&i| kernel.insts[i].op == Op::ChannelGet) {
             let read: Vec<Value> = kernel.insts[get].results.iter().copied().filter(|&v| s.read_in_place(get, v)).collect();
             s.in_slot.extend(read);
         }
-        s.keep_products(units);
+        s.keep_products(can);
         s
     }
 
@@ -52,7 +52,7 @@ impl<'k> Sites<'k> {
     }
 
     /// The load that does nothing but bring a tile to a put: all of a box, in front of the put, with nothing in between that writes.
-    fn copied_by(&self, tile: Value, put: Inst, units: &Units<'_>) -> Option<Inst> {
+    fn copied_by(&self, tile: Value, put: Inst, can: &Capabilities<'_>) -> Option<Inst> {
         let k = self.kernel;
         let load = k.def_inst(tile)?;
         let d = &k.insts[load];
@@ -62,7 +62,7 @@ impl<'k> Sites<'k> {
         }
         let between = &k.regions[region].insts[from + 1..to];
         let still = between.iter().all(|&i| matches!(k.insts[i].op.info().effects, Effects::Pure | Effects::Reads));
-        (still && matches!(k.ty(tile), Type::Tile(_)) && (units.copies)(load)).then_some(load)
+        (still && matches!(k.ty(tile), Type::Tile(_)) && (can.copies)(load)).then_some(load)
     }
 
     /// The transposed tiles of a value that are nothing but operands of products, and those products, with the operand's number; `None` if
@@ -102,7 +102,7 @@ impl<'k> Sites<'k> {
     }
 
     /// Drops what no product can read in place: a first operand without the second, and what the target does not multiply.
-    fn keep_products(&mut self, units: &Units<'_>) {
+    fn keep_products(&mut self, can: &Capabilities<'_>) {
         loop {
             let k = self.kernel;
             let good = |v: &Value| {
@@ -111,7 +111,7 @@ impl<'k> Sites<'k> {
                     let tiles = [0, 1, 2].map(|n| k.ty(args[n]).as_tile());
                     let [Some(a), Some(b), Some(c)] = tiles else { return false };
                     let both = self.source(args[0]).is_some();
-                    self.source(args[1]).is_some() && (units.multiplies)([a, b, c], both)
+                    self.source(args[1]).is_some() && (can.multiplies)([a, b, c], both)
                 })
             };
             let kept: BTreeSet<Value> = self.in_slot.iter().copied().filter(good).collect();

@@ -35,9 +35,9 @@ pub fn coalesced(shape: &[u32], elem_bytes: u32, order: &[usize], max_vec: u32, 
         let along = line.min(b.left(fast)).min(lane_bits);
         b.take(Axis::Lane, fast, along);
         // Other dimensions first, then the rest of the contiguous one.
-        let turn: Vec<usize> = order[1..].iter().copied().chain([fast]).collect();
+        let dims: Vec<usize> = order[1..].iter().copied().chain([fast]).collect();
         for (axis, mut bits) in [(Axis::Lane, lane_bits - along), (Axis::Warp, warp_bits)] {
-            for &dim in &turn {
+            for &dim in &dims {
                 let here = bits.min(b.left(dim));
                 b.take(axis, dim, here);
                 bits -= here;

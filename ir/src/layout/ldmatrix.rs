@@ -53,7 +53,7 @@ pub struct LdMatrixPlan {
 
 impl LdMatrixPlan {
     /// Passes that the 8 rows of one matrix need with 128-byte bank lines; 1 is conflict-free.
-    pub fn passes(&self) -> u32 {
+    pub fn wavefronts(&self) -> u32 {
         if let Some(p) = self.pad {
             let rows = (0..8).map(|lane| u64::from(p.place(linear::mul(&self.lane_address[..3], lane)) / ROW_BYTES));
             return fullest(rows, 7);

@@ -59,7 +59,7 @@ pub use roundtrip::{RoundTripPlan, plan_round_trip};
 pub use shared::SharedMap;
 pub use shuffle::{SelectPlan, SelectStep, Shuffle, ShufflePlan};
 pub use spec::{DotPart, LayoutSpec};
-pub use swizzle::{operand_chunk_bytes, operand_swizzle, panel_swizzle, turned_swizzle};
+pub use swizzle::{operand_chunk_bytes, operand_swizzle, rotated_swizzle, swizzle_of_width};
 
 #[cfg(test)]
 pub(crate) mod tests;

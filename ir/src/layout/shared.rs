@@ -232,14 +232,14 @@ mod tests {
         assert_eq!(padded.elements(), 63 * 72 + 64);
         assert!(places.iter().all(|&p| p < padded.elements()));
         // Seen transposed and through its layout, it is the same memory.
-        let turned = padded.transpose(&[1, 0]).unwrap();
-        assert_eq!(turned.offset(&[5, 3]), Some(3 * 72 + 5));
+        let transposed = padded.transpose(&[1, 0]).unwrap();
+        assert_eq!(transposed.offset(&[5, 3]), Some(3 * 72 + 5));
         assert_eq!(SharedMap::from_layout(padded.layout().clone()).unwrap(), padded);
         // Eight rows of one chunk meet in one bank, unless there are gaps.
         let a = FragmentMap::new(&[16, 16], &[&[0, 1], &[8, 0], &[0, 8]], &[&[0, 2], &[0, 4], &[1, 0], &[2, 0], &[4, 0]], &[]).unwrap();
         let layout = Layout::fragment(&shape, &a, &[4, 1], &[0, 1]).unwrap();
-        let passes = |m: &SharedMap| ldmatrix_applies(&m.columns_from(&layout).unwrap(), elem).unwrap().passes();
-        assert_eq!([passes(&dense), passes(&padded)], [8, 1]);
+        let fetched = |m: &SharedMap| ldmatrix_applies(&m.columns_from(&layout).unwrap(), elem).unwrap().wavefronts();
+        assert_eq!([fetched(&dense), fetched(&padded)], [8, 1]);
         // A column, each lane a row.
         let column = Layout::blocked(&shape, &[1, 1], &[32, 1], &[1, 1], &[0, 1]).unwrap();
         let w = |m: &SharedMap| wavefronts(&m.columns_from(&column).unwrap(), elem, 1, SharedOp::Load, &BankModel::nvidia(), 0).per_phase;

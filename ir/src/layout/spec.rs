@@ -58,8 +58,8 @@ pub enum LayoutSpec {
         /// Of warps.
         warps: Vec<Shape>,
     },
-    /// In shared memory, where bulk copies bring it or take it from: panels whose rows are so many bytes, swizzled.
-    Panels(u32),
+    /// In shared memory, where bulk copies bring it or take it from: swizzled, with a swizzle width of so many bytes.
+    Swizzle(u32),
 }
 
 impl LayoutSpec {
@@ -76,7 +76,7 @@ impl LayoutSpec {
                 let order: Vec<usize> = order.iter().map(|&d| d as usize).collect();
                 Layout::blocked(shape, size, lanes, warps, &order).map(Some)
             }
-            LayoutSpec::Mma(_) | LayoutSpec::Panels(_) => Ok(None),
+            LayoutSpec::Mma(_) | LayoutSpec::Swizzle(_) => Ok(None),
             LayoutSpec::Linear { registers, lanes, warps } => Layout::of_bases(shape, &all(registers), &all(lanes), &all(warps)).map(Some),
         }
     }
@@ -86,7 +86,7 @@ impl LayoutSpec {
         let product = |s: &Shape| s.iter().fold(1u64, |n, &e| n.saturating_mul(u64::from(e)));
         match self {
             LayoutSpec::Blocked { lanes, warps, .. } => Some([product(lanes), product(warps)]),
-            LayoutSpec::Mma(_) | LayoutSpec::Panels(_) => None,
+            LayoutSpec::Mma(_) | LayoutSpec::Swizzle(_) => None,
             LayoutSpec::Linear { lanes, warps, .. } => Some([lanes, warps].map(|l| 1u64 << l.len().min(63))),
         }
     }
@@ -99,7 +99,7 @@ impl fmt::Display for LayoutSpec {
                 write!(f, "blocked(size={size:?}, lanes={lanes:?}, warps={warps:?}, order={order:?})")
             }
             LayoutSpec::Mma(p) => write!(f, "mma({})", p.word()),
-            LayoutSpec::Panels(swizzle) => write!(f, "swizzle({swizzle})"),
+            LayoutSpec::Swizzle(swizzle) => write!(f, "swizzle({swizzle})"),
             LayoutSpec::Linear { registers, lanes, warps } => {
                 write!(f, "linear(registers={registers:?}, lanes={lanes:?}, warps={warps:?})")
             }

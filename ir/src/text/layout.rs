@@ -32,9 +32,9 @@ impl Parser<'_> {
             return Ok(LayoutSpec::Mma(part));
         }
         if name == "swizzle" {
-            let swizzle = self.number("bytes of a panel's row")?;
+            let swizzle = self.number("a swizzle width in bytes")?;
             self.expect(')')?;
-            return Ok(LayoutSpec::Panels(swizzle));
+            return Ok(LayoutSpec::Swizzle(swizzle));
         }
         let nested = name == "linear";
         let mut lists: Vec<Vec<Shape>> = Vec::new();

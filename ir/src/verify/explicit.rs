@@ -69,7 +69,8 @@ impl<'k> Checker<'k> {
     /// What an operand may be of explicit control, where it is used: `outside` if it is defined in front of the task around the use.
     pub(super) fn explicit_operand(&mut self, i: Inst, d: &InstData, n: usize, v: Value, outside: bool) {
         let Some(data) = self.k.values.get(v) else { return };
-        let name = self.k.value_text(v);
+        let k = self.k;
+        let name = k.value_name(v);
         if outside && matches!(data.ty, Type::Tile(_)) {
             let message = format!(
                 "operand {name} is {}, which was made in front of the tasks; tiles belong to lanes, so make it in the task or pass it through \

@@ -57,6 +57,48 @@ impl Deref for Verified<'_> {
     }
 }
 
+/// A kernel of one's own that obeys every rule.
+#[derive(Clone, PartialEq, Debug)]
+pub struct VerifiedKernel {
+    kernel: Kernel,
+}
+
+impl VerifiedKernel {
+    /// Checks every rule.
+    ///
+    /// # Errors
+    /// All broken rules.
+    pub fn of(kernel: Kernel) -> Result<VerifiedKernel, VerifyErrors> {
+        match verify(&kernel) {
+            Ok(_) => Ok(VerifiedKernel { kernel }),
+            Err(errors) => Err(errors),
+        }
+    }
+
+    /// The kernel, borrowed, for those who take verified ones.
+    pub fn as_verified(&self) -> Verified<'_> {
+        Verified { kernel: &self.kernel }
+    }
+
+    /// The kernel, which anybody may change again.
+    pub fn into_kernel(self) -> Kernel {
+        self.kernel
+    }
+}
+
+impl Deref for VerifiedKernel {
+    type Target = Kernel;
+    fn deref(&self) -> &Kernel {
+        &self.kernel
+    }
+}
+
+impl From<Verified<'_>> for VerifiedKernel {
+    fn from(kernel: Verified<'_>) -> VerifiedKernel {
+        VerifiedKernel { kernel: kernel.kernel().clone() }
+    }
+}
+
 /// Checks every rule and returns the kernel as a verified one.
 ///
 /// # Errors

@@ -351,17 +351,17 @@ impl LaneBuilder {
 
     /// Makes an allocation in shared memory; bytes and alignment as in [`Alloc`].
     pub fn alloc(&mut self, bytes: u32, purpose: &'static str) -> AllocId {
-        self.program.allocs.push(Alloc { bytes, align: 128, offset: 0, grain: 0, slot: 0, name: String::new(), purpose })
+        self.program.allocs.push(Alloc { bytes, align: 128, offset: 0, region_bytes: 0, slot: 0, name: String::new(), purpose })
     }
 
     /// As [`LaneBuilder::alloc`], with an alignment.
     pub fn alloc_aligned(&mut self, bytes: u32, align: u32, purpose: &'static str) -> AllocId {
-        self.program.allocs.push(Alloc { bytes, align, offset: 0, grain: 0, slot: 0, name: String::new(), purpose })
+        self.program.allocs.push(Alloc { bytes, align, offset: 0, region_bytes: 0, slot: 0, name: String::new(), purpose })
     }
 
     /// Says in which parts roles hand an allocation to one another.
-    pub fn set_grain(&mut self, alloc: AllocId, bytes: u32, slot: u32) {
-        self.program.allocs[alloc].grain = bytes;
+    pub fn set_regions(&mut self, alloc: AllocId, bytes: u32, slot: u32) {
+        self.program.allocs[alloc].region_bytes = bytes;
         self.program.allocs[alloc].slot = slot;
     }
 

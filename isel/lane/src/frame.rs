@@ -39,7 +39,7 @@ pub struct TensorBox {
     pub order: [u8; TensorBox::RANK],
     /// Extents of the box in that order.
     pub extents: [u32; TensorBox::RANK],
-    /// Bytes of a panel's row; see [`Panels`](crate::Panels).
+    /// The swizzle width in bytes; see [`SwizzleAtoms`](crate::SwizzleAtoms).
     pub swizzle: u32,
     /// True if `f32` elements are rounded to tf32 on their way.
     pub tf32: bool,
@@ -73,9 +73,9 @@ pub struct Alloc {
     pub align: u32,
     /// Byte offset from the start of shared memory, once placed.
     pub offset: u32,
-    /// Bytes of the parts in which roles hand it to one another; 0 for memory of which a role takes care.
-    pub grain: u32,
-    /// Bytes of its slots, which are used one after the other as a whole: a grain, or several; 0 as the grain.
+    /// Bytes of the regions in which roles hand it to one another; 0 for memory of which a role takes care.
+    pub region_bytes: u32,
+    /// Bytes of its slots, which are used one after the other as a whole: a region, or several; 0 as the region.
     pub slot: u32,
     /// What the author of a program that names its memory calls it; else empty.
     pub name: String,

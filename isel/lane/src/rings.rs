@@ -270,7 +270,7 @@ impl Rings {
                     }
                 }
                 Inst::For(l) => {
-                    let l = self.turns(l);
+                    let l = self.counted_loop(l);
                     out.push(Inst::For(Box::new(l)));
                 }
                 Inst::If(c) => {
@@ -296,13 +296,13 @@ impl Rings {
         if self.need[0].contains(&v) {
             let [zero, one, last] = [0, 1, self.slots - 1].map(|n| self.literal(n));
             let (next, wraps, other) = (self.fresh(I32), self.fresh(LTy::I1), self.fresh(I32));
-            let (to, turned) = (self.fresh(I32), self.fresh(I32));
+            let (to, flipped) = (self.fresh(I32), self.fresh(I32));
             out.push(Inst::Bin { dst: next, op: BinOp::Add, a: slot, b: one });
             out.push(Inst::Cmp { dst: wraps, op: CmpOp::Eq, a: slot, b: last });
             out.push(Inst::Bin { dst: other, op: BinOp::Xor, a: phase, b: one });
             out.push(Inst::Select { dst: to, c: wraps, a: zero, b: next });
-            out.push(Inst::Select { dst: turned, c: wraps, a: other, b: phase });
-            (shadow[0], shadow[1]) = (Some(to), Some(turned));
+            out.push(Inst::Select { dst: flipped, c: wraps, a: other, b: phase });
+            (shadow[0], shadow[1]) = (Some(to), Some(flipped));
         }
         self.shadows.insert(v, shadow);
     }
@@ -316,8 +316,8 @@ impl Rings {
         self.divide(v, at, Some(phase), out);
     }
 
-    /// Slot, phase and slot before of a number, which are those of a counter; its phase is another one where the counter has turned already.
-    fn divide(&mut self, v: LVal, at: LVal, turned: Option<LVal>, out: &mut Block) {
+    /// Slot, phase and slot before of a number, which are those of a counter; its phase is another one where the counter's has flipped already.
+    fn divide(&mut self, v: LVal, at: LVal, flipped: Option<LVal>, out: &mut Block) {
         let [zero, one, last, size] = [0, 1, self.slots - 1, self.slots].map(|n| self.literal(n));
         let mut bin = |r: &mut Self, op: BinOp, a: LVal, b: LVal| {
             let dst = r.fresh(I32);
@@ -327,8 +327,8 @@ impl Rings {
         let slot = bin(self, BinOp::RemU, at, size);
         let lap = bin(self, BinOp::DivU, at, size);
         let mut phase = bin(self, BinOp::And, lap, one);
-        if let Some(turned) = turned {
-            phase = bin(self, BinOp::Xor, phase, turned);
+        if let Some(flipped) = flipped {
+            phase = bin(self, BinOp::Xor, phase, flipped);
         }
         let below = bin(self, BinOp::Sub, slot, one);
         let (wraps, before) = (self.fresh(LTy::I1), self.fresh(I32));
@@ -337,7 +337,7 @@ impl Rings {
         self.shadows.insert(v, [Some(slot), Some(phase), Some(before)]);
     }
 
-    fn turns(&mut self, l: &For) -> For {
+    fn counted_loop(&mut self, l: &For) -> For {
         let counters: Vec<Carried> = l.carried.iter().copied().filter(|c| self.wants(c.param)).collect();
         let params: Vec<Shadow> = counters.iter().map(|c| self.name(c.param)).collect();
         let body = self.block(&l.body);

@@ -17,6 +17,9 @@
 //! ```
 
 mod ahead;
+mod order;
+
+pub(super) use order::Loads;
 
 use super::inst::{Block, Control, Inst};
 use super::nest::{Nest, Table, each_block_mut};
@@ -24,16 +27,7 @@ use super::unit::{OperandA, Unit};
 use super::value::{LTy, LVal};
 use super::visit::{computed, reads};
 use crate::hash::{Map, Set};
-use ahead::Ahead;
-
-/// How global loads may move.
-#[derive(Clone, Copy)]
-pub(super) struct Loads<'a> {
-    /// Registers of a lane that may be in use where a load is started ahead.
-    pub room: u32,
-    /// Registers of a lane that a value takes.
-    pub words: &'a dyn Fn(LVal) -> u32,
-}
+use order::{Inside, Maker, NOWHERE, Order, PARAM};
 
 /// What an instruction that may move makes.
 fn moves(inst: &Inst, loads: bool) -> Option<&[LVal]> {
@@ -61,31 +55,6 @@ pub(super) fn sink(block: &mut Block, nest: &Nest, values: [usize; 2], loads: Op
     let mut sinker = Sinker { nest, loads, makers: Table::new(first, end, NOWHERE), seen: Table::new(known, end, 0), looks: 0 };
     sinker.enter(block, 0, loads.is_some());
     sinker.block(block, 0, loads, &Set::default());
-}
-
-/// Where a value is made.
-#[derive(Clone, Copy)]
-struct Maker {
-    /// The block; for parameters, that in which they are there.
-    block: u32,
-    /// The place in the block in which the instruction stood; [`PARAM`] for parameters.
-    at: u32,
-    /// The instruction may move.
-    moves: bool,
-}
-
-/// The place of a value that no instruction of its block makes.
-const PARAM: u32 = u32::MAX;
-
-/// The maker of what comes from outside.
-const NOWHERE: Maker = Maker { block: u32::MAX, at: PARAM, moves: false };
-
-/// What the instructions inside an instruction's blocks read, and the instruction itself.
-struct Inside {
-    /// Values from outside of it, each once, in the order in which they are read.
-    reads: Vec<LVal>,
-    /// Registers of values that are made and read inside of it.
-    words: u32,
 }
 
 /// The pass over the blocks of a role.
@@ -294,91 +263,6 @@ impl Sinker<'_> {
         }
         all
     }
-}
-
-/// The order of a block's instructions: operands first.
-struct Order<'a> {
-    makers: &'a Table<Maker>,
-    /// The block's number.
-    n: u32,
-    block: &'a [Inst],
-    /// What instructions with blocks read.
-    nested: &'a [(usize, Inside)],
-    /// What else must be there in front of an instruction.
-    early: &'a Map<usize, Vec<LVal>>,
-    /// Instructions to look at, and whether their operands have been; without recursion, for chains may be long.
-    open: Vec<(usize, bool)>,
-}
-
-impl Order<'_> {
-    /// The order of all instructions; `anchors` do not move.
-    fn whole(mut self, anchors: &[usize], loads: Option<Loads<'_>>, beside: &Set<LVal>) -> Vec<usize> {
-        let here = self.block.iter().any(|i| matches!(i, Inst::LoadGlobal { .. }));
-        let mut ahead = loads.filter(|_| here).map(|l| Ahead::new(&mut self, anchors, l, beside));
-        let (block, nested) = (self.block, self.nested);
-        let mut order = Vec::with_capacity(block.len());
-        let mut taken = vec![false; self.block.len()];
-        let roots = anchors.iter().map(|&k| (k, true)).chain((0..self.block.len()).map(|k| (k, false)));
-        for (root, anchor) in roots {
-            let Some(ahead) = ahead.as_mut() else {
-                self.take(root, &mut taken, &mut order);
-                continue;
-            };
-            let mut passed = order.len();
-            let mut pass = |ahead: &mut Ahead<'_>, order: &[usize]| {
-                order[passed..].iter().for_each(|&k| ahead.passed(&block[k], inside(nested, k)));
-                passed = order.len();
-            };
-            while let Some(load) = if anchor { ahead.next(&taken, block, root) } else { None } {
-                self.take(load, &mut taken, &mut order);
-                pass(ahead, &order);
-            }
-            self.take(root, &mut taken, &mut order);
-            pass(ahead, &order);
-        }
-        order
-    }
-
-    /// Pushes what an instruction needs that is left, first operand on top, and itself below; does nothing if it needs nothing.
-    fn needs(&mut self, k: usize, taken: &[bool]) -> bool {
-        let Order { makers, n, block, nested, early, ref mut open } = *self;
-        let start = open.len();
-        open.push((k, true));
-        let mut need = |v: LVal, until: usize| {
-            let maker = makers.get(v);
-            let at = maker.at as usize;
-            if maker.block == n && maker.moves && at != k && at < until && !taken[at] {
-                open.push((at, false));
-            }
-        };
-        match inside(nested, k) {
-            Some(inside) => inside.reads.iter().for_each(|&v| need(v, usize::MAX)),
-            None => block[k].operands(|v, _| need(v, usize::MAX)),
-        }
-        early.get(&k).into_iter().flatten().for_each(|&v| need(v, k));
-        let some = open.len() > start + 1;
-        match some {
-            true => open[start + 1..].reverse(),
-            false => open.truncate(start),
-        }
-        some
-    }
-
-    /// Takes an instruction, behind all it needs that is left.
-    fn take(&mut self, root: usize, taken: &mut [bool], out: &mut Vec<usize>) {
-        self.open.push((root, false));
-        while let Some((k, ready)) = self.open.pop() {
-            if !taken[k] && (ready || !self.needs(k, taken)) {
-                taken[k] = true;
-                out.push(k);
-            }
-        }
-    }
-}
-
-/// What the instruction at a place reads, if it has blocks.
-fn inside(nested: &[(usize, Inside)], k: usize) -> Option<&Inside> {
-    nested.binary_search_by_key(&k, |(at, _)| *at).ok().map(|x| &nested[x].1)
 }
 
 /// What the multiplications behind each fence read, by the fence's place: registers that are written between fence and multiplication

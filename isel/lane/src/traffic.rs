@@ -12,7 +12,7 @@ pub struct Traffic {
     /// Sectors of global memory. Rows are taken to begin with a sector.
     pub sectors: u64,
     /// Passes over the banks of shared memory.
-    pub passes: u64,
+    pub wavefronts: u64,
     /// Passes more than without conflicts.
     pub conflicts: u64,
 }
@@ -36,13 +36,13 @@ impl Meter {
     pub fn shared(&mut self, columns: &AccessColumns, bytes: u32, op: SharedOp, idle_lanes: u32, warps: u32) {
         let Some(banks) = &self.banks else { return };
         let w = wavefronts(columns, 1, bytes, op, banks, idle_lanes);
-        self.counts.passes += u64::from(w.total() * warps);
+        self.counts.wavefronts += u64::from(w.total() * warps);
         self.counts.conflicts += u64::from((w.total() - w.phases) * warps);
     }
 
     /// A matrix load of so many matrices.
-    pub fn matrices(&mut self, count: u32, passes: u32, warps: u32) {
-        self.counts.passes += u64::from(count * passes * warps);
-        self.counts.conflicts += u64::from(count * (passes - 1) * warps);
+    pub fn matrices(&mut self, count: u32, wavefronts: u32, warps: u32) {
+        self.counts.wavefronts += u64::from(count * wavefronts * warps);
+        self.counts.conflicts += u64::from(count * (wavefronts - 1) * warps);
     }
 }

@@ -10,9 +10,9 @@
 //! A phase is over when both are zero; the next one then expects the same number of arrivals. `Wait` with parity `p` passes when the
 //! phase of parity `p` is over; a fresh barrier is in phase 0, so parity 1 passes at once.
 //!
-//! A *panel* is a matrix in shared memory whose rows lie `swizzle` bytes (128, 64 or 32) apart, with the 16-byte chunks of each row
-//! swizzled: bits 4.. of the address xor bits 7.. . A wider tile is several panels, one behind the other. Bulk copies write and read
-//! one panel at a time, group matrix instructions read them.
+//! A *box* in shared memory is a matrix whose rows lie `swizzle` bytes (128, 64 or 32) apart, with the 16-byte chunks of each row
+//! swizzled: bits 4.. of the address xor bits 7.. . Eight of its rows are a swizzle atom. A wider tile is several boxes, one behind the
+//! other. Bulk copies write and read one box at a time, group matrix instructions read atoms.
 
 use super::value::{LVal, Space, Vals};
 use crate::machine::GroupMatrixId;
@@ -26,12 +26,12 @@ use std::fmt::Write;
 
 /// How an operand of a group matrix instruction lies in shared memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
-pub struct Panels {
-    /// Bytes of a panel's row: 128, 64 or 32.
+pub struct SwizzleAtoms {
+    /// The swizzle width in bytes: 128, 64 or 32.
     pub swizzle: u32,
     /// True if K runs along the rows; false if M (of A) or N (of B) does.
     pub along_k: bool,
-    /// Bytes from a panel to the next one along the row.
+    /// Bytes from a swizzle atom to the next one along the row.
     pub stride: u32,
 }
 
@@ -41,7 +41,7 @@ pub struct GroupOperand {
     /// Its first element.
     pub at: Place,
     /// How it lies.
-    pub panels: Panels,
+    pub atoms: SwizzleAtoms,
 }
 
 /// The operand A of a group matrix instruction.
@@ -78,7 +78,7 @@ instructions! {
     pub enum Unit as UnitCode {
         /// Makes an mbarrier that expects `count` arrivals a phase, where the guard holds (in one lane).
         InitBarrier {
-            /// The word.
+            /// The mbarrier.
             barrier: Place = place,
             /// Arrivals per phase.
             count: u32 = with,
@@ -91,14 +91,14 @@ instructions! {
         AwaitPrevious => Effect::Meet, "await_previous";
         /// One arrival per lane where the guard holds.
         Arrive {
-            /// The word.
+            /// The mbarrier.
             barrier: Place = place,
             /// Where it happens.
             guard: Option<LVal> = guard,
         } => Effect::Order, "arrive {barrier}{guard}";
         /// One arrival, and so many bytes more to expect in this phase, per lane where the guard holds.
         ArriveExpect {
-            /// The word.
+            /// The mbarrier.
             barrier: Place = place,
             /// The bytes.
             bytes: u32 = with,
@@ -107,7 +107,7 @@ instructions! {
         } => Effect::Order, "arrive {barrier} expect {bytes}{guard}";
         /// Waits until the phase of a parity is over.
         Wait {
-            /// The word.
+            /// The mbarrier.
             barrier: Place = place,
             /// `i32`, 0 or 1.
             parity: LVal = read I32,
@@ -119,11 +119,11 @@ instructions! {
             /// Where it happens.
             guard: Option<LVal> = guard,
         } => Effect::Hint, "prefetch_map {map}{guard}";
-        /// Starts copying a box of a tensor to a panel. What lies outside the tensor arrives as zeros. All bytes of the box count as arrived.
+        /// Starts copying a box of a tensor to shared memory. What lies outside the tensor arrives as zeros. All bytes of the box count as arrived.
         BulkLoad {
             /// Launch parameter that describes tensor and box.
             map: u32 = with,
-            /// The panel.
+            /// The box in shared memory.
             to: Place = place,
             /// The mbarrier that counts the bytes.
             barrier: Place = place,
@@ -135,11 +135,11 @@ instructions! {
             /// Where it happens: in one lane.
             guard: Option<LVal> = guard,
         } => Effect::Copy, "bulk_load {to} = boxes {map} ({at}) arrives {barrier}{}{guard}", maybe(" ranks ", *ranks.it);
-        /// Starts copying a panel to a box of a tensor, from one lane. What lies outside the tensor is dropped.
+        /// Starts copying a box in shared memory to one of a tensor, from one lane. What lies outside the tensor is dropped.
         BulkStore {
             /// Launch parameter that describes tensor and box.
             map: u32 = with,
-            /// The panel.
+            /// The box in shared memory.
             from: Place = place,
             /// First element, innermost dimension first, `i32`.
             at: Vals = read I32,
@@ -153,7 +153,7 @@ instructions! {
             /// Where it happens.
             guard: Option<LVal> = guard,
         } => Effect::Order, "commit_stores{guard}";
-        /// Waits until all but the newest `pending` groups of the lane's bulk stores have read their panels.
+        /// Waits until all but the newest `pending` groups of the lane's bulk stores have read their boxes.
         WaitStoresRead {
             /// Groups that may be in flight.
             pending: u32 = with,
@@ -242,7 +242,7 @@ instructions! {
         } => Effect::Remote, takes Takes::Lane, "store_async.remote {to} = {srcs} arrives {barrier}{guard}";
         /// One arrival per lane where the guard holds, at an mbarrier of a block of the cluster.
         RemoteArrive {
-            /// The word, a remote address.
+            /// The mbarrier, a remote address.
             barrier: Place = place,
             /// Where it happens.
             guard: Option<LVal> = guard,
@@ -281,15 +281,15 @@ impl Multiply {
     }
 }
 
-/// The byte of a panel that holds byte `column` of row `row`, from the panel's start, which is aligned to eight rows.
-pub fn panel_byte(swizzle: u32, row: u32, column: u32) -> u32 {
+/// The byte of a box that holds byte `column` of row `row`, from the box's start, which is aligned to eight rows.
+pub fn swizzled_byte(swizzle: u32, row: u32, column: u32) -> u32 {
     let plain = row * swizzle + column;
     plain ^ (plain >> 3 & (swizzle / 16 - 1) << 4)
 }
 
 fn operand(p: Names<'_>, f: &mut dyn Write, o: &GroupOperand) -> fmt::Result {
-    let along = if o.panels.along_k { "k" } else { "mn" };
-    write!(f, "{} along {along} swizzle {} stride {}", Shown { names: p, it: &o.at }, o.panels.swizzle, o.panels.stride)
+    let along = if o.atoms.along_k { "k" } else { "mn" };
+    write!(f, "{} along {along} swizzle {} stride {}", Shown { names: p, it: &o.at }, o.atoms.swizzle, o.atoms.stride)
 }
 
 impl Multiply {
@@ -310,7 +310,7 @@ impl Multiply {
 
 #[cfg(test)]
 mod tests {
-    use super::panel_byte;
+    use super::swizzled_byte;
 
     #[test]
     fn chunks_are_xored_with_the_row() {
@@ -318,7 +318,7 @@ mod tests {
             for row in 0..16 {
                 for column in 0..swizzle {
                     let chunk = (column / 16) ^ (row >> shift & (swizzle / 16 - 1));
-                    assert_eq!(panel_byte(swizzle, row, column), row * swizzle + chunk * 16 + column % 16, "{swizzle} {row} {column}");
+                    assert_eq!(swizzled_byte(swizzle, row, column), row * swizzle + chunk * 16 + column % 16, "{swizzle} {row} {column}");
                 }
             }
         }

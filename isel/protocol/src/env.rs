@@ -1,7 +1,7 @@
 //! The values that are known at a point, in slots: those of what all warps run, and behind them those of the role.
 //!
-//! Values are numbered in the order of the text, so those of a loop's turn lie side by side and are forgotten together. What a loop's end
-//! tells of values in front of it holds as long as the turn around it, and is taken back then.
+//! Values are numbered in the order of the text, so those of an iteration lie side by side and are forgotten together. What a loop's end
+//! tells of values in front of it holds as long as the iteration around it, and is taken back then.
 
 use super::value::Abs;
 use cranelift_entity::EntityRef;
@@ -30,15 +30,15 @@ pub(super) struct Homes {
     front: usize,
     /// Slots of each role, those in front included.
     roles: Vec<usize>,
-    /// What a turn of a loop makes, by the loop's index.
-    turns: Map<LVal, Range<usize>>,
+    /// What an iteration of a loop makes, by the loop's index.
+    iterations: Map<LVal, Range<usize>>,
 }
 
 impl Homes {
     /// Gives slots to the values that are wanted, and to the indices of loops.
     pub fn new(program: &Program, fixed: &[Option<Abs>], wanted: &dyn Fn(LVal) -> bool) -> Homes {
         let of = fixed.iter().map(|a| a.map_or(Home::Nowhere, Home::Fixed)).collect();
-        let mut homes = Homes { of, front: 0, roles: Vec::new(), turns: Map::default() };
+        let mut homes = Homes { of, front: 0, roles: Vec::new(), iterations: Map::default() };
         let mut next = 0;
         homes.block(&program.body, wanted, &mut next);
         homes.front = next;
@@ -76,11 +76,10 @@ impl Homes {
                 Inst::For(l) => {
                     let first = *next;
                     self.give(l.iv, next);
-                    let carried = || l.carried.iter().filter(|c| wanted(c.param) || wanted(c.result));
-                    carried().for_each(|c| self.give(c.param, next));
+                    l.carried.iter().filter(|c| wanted(c.param)).for_each(|c| self.give(c.param, next));
                     self.block(&l.body, wanted, next);
-                    self.turns.insert(l.iv, first..*next);
-                    carried().for_each(|c| self.give(c.result, next));
+                    self.iterations.insert(l.iv, first..*next);
+                    l.carried.iter().filter(|c| wanted(c.result)).for_each(|c| self.give(c.result, next));
                 }
                 Inst::If(c) => {
                     self.block(&c.then, wanted, next);
@@ -103,9 +102,9 @@ impl Homes {
 pub(super) struct Env {
     homes: Rc<Homes>,
     slots: Vec<Abs>,
-    /// What was known before more was learnt, since the turns of open loops began.
+    /// What was known before more was learnt, since the iterations of open loops began.
     before: Vec<(u32, Abs)>,
-    /// Where in that list each open loop's turn began.
+    /// Where in that list each open loop's iteration began.
     open: SmallVec<[u32; 4]>,
 }
 
@@ -189,7 +188,15 @@ impl Env {
 
     /// Sets a value that may stand in front of the loops that are open.
     pub fn learn(&mut self, v: LVal, a: Abs) {
-        let Some(n) = self.slot(v).filter(|&n| self.slots.get(n).is_some_and(|old| *old != a)) else { return };
+        if let Some(n) = self.slot(v) {
+            self.learn_at(n, a);
+        }
+    }
+
+    fn learn_at(&mut self, n: usize, a: Abs) {
+        if self.slots.get(n).is_none_or(|old| *old == a) {
+            return;
+        }
         if !self.open.is_empty() {
             self.before.push((n as u32, self.slots[n]));
         }
@@ -201,16 +208,31 @@ impl Env {
         self.open.push(self.before.len() as u32);
     }
 
-    /// A turn of the innermost loop is over: what it has made, and learnt of what stands in front of the loop, is forgotten.
-    pub fn turned(&mut self, iv: LVal) {
+    /// True if something in front of the innermost loop was learnt in its iteration.
+    pub fn has_learnt(&self) -> bool {
+        self.open.last().is_some_and(|&n| self.before.len() > n as usize)
+    }
+
+    /// An iteration of the innermost loop is over: what it has made, and learnt of what stands in front of the loop, is forgotten.
+    pub fn end_iteration(&mut self, iv: LVal) {
         let from = self.open.last().map_or(0, |&n| n as usize);
         while self.before.len() > from {
             if let Some((n, a)) = self.before.pop() {
                 self.slots[n as usize] = a;
             }
         }
-        if let Some(range) = self.homes.turns.get(&iv).cloned() {
+        if let Some(range) = self.homes.iterations.get(&iv).cloned() {
             self.slots[range].fill(Abs::Any);
+        }
+    }
+
+    /// The same, but for some values.
+    pub fn end_iteration_but(&mut self, iv: LVal, kept: impl Iterator<Item = LVal>) {
+        let kept: SmallVec<[(usize, Abs); 8]> = kept.filter_map(|v| self.slot(v)).map(|n| (n, self.at(n))).collect();
+        let range = self.homes.iterations.get(&iv).cloned().unwrap_or_default();
+        self.end_iteration(iv);
+        for (n, a) in kept {
+            if range.contains(&n) { self.put(n, a) } else { self.learn_at(n, a) }
         }
     }
 

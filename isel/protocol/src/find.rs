@@ -5,7 +5,7 @@ use cranelift_entity::EntityRef;
 use tilelift_ir::CmpOp;
 use tilelift_lane::hash::{Map, Set};
 use tilelift_lane::visit::{blocks, computed, reads};
-use tilelift_lane::{Block, Inst, LTy, LVal, OperandA, Program, Unit, visit};
+use tilelift_lane::{Block, For, Inst, LTy, LVal, OperandA, Program, Unit, visit};
 
 /// The comparisons `lo < hi` of a block and the blocks inside it.
 pub(super) fn comparisons(block: &Block, less: &mut Map<LVal, (LVal, LVal)>) {
@@ -69,9 +69,10 @@ fn mark(block: &Block, local: &dyn Fn(LVal) -> bool, set: &mut Set<LVal>) {
             },
             Inst::For(l) => {
                 set.extend([l.lo, l.step]);
+                // Where a counter stands behind its loop matters to whoever reads it there, not to the loop.
                 for c in &l.carried {
                     if set.contains(&c.param) || set.contains(&c.result) {
-                        set.extend([c.param, c.result, c.next, c.init]);
+                        set.extend([c.next, c.init]);
                     }
                 }
                 mark(&l.body, local, set);
@@ -127,13 +128,13 @@ pub(super) fn fixed(program: &Program) -> Vec<Option<Abs>> {
     out
 }
 
-/// Calls `f` for the index of every counted loop.
-pub(super) fn indices(block: &Block, f: &mut dyn FnMut(LVal)) {
+/// Calls `f` for every counted loop.
+pub(super) fn loops<'p>(block: &'p Block, f: &mut dyn FnMut(&'p For)) {
     for inst in block {
         if let Inst::For(l) = inst {
-            f(l.iv);
+            f(l);
         }
-        blocks(inst).into_iter().for_each(|b| indices(b, f));
+        blocks(inst).into_iter().for_each(|b| loops(b, f));
     }
 }
 

@@ -2,15 +2,15 @@
 //! written is fenced before a multiplication takes it from registers.
 //!
 //! ```text
-//! multiply ── results fly, in the open group ── commit ── group 1 ── commit ── group 2 …       wait n: groups beyond n have landed
+//! multiply ── results in flight, in the open group ── commit ── group 1 ── commit ── group 2 …       wait n: groups beyond n have landed
 //! ordinary instruction ── its results are dirty ── fence ── clean
 //! ```
 //!
-//! Until then nobody writes the registers of its results, or of an operand A that it takes from registers: in the next turn of a loop
+//! Until then nobody writes the registers of its results, or of an operand A that it takes from registers: in the next iteration of a loop
 //! the same instruction would. A result in flight goes on as the accumulator of the next multiplication, or as what a loop carries.
 //! At the end none is in flight.
 //!
-//! One pass over the blocks of a role; loops until nothing changes. Where paths meet, a value flies if it does on one of them, in the
+//! One pass over the blocks of a role; loops until nothing changes. Where paths meet, a value is in flight if it is on one of them, in the
 //! newest group.
 
 mod registers;
@@ -81,7 +81,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// A loop gives the values that it carries their registers for the next turn, side by side, as they are in `at`.
+    /// A loop gives the values that it carries their registers for the next iteration, side by side, as they are in `at`.
     fn pass(&self, pairs: &[(LVal, LVal)], s: &mut Registers<'a>, at: &Registers<'a>, here: &Inst) -> Result<(), ProtocolError> {
         for &(to, _) in pairs.iter().filter(|(to, from)| to != from) {
             self.written(to, s, here)?;
@@ -94,7 +94,7 @@ impl<'a> Pass<'a> {
         match inst {
             Inst::For(l) => {
                 [l.lo, l.hi, l.step].into_iter().try_for_each(|v| self.landed(v, s, inst))?;
-                self.turns(l, inst, s)
+                self.iterations(l, inst, s)
             }
             Inst::If(c) => {
                 self.landed(c.condition, s, inst)?;
@@ -117,15 +117,15 @@ impl<'a> Pass<'a> {
             // Its register is not written.
             Inst::Undefined { .. } => Ok(()),
             _ => {
-                let flies = !s.flying.is_empty();
-                if flies {
+                let in_flight = !s.flying.is_empty();
+                if in_flight {
                     let mut early = None;
                     reads(inst, &mut |v| early = early.or(s.flying.get(v).map(|_| v)));
                     early.map_or(Ok(()), |v| self.landed(v, s, inst))?;
                 }
                 let mut make = |v: LVal| {
                     s.soil(v);
-                    if flies { self.written(v, s, inst) } else { Ok(()) }
+                    if in_flight { self.written(v, s, inst) } else { Ok(()) }
                 };
                 match computed(inst) {
                     Some(made) => made.iter().try_for_each(|&v| make(v)),
@@ -135,8 +135,8 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// A loop: what it begins with is what is in front of it, or what a turn leaves.
-    fn turns(&self, l: &'a For, inst: &'a Inst, s: &mut Registers<'a>) -> Result<(), ProtocolError> {
+    /// A loop: what it begins with is what is in front of it, or what an iteration leaves.
+    fn iterations(&self, l: &'a For, inst: &'a Inst, s: &mut Registers<'a>) -> Result<(), ProtocolError> {
         let front = s.clone();
         let pairs = |from: &dyn Fn(&Carried) -> LVal| -> Vec<(LVal, LVal)> { l.carried.iter().map(|c| (c.param, from(c))).collect() };
         let (first, more) = (pairs(&|c| c.init), pairs(&|c| c.next));
@@ -145,7 +145,7 @@ impl<'a> Pass<'a> {
         loop {
             let mut end = head.clone();
             self.block(&l.body, &mut end)?;
-            // What a turn has written is written again before it is used; what flies does so into the next turn.
+            // What an iteration has written is written again before it is used; what is in flight stays so into the next iteration.
             let mut kept = end.clone();
             kept.keep_dirty(&front);
             let mut back = kept.clone();
@@ -200,7 +200,7 @@ impl<'a> Pass<'a> {
         if mbarriers.iter().chain(&m.c).any(|v| s.is_dirty(*v)) {
             return self.error(Problem::WrittenBehindFence, inst);
         }
-        // It goes on with the registers of a sum that is in flight: one does.
+        // It goes on with the registers of an accumulator that is in flight: one does.
         for &v in &m.c {
             match s.flying.get_mut(v) {
                 Some(f) if f.left || f.moved => return self.landed(v, s, inst),

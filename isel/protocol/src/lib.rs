@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! lane program ── slots, parities, barrier addresses and guards are computed, all else is unknown
-//!              ── how often a loop goes round is open: both answers are followed at every turn, the same in all roles with equal bounds
+//!              ── how often a loop goes round is open: both answers are followed at every iteration, the same in all roles with equal bounds
 //!              ── states that were seen before are not followed again: slots and parities repeat, so there are few
 //! ```
 //!
@@ -14,15 +14,15 @@
 //! does: one order decides about deadlock. About what must not overlap it decides, too, because each role keeps what it has learnt by
 //! waiting: it may read a slot, or overwrite it, only if a wait has told it that the slot is full, or that its reads are done.
 //!
-//! `run` follows the instructions, `explicit` what they do to local memory and barriers, of all blocks of a cluster, with roles or without,
+//! `run` follows the instructions, `effects` what they do to local memory and barriers, of all blocks of a cluster, with roles or without,
 //! whoever wrote them.
 
 #![deny(missing_docs)]
 
+mod effects;
 mod env;
 mod error;
 mod eval;
-mod explicit;
 mod find;
 mod in_flight;
 mod problem;
@@ -39,7 +39,7 @@ pub use run::MOST_STEPS;
 
 use crate::find::copies;
 use crate::run::agents::Groups;
-use crate::state::count::EFFORTS;
+use crate::state::analysis::EFFORTS;
 use tilelift_lane::hash::Map;
 use tilelift_lane::{Block, Inst, Program, RegisterError, Registers, Target, Unit, Units, visit};
 
@@ -72,7 +72,7 @@ fn meets(program: &Program) -> Option<Meets> {
         use Unit::*;
         matches!(u, InitBarrier { .. } | ClusterArrive { .. } | Remote { .. } | NamedBarrier { .. } | BulkStore { .. })
     };
-    let local = program.allocs.values().any(|a| a.grain > 0);
+    let local = program.allocs.values().any(|a| a.region_bytes > 0);
     match program.roles() {
         Some(_) => Some(Meets::Others),
         // Lanes that go together have nothing to do with one another but by units.
@@ -139,7 +139,7 @@ pub fn prove_by_all_states(program: &Program, target: &Target) -> Result<Proof, 
     prove_as(program, target, false)
 }
 
-fn prove_as(program: &Program, target: &Target, turns: bool) -> Result<Proof, ProtocolError> {
+fn prove_as(program: &Program, target: &Target, rotates: bool) -> Result<Proof, ProtocolError> {
     let units = match &target.units {
         Some(units) => {
             registers(program, target, units)?;
@@ -154,13 +154,13 @@ fn prove_as(program: &Program, target: &Target, turns: bool) -> Result<Proof, Pr
         None => in_flight::check(program, "the program", &program.body)?,
     }
     named(program)?;
-    let streams = trip_classes::trip_classes(program);
+    let trip_classes = trip_classes::trip_classes(program);
     let (fuel, mut first) = (run::Fuel::default(), None);
     for effort in EFFORTS {
         if fuel.spent() && first.is_some() {
             break;
         }
-        match run::explore(program, units, &streams, (effort, meets == Meets::Nobody), turns, &fuel) {
+        match run::explore(program, units, &trip_classes, (effort, meets == Meets::Nobody), rotates, &fuel) {
             Ok(states) => return Ok(Proof { states, steps: fuel.burnt() }),
             // Whole slots prove, and do not refuse.
             Err(_) if effort.coarse => {}

@@ -69,7 +69,7 @@ macro_rules! problems {
                     Problem::Registers(why) => write!(f, "{why},"),
                     Problem::TooComplex(what) => write!(
                         f,
-                        "there are {what} to follow: fewer slots, barriers, blocks and turns of loops between constants make fewer,"
+                        "there are {what} to follow: fewer slots, barriers, blocks and iterations of loops between constants make fewer,"
                     ),
                 }
             }

@@ -1,9 +1,9 @@
 //! Which loops of different roles go round equally often: those whose bounds are the same expressions of the same things.
 //!
 //! A loop may have its first step in front of it: `if x < hi { …; for x + step to hi step { … } }` goes round as often as
-//! `for x to hi step`, the choice being its first turn.
+//! `for x to hi step`, the choice being its first iteration.
 //!
-//! A loop may take every `k`th turn of another one, from the `a`th on: from `x + a step` to the same end by `k step`. The same instruction
+//! A loop may take every `k`th iteration of another one, from the `a`th on: from `x + a step` to the same end by `k step`. The same instruction
 //! in another block of a cluster goes round equally often if its bounds are the same in all blocks.
 
 use super::unwritten::Unwritten;
@@ -20,7 +20,7 @@ pub(super) struct TripClasses {
     pub of: Map<LVal, usize>,
     /// Loops whose first step stands in front of them.
     pub behind: Set<LVal>,
-    /// Loops that take every so manieth turn of the others of their number, and the first one that they take.
+    /// Loops that take every k-th iteration of the others of their number, and the first one that they take.
     pub strides: Map<LVal, (usize, usize)>,
     /// Loops in such loops: how many of the others' runs they pass over at first, and after each of their own.
     pub skips: Map<LVal, (usize, usize)>,
@@ -41,10 +41,10 @@ impl TripClasses {
 struct Known {
     role: usize,
     bounds: [LVal; 3],
-    stream: usize,
+    trip_class: usize,
     /// The number of the loop around it.
     around: Option<usize>,
-    /// It takes every turn of its number.
+    /// It takes every iteration of its number.
     every: bool,
     /// Behind nothing but the steps of the loop around it.
     direct: bool,
@@ -53,7 +53,7 @@ struct Known {
 /// Where a loop stands.
 #[derive(Clone, Copy, Default)]
 struct Around {
-    stream: Option<usize>,
+    trip_class: Option<usize>,
     stride: Option<(usize, usize)>,
     /// It goes round equally often in all blocks.
     shared: bool,
@@ -78,7 +78,7 @@ struct Finder<'a> {
     makers: Map<LVal, &'a Inst>,
     /// What stands in front of all roles.
     front: Set<LVal>,
-    streams: TripClasses,
+    trip_classes: TripClasses,
     known: Vec<Known>,
     /// Loops, by their place in the list, of the other branch of a choice: of the two only one goes round.
     instead: Vec<Range<usize>>,
@@ -96,13 +96,13 @@ pub(super) fn trip_classes(program: &Program) -> TripClasses {
         unwritten: Unwritten::default(),
         makers: Map::default(),
         front: Set::default(),
-        streams: TripClasses::default(),
+        trip_classes: TripClasses::default(),
         known: Vec::new(),
         instead: Vec::new(),
         same: Map::default(),
         uniform: Map::default(),
         cluster: program.cluster,
-        local: program.allocs.values().any(|a| a.grain > 0),
+        local: program.allocs.values().any(|a| a.region_bytes > 0),
     };
     let top = Around { shared: true, direct: true, ..Around::default() };
     let roles = program.roles().map_or(&[][..], |r| &r.roles[..]);
@@ -113,7 +113,7 @@ pub(super) fn trip_classes(program: &Program) -> TripClasses {
     for (n, role) in roles.iter().enumerate() {
         f.loops(n, &role.body, top, None);
     }
-    f.streams
+    f.trip_classes
 }
 
 /// True if mbarriers, or what they guard, are used in a block; with `local`, lanes' accesses of shared memory count.
@@ -166,23 +166,23 @@ impl<'a> Finder<'a> {
 
     fn number(&mut self, role: usize, l: &'a For, around: Around, choice: Option<(LVal, bool)>) {
         let first = choice.and_then(|c| self.first_step(c.0, l));
-        let top = around.stream.is_none() && around.direct && first.is_none();
+        let top = around.trip_class.is_none() && around.direct && first.is_none();
         // A choice that asks whether the loop goes round at all is its own first answer, and nothing in between.
         let around = Around { direct: around.direct || choice.is_some_and(|c| c.1 && self.asks_for(c.0, l)), ..around };
         if first.is_some() {
-            self.streams.behind.insert(l.iv);
+            self.trip_classes.behind.insert(l.iv);
         }
         let bounds = [first.unwrap_or(l.lo), l.hi, l.step];
         let instead = |n: usize| self.instead.iter().any(|r| r.contains(&n));
         let own: Vec<usize> =
-            self.known.iter().enumerate().filter(|(n, k)| k.role == role && !instead(*n)).map(|(_, k)| k.stream).collect();
+            self.known.iter().enumerate().filter(|(n, k)| k.role == role && !instead(*n)).map(|(_, k)| k.trip_class).collect();
         let others: Vec<(usize, [LVal; 3], bool, bool)> = self
             .known
             .iter()
-            .filter(|k| k.role != role && k.around == around.stream && !own.contains(&k.stream))
-            .map(|k| (k.stream, k.bounds, k.every, k.direct))
+            .filter(|k| k.role != role && k.around == around.trip_class && !own.contains(&k.trip_class))
+            .map(|k| (k.trip_class, k.bounds, k.every, k.direct))
             .collect();
-        // The runs of a loop in one that takes some turns only are counted, and each is as long as the others.
+        // The runs of a loop in one that takes some iterations only are counted, and each is as long as the others.
         let counted =
             |f: &Self, direct: bool| around.stride.is_none() || (around.direct && direct && bounds.iter().all(|b| f.front.contains(b)));
         let found = others
@@ -194,26 +194,26 @@ impl<'a> Finder<'a> {
             all.find_map(|o| Some((o.0, Some(f.stride(bounds, o.1)?))))
         };
         let found = found.or_else(|| part(self));
-        let (stream, stride) = found.unwrap_or((self.streams.count(), None));
-        self.streams.of.insert(l.iv, stream);
-        self.streams.ends.insert(l.iv, l.hi);
+        let (trip_class, stride) = found.unwrap_or((self.trip_classes.count(), None));
+        self.trip_classes.of.insert(l.iv, trip_class);
+        self.trip_classes.ends.insert(l.iv, l.hi);
         if let Some(s) = stride {
-            self.streams.strides.insert(l.iv, s);
+            self.trip_classes.strides.insert(l.iv, s);
         }
         if let Some((first, each)) = around.stride.filter(|_| found.is_some()) {
-            self.streams.skips.insert(l.iv, (first, each - 1));
+            self.trip_classes.skips.insert(l.iv, (first, each - 1));
         }
         let shared = around.shared && bounds.iter().all(|&b| self.uniform(b));
         if shared {
-            self.streams.shared.insert(l.iv);
+            self.trip_classes.shared.insert(l.iv);
         }
-        self.known.push(Known { role, bounds, stream, around: around.stream, every: stride.is_none(), direct: around.direct });
-        // In the loops of a loop that takes some turns only nothing is counted.
-        let stream = if around.stride.is_some() { Some(usize::MAX - self.known.len()) } else { Some(stream) };
-        self.loops(role, &l.body, Around { stream, stride, shared, direct: true }, None);
+        self.known.push(Known { role, bounds, trip_class, around: around.trip_class, every: stride.is_none(), direct: around.direct });
+        // In the loops of a loop that takes some iterations only nothing is counted.
+        let trip_class = if around.stride.is_some() { Some(usize::MAX - self.known.len()) } else { Some(trip_class) };
+        self.loops(role, &l.body, Around { trip_class, stride, shared, direct: true }, None);
     }
 
-    /// Which turns of a loop another one to the same end takes: the first, and how many there are from one to the next.
+    /// Which iterations of a loop another one to the same end takes: the first, and how many there are from one to the next.
     fn stride(&mut self, [lo, hi, step]: [LVal; 3], [lo_all, hi_all, step_all]: [LVal; 3]) -> Option<(usize, usize)> {
         if !self.equal(hi, hi_all) {
             return None;
@@ -313,7 +313,7 @@ impl<'a> Finder<'a> {
                 computed.operands(|v, _| of.push(v));
                 of.into_iter().all(|v| self.uniform(v))
             }
-            None => self.streams.shared.contains(&v),
+            None => self.trip_classes.shared.contains(&v),
         };
         self.uniform.insert(v, result);
         result
@@ -377,8 +377,8 @@ impl<'a> Finder<'a> {
         if let Some(&known) = self.same.get(&(a, b)) {
             return known;
         }
-        let every = |v: &LVal| !self.streams.strides.contains_key(v) && !self.streams.skips.contains_key(v);
-        let indices = every(&a) && every(&b) && self.streams.of.get(&a).zip(self.streams.of.get(&b)).is_some_and(|(x, y)| x == y);
+        let every = |v: &LVal| !self.trip_classes.strides.contains_key(v) && !self.trip_classes.skips.contains_key(v);
+        let indices = every(&a) && every(&b) && self.trip_classes.of.get(&a).zip(self.trip_classes.of.get(&b)).is_some_and(|(x, y)| x == y);
         let result = indices
             || match (self.makers.get(&a).copied(), self.makers.get(&b).copied()) {
                 (Some(Inst::Const { bits: x, .. }), Some(Inst::Const { bits: y, .. })) => x == y,

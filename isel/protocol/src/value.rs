@@ -44,6 +44,8 @@ pub(super) struct Lists {
     places: RefCell<Map<Rc<[i64]>, u32>>,
     made: RefCell<Map<(usize, Abs, Abs), Abs>>,
     sums: RefCell<Map<(u32, i64), Abs>>,
+    /// One in the first lanes of each warp, zero in the others: by how many these are, and how many lanes there are.
+    firsts: RefCell<Map<(u32, usize), Abs>>,
 }
 
 impl Lists {
@@ -98,6 +100,17 @@ impl Lists {
         let made = self.of(self.get(n).iter().map(|x| x + more).collect());
         self.sums.borrow_mut().insert((n, more), made);
         made
+    }
+
+    /// One in the first lanes of each warp of `lanes`, zero in the others; of so many lanes in all.
+    pub fn first(&self, few: u32, lanes: u32, all: usize) -> Abs {
+        if few >= lanes {
+            return Abs::All(1);
+        }
+        *self.firsts.borrow_mut().entry((few, all)).or_insert_with(|| {
+            let first = |lane: usize| i64::from((lane as u32 % lanes) < few);
+            self.of((0..all).map(first).collect())
+        })
     }
 
     pub(super) fn zip(&self, a: Abs, b: Abs, f: impl Fn(i64, i64) -> Option<i64>) -> Abs {

@@ -5,8 +5,8 @@ use tilelift_ir::layout::{Coord, FragmentMap};
 use tilelift_ir::{CmpOp, Precision, Scalar};
 use tilelift_lane::testing::{Asm, target};
 use tilelift_lane::{
-    BinOp, Block, Carried, For, GroupOperand, Inst, LTy, LVal, Multiply, OperandA, Panels, Param, ParamSource, Place, Program, Role, Roles,
-    Special, TensorBox, Unit, Vals, While,
+    BinOp, Block, Carried, For, GroupOperand, Inst, LTy, LVal, Multiply, OperandA, Param, ParamSource, Place, Program, Role, Roles,
+    Special, SwizzleAtoms, TensorBox, Unit, Vals, While,
 };
 use tilelift_lane::{BulkTensor, GroupMatrix, GroupMatrixId, RegisterPool, Target, Units};
 use tilelift_protocol::prove;
@@ -30,7 +30,7 @@ fn machine() -> Target {
         operand: Scalar::BF16,
         acc: Scalar::F32,
         precision: Precision::Exact,
-        kept_depth: None,
+        promotion_depth: None,
         any_order: true,
         a: None,
         d,
@@ -39,7 +39,7 @@ fn machine() -> Target {
         group_warps: 4,
         matrix: vec![row],
         bulk: BulkTensor { max_rank: 5, max_box: 256, align: 16, swizzles: &[128, 64, 32] },
-        registers: RegisterPool { total: 65536, unit: 8, least: 24, most: 240, copier: 40, beside_matrix: 26 },
+        registers: RegisterPool { total: 65536, unit: 8, least: 24, most: 240, producer: 40, beside_matrix: 26 },
         named_barriers: 16,
         max_cluster: 8,
     };
@@ -66,7 +66,7 @@ struct Ring {
     arrive_empty: bool,
     guarded: bool,
     last_release: bool,
-    /// The parity turns when the slot numbers wrap.
+    /// The parity flips when the slot numbers wrap.
     flips: bool,
     same_bounds: bool,
     swapped: bool,
@@ -103,7 +103,7 @@ fn unit(a: &mut Asm, u: Unit) {
 }
 
 /// Slot and parity of the next step.
-fn turn(a: &mut Asm, ring: &Ring, slot: LVal, parity: LVal) -> [LVal; 2] {
+fn next_slot(a: &mut Asm, ring: &Ring, slot: LVal, parity: LVal) -> [LVal; 2] {
     let (zero, one, last) = (a.i32(0), a.i32(1), a.i32(i64::from(ring.depth - 1)));
     let next = a.bin(BinOp::Add, slot, one);
     let wraps = a.def(LTy::I1, |dst| Inst::Cmp { dst, op: CmpOp::Eq, a: slot, b: last });
@@ -142,7 +142,7 @@ fn program(ring: &Ring) -> Program {
     }
     let data = a.alloc(SLOT * ring.depth);
     // Slots go from role to role.
-    a.p.allocs.values_mut().for_each(|x| (x.grain, x.slot) = (SLOT, SLOT));
+    a.p.allocs.values_mut().for_each(|x| (x.region_bytes, x.slot) = (SLOT, SLOT));
     let mbarriers = a.alloc(16 * ring.depth);
     let [tiles, steps, others] = [1, 2, 3].map(|index| a.def(LTy::I32, |dst| Inst::Param { dst, index }));
     let (zero, one) = (a.i32(0), a.i32(1));
@@ -182,7 +182,7 @@ fn program(ring: &Ring) -> Program {
                         guard: None,
                     },
                 );
-                turn(a, ring, r[0], r[1]).to_vec()
+                next_slot(a, ring, r[0], r[1]).to_vec()
             })
         });
     });
@@ -204,7 +204,8 @@ fn program(ring: &Ring) -> Program {
                 let size = a.i32(i64::from(SLOT));
                 let at = a.bin(BinOp::Mul, r[0], size);
                 let addr = a.bin(BinOp::Add, data, at);
-                let operand = GroupOperand { at: Place { addr, offset: 0 }, panels: Panels { swizzle: 128, along_k: true, stride: BOX } };
+                let operand =
+                    GroupOperand { at: Place { addr, offset: 0 }, atoms: SwizzleAtoms { swizzle: 128, along_k: true, stride: BOX } };
                 let dsts: Vec<LVal> = (0..4).map(|_| a.val(LTy::F32)).collect();
                 let m = Multiply {
                     dsts: dsts.clone(),
@@ -224,7 +225,7 @@ fn program(ring: &Ring) -> Program {
                 if ring.arrive_empty {
                     unit(a, Unit::Arrive { barrier: before, guard: ring.guarded.then_some(guard) });
                 }
-                let mut next = turn(a, ring, r[0], r[1]).to_vec();
+                let mut next = next_slot(a, ring, r[0], r[1]).to_vec();
                 next.push(r[0]);
                 next.extend(dsts);
                 next
@@ -271,7 +272,7 @@ fn planted_faults_are_refused_and_named() {
         ("no wait for empty", Ring { wait_empty: false, ..PLAIN }, "in front of its own has ended", "arrive"),
         ("no wait for full", Ring { wait_full: false, ..PLAIN }, "read before what was written is known", "group0"),
         ("released too early", Ring { pending: 1, ..PLAIN }, "may still be read", "bulk_load"),
-        ("parity never turns", Ring { flips: false, ..PLAIN }, "", ""),
+        ("parity never flips", Ring { flips: false, ..PLAIN }, "", ""),
         ("other trip counts", Ring { same_bounds: false, ..PLAIN }, "", ""),
         ("the last slot is kept", Ring { last_release: false, ..GOOD }, "wait for ever", "wait"),
     ];

@@ -1,11 +1,12 @@
 //! Why a verified kernel does not lower: the target lacks something, or a resource runs out.
 
 use crate::reason::{
-    Lacking, Missing, NoAxis, NoBulkCopy, NoProduct, NoRegister, NotAddressed, NotSpecialised, OfScalar, Remedy, Resource, Unsupported,
+    AtOdds, Lacking, Missing, NoAxis, NoBulkCopy, NoProduct, NoRegister, NotAddressed, NotSpecialised, OfScalar, Remedy, Resource, Unmet,
+    Unsupported,
 };
 use std::fmt;
 use tilelift_ir::layout::LayoutError;
-use tilelift_ir::{Loc, Op};
+use tilelift_ir::{LayoutSpec, Loc, Op};
 
 /// A refusal to lower.
 #[derive(Clone, PartialEq, Debug)]
@@ -45,11 +46,11 @@ pub enum LowerError {
     /// A layout that the kernel requires can't be had.
     Requirement {
         /// The layout.
-        what: String,
+        what: Option<Box<LayoutSpec>>,
         /// Why it can't be had.
         why: Box<Unmet>,
         /// What it is at odds with, and where that stands.
-        other: String,
+        other: Box<AtOdds>,
         /// The place of the `require_layout` in the text, if it has one.
         loc: Loc,
     },
@@ -66,53 +67,6 @@ pub enum LowerError {
         /// The instruction's place in the text, if one instruction is to blame.
         loc: Loc,
     },
-}
-
-/// Why a required layout can't be had.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Unmet {
-    /// Two layouts are required of one value.
-    Two,
-    /// It is spread over other lanes and warps than the program has.
-    Spread {
-        /// Lanes and warps of the layout.
-        want: [u64; 2],
-        /// Lanes and warps of the program.
-        have: [u64; 2],
-        /// The target.
-        target: &'static str,
-    },
-    /// No dot has a tile of this shape in that place.
-    NoDot {
-        /// The shape.
-        shape: Vec<u32>,
-    },
-    /// Operands of the dot's instruction lie in shared memory.
-    OperandInMemory,
-    /// The dot runs on no matrix instruction.
-    ByLanes,
-    /// It is one of a specialised loop, and the loop is not specialised.
-    NotSpecialised(Box<NotSpecialised>),
-    /// It is one of a specialised loop, and the kernel's author writes tasks.
-    Tasks,
-}
-
-impl fmt::Display for Unmet {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Unmet::Two => f.write_str("two layouts are required of one value"),
-            Unmet::Spread { want, have, target } => write!(
-                f,
-                "it is spread over {} lanes and {} warps, but {target} runs {} lanes a warp and the program has {} warps",
-                want[0], want[1], have[0], have[1]
-            ),
-            Unmet::NoDot { shape } => write!(f, "no dot has a tile of the shape {shape:?} in that place"),
-            Unmet::OperandInMemory => f.write_str("operands of its matrix instruction lie in shared memory"),
-            Unmet::ByLanes => f.write_str("the dot runs by multiply-adds of lanes, not on a matrix instruction"),
-            Unmet::NotSpecialised(why) => why.fmt(f),
-            Unmet::Tasks => f.write_str("tasks say themselves how their memory lies"),
-        }
-    }
 }
 
 impl LowerError {
@@ -175,7 +129,9 @@ impl fmt::Display for LowerError {
             LowerError::NoBulkCopy { op, why, .. } => write!(f, "unsupported: `{op}`: {why}"),
             LowerError::NoProduct { op, why, .. } => write!(f, "unsupported: `{op}`: {why}"),
             LowerError::Requirement { what, why, other, .. } => {
-                write!(f, "the required layout {what} can't be had: {why}; it is at odds with {other}")
+                f.write_str("the required layout ")?;
+                what.iter().try_for_each(|what| what.fmt(f))?;
+                write!(f, " can't be had: {why}; it is at odds with {other}")
             }
             LowerError::ResourceExceeded { resource, need, have, remedy, .. } => {
                 write!(f, "not enough {resource}: the kernel needs {need}, the target has {have}; {remedy}")

@@ -25,6 +25,6 @@ pub mod reason;
 pub mod transfers;
 
 pub use candidates::schedule;
-pub use error::{LowerError, Unmet};
+pub use error::LowerError;
 pub use named::{Made, Named};
-pub use reason::Resource;
+pub use reason::{AtOdds, Resource, Unmet};

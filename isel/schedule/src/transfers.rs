@@ -1,4 +1,4 @@
-//! What moving a tile takes, counted from layouts: sectors of global memory, passes over the banks of shared memory.
+//! What moving a tile takes, counted from layouts: sectors of global memory, bank wavefronts of shared memory.
 //!
 //! ```text
 //! global memory ── sectors, lines, addresses ─► registers        tile in shared memory ── matrix loads or vectors ─► fragments
@@ -49,7 +49,7 @@ pub fn fragments(map: &SharedMap, layout: &Layout, matrices: bool, elem: u32, ta
     let plan = if matrices { ldmatrix_applies(&columns, elem) } else { None };
     if let Some(plan) = plan {
         let n = plan.groups.len() as u32;
-        return Ok([plan.passes() * plan.count * n, n]);
+        return Ok([plan.wavefronts() * plan.count * n, n]);
     }
     let [width, n] = vector_count(&columns, elem, target.vector_bytes, layout.free_mask(Axis::Reg));
     let w = wavefronts(&columns, elem, width, SharedOp::Load, &target.banks, 0);

@@ -37,7 +37,7 @@ pub(crate) struct Assignment {
     /// Plans of the dots.
     pub dots: SecondaryMap<Inst, Option<Rc<DotPlan>>>,
     /// Ways to run an instruction, where they were searched: it runs once in each.
-    pub forms: SecondaryMap<Inst, Rc<[InstLayouts]>>,
+    pub runs: SecondaryMap<Inst, Rc<[InstLayouts]>>,
     /// True if layouts and maps were searched.
     pub searched: bool,
     /// The layouts that the author requires, of the values that they hold.
@@ -62,10 +62,10 @@ impl Assignment {
             self.layouts[v] = Some(first.layout.clone());
             self.variants[v] = list.as_slice().into();
         }
-        for (i, list) in found.forms.iter() {
-            self.forms[i] = list.as_slice().into();
-            let (Some(form), Some(plan)) = (list.first(), &self.dots[i]) else { continue };
-            let taken = plan.that_takes(form).clone();
+        for (i, list) in found.runs.iter() {
+            self.runs[i] = list.as_slice().into();
+            let (Some(run), Some(plan)) = (list.first(), &self.dots[i]) else { continue };
+            let taken = plan.that_takes(run).clone();
             self.dots[i] = Some(taken);
         }
         self
@@ -146,19 +146,19 @@ pub(crate) fn assign(kernel: &Kernel, target: &Target, plan: &Plan) -> Result<As
     let mut out = Assignment {
         layouts: SecondaryMap::new(),
         dots: SecondaryMap::new(),
-        forms: SecondaryMap::new(),
+        runs: SecondaryMap::new(),
         searched: false,
         held: SecondaryMap::new(),
         variants: SecondaryMap::new(),
         users: users(kernel),
     };
     // Tasks have warps of their own, and no tile goes from one to another. The replicas of one have the same layouts.
-    let roles = plan.explicit().map_or(&[][..], |e| &e.roles);
+    let roles = plan.task_plan().map_or(&[][..], |e| &e.roles);
     for r in roles.iter().filter(|r| r.replica == 0) {
         let own = Plan { warps: r.warps[1], ..plan.clone() };
         assign_part(kernel, target, &own, r.region, &mut out)?;
     }
-    let front = Plan { warps: plan.explicit().map_or(plan.warps, |e| e.front), ..plan.clone() };
+    let front = Plan { warps: plan.task_plan().map_or(plan.warps, |e| e.front), ..plan.clone() };
     assign_part(kernel, target, &front, kernel.body, &mut out)?;
     Ok(out)
 }
@@ -175,12 +175,22 @@ fn users(kernel: &Kernel) -> SecondaryMap<Value, SmallVec<[Inst; 2]>> {
     users
 }
 
+/// True if instructions of a part, or its parameters, make tiles: a producer's copies have none.
+fn makes_tiles(kernel: &Kernel, part: Region, insts: &[Inst]) -> bool {
+    let tile = |&v: &Value| tile_shape(kernel, v).is_some();
+    let params = |&r: &Region| kernel.regions[r].params.iter().any(tile);
+    params(&part) || insts.iter().map(|&i| &kernel.insts[i]).any(|d| d.results.iter().any(tile) || d.regions.iter().any(params))
+}
+
 /// Assigns layouts to what a region makes, but for the tasks in it.
 fn assign_part(kernel: &Kernel, target: &Target, plan: &Plan, part: Region, out: &mut Assignment) -> Result<(), LowerError> {
+    let mut insts = Vec::with_capacity(kernel.insts.len());
+    own_insts(kernel, part, &mut insts);
+    if !makes_tiles(kernel, part, &insts) {
+        return Ok(());
+    }
     let mut classes = Classes::default();
     let mut links: Vec<(Value, Value, Link)> = Vec::new();
-    let mut insts = Vec::new();
-    own_insts(kernel, part, &mut insts);
     let mut here: SecondaryMap<Inst, bool> = SecondaryMap::new();
     for &i in &insts {
         here[i] = true;
@@ -202,10 +212,8 @@ fn assign_part(kernel: &Kernel, target: &Target, plan: &Plan, part: Region, out:
     }
     classes.settle();
     // By the class that they start from.
-    let mut from: SecondaryMap<Value, Vec<u32>> = SecondaryMap::new();
-    for (n, link) in links.iter().enumerate() {
-        from[classes.find(link.0)].push(n as u32);
-    }
+    let mut from: Vec<(Value, u32)> = links.iter().enumerate().map(|(n, link)| (classes.find(link.0), n as u32)).collect();
+    from.sort_unstable();
 
     let mut chosen: BTreeMap<Value, Rc<Layout>> = BTreeMap::new();
     // The class that waits longest stands at the end.
@@ -257,7 +265,8 @@ fn assign_part(kernel: &Kernel, target: &Target, plan: &Plan, part: Region, out:
     loop {
         while let Some(class) = queue.pop_back() {
             let layout = chosen[&class].clone();
-            for (_, to, link) in from[class].iter().filter_map(|&n| links.get(n as usize)) {
+            let own = from[from.partition_point(|f| f.0 < class)..].iter().take_while(|f| f.0 == class);
+            for (_, to, link) in own.filter_map(|&(_, n)| links.get(n as usize)) {
                 let to = classes.find(*to);
                 if !chosen.contains_key(&to)
                     && let Some(l) = spread(&layout, link)
@@ -415,9 +424,9 @@ fn local_layout(kernel: &Kernel, target: &Target, plan: &Plan, i: Inst, shape: &
     let found = handle(kernel, kernel.operand(i, "buffer")[0]);
     let mut order: Vec<usize> = (0..shape.len()).rev().collect();
     let mut vec = 1;
-    if let Some((h, form)) = found.and_then(|h| plan.explicit()?.forms.get(&h.root).map(|f| (h, f))) {
+    if let Some((h, buffer)) = found.and_then(|h| plan.task_plan()?.buffers.get(&h.root).map(|f| (h, f))) {
         order.sort_by_key(|&d| std::cmp::Reverse(h.parts[d].of));
-        let along = form.panels.map_or(form.shape.len() - 1, |p| p.contiguous);
+        let along = buffer.swizzled.map_or(buffer.shape.len() - 1, |p| p.contiguous);
         if let Some(d) = h.parts.iter().position(|p| p.of == along) {
             order.retain(|&x| x != d);
             order.insert(0, d);

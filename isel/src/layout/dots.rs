@@ -28,28 +28,28 @@ pub(crate) struct DotPlan {
     pub a: Rc<Layout>,
     pub b: Rc<Layout>,
     pub d: Rc<Layout>,
-    /// Other plans for the same product: warps along M alone, and k in another order on both sides ([`turned`]).
+    /// Other plans for the same product: warps along M alone, and k in another order on both sides ([`reordered`]).
     pub others: Vec<Rc<DotPlan>>,
 }
 
 impl DotPlan {
-    /// True if a form has accumulator and operands, as far as they are in registers, where this plan wants them.
-    pub fn takes(&self, form: &InstLayouts) -> bool {
+    /// True if a run has accumulator and operands, as far as they are in registers, where this plan wants them.
+    pub fn takes(&self, run: &InstLayouts) -> bool {
         let fits = |x: Option<&Option<Rc<Layout>>>, l: &Rc<Layout>| x.and_then(Option::as_ref).is_none_or(|x| x == l || in_memory(x));
-        fits(form.operands.first(), &self.a) && fits(form.operands.get(1), &self.b) && fits(form.results.first(), &self.whole)
+        fits(run.operands.first(), &self.a) && fits(run.operands.get(1), &self.b) && fits(run.results.first(), &self.whole)
     }
 
-    /// The plan for a form: this one if it can.
-    pub fn that_takes<'p>(self: &'p Rc<DotPlan>, form: &InstLayouts) -> &'p Rc<DotPlan> {
-        if self.takes(form) { self } else { self.others.iter().find(|p| p.takes(form)).unwrap_or(self) }
+    /// The plan for a run: this one if it can.
+    pub fn that_takes<'p>(self: &'p Rc<DotPlan>, run: &InstLayouts) -> &'p Rc<DotPlan> {
+        if self.takes(run) { self } else { self.others.iter().find(|p| p.takes(run)).unwrap_or(self) }
     }
 }
 
 /// The same product with k in another order on both sides: that of the registers of a lane first, so that a lane's part of a row is one
 /// run of memory. `None` where it is the same, or can't be said.
-fn turned(plan: &DotPlan) -> Option<DotPlan> {
+fn reordered(plan: &DotPlan) -> Option<DotPlan> {
     let order = lane_order(&plan.b, 0)?;
-    let (a, b) = (turn(&plan.a, 1, &order)?, turn(&plan.b, 0, &order)?);
+    let (a, b) = (reorder(&plan.a, 1, &order)?, reorder(&plan.b, 0, &order)?);
     (a != *plan.a || b != *plan.b).then(|| DotPlan { a: Rc::new(a), b: Rc::new(b), others: Vec::new(), ..plan.clone() })
 }
 
@@ -71,7 +71,7 @@ fn lane_order(l: &Layout, dim: usize) -> Option<Vec<u32>> {
 }
 
 /// A layout with the bits of a dimension renamed: bit `order[n]` becomes bit `n`.
-fn turn(l: &Layout, dim: usize, order: &[u32]) -> Option<Layout> {
+fn reorder(l: &Layout, dim: usize, order: &[u32]) -> Option<Layout> {
     let mut axes = Vec::new();
     for axis in [Axis::Reg, Axis::Lane, Axis::Warp] {
         if !l.odd(axis).is_empty() {
@@ -90,7 +90,7 @@ fn turn(l: &Layout, dim: usize, order: &[u32]) -> Option<Layout> {
 /// Chooses the matrix instruction of a dot and spreads the warps over M and N. Types and extents without one are left to multiply-adds.
 pub(crate) fn plan_dot(kernel: &Kernel, target: &Target, plan: &Plan, i: Inst) -> Result<DotPlan, LowerError> {
     let d = &kernel.insts[i];
-    if let Some(e) = plan.explicit()
+    if let Some(e) = plan.task_plan()
         && let Some(&q) = e.dots.get(&i)
         && let Some(units) = &target.units
     {
@@ -114,7 +114,7 @@ pub(crate) fn plan_dot(kernel: &Kernel, target: &Target, plan: &Plan, i: Inst) -
             typed && m.is_multiple_of(s[0]) && n.is_multiple_of(s[1]) && k.is_multiple_of(s[2])
         })
     };
-    // A sum may be kept wider than its type.
+    // An accumulator may be kept wider than its type.
     let wider = |factors| find(factors, c.elem).or_else(|| if c.elem == Scalar::F16 { find(factors, Scalar::F32) } else { None });
     // Every float of up to 8 bits with a fraction is a number of f16, every i4 one of i8.
     let found = wider([a.elem, bt.elem]).or_else(|| match a.elem {
@@ -152,11 +152,11 @@ pub(crate) fn plan_dot(kernel: &Kernel, target: &Target, plan: &Plan, i: Inst) -
     let warps = split_warps(plan.warps, [m, n], atom);
     let mut first = spread(warps)?;
     if found.is_some() {
-        let mut others: Vec<DotPlan> = turned(&first).into_iter().collect();
+        let mut others: Vec<DotPlan> = reordered(&first).into_iter().collect();
         // Rows alone: what is reduced along N stays in a warp, and the accumulator is an operand of the next product.
         if warps != [plan.warps, 1] && (m / atom[0]).is_multiple_of(plan.warps) {
             let rows = spread([plan.warps, 1])?;
-            let other = turned(&rows);
+            let other = reordered(&rows);
             others.push(rows);
             others.extend(other);
         }

@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use tilelift_ir::layout::{Axis, Layout};
 use tilelift_ir::require::{requirements, spec};
-use tilelift_ir::{DotPart, Inst, Kernel, LayoutSpec, Loc, Op, Value};
+use tilelift_ir::{DotPart, Inst, Kernel, LayoutSpec, Op, Value};
 use tilelift_lane::Target;
 use tilelift_schedule::plan::Plan;
-use tilelift_schedule::{LowerError, Unmet};
+use tilelift_schedule::{AtOdds, LowerError, Unmet};
 
 /// The layouts of values that requirements hold.
 pub(crate) type RequiredLayouts = SecondaryMap<Value, Option<Rc<Layout>>>;
@@ -46,18 +46,14 @@ pub(crate) fn holds(
     Ok(out)
 }
 
-fn place(loc: Loc, otherwise: impl FnOnce() -> String) -> String {
-    if loc.is_known() { loc.to_string() } else { otherwise() }
-}
-
 fn refuse(kernel: &Kernel, site: Inst, why: Unmet, other: Inst) -> LowerError {
-    let other = format!("`{}` at {}", kernel.insts[other].op, place(kernel.locs[other], || other.to_string()));
+    let other = AtOdds::Inst { op: kernel.insts[other].op, inst: other, loc: kernel.locs[other] };
     requirement(kernel, site, why, other)
 }
 
-fn requirement(kernel: &Kernel, site: Inst, why: Unmet, other: String) -> LowerError {
-    let what = spec(kernel, site).map(ToString::to_string).unwrap_or_default();
-    LowerError::Requirement { what, why: Box::new(why), other, loc: kernel.locs[site] }
+fn requirement(kernel: &Kernel, site: Inst, why: Unmet, other: AtOdds) -> LowerError {
+    let what = spec(kernel, site).cloned().map(Box::new);
+    LowerError::Requirement { what, why: Box::new(why), other: Box::new(other), loc: kernel.locs[site] }
 }
 
 /// Lanes and warps of the layout are those of the program.
@@ -68,8 +64,8 @@ fn fits(kernel: &Kernel, target: &Target, plan: &Plan, spec: &LayoutSpec, layout
         return Ok(());
     }
     let warps = match kernel.hints.warps {
-        Some(n) if u64::from(n) == have[1] => format!("`warps={n}` at {}", place(kernel.hint_locs[0], || "the kernel's head".into())),
-        Some(_) | None => format!("the plan: {plan}"),
+        Some(n) if u64::from(n) == have[1] => AtOdds::Warps { warps: n, loc: kernel.hint_locs[0] },
+        Some(_) | None => AtOdds::Plan(plan.outline()),
     };
     Err(requirement(kernel, site, Unmet::Spread { want, have, target: target.name }, warps))
 }
@@ -113,7 +109,7 @@ fn of_dot(
         let why = Unmet::NoDot { shape: shape.to_vec() };
         return Err(match parts.any {
             Some(dot) => refuse(kernel, site, why, dot),
-            None => requirement(kernel, site, why, "a kernel without dots".into()),
+            None => requirement(kernel, site, why, AtOdds::NoDots),
         });
     };
     let takes = |p: &DotPlan| part == DotPart::Acc || part == DotPart::A && p.left;

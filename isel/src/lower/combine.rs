@@ -69,7 +69,7 @@ impl Lower<'_> {
                 // The verifier sees to it that operands are scalars.
                 (
                     None,
-                    Some(ValueLocation::Tile(_) | ValueLocation::Staged(_) | ValueLocation::Local(_) | ValueLocation::Words(_)) | None,
+                    Some(ValueLocation::Tile(_) | ValueLocation::Staged(_) | ValueLocation::Local(_) | ValueLocation::Mbarriers(_)) | None,
                 ) => zero,
             };
             let args: Vec<LVal> = d.args.iter().map(value).collect();

@@ -19,7 +19,7 @@ pub(super) struct Commits {
     waits: BTreeMap<Inst, u32>,
 }
 
-/// True for what makes no lane compute: names of buffers, scalars, sums that begin somewhere.
+/// True for what makes no lane compute: names of buffers, scalars, accumulators that begin somewhere.
 pub(super) fn is_silent(kernel: &Kernel, i: Inst) -> bool {
     let d = &kernel.insts[i];
     let tiles = d.results.iter().any(|&v| matches!(kernel.ty(v), Type::Tile(_)));

@@ -194,7 +194,7 @@ fn load_matrices(b: &mut LaneBuilder, plan: &LdMatrixPlan, staged: &Staged, xor:
     }
     let still = plan.pad.map_or(xor & !mask, |p| p.place(xor & !mask));
     let warps = b.warps();
-    b.meter.matrices(plan.count, plan.passes(), warps);
+    b.meter.matrices(plan.count, plan.wavefronts(), warps);
     b.load_matrix(plan.count as usize, staged.alloc, addr, (still + add) as i32, plan.trans)
 }
 
@@ -211,7 +211,7 @@ impl Lower<'_> {
         let elem = self.kernel.ty(v).elem();
         let source = match self.values[v].clone() {
             Some(ValueLocation::Staged(staged)) => self.source(staged, layout, elem, factor)?,
-            Some(ValueLocation::Tile(_) | ValueLocation::Scalar(_) | ValueLocation::Local(_) | ValueLocation::Words(_)) | None => {
+            Some(ValueLocation::Tile(_) | ValueLocation::Scalar(_) | ValueLocation::Local(_) | ValueLocation::Mbarriers(_)) | None => {
                 Source::Regs(self.tile(b, v, layout)?.regs.clone())
             }
         };

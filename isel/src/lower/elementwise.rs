@@ -122,7 +122,7 @@ impl Lower<'_> {
             let v = match &self.values[d.args[0]] {
                 Some(ValueLocation::Scalar(v)) => *v,
                 // The verifier sees to the operand's type.
-                Some(ValueLocation::Tile(_) | ValueLocation::Staged(_) | ValueLocation::Local(_) | ValueLocation::Words(_)) | None => {
+                Some(ValueLocation::Tile(_) | ValueLocation::Staged(_) | ValueLocation::Local(_) | ValueLocation::Mbarriers(_)) | None => {
                     b.i32(0)
                 }
             };

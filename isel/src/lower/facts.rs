@@ -11,15 +11,15 @@ use tilelift_schedule::plan::{Fetches, staged_loads};
 pub(crate) fn staged_of(kernel: &Kernel, assigned: &Assignment) -> SecondaryMap<Inst, bool> {
     let mut staged = staged_loads(kernel);
     // Operands that were found to be better off in registers are multiplied from there.
-    let waits = |i: Inst| assigned.forms[i].iter().all(|f| f.results.iter().flatten().all(|l| in_memory(l)));
+    let waits = |i: Inst| assigned.runs[i].iter().all(|f| f.results.iter().flatten().all(|l| in_memory(l)));
     kernel.insts.keys().for_each(|i| staged[i] = staged[i] && waits(i));
     staged
 }
 
-/// True if a load of local memory leaves its tile there, for products to fetch: if they may, and the form in which it runs says nothing else.
+/// True if a load of local memory leaves its tile there, for products to fetch: if they may, and its run says nothing else.
 pub(crate) fn is_fetched(fetches: &Fetches, running: Option<&(Inst, InstLayouts)>, i: Inst) -> bool {
-    let form = running.filter(|r| r.0 == i).map(|r| &r.1);
-    fetches.loads[i] && form.is_none_or(|f| f.results.iter().flatten().all(|l| in_memory(l)))
+    let run = running.filter(|r| r.0 == i).map(|r| &r.1);
+    fetches.loads[i] && run.is_none_or(|f| f.results.iter().flatten().all(|l| in_memory(l)))
 }
 
 /// The dimension attribute of an instruction, 0 if it has none (the verifier sees to it that it has).

@@ -269,7 +269,7 @@ impl Lower<'_> {
         let elem = access.view.elem;
         let held = match &self.values[value] {
             Some(ValueLocation::Tile(t)) => t.layout.clone(),
-            Some(ValueLocation::Scalar(_) | ValueLocation::Staged(_) | ValueLocation::Local(_) | ValueLocation::Words(_)) | None => {
+            Some(ValueLocation::Scalar(_) | ValueLocation::Staged(_) | ValueLocation::Local(_) | ValueLocation::Mbarriers(_)) | None => {
                 self.layout_of(value)?
             }
         };

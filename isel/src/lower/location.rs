@@ -23,7 +23,7 @@ pub(crate) enum ValueLocation {
     /// Local memory, or a part of it.
     Local(Rc<Local>),
     /// Mbarriers.
-    Words(Words),
+    Mbarriers(Mbarriers),
 }
 
 /// A tile in shared memory.
@@ -55,15 +55,15 @@ pub(crate) struct Local {
     pub alloc: AllocId,
     /// Address of the buffer, plus what indices that are not known add to it.
     pub base: LVal,
-    pub form: Rc<BufferLayout>,
+    pub buffer: Rc<BufferLayout>,
     /// Its dimensions.
     pub parts: Vec<Part>,
 }
 
 /// Mbarriers.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Words {
-    /// The first word.
+pub(crate) struct Mbarriers {
+    /// The first one.
     pub at: LVal,
 }
 

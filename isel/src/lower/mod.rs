@@ -53,7 +53,7 @@ use tilelift_ir::layout::Layout;
 use tilelift_ir::{Inst, Kernel, Op, Region, Type, Value};
 use tilelift_lane::hash::Map;
 use tilelift_lane::{AllocId, Budget, INSTRUCTIONS, LTy, LVal, LaneBuilder, Param, ParamSource, Program, Target, Traffic};
-use tilelift_schedule::plan::{Plan, is_panels};
+use tilelift_schedule::plan::{Plan, is_swizzle};
 use tilelift_schedule::program::Refusal;
 use tilelift_schedule::reason::{Lacking, Location, Remedy, Taker, Unsupported};
 use tilelift_schedule::{LowerError, Resource};
@@ -93,7 +93,7 @@ pub(crate) struct Lower<'a> {
     task: Option<TaskState>,
     /// Loads are done in the layout in which their tile is wanted.
     direct: bool,
-    /// The instruction that is being lowered, and the form it runs in, where layouts were searched.
+    /// The instruction that is being lowered, and its run, where layouts were searched.
     running: Option<(Inst, InstLayouts)>,
     /// See [`Lowered::conversions`].
     conversions: [u32; 3],
@@ -131,7 +131,7 @@ pub(crate) fn lane_program(
         running: None,
         conversions: [0; 3],
     };
-    let explicit = cx.plan.explicit().cloned();
+    let explicit = cx.plan.task_plan().cloned();
     let mut b = LaneBuilder::new(&kernel.name, cx.plan.warps, target.lanes);
     b.code_casts = target.code_casts;
     b.functions = target.functions;
@@ -181,10 +181,10 @@ impl<'a> Lower<'a> {
         Ok(())
     }
 
-    /// An instruction: once, or once per form in which it is to run; then the conversions of its results.
+    /// An instruction: once, or once per run; then the conversions of its results.
     fn inst(&mut self, b: &mut LaneBuilder, i: Inst) -> Result<(), LowerError> {
         let around = std::mem::replace(&mut b.origin, self.kernel.locs[i]);
-        let done = self.inst_in_forms(b, i);
+        let done = self.inst_in_runs(b, i);
         b.origin = around;
         done?;
         for &v in &self.kernel.insts[i].results {
@@ -208,17 +208,17 @@ impl<'a> Lower<'a> {
         })
     }
 
-    fn inst_in_forms(&mut self, b: &mut LaneBuilder, i: Inst) -> Result<(), LowerError> {
+    fn inst_in_runs(&mut self, b: &mut LaneBuilder, i: Inst) -> Result<(), LowerError> {
         let kernel = self.kernel;
         let results = &kernel.insts[i].results;
-        let forms = self.assigned.forms[i].clone();
-        if forms.is_empty() {
+        let runs = self.assigned.runs[i].clone();
+        if runs.is_empty() {
             self.inst_once(b, i)?;
             self.hold(b, results)?;
         }
         let mut first: Vec<Option<ValueLocation>> = Vec::new();
-        for (n, form) in forms.iter().enumerate() {
-            self.running = Some((i, form.clone()));
+        for (n, run) in runs.iter().enumerate() {
+            self.running = Some((i, run.clone()));
             let done = self.inst_once(b, i);
             self.running = None;
             done?;
@@ -305,8 +305,8 @@ impl<'a> Lower<'a> {
                 let v = self.scalar(d.args[0])?;
                 self.values[d.results[0]] = Some(ValueLocation::Scalar(v));
             }
-            // On its way to panels it stays as it is.
-            Op::RequireLayout if is_panels(kernel, i) => self.values[d.results[0]] = self.values[d.args[0]].clone(),
+            // On its way to a swizzle it stays as it is.
+            Op::RequireLayout if is_swizzle(kernel, i) => self.values[d.results[0]] = self.values[d.args[0]].clone(),
             Op::RequireLayout | Op::ReleaseLayout => {
                 let layout = self.layout_of(d.results[0])?;
                 let tile = self.tile(b, d.args[0], &layout)?;
@@ -340,18 +340,18 @@ impl<'a> Lower<'a> {
     fn scalar(&self, v: Value) -> Result<LVal, LowerError> {
         match &self.values[v] {
             Some(ValueLocation::Scalar(l)) => Ok(*l),
-            Some(ValueLocation::Tile(_) | ValueLocation::Staged(_) | ValueLocation::Local(_) | ValueLocation::Words(_)) | None => {
+            Some(ValueLocation::Tile(_) | ValueLocation::Staged(_) | ValueLocation::Local(_) | ValueLocation::Mbarriers(_)) | None => {
                 Err(Unsupported::Location(v, Location::Scalar).into())
             }
         }
     }
 
-    /// The layout of a value: as the running form has it, else its own.
+    /// The layout of a value: as the present run has it, else its own.
     fn layout_of(&self, v: Value) -> Result<Rc<Layout>, LowerError> {
-        if let Some((i, form)) = &self.running {
+        if let Some((i, run)) = &self.running {
             let d = &self.kernel.insts[*i];
-            let result = d.results.iter().position(|&r| r == v).and_then(|k| form.results[k].as_ref());
-            let operand = || d.args.iter().position(|&a| a == v).and_then(|k| form.operands[k].as_ref());
+            let result = d.results.iter().position(|&r| r == v).and_then(|k| run.results[k].as_ref());
+            let operand = || d.args.iter().position(|&a| a == v).and_then(|k| run.operands[k].as_ref());
             if let Some(l) = result.or_else(operand) {
                 return Ok(l.clone());
             }
@@ -384,7 +384,7 @@ impl<'a> Lower<'a> {
         let same = |l: &Rc<Layout>| Rc::ptr_eq(l, want) || **l == **want;
         let held = match &self.values[v] {
             Some(ValueLocation::Tile(t)) => t.clone(),
-            Some(ValueLocation::Scalar(_) | ValueLocation::Staged(_) | ValueLocation::Local(_) | ValueLocation::Words(_)) | None => {
+            Some(ValueLocation::Scalar(_) | ValueLocation::Staged(_) | ValueLocation::Local(_) | ValueLocation::Mbarriers(_)) | None => {
                 return Err(Unsupported::Location(v, Location::Registers).into());
             }
         };

@@ -6,7 +6,7 @@ use cranelift_entity::SecondaryMap;
 use tilelift_ir::layout::{Axis, Layout};
 use tilelift_ir::{Inst, Kernel, Loc, Scalar};
 use tilelift_lane::{LTy, Target};
-use tilelift_schedule::plan::{BufferLayout, Explicit, Plan, handle};
+use tilelift_schedule::plan::{BufferLayout, Plan, TaskPlan, handle};
 use tilelift_schedule::reason::{Remedy, Taker};
 use tilelift_schedule::{LowerError, Resource};
 
@@ -28,7 +28,7 @@ pub(super) fn exchange(target: &Target, warps: u32, count: u32, tys: &[LTy]) -> 
     tys.iter().map(|ty| u64::from(count) * u64::from(warps * target.lanes * ty.bytes())).sum()
 }
 
-/// Alignment of buffers: of panels that of eight of the widest rows, of others that of rows of banks.
+/// Alignment of buffers: of swizzled ones that of eight of the widest rows, of others that of rows of banks.
 const BUFFER_ALIGN: [u32; 2] = [128, 1024];
 
 /// The buffer in whose bytes a buffer lies.
@@ -37,12 +37,12 @@ pub(super) fn shares(kernel: &Kernel, i: Inst) -> Option<Inst> {
 }
 
 /// Bytes and alignment of a buffer: as large, and as aligned, as any buffer that shares its bytes.
-pub(super) fn buffer(plan: &Explicit, i: Inst) -> Option<(u64, u32)> {
-    plan.forms.get(&i)?;
+pub(super) fn buffer(plan: &TaskPlan, i: Inst) -> Option<(u64, u32)> {
+    plan.buffers.get(&i)?;
     let same = std::iter::once(&i).chain(plan.locals.aliases(i));
-    let all: Vec<&BufferLayout> = same.filter_map(|j| plan.forms.get(j)).collect();
+    let all: Vec<&BufferLayout> = same.filter_map(|j| plan.buffers.get(j)).collect();
     let bytes = all.iter().map(|f| f.bytes()).max().unwrap_or(0);
-    Some((bytes, BUFFER_ALIGN[usize::from(all.iter().any(|f| f.panels.is_some()))]))
+    Some((bytes, BUFFER_ALIGN[usize::from(all.iter().any(|f| f.swizzled.is_some()))]))
 }
 
 /// How a type lies in an array of scratch memory: truth values are words.
@@ -73,7 +73,7 @@ pub(super) fn check_registers(
     assigned: &Assignment,
     staged: &SecondaryMap<Inst, bool>,
 ) -> Result<(), LowerError> {
-    let fetched = |i: Inst| plan.explicit().is_some_and(|e| e.fetches.loads[i]);
+    let fetched = |i: Inst| plan.task_plan().is_some_and(|e| e.fetches.loads[i]);
     for (i, d) in kernel.insts.iter() {
         for &r in &d.results {
             let Some(layout) = assigned.layout(r) else { continue };

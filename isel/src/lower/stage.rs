@@ -36,7 +36,7 @@ pub(super) fn load_map(
     writer: (&Layout, u32),
 ) -> Result<SharedMap, LayoutError> {
     let (shape, bytes) = (writer.0.shape(), GlobalAccess::of(kernel, i).view.elem.bytes());
-    let found = assigned.forms[i].first().and_then(|f| f.results.first()?.as_ref());
+    let found = assigned.runs[i].first().and_then(|f| f.results.first()?.as_ref());
     match found {
         Some(l) => SharedMap::from_layout((**l).clone()),
         None if assigned.searched => {

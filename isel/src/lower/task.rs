@@ -7,11 +7,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use tilelift_ir::{CmpOp, Inst, Region, Value};
 use tilelift_lane::{AllocId, LVal, LaneBuilder};
-use tilelift_schedule::plan::Explicit;
+use tilelift_schedule::plan::TaskPlan;
 
 /// What lowering a task needs to know.
 pub(crate) struct TaskState {
-    pub plan: Rc<Explicit>,
+    pub plan: Rc<TaskPlan>,
     /// Launch parameters that describe the views of copies.
     pub maps: BTreeMap<Inst, u32>,
     /// Allocations by the instruction that makes them.
@@ -19,7 +19,7 @@ pub(crate) struct TaskState {
     /// Those that units read or write, by the instruction that makes them.
     pub for_units: BTreeSet<Inst>,
     /// Mbarriers, which live as long as the program.
-    pub words: Vec<AllocId>,
+    pub mbarriers: Vec<AllocId>,
     /// Mbarriers were made that nobody else sees yet.
     pub unpublished: bool,
     /// Named barriers, by the author's numbers.
@@ -34,7 +34,7 @@ pub(crate) struct TaskState {
     pub groupwise: Groupwise,
     /// Each group of the task acts for itself.
     pub apart: bool,
-    /// Sums that begin at zero, of the loops around: whether it is a later step than the first.
+    /// Accumulators that begin at zero, of the loops around: whether it is a later step than the first.
     pub fresh: BTreeMap<Value, Fresh>,
     /// For each region, what lanes may have done behind it, by what they may have done in front of it.
     pub regions: Summaries,
@@ -59,7 +59,7 @@ impl TaskState {
     }
 }
 
-/// The step of a loop whose sum begins at zero: in the first one products look at no sum.
+/// The step of a loop whose accumulator begins at zero: in the first one products look at no accumulator.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fresh {
     /// Index and lower bound.
@@ -73,7 +73,7 @@ impl Fresh {
     }
 }
 
-/// What lanes have read of panels: a unit may write there next, when all have.
+/// What lanes have read of swizzled buffers: a unit may write there next, when all have.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
 pub(crate) enum Reads {
     /// Nothing since they met.

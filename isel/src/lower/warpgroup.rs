@@ -1,7 +1,7 @@
-//! How products of warpgroups find their operands and sums in registers.
+//! How products of warpgroups find their operands and accumulators in registers.
 //!
 //! ```text
-//! sums of M x N, G warpgroups, instructions of m rows:   rows m(g + G r) to m(g + G r) + m - 1 belong to group g, repetition r
+//! accumulators of M x N, G warpgroups, instructions of m rows:   rows m(g + G r) to m(g + G r) + m - 1 belong to group g, repetition r
 //! ```
 
 use super::Lower;

@@ -1,17 +1,31 @@
 //! The list of acceptance cases, in the order of the kernel list.
 
-use super::{Case, Size};
-use crate::quantise::Output;
+use super::case::{Case, Size};
+use crate::activation::Activation;
+use crate::attention::Attention;
+use crate::fused_gemm::{FusedGemm, Residual};
+use crate::gemm::Gemm;
+use crate::gemv::{Gemv, Weights};
+use crate::indexed::{Bincount, GatherRows, ScatterAdd};
+use crate::layer_norm::LayerNorm;
+use crate::long_sort::LongSort;
+use crate::quantise::{Output, Quantise};
+use crate::rms_norm::RmsNorm;
+use crate::rotary::Rotary;
+use crate::row_fold::{CumSum, Fold, RowFold};
+use crate::select::Select;
+use crate::silu_mul::SiluMul;
+use crate::softmax::Softmax;
+use crate::split_gemm::SplitGemm;
+use crate::stream_gemm::StreamGemm;
 use crate::tensor::Init;
+use crate::transpose::Transpose;
+use crate::vector_add::VectorAdd;
 use crate::workload::{
     AttentionCase, CumSumCase, FusedGemmCase, GemmCase, GemvCase, LongSortCase, QuantiseCase, RmsNormCase, RowFoldCase, ScatterAddCase,
     SiluMulCase, SoftmaxCase, SplitGemmCase, StreamGemmCase, TransposeCase, VectorAddCase,
 };
 use crate::workload_more::{BincountCase, GatherRowsCase, LayerNormCase, RotaryCase, SelectCase};
-use crate::{
-    Activation, Attention, Bincount, CumSum, Fold, FusedGemm, GatherRows, Gemm, Gemv, LayerNorm, LongSort, Quantise, Residual, RmsNorm,
-    Rotary, RowFold, ScatterAdd, Select, SiluMul, Softmax, SplitGemm, StreamGemm, Transpose, VectorAdd, Weights,
-};
 use tilelift_ir::{Scalar, SortOrder};
 
 use Scalar::{BF16, F16, F32, I4, I8, I32};
@@ -375,7 +389,7 @@ fn splits(list: &mut Vec<Case>) {
 }
 
 /// Products dealt out by steps: tiles fewer or more than workers, one tile, one worker, more workers than steps, a depth that is no multiple
-/// of a step, rows that are no multiple of 16 bytes; tiles abreast that do not divide the tiles, or the workers; a rest, and none.
+/// of a step, rows that are no multiple of 16 bytes; tiles in flight that do not divide the tiles, or the workers; a rest, and none.
 fn streams(list: &mut Vec<Case>) {
     let tile = |elem: Scalar| Gemm { group: 2, ..Gemm::new(elem) }.tile(64, 64, 128 / elem.bytes());
     let mut push = |size, gemm: Gemm, [m, n, k]: [u32; 3], workers, how: fn(StreamGemm) -> StreamGemm| {
@@ -388,17 +402,17 @@ fn streams(list: &mut Vec<Case>) {
             // Of steps twice as deep ptxas keeps 96 registers for sm_80, and spills a word or two.
             let plain = if ta && tb { plain.tile(64, 64, 32) } else { plain };
             push(Small, plain.clone(), [136, 136, 328], 5, |s| s);
-            // A biased one, and one of each number abreast, for every type.
+            // A biased one, and one of each number in flight, for every type.
             let biased = plain.clone().epilogue(Some(elem), Activation::Relu);
             match (i + j) % 4 {
                 0 => push(Small, biased, [200, 136, 136], 5, StreamGemm::keep_whole),
-                1 => push(Small, biased, [136, 136, 200], 7, |s| s.abreast(2)),
+                1 => push(Small, biased, [136, 136, 200], 7, |s| s.in_flight(2)),
                 2 => push(Small, plain.output(F32), [136, 72, 200], 4, StreamGemm::by_atomics),
-                _ => push(Small, plain, [200, 200, 136], 5, |s| s.keep_whole().abreast(2)),
+                _ => push(Small, plain, [200, 200, 136], 5, |s| s.keep_whole().in_flight(2)),
             }
         }
         let plain = tile(elem).transposed(false, true);
-        push(Small, plain.clone(), [64, 128, 512], 7, |s| s.abreast(2));
+        push(Small, plain.clone(), [64, 128, 512], 7, |s| s.in_flight(2));
         push(Small, plain.clone(), [40, 64, 64], 9, |s| s);
         push(Small, plain.clone(), [50, 56, 584], 4, |s| s);
         push(Small, plain.clone(), [72, 136, 72], 1, |s| s);
@@ -408,14 +422,14 @@ fn streams(list: &mut Vec<Case>) {
     }
     let bytes = tile(I8).transposed(false, true);
     push(Small, bytes.clone(), [136, 136, 656], 5, |s| s);
-    push(Small, bytes.clone(), [200, 136, 272], 5, |s| s.keep_whole().abreast(2));
+    push(Small, bytes.clone(), [200, 136, 272], 5, |s| s.keep_whole().in_flight(2));
     push(Small, bytes.clone(), [45, 70, 400], 3, StreamGemm::by_atomics);
     push(Small, tile(I8).tile(64, 64, 32), [45, 70, 133], 4, |s| s);
     // The operands the other way round.
     push(Small, tile(BF16).transposed(false, true).tile(16, 64, 64).swap(true), [20, 192, 448], 5, |s| s);
     for elem in [F16, BF16, F32] {
         let large = Gemm::new(elem).transposed(false, true).tile(128, 128, 128 / elem.bytes());
-        push(Large, large.clone(), [256, 384, 1028], 132, |s| s.abreast(2));
+        push(Large, large.clone(), [256, 384, 1028], 132, |s| s.in_flight(2));
         push(Large, large.epilogue(Some(elem), Activation::Relu), [300, 520, 264], 5, StreamGemm::keep_whole);
     }
 }

@@ -1,9 +1,12 @@
 use super::*;
+use crate::tensor::{Role, Tensor, TensorSpec, decode};
+use crate::workload::Step;
 use Scalar::{BF16, F16, F32};
 use Size::{Large, Small};
 use std::collections::BTreeSet;
 use tilelift_interp::{Options, check_args_in, interpret};
 use tilelift_ir::verify;
+use tilelift_ir::{Scalar, num};
 
 #[test]
 fn every_kernel_builds_and_verifies_and_has_the_tensors_as_parameters() {

@@ -1,6 +1,6 @@
 //! The workload of [`Attention`], with its reference.
 
-use super::{Ran, ScalarSpec, Workload};
+use super::definition::{Ran, ScalarSpec, Workload, block};
 use crate::attention::Attention;
 use crate::reference::{Expected, Reference, U, unit_roundoff};
 use crate::tensor::{Init, Tensor, TensorSpec};
@@ -57,8 +57,8 @@ impl Workload for AttentionCase {
         if program.iter().zip(grid).any(|(&p, g)| p >= g) {
             return Vec::new();
         }
-        let (block, head) = self.config.place(self.queries, program);
-        let rows = super::block(u64::from(block) * u64::from(self.config.tile_queries), self.config.tile_queries, self.queries);
+        let (at, head) = self.config.place(self.queries, program);
+        let rows = block(u64::from(at) * u64::from(self.config.tile_queries), self.config.tile_queries, self.queries);
         let (first, dim) = (head as usize * self.queries as usize, self.config.dim as usize);
         rows.map(|r| (first + r) * dim..(first + r + 1) * dim).collect()
     }

@@ -1,10 +1,11 @@
 //! Workloads of [`FusedGemm`] and [`Gemv`], with their references.
 
-use super::{Ran, ScalarSpec, Workload, block, tile_rows};
+use super::definition::{Ran, ScalarSpec, Workload, block, tile_rows};
+use crate::activation::Activation;
 use crate::facts::programs;
 use crate::fused_gemm::{FusedGemm, Residual};
 use crate::gemv::{GROUP, Gemv, Weights};
-use crate::reference::{Expected, GemmReference, Reference, TIES, U, row_major, row_product, sum_error, unit_roundoff};
+use crate::reference::{Columns, Expected, GemmReference, Reference, TIES, U, row_major, sum_error, unit_roundoff};
 use crate::tensor::{Init, Tensor, TensorSpec};
 use std::ops::Range;
 use tilelift_ir::{BuildErrors, Kernel, Scalar};
@@ -57,7 +58,7 @@ impl Workload for FusedGemmCase {
         if let Some(t) = g.bias {
             name += &format!("_bias_{t}");
         }
-        if g.activation != crate::Activation::None {
+        if g.activation != Activation::None {
             name += &format!("_{}", g.activation.name());
         }
         if self.config.gate {
@@ -123,17 +124,17 @@ impl Workload for FusedGemmCase {
             Some(Residual::Scaled(_)) => (Self::ALPHA, Self::BETA),
             Some(Residual::Plain(_)) | None => (1.0, 1.0),
         };
-        let matrices: Vec<(Vec<f64>, Vec<Vec<f64>>)> = (0..self.batch as usize)
+        let matrices: Vec<(Vec<f64>, Vec<Columns>)> = (0..self.batch as usize)
             .map(|z| {
                 let a = row_major(&matrix_of(&tensors[0], z, m * k), m, k, g.trans_a, tf32);
-                (a, factors.iter().map(|t| row_major(&matrix_of(t, z, k * n), k, n, g.trans_b, tf32)).collect())
+                (a, factors.iter().map(|t| Columns::of(&matrix_of(t, z, k * n), k, n, g.trans_b, tf32)).collect())
             })
             .collect();
         Box::new(move |range| {
             let (line, first) = (range.start / n, range.start % n);
             let (a, factors) = &matrices[line / m];
             let a = &a[line % m * k..(line % m + 1) * k];
-            let products: Vec<_> = factors.iter().map(|b| row_product(a, b, n, first..first + range.len())).collect();
+            let products: Vec<_> = factors.iter().map(|b| b.times(a, first..first + range.len())).collect();
             let one = |i: usize| {
                 let (at, j) = (i - range.start, first + i - range.start);
                 let (mut s, mut z) = (products[0].0[at], products[0].1[at]);

@@ -1,6 +1,6 @@
 //! Workloads of [`Quantise`], with their reference.
 
-use super::{Ran, Workload, suffix, tile_rows};
+use super::definition::{Ran, Workload, suffix, tile_rows};
 use crate::quantise::{GROUP, LEAST, Output, Quantise};
 use crate::reference::{Expected, Reference};
 use crate::tensor::{Init, Tensor, TensorSpec};

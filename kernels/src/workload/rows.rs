@@ -1,6 +1,6 @@
 //! Workloads of [`RowFold`], [`CumSum`] and [`LongSort`], with their references.
 
-use super::{Ran, ScalarSpec, Step, Workload, block, suffix, whole_rows};
+use super::definition::{Ran, ScalarSpec, Step, Workload, block, suffix, whole_rows};
 use crate::long_sort::{LongSort, Pass};
 use crate::reference::{self, Expected, Reference, U};
 use crate::row_fold::{CumSum, Fold, RowFold};

@@ -1,6 +1,6 @@
 //! The workload of [`ScatterAdd`], with its reference.
 
-use super::{Ran, Workload, block};
+use super::definition::{Ran, Workload, block};
 use crate::indexed::ScatterAdd;
 use crate::reference::{Expected, Reference, unit_roundoff};
 use crate::tensor::{Init, Tensor, TensorSpec};

@@ -1,9 +1,9 @@
 //! The workload of [`SplitGemm`]: one launch or two, judged as the plain product.
 
-use super::{Ran, Step, Workload, tile_rows};
-use crate::Gemm;
+use super::definition::{Ran, Step, Workload, tile_rows};
 use crate::facts::programs;
-use crate::reference::{Expected, GemmReference, Reference, U, row_major, row_product, sum_error};
+use crate::gemm::Gemm;
+use crate::reference::{Columns, Expected, GemmReference, Reference, U, row_major, sum_error};
 use crate::split_gemm::{Meeting, SplitGemm};
 use crate::tensor::{Init, Tensor, TensorSpec};
 use std::collections::BTreeSet;
@@ -66,10 +66,10 @@ pub(super) fn added<'a>(
 ) -> Reference<'a> {
     let [m, n, k] = definition.shape;
     let a = row_major(&tensors[0], m, k, definition.trans_a, definition.tf32);
-    let b = row_major(&tensors[1], k, n, definition.trans_b, definition.tf32);
+    let b = Columns::of(&tensors[1], k, n, definition.trans_b, definition.tf32);
     Box::new(move |range| {
         let (row, first) = (range.start / n, range.start % n);
-        let (sum, size) = row_product(&a[row * k..(row + 1) * k], &b, n, first..first + range.len());
+        let (sum, size) = b.times(&a[row * k..(row + 1) * k], first..first + range.len());
         let one = |(i, (s, z)): (usize, (f64, f64))| {
             let start = tensors[2].get(range.start + i);
             if !ran(row, first + i) {

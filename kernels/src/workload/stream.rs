@@ -1,7 +1,7 @@
 //! The workload of [`StreamGemm`]: one launch or two, judged as the plain product.
 
+use super::definition::{Ran, ScalarSpec, Step, Workload, tile_rows};
 use super::split::{added, bar_of_parts, definition_of, name_of, operands_of};
-use super::{Ran, ScalarSpec, Step, Workload, tile_rows};
 use crate::reference::Reference;
 use crate::split_gemm::Meeting;
 use crate::stream_gemm::{Deal, StreamGemm};
@@ -45,9 +45,9 @@ impl StreamGemmCase {
 
 impl Workload for StreamGemmCase {
     fn name(&self) -> String {
-        let StreamGemm { abreast, keep_whole, .. } = self.config;
+        let StreamGemm { in_flight, keep_whole, .. } = self.config;
         let how = if self.atomics() { "atomic_stream" } else { "stream" };
-        let beside = if abreast > 1 { format!("_abreast{abreast}") } else { String::new() };
+        let beside = if in_flight > 1 { format!("_in_flight{in_flight}") } else { String::new() };
         let rest = if keep_whole { "_rest" } else { "" };
         name_of(&self.config.gemm, self.shape(), &format!("{how}{}{beside}{rest}", self.workers))
     }

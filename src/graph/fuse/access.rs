@@ -1,7 +1,7 @@
 //! What a kernel does to the tensors of its graph, instruction by instruction.
 
 use super::sym::{Atoms, Sum};
-use crate::graph::{Graph, Node, TensorId};
+use crate::graph::nodes::{Graph, Node, TensorId};
 use std::collections::BTreeMap;
 use tilelift_ir::{Effects, Inst, Op, Region, Type, Value};
 

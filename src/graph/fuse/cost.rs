@@ -6,7 +6,8 @@
 //! An operand of a product that is computed in the loop from what is loaded there can't be copied ahead by the machine's asynchronous
 //! copies: the loop waits for its bytes. Where the target has such copies, such bytes cost [`EXPOSED`] times more.
 
-use crate::graph::{Count, Graph, Node};
+use crate::graph::nodes::{Graph, Node};
+use crate::graph::size::Count;
 use std::collections::BTreeSet;
 use tilelift_egraph::Skipped;
 use tilelift_egraph::cost::Family;

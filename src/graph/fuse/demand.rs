@@ -6,7 +6,8 @@
 
 use super::access::Seen;
 use super::sym::Sum;
-use crate::graph::{Graph, Size};
+use crate::graph::nodes::Graph;
+use crate::graph::size::Size;
 use std::collections::BTreeMap;
 use tilelift_ir::ops::Rule;
 use tilelift_ir::{Attr, Inst, Op, Type, Value};

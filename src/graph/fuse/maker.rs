@@ -2,9 +2,10 @@
 //! IR's own rules, and [`Copier`] copies a body with room for a change at each instruction.
 
 use super::access::Place;
+use super::report::{Refusal, RefusalKind};
 use super::sym::ScalarKey;
-use super::{Refusal, RefusalKind};
-use crate::graph::{Graph, Node, NodeArg, Size, TensorId};
+use crate::graph::nodes::{Graph, Node, NodeArg, TensorId};
+use crate::graph::size::Size;
 use std::collections::BTreeMap;
 use tilelift_ir::typing::result_type;
 use tilelift_ir::{Attr, CmpOp, Cursor, Inst, Kernel, Literal, Op, Region, Scalar, Type, Value};

@@ -14,17 +14,19 @@ mod cost;
 mod demand;
 mod maker;
 mod pair;
+mod report;
 mod retile;
 mod split;
 mod sym;
 mod tiles;
 
-use super::{Graph, Node, Tensor, TensorId, uses};
-use crate::{OptLevel, Options};
+pub use report::{Decision, FuseReport, How, Outcome, Refusal, RefusalKind};
+
+use crate::compile::{OptLevel, Options, lower};
+use crate::graph::nodes::{Graph, Node, Tensor, TensorId, uses};
 use cost::{Estimate, estimate};
 use pair::Pair;
 use std::collections::BTreeMap;
-use std::fmt;
 use tilelift_isel::{LowerOptions, Schedule, Target};
 
 /// What fusion may be told.
@@ -39,137 +41,6 @@ pub struct FuseOptions {
 impl Default for FuseOptions {
     fn default() -> FuseOptions {
         FuseOptions { typical: 2048, always: false }
-    }
-}
-
-/// How two kernels became one.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, PartialOrd, Ord)]
-pub enum How {
-    /// The consumer runs on the producer's tiles, behind the producer.
-    Epilogue,
-    /// Each program of one grid runs both.
-    SameTile,
-    /// The producer runs on the consumer's tiles, in the place of its loads.
-    Prologue,
-    /// The producer's folds stay a kernel, and what it does with them runs in the place of the consumer's loads.
-    SplitPrologue,
-}
-
-impl How {
-    /// Every way, in the order in which equal costs choose.
-    pub const ALL: &'static [How] = &[How::Epilogue, How::SameTile, How::Prologue, How::SplitPrologue];
-    /// Its name.
-    pub const fn word(self) -> &'static str {
-        match self {
-            How::Epilogue => "epilogue",
-            How::SameTile => "same tile",
-            How::Prologue => "prologue",
-            How::SplitPrologue => "split prologue",
-        }
-    }
-}
-
-/// What kind of reason keeps two kernels apart.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, PartialOrd, Ord)]
-pub enum RefusalKind {
-    /// A node between them needs the order.
-    Order,
-    /// Different grids.
-    Grid,
-    /// Different or unknown places in the tensor.
-    Place,
-    /// An op that is not pointwise, or shapes that do not fit.
-    Shape,
-    /// Tiles that are not known to cover the tensor.
-    Coverage,
-    /// Programs would meet in another tensor.
-    Hazard,
-    /// The target does not take the fused kernel, or not as well.
-    Target,
-    /// It would cost more.
-    Cost,
-}
-
-/// Why two kernels stay apart.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Refusal {
-    /// The kind of reason.
-    pub kind: RefusalKind,
-    /// The reason.
-    pub why: String,
-}
-
-impl Refusal {
-    pub(crate) fn new(kind: RefusalKind, why: impl Into<String>) -> Refusal {
-        Refusal { kind, why: why.into() }
-    }
-}
-
-impl fmt::Display for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.why)
-    }
-}
-
-/// What became of a producer and a consumer.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Outcome {
-    /// They are one.
-    Fused {
-        /// How.
-        how: How,
-        /// Cost of the two and of the one, in the logical model's unit.
-        cost: [u64; 2],
-        /// Bytes that the programs ask for and write, of the two and of the one.
-        bytes: [u64; 2],
-    },
-    /// They are two: the reason against each way that was tried.
-    Refused(Vec<(Option<How>, Refusal)>),
-}
-
-/// A producer, a consumer, the tensor between them, and what became of them.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Decision {
-    /// Name of the producer.
-    pub producer: String,
-    /// Name of the consumer.
-    pub consumer: String,
-    /// Name of the tensor.
-    pub tensor: String,
-    /// What became of them.
-    pub outcome: Outcome,
-}
-
-impl fmt::Display for Decision {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`{}` -> {} -> `{}`: ", self.producer, self.tensor, self.consumer)?;
-        match &self.outcome {
-            Outcome::Fused { how, cost, bytes } => {
-                write!(f, "fused as {}, cost {} -> {}, bytes {} -> {}", how.word(), cost[0], cost[1], bytes[0], bytes[1])
-            }
-            Outcome::Refused(all) => {
-                f.write_str("kept apart")?;
-                all.iter().try_for_each(|(how, why)| write!(f, "; {}: {why}", how.map_or("order", How::word)))
-            }
-        }
-    }
-}
-
-/// What a fusion did.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct FuseReport {
-    /// Fusions in the order in which they were made, then the pairs that stay apart, in program order.
-    pub decisions: Vec<Decision>,
-    /// Cost of the graph before and after.
-    pub cost: [u64; 2],
-    /// Bytes of the graph before and after.
-    pub bytes: [u64; 2],
-}
-
-impl fmt::Display for FuseReport {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.decisions.iter().try_for_each(|d| writeln!(f, "{d}"))?;
-        write!(f, "cost {} -> {}, bytes {} -> {}", self.cost[0], self.cost[1], self.bytes[0], self.bytes[1])
     }
 }
 
@@ -395,14 +266,14 @@ impl Search<'_> {
     fn improved(&self, node: Node) -> Result<Node, Refusal> {
         let verified = tilelift_ir::verify(&node.kernel).map_err(|e| Refusal::new(RefusalKind::Shape, e.to_string()))?;
         let (kernel, _) = tilelift_egraph::optimise(&verified, &tilelift_egraph::Options::default());
-        Ok(Node { kernel, ..node })
+        Ok(Node { kernel: kernel.into_kernel(), ..node })
     }
 
     /// Whether the target takes the node, and its main loop as well as before.
     fn accepted(&self, p: usize, c: usize, node: Node) -> Result<Node, Refusal> {
         let no = |why: String| Refusal::new(RefusalKind::Target, why);
         let options = Options { opt: OptLevel::None, ..Options::default() };
-        let lowered = crate::lower(&node.kernel, self.target, &options).map_err(|e| no(e.to_string()))?;
+        let lowered = lower(&node.kernel, self.target, &options).map_err(|e| no(e.to_string()))?;
         if let Schedule::Pipelined { why } = &lowered.plan.schedule {
             let special = |n: usize| {
                 let plan = tilelift_isel::plan(&self.graph.nodes[n].kernel, self.target, &LowerOptions::default());

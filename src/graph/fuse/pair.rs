@@ -14,11 +14,11 @@
 use super::access::{Access, Place, Seen};
 use super::demand::dropped;
 use super::maker::{Copier, Maker};
+use super::report::{Refusal, RefusalKind};
 use super::retile::{Retile, Target};
 use super::sym::Atoms;
 use super::tiles::{Tiling, tiling};
-use super::{Refusal, RefusalKind};
-use crate::graph::{Graph, Node, Role, TensorId, uses};
+use crate::graph::nodes::{Graph, Node, Role, TensorId, uses};
 use tilelift_ir::{Hints, Kernel, Op, Value};
 
 /// A producer and a consumer of a tensor.

@@ -20,9 +20,10 @@
 
 use super::access::{Place, Seen};
 use super::maker::Maker;
+use super::report::{Refusal, RefusalKind};
 use super::sym::Atoms;
-use super::{Refusal, RefusalKind};
-use crate::graph::{Size, TensorId};
+use crate::graph::nodes::TensorId;
+use crate::graph::size::Size;
 use std::collections::BTreeMap;
 use tilelift_ir::ops::Rule;
 use tilelift_ir::{Attr, Effects, Inst, Literal, Op, Scalar, Type, Value, ValueDef};

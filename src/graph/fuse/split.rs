@@ -10,10 +10,11 @@
 
 use super::access::Seen;
 use super::maker::{Copier, Maker};
+use super::report::{Refusal, RefusalKind};
 use super::retile::{Retile, Target};
 use super::sym::Atoms;
-use super::{Refusal, RefusalKind};
-use crate::graph::{Graph, Node, Role, Size, Tensor, TensorId, uses};
+use crate::graph::nodes::{Graph, Node, Role, Tensor, TensorId, uses};
+use crate::graph::size::Size;
 use std::collections::BTreeSet;
 use tilelift_ir::ops::Rule;
 use tilelift_ir::{Inst, Kernel, Literal, Op, Scalar, Value};

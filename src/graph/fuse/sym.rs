@@ -8,7 +8,8 @@
 //!
 //! The sums are of `i32` and wrap, as the IR's arithmetic does, so equality of sums is equality of values. Other types are atoms.
 
-use crate::graph::{Graph, Grid, Node, NodeArg, Size};
+use crate::graph::nodes::{Graph, Node, NodeArg};
+use crate::graph::size::{Grid, Size};
 use std::collections::{BTreeMap, HashMap};
 use tilelift_interp::{ScalarArg, fold};
 use tilelift_ir::{Attr, GridAxis, Literal, Op, Region, Scalar, Type, Value};

@@ -5,7 +5,7 @@
 
 use super::access::Place;
 use super::sym::{Atom, Atoms, MOST_PROGRAMS, Sum};
-use crate::graph::{Count, Grid, Size};
+use crate::graph::size::{Count, Grid, Size};
 use std::collections::BTreeSet;
 
 /// What is known of the tiles of a grid.

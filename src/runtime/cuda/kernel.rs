@@ -3,7 +3,8 @@
 use super::context::{Context, CudaBuffer, CudaDevice, CudaStream};
 use super::error::{CudaError, check, describe};
 use super::tensor::{Encoded, encode};
-use crate::Artifact;
+use crate::artifact::Artifact;
+use crate::launch::MAX_GRID;
 use cudarc::driver::sys;
 use std::ffi::{CString, c_uint, c_void};
 use std::sync::Arc;
@@ -12,8 +13,6 @@ use tilelift_ir::Type;
 use tilelift_isel::abi::{ParamValue, marshal};
 use tilelift_isel::lane::persistent;
 
-/// Shared memory that a block may have without asking for more.
-const STATIC_SHARED: u32 = 48 * 1024;
 /// Room for the assembler's log, in bytes.
 const LOG: usize = 16 * 1024;
 /// Alignment that the driver gives its allocations and the argument check assumes, in bytes.
@@ -74,10 +73,10 @@ impl CudaDevice {
             // SAFETY: the module is loaded, the name ends with a zero byte, the out pointer is valid.
             check("cuModuleGetFunction", unsafe { sys::cuModuleGetFunction(&mut function, module.raw, entry.as_ptr()) })?;
             use sys::CUfunction_attribute as A;
-            if artifact.shared_bytes > STATIC_SHARED {
+            if let Some(bytes) = artifact.shared_opt_in() {
                 let attribute = A::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
                 // SAFETY: the function is of a loaded module.
-                check("cuFuncSetAttribute", unsafe { sys::cuFuncSetAttribute(function, attribute, artifact.shared_bytes as i32) })?;
+                check("cuFuncSetAttribute", unsafe { sys::cuFuncSetAttribute(function, attribute, bytes as i32) })?;
             }
             let attribute = |a: A| {
                 let mut value = 0;
@@ -202,7 +201,7 @@ impl CudaKernel {
         let lens: Vec<u64> = buffers.iter().map(|b| b.len() as u64).collect();
         check_args_in(&self.artifact.kernel, args, &lens).map_err(CudaError::Args)?;
         self.check_alignment(args, buffers)?;
-        if grid.contains(&0) || grid[0] > i32::MAX as u32 || grid[1].max(grid[2]) > 65535 {
+        if grid.contains(&0) || grid.iter().zip(MAX_GRID).any(|(&n, most)| n > most) {
             return Err(CudaError::Grid { grid });
         }
         // The entry names its cluster, so that an ordinary launch forms it.

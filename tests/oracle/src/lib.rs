@@ -6,17 +6,18 @@
 
 #![deny(missing_docs)]
 
+mod assemble;
+mod error;
 mod follow;
 mod nvdisasm;
 mod ptxas;
+mod required;
 mod triton;
 
+pub use assemble::{AsmReport, assemble, assemble_bytes, ptxas_version};
+pub use error::AsmError;
 pub use follow::{Finding, Followed, Stray, follow, has_operands};
 pub use nvdisasm::{disassemble, nvdisasm};
-pub use ptxas::{AsmError, AsmReport, assemble, assemble_bytes, ptxas, ptxas_version};
+pub use ptxas::ptxas;
+pub use required::required;
 pub use triton::{TRITON, TritonKernel, compile_triton, triton};
-
-/// True if a missing oracle must fail the test.
-pub fn required() -> bool {
-    std::env::var_os("TILELIFT_REQUIRE_ORACLES").is_some_and(|v| v == "1")
-}

@@ -3,7 +3,8 @@
 //! Places in order: `TILELIFT_NVDISASM`, beside ptxas, the search path, and `nvidia/cu13/bin`, `nvidia/cuda_nvdisasm/bin` and Triton's own folder in
 //! the site-packages that ptxas was found in and in `.oracles/` of the repository.
 
-use crate::ptxas::{AsmError, ptxas};
+use crate::error::AsmError;
+use crate::ptxas::ptxas;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -4,7 +4,7 @@ use super::problem::Variant;
 use tilelift_ir::Scalar;
 use tilelift_isel::ScheduleKind;
 
-/// Bytes of depth that a step of the main loop multiplies: a row of a panel.
+/// Bytes of depth that a step of the main loop multiplies: a row of a swizzle atom.
 const DEPTH: u32 = 128;
 
 /// The steps, each with all those before it: a loop with asynchronous copies; a warp that copies and a warpgroup that multiplies;

@@ -5,13 +5,13 @@ use super::report::quote;
 use super::ring::rings;
 use super::selection::wide_norms;
 use super::stats::Summary;
-use std::borrow::Cow;
 use std::collections::HashSet;
 use std::fmt;
 use std::hint::black_box;
 use std::time::Instant;
-use tilelift::{CompileError, OptLevel, optimise};
-use tilelift_ir::{BuildErrors, Scalar, text, verify};
+use tilelift::{CompileError, OptLevel};
+use tilelift_egraph::{Options, optimise};
+use tilelift_ir::{BuildErrors, Scalar, VerifiedKernel, text, verify};
 use tilelift_isel::{Target, lane, lower, plan, prove};
 use tilelift_kernels::Attention;
 use tilelift_kernels::explicit::cases;
@@ -19,10 +19,10 @@ use tilelift_kernels::workload::{AttentionCase, Workload};
 use tilelift_nvptx::{EmitOptions, emit};
 
 /// Stages in order. `optimise` includes the check of what it makes, `lower` planning, the choice of layouts, and the proof of what authors
-/// write; `plan` and `prove` are the planning and that proof alone, timed once more.
+/// write, `emit` the check of the lane program; `plan`, `prove` and `check` are the planning, that proof and that check alone, timed once more.
 pub(crate) const STAGES: &[&str] = &["build", "verify", "optimise", "plan", "lower", "prove", "check", "emit"];
 /// The stages whose sum is the time from builder to text.
-const SUMMED: [usize; 6] = [0, 1, 2, 4, 6, 7];
+const SUMMED: [usize; 5] = [0, 1, 2, 4, 7];
 /// Compiles that do not count.
 const WARM_UP: u32 = 10;
 
@@ -51,7 +51,7 @@ pub(crate) fn kernels() -> Vec<(String, Box<dyn Workload>)> {
     };
     // Dealt out by steps, all tiles or the rest of them.
     let streams = ["132x2", "132x2r"].map(|dealt| {
-        let variant = Variant { tile: Some([128, 256, 64]), streams: dealt.parse().ok(), ..Variant::default() };
+        let variant = Variant { tile: Some([128, 256, 64]), stream_k: dealt.parse().ok(), ..Variant::default() };
         let work = gemm(elem, (false, true)).workload(&variant).1;
         (work.name(), work)
     });
@@ -137,16 +137,16 @@ pub(crate) fn measure(
         };
         let kernel = workload.build().map_err(CompileBenchError::Build)?;
         lap();
-        verify(&kernel)?;
-        lap();
-        let kernel = if opt == OptLevel::None { Cow::Borrowed(&kernel) } else { optimise(&kernel, opt)? };
         let verified = verify(&kernel)?;
+        lap();
+        let better = (opt > OptLevel::None).then(|| optimise(&verified, &Options::default()).0);
+        let verified = better.as_ref().map_or(verified, VerifiedKernel::as_verified);
         lap();
         black_box(plan(&verified, target, &lower_options)?);
         lap();
         let lowered = lower(&verified, target, &lower_options)?;
         lap();
-        if lowered.plan.explicit().is_some() {
+        if lowered.plan.task_plan().is_some() {
             black_box(prove(&lowered.program, target)).map_err(|e| CompileError::Lane(e.to_string()))?;
         }
         lap();

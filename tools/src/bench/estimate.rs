@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn searched_layouts_are_never_foreseen_to_be_slower() {
+    fn searched_layouts_are_never_estimated_to_be_slower() {
         for name in ["gemm_nn_tf32_f32_512x512x512", "transpose_f16_4096x4096", "softmax_bf16_20x781"] {
             let [plain, searched] = [OptLevel::Logical, OptLevel::Physical].map(|opt| at(name, "sm_80", opt));
             assert!(searched <= plain * 1.000_001, "{name}: {searched} {plain}");

@@ -398,7 +398,7 @@ impl Bench {
     ) -> Result<Candidate<'b>, BenchError> {
         let rough = work::time(&works, 2, 5, &self.stream)?.max(1e-7);
         let count = |seconds: f64| (seconds / rough).ceil().clamp(1.0, MAX_LAUNCHES) as u32;
-        // Whole turns of the sets.
+        // Whole rounds of the sets.
         let launches = count(self.protocol.batch).next_multiple_of(works.len().max(1) as u32);
         Ok(Candidate { who, label, resources, works, warm: count(self.protocol.warm), launches, samples: Vec::new() })
     }

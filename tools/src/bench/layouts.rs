@@ -62,9 +62,9 @@ const PROGRAMS: usize = 2;
 pub(crate) struct Counts {
     /// Conversions of layouts in the text that move data.
     pub(crate) conversions: u64,
-    /// Bytes through shared memory, in passes over the banks that would do without conflicts.
+    /// Bytes through shared memory, in bank wavefronts that would do without conflicts.
     pub(crate) shared_bytes: u64,
-    /// Further passes, because of conflicts.
+    /// Further wavefronts, because of conflicts.
     pub(crate) conflicts: u64,
     /// 32-byte sectors of global memory.
     pub(crate) sectors: u64,
@@ -199,7 +199,7 @@ mod tests {
 
     /// Of each site what one run of it by all warps costs, summed: what the layouts foresaw.
     #[test]
-    fn foreseen_conflicts_and_sectors_are_those_of_the_simulator() {
+    fn estimated_conflicts_and_sectors_are_those_of_the_simulator() {
         let names = [
             "vector_add_bf16_98432",
             "transpose_f32_4096x4096",
@@ -225,7 +225,7 @@ mod tests {
                 r.sites.iter().filter(|s| s.executed > 0).map(|s| count(s) * warps / s.executed).sum()
             };
             let t = lowered.traffic;
-            assert_eq!((t.passes, t.conflicts), (once(|s| s.wavefronts), once(|s| s.conflict_excess())), "{name} at {opt:?}");
+            assert_eq!((t.wavefronts, t.conflicts), (once(|s| s.wavefronts), once(|s| s.conflict_excess())), "{name} at {opt:?}");
             // Copies for rounds behind the end of a loop read nothing.
             if !r.by_opcode.keys().any(|k| k.starts_with("cp.async")) {
                 assert_eq!(t.sectors, once(|s| s.sectors), "{name} at {opt:?}");

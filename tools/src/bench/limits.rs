@@ -3,7 +3,7 @@
 use tilelift_ir::Scalar;
 
 /// Peaks of a product line, in TFLOP/s of dense products on tensor cores with f32 sums.
-struct Machine {
+struct Peaks {
     /// Part of the device's name.
     name: &'static str,
     /// bf16 and f16.
@@ -14,11 +14,11 @@ struct Machine {
 }
 
 /// Data sheets: "NVIDIA H200/H100 Tensor Core GPU" (SXM), "NVIDIA A100 Tensor Core GPU", "NVIDIA L40S"; dense rates.
-const MACHINES: &[Machine] = &[
-    Machine { name: "H200", half: 989.4, tf32: 494.7, byte: 1978.9 },
-    Machine { name: "H100 80GB HBM3", half: 989.4, tf32: 494.7, byte: 1978.9 },
-    Machine { name: "A100", half: 312.0, tf32: 156.0, byte: 624.0 },
-    Machine { name: "L40S", half: 362.05, tf32: 183.0, byte: 733.0 },
+const PEAKS: &[Peaks] = &[
+    Peaks { name: "H200", half: 989.4, tf32: 494.7, byte: 1978.9 },
+    Peaks { name: "H100 80GB HBM3", half: 989.4, tf32: 494.7, byte: 1978.9 },
+    Peaks { name: "A100", half: 312.0, tf32: 156.0, byte: 624.0 },
+    Peaks { name: "L40S", half: 362.05, tf32: 183.0, byte: 733.0 },
 ];
 
 /// What `mma.sync` reaches on an H200 with nothing else to do, in TFLOP/s at 1.73 GHz: 2723 (bf16, f16) and 1361 (tf32) operations
@@ -27,7 +27,7 @@ const H200_MMA_SYNC: (f64, f64) = (623.0, 311.0);
 
 /// The data-sheet peak in TFLOP/s for products of an element type, if the device is known.
 pub(crate) fn tensor_peak(device: &str, elem: Scalar) -> Option<f64> {
-    MACHINES.iter().find(|m| device.contains(m.name)).map(|m| match elem.bytes() {
+    PEAKS.iter().find(|m| device.contains(m.name)).map(|m| match elem.bytes() {
         1 => m.byte,
         4 => m.tf32,
         _ => m.half,

@@ -7,7 +7,7 @@
 use std::fmt;
 use tilelift::{OptLevel, Options};
 use tilelift_ir::{Scalar, SortOrder};
-use tilelift_isel::gemm::{Choice, Product, Streams};
+use tilelift_isel::gemm::{Choice, Product, StreamK};
 use tilelift_isel::{LowerOptions, ScheduleKind};
 use tilelift_kernels::explicit::{BLOCKS, ClusterNorm, ClusterNormCase, Ring, RingGemm, RingGemmCase, StreamNorm, StreamNormCase};
 use tilelift_kernels::tensor::Init;
@@ -197,14 +197,14 @@ pub(crate) struct Variant {
     pub(crate) persistent: Option<bool>,
     /// Whether a launch may begin while the one in front of it ends.
     pub(crate) early: Option<bool>,
-    /// Bytes of the rows of panels, where loops are specialised; whether operands A go through registers, and results by bulk copies.
+    /// The swizzle width, where loops are specialised; whether operands A go through registers, and results by bulk copies.
     pub(crate) swizzle: Option<u32>,
     pub(crate) left: Option<bool>,
     pub(crate) bulk: Option<bool>,
     /// Parts of the depth of a product.
     pub(crate) splits: Option<u32>,
     /// Steps of the depth of a product are dealt out.
-    pub(crate) streams: Option<Streams>,
+    pub(crate) stream_k: Option<StreamK>,
     /// The machine has units that copy and multiply whole tiles.
     pub(crate) units: bool,
 }
@@ -219,7 +219,7 @@ impl From<Choice> for Variant {
             consumer_sets: Some(c.consumer_sets),
             swapped: c.swapped,
             splits: Some(c.splits),
-            streams: c.streams,
+            stream_k: c.stream_k,
             schedule: Some(ScheduleKind::Specialised),
             units: true,
             ..Variant::default()
@@ -436,12 +436,12 @@ impl Problem {
                     return (name, Box::new(FusedGemmCase { config: FusedGemm::new(config).batched(batch), batch, m, n, k }));
                 }
                 let splits = variant.splits.unwrap_or(1);
-                match variant.streams {
+                match variant.stream_k {
                     Some(s) => name += &format!(" d{s}"),
                     None if splits > 1 => name += &format!(" k{splits}"),
                     None => {}
                 }
-                (name, product_workload(config, splits, variant.streams, [m, n, k]))
+                (name, product_workload(config, splits, variant.stream_k, [m, n, k]))
             }
             Problem::Attention { elem, causal, heads, length, dim } => {
                 let c = Attention::new(elem, dim, causal).for_shape(length, length).heads(heads);
@@ -467,10 +467,10 @@ impl Problem {
 }
 
 /// A product that is run whole, in parts of its depth, or dealt out by steps.
-pub(crate) fn product_workload(config: Gemm, splits: u32, streams: Option<Streams>, [m, n, k]: [u32; 3]) -> Box<dyn Workload> {
-    match streams {
-        Some(Streams { workers, abreast, rest }) => {
-            let config = StreamGemm { keep_whole: rest, ..StreamGemm::new(config).abreast(abreast) };
+pub(crate) fn product_workload(config: Gemm, splits: u32, stream_k: Option<StreamK>, [m, n, k]: [u32; 3]) -> Box<dyn Workload> {
+    match stream_k {
+        Some(StreamK { workers, in_flight, rest }) => {
+            let config = StreamGemm { keep_whole: rest, ..StreamGemm::new(config).in_flight(in_flight) };
             Box::new(StreamGemmCase { config, workers, m, n, k })
         }
         None if splits > 1 => Box::new(SplitGemmCase { config: SplitGemm::new(config, splits), m, n, k }),

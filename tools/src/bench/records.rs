@@ -27,8 +27,8 @@ impl Record {
     /// Its line.
     fn line(&self) -> String {
         let Product { batch, shape: [m, n, k], elem, out, trans } = self.product;
-        let Choice { tile: [bm, bn, bk], consumers, consumer_sets, swapped, stages, group, splits, streams } = self.choice;
-        let streams = streams.map_or_else(String::new, |s| format!("\"streams\": \"{s}\", "));
+        let Choice { tile: [bm, bn, bk], consumers, consumer_sets, swapped, stages, group, splits, stream_k } = self.choice;
+        let streams = stream_k.map_or_else(String::new, |s| format!("\"streams\": \"{s}\", "));
         format!(
             "{{\"device\": {}, \"batch\": {batch}, \"m\": {m}, \"n\": {n}, \"k\": {k}, \"elem\": \"{elem}\", \"out\": \"{out}\", \"trans_a\": {}, \"trans_b\": {}, \
              \"tile\": [{bm}, {bn}, {bk}], \"consumers\": {consumers}, \"consumer_sets\": {consumer_sets}, \"swapped\": {swapped}, \"stages\": {stages}, \"group\": {group}, \"splits\": {splits}, {streams}\
@@ -66,7 +66,7 @@ impl Record {
                 group: of("group")?,
                 splits: of("splits")?,
                 // Most have none.
-                streams: if v["streams"].is_null() { None } else { Some(v["streams"].as_str()?.parse().ok()?) },
+                stream_k: if v["streams"].is_null() { None } else { Some(v["streams"].as_str()?.parse().ok()?) },
             },
             seconds: v["seconds"].as_f64().filter(|s| *s > 0.0)?,
             predicted: v["predicted"].as_f64()?,
@@ -115,7 +115,7 @@ pub(crate) fn best<'r>(records: &'r [Record], product: &Product) -> Option<&'r R
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tilelift_isel::gemm::Streams;
+    use tilelift_isel::gemm::StreamK;
 
     fn record(seconds: f64) -> Record {
         Record {
@@ -129,7 +129,7 @@ mod tests {
                 stages: 4,
                 group: 8,
                 splits: 2,
-                streams: None,
+                stream_k: None,
             },
             seconds,
             predicted: 1.5e-6,
@@ -140,8 +140,8 @@ mod tests {
     fn lines_come_back_as_they_were_and_others_are_refused() {
         let r = record(2.25e-6);
         assert_eq!(Record::parse(&r.line()), Some(r.clone()));
-        let streams = Some(Streams { workers: 132, abreast: 3, rest: true });
-        let dealt = Record { choice: Choice { streams, ..r.choice }, ..r.clone() };
+        let stream_k = Some(StreamK { workers: 132, in_flight: 3, rest: true });
+        let dealt = Record { choice: Choice { stream_k, ..r.choice }, ..r.clone() };
         assert_eq!(Record::parse(&dealt.line()), Some(dealt.clone()));
         assert_eq!(Record::parse(&dealt.line().replace("132x3r", "132y3")), None);
         for wrong in [

@@ -29,7 +29,7 @@ pub(crate) fn rings(problem: &Problem, asked: &[Variant], target: &Target) -> Ve
 /// The numbers with which a variant of a product is specialised; none of what no ring GEMM does.
 fn ring(problem: &Problem, variant: &Variant, target: &Target) -> Option<Ring> {
     let &Problem::Gemm { elem: Scalar::F16 | Scalar::BF16, out, trans: (false, _), batch: 1, .. } = problem else { return None };
-    let whole = variant.splits.is_none_or(|n| n == 1) && variant.streams.is_none();
+    let whole = variant.splits.is_none_or(|n| n == 1) && variant.stream_k.is_none();
     if out != problem.elem() || variant.swapped || !whole {
         return None;
     }
@@ -98,7 +98,7 @@ mod tests {
         let target = targets::by_name("sm_90a").expect("known");
         let p = nt([1024, 1024, 1024]);
         let best = Variant::from(rank(&target, &p.product().expect("a product"))[0].choice);
-        let whole = Variant { splits: Some(1), streams: None, swapped: false, ..best };
+        let whole = Variant { splits: Some(1), stream_k: None, swapped: false, ..best };
         assert!(ring(&p, &Variant { swizzle: Some(64), ..whole }, &target).is_none());
         assert!(ring(&p, &Variant { bulk: Some(false), ..whole }, &target).is_none());
         assert!(ring(&p, &Variant { splits: Some(2), ..whole }, &target).is_none());

@@ -121,7 +121,7 @@ mod tests {
     fn sums_of_parts_plan_for_themselves() {
         let p = Problem::Gemm { elem: Scalar::BF16, out: Scalar::BF16, trans: (false, false), batch: 1, m: 70, n: 64, k: 512 };
         let target = targets::by_name("sm_90a").unwrap();
-        let parts = Selection { splits: vec![4], streams: vec!["8x1".parse().unwrap()], ..Selection::default() };
+        let parts = Selection { splits: vec![4], stream_k: vec!["8x1".parse().unwrap()], ..Selection::default() };
         let all = parts.variants(&p, Some(&target));
         assert_eq!(all.len(), 2);
         for v in all {

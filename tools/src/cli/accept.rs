@@ -1,6 +1,7 @@
 //! `accept`: the acceptance cases of the kernel library, on a device, judged against `f64` references.
 
-use super::{CliError, Outcome, Streams, options};
+use super::options;
+use super::outcome::{CliError, Outcome, Streams};
 use crate::execute::{DeviceKind, Executor, Launch, Prepared};
 use lexopt::Arg::{Long, Short, Value};
 use std::collections::BTreeMap;

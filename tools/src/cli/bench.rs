@@ -3,7 +3,8 @@
 // The hardware half idles in a build without it.
 #![cfg_attr(not(feature = "cuda"), allow(dead_code))]
 
-use super::{CliError, Outcome, Streams, options};
+use super::options;
+use super::outcome::{CliError, Outcome, Streams};
 use crate::bench::problem::{ELEMS, ORDERS, OUTS, Suite, Variant};
 use crate::bench::report::quote;
 use crate::bench::selection::Selection;
@@ -37,7 +38,7 @@ what to run (lists are separated by commas; every combination is run)
   --warps N,…  --stages N,…  --group N,…
   --schedule NAME,…   specialised or pipelined (gemm, attention; the planner's choice)
   --splits N,…        parts of the depth, added up by a second launch (gemm; the model's choice)
-  --streams NxA,…     stream-K: k-iterations dealt out to N workers, A tiles in flight, or, with `r` behind, those of the rest that full rounds of
+  --stream-k NxA,…    stream-K: k-iterations dealt out to N workers, A tiles in flight, or, with `r` behind, those of the rest that full rounds of
                       tiles leave: 132x1, 132x3r (gemm; the model's choice)
   --consumers N,…     consumer warpgroups (gemm, attention; the planner's choice)
   --consumer-sets N,… 1: cooperative warpgroups, 2: ping-pong (gemm; the model's choice)
@@ -163,10 +164,10 @@ fn job(parser: &mut lexopt::Parser) -> Result<Job, CliError> {
             Long("warps") => s.warps = numbers(parser, "warps", 32)?,
             Long("stages") => s.stages = numbers(parser, "stages", 16)?,
             Long("consumers") => s.consumers = numbers(parser, "consumers", 8)?,
-            Long("streams") => {
+            Long("stream-k") => {
                 let list = options::text(parser)?;
-                let one = |w: &str| w.parse().map_err(|e| CliError::Usage(format!("--streams: {e}")));
-                s.streams = list.split(',').map(one).collect::<Result<_, _>>()?;
+                let one = |w: &str| w.parse().map_err(|e| CliError::Usage(format!("--stream-k: {e}")));
+                s.stream_k = list.split(',').map(one).collect::<Result<_, _>>()?;
             }
             Long("splits") => s.splits = numbers(parser, "splits", 64)?,
             Long("swapped") => s.swapped = true,
@@ -222,19 +223,19 @@ fn job(parser: &mut lexopt::Parser) -> Result<Job, CliError> {
             "`--explicit` goes with `bench gemm` and `bench compile`; the other suites have such kernels in their lists, or none".into(),
         ));
     }
-    if s.ablation && (s.suites != [Suite::Gemm] || !s.tiles.is_empty() || !s.splits.is_empty() || !s.streams.is_empty() || s.swapped) {
+    if s.ablation && (s.suites != [Suite::Gemm] || !s.tiles.is_empty() || !s.splits.is_empty() || !s.stream_k.is_empty() || s.swapped) {
         return Err(CliError::Usage(
             "`--ablation` chooses the variants of `bench gemm` itself; leave out other suites, tiles, splits, streams and `--swapped`"
                 .into(),
         ));
     }
-    if !(s.splits.is_empty() && s.streams.is_empty())
+    if !(s.splits.is_empty() && s.stream_k.is_empty())
         && s.suites.contains(&Suite::Gemm)
         && let Some(shape) = s.shapes.iter().find(|s| s.len() == 4 && s[0] > 1)
     {
         let shape: Vec<String> = shape.iter().map(ToString::to_string).collect();
         return Err(CliError::Usage(format!(
-            "`--splits` and `--streams` share the depth of one product, and {} is a batch; leave out one or the other",
+            "`--splits` and `--stream-k` share the depth of one product, and {} is a batch; leave out one or the other",
             shape.join("x")
         )));
     }
@@ -348,7 +349,7 @@ fn compiles(job: &Job, json: &mut Json, streams: &mut Streams<'_>) -> Outcome {
     let width = kernels.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
     writeln!(
         streams.out,
-        "compiles for {}, {repeat} of each after a warm-up, one thread; `plan` and `prove` are parts of `lower`, which chooses layouts, too",
+        "compiles for {}, {repeat} of each after a warm-up, one thread; `plan` and `prove` are parts of `lower`, which chooses layouts, too, and `check` of `emit`",
         target.name
     )?;
     writeln!(streams.out, "{}", compile::head(width))?;

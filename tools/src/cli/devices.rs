@@ -1,6 +1,6 @@
 //! `devices`: what there is to run on, and to compile for.
 
-use super::{Outcome, Streams};
+use super::outcome::{Outcome, Streams};
 use crate::execute::{DeviceKind, Executor};
 use tilelift::targets;
 

@@ -1,7 +1,7 @@
 //! `doctor`: what this machine has of what the compiler can use, and what to do about the rest.
 
 use super::accept::{Effort, run_case};
-use super::{CliError, Outcome, Streams};
+use super::outcome::{CliError, Outcome, Streams};
 use crate::bench::locate;
 use crate::execute::{DeviceKind, Executor};
 use std::path::PathBuf;

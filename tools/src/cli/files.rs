@@ -1,6 +1,8 @@
 //! `check`, `fmt` and `compile`.
 
-use super::{CliError, Outcome, Streams, input, options};
+use super::outcome::{CliError, Outcome, Streams};
+use super::{input, options};
+use crate::descriptor;
 use lexopt::Arg::{Long, Short, Value};
 use std::fs;
 use tilelift::{CompileError, OptLevel, Options, compile_timed, lower, targets};
@@ -21,9 +23,11 @@ pub(super) const COMPILE_HELP: &str = "\
 usage: tilelift compile FILE [OPTION…]
 
   --target NAME    the machine (sm_80 if not given); `tilelift devices` lists them
-  --emit WHAT      ptx (the text, default), lane (the lane program), tile (the kernel behind `--opt`) or schedule (the kernel that is lowered: with
+  --emit WHAT      ptx (the text, default), lane (the lane program), tile (the kernel behind `--opt`), schedule (the kernel that is lowered: with
                    the tasks, rings and grid positions of a specialised loop, behind a
                    comment with what its candidates cost, or the copies ahead of a pipelined one)
+                   or launch (JSON with which any language launches the text that the same options give:
+                   grid, block, shared memory, parameters, tensor maps; docs/launch.md)
   --kernel NAME    only this kernel
   --warps N        warps per program instance, overriding the kernel's hint
   --schedule NAME  specialised or pipelined (the planner's choice)
@@ -120,9 +124,11 @@ enum Emit {
     Lane,
     Tile,
     Schedule,
+    Launch,
 }
 
-const EMITS: [(&str, Emit); 4] = [("ptx", Emit::Ptx), ("lane", Emit::Lane), ("tile", Emit::Tile), ("schedule", Emit::Schedule)];
+const EMITS: [(&str, Emit); 5] =
+    [("ptx", Emit::Ptx), ("lane", Emit::Lane), ("tile", Emit::Tile), ("schedule", Emit::Schedule), ("launch", Emit::Launch)];
 
 pub(super) fn compile(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> Outcome {
     let (mut path, mut target, mut emit, mut only, mut output, mut times) = (None, None, Emit::Ptx, None, None, false);
@@ -154,10 +160,10 @@ pub(super) fn compile(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) ->
             None => format!("{path}: has no kernel"),
         }));
     }
-    let mut text_out = String::new();
+    let mut parts = Vec::new();
     for kernel in chosen {
         match emitted(kernel, &target, &opts, emit, times, streams)? {
-            Ok(t) => text_out.push_str(&t),
+            Ok(part) => parts.push(part),
             Err(e) => {
                 // The place stands in front of the message already.
                 let (loc, message) = (e.loc(), e.to_string());
@@ -169,6 +175,7 @@ pub(super) fn compile(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) ->
             }
         }
     }
+    let text_out = if emit == Emit::Launch { descriptor::document(&parts) } else { parts.concat() };
     match output {
         Some(f) => fs::write(&f, text_out).map_err(|e| CliError::Unusable(format!("{f}: {e}"))),
         None => Ok(write!(streams.out, "{text_out}")?),
@@ -195,7 +202,7 @@ fn emitted(
             Err(e) => Err(e),
         },
         Emit::Lane => lower(kernel, target, opts).map(|l| l.program.to_string()),
-        Emit::Ptx => match compile_timed(kernel, target, opts) {
+        Emit::Ptx | Emit::Launch => match compile_timed(kernel, target, opts) {
             Ok((artifact, t)) => {
                 if times {
                     writeln!(streams.err, "@{}\n{t}", kernel.name)?;
@@ -206,7 +213,7 @@ fn emitted(
                         writeln!(streams.err, "the layouts that were found do not fit, the plain ones are used: {why}")?;
                     }
                 }
-                Ok(artifact.text)
+                Ok(if emit == Emit::Launch { descriptor::describe(&artifact) } else { artifact.text })
             }
             Err(e) => Err(e),
         },

@@ -1,6 +1,7 @@
 //! `gemm`: the whole way once: build a matrix product, verify, lower, emit, run, and check every element.
 
-use super::{CliError, Outcome, Streams, options};
+use super::options;
+use super::outcome::{CliError, Outcome, Streams};
 use crate::bench::problem::product_workload;
 use crate::execute::{DeviceKind, Executor, Launch};
 use lexopt::Arg::{Long, Short, Value};
@@ -76,7 +77,7 @@ pub(super) fn run(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> Out
         let product = Product { batch: 1, shape: [m, n, k], elem, out, trans: (trans_a, trans_b) };
         if let Some(best) = rank(&target, &product).first().map(|r| r.choice) {
             let [bm, bn, bk] = best.tile;
-            (splits, dealt) = (best.splits, best.streams);
+            (splits, dealt) = (best.splits, best.stream_k);
             config = Gemm { group: best.group, ..config.tile(bm, bn, bk).swap(best.swapped) };
             options.lower = LowerOptions { consumers: Some(best.consumers), consumer_sets: Some(best.consumer_sets), ..options.lower };
         }

@@ -1,6 +1,6 @@
 //! Reading `.tile` files, and showing what is wrong with them.
 
-use super::{CliError, Outcome, Streams};
+use super::outcome::{CliError, Outcome, Streams};
 use std::fs;
 use std::path::Path;
 use tilelift_ir::{Loc, VerifyErrors, text};

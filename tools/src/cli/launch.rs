@@ -1,7 +1,8 @@
 //! `run`, `interp` and `test`: everything that executes `; run:` lines.
 
 use super::files::{each, some};
-use super::{CliError, Outcome, Streams, input, options};
+use super::outcome::{CliError, Outcome, Streams};
+use super::{input, options};
 use crate::execute::{DeviceKind, Executor, Launch};
 use crate::filetest::runline::{ArgSpec, Init, MOST_STEPS, RunLine};
 use crate::filetest::{self, data, directive};

@@ -4,7 +4,8 @@
 //! x ─► norm ─► h ─► product ─► t ─► bias, silu ─► u ─► + residual ─► y
 //! ```
 
-use super::{CliError, Outcome, Streams, options};
+use super::options;
+use super::outcome::{CliError, Outcome, Streams};
 use crate::execute::{DeviceKind, Executor};
 use lexopt::Arg::{Long, Short, Value};
 use tilelift::graph::{Bound, FuseOptions, Graph, Launch, Role};

@@ -1,6 +1,7 @@
 //! `opt`, `explain` and `dot`: what the optimizer makes of a file, and why.
 
-use super::{CliError, Outcome, Streams, input, options};
+use super::outcome::{CliError, Outcome, Streams};
+use super::{input, options};
 use crate::bench::{estimate, layouts};
 use crate::execute::{DeviceKind, Executor};
 use lexopt::Arg::{Long, Short, Value};
@@ -112,7 +113,7 @@ fn job(parser: &mut lexopt::Parser, command: Command) -> Result<Job, CliError> {
     let usual = Options::default();
     let job = Job {
         path,
-        options: Options { allow: allow.unwrap_or(usual.allow), ..usual },
+        options: Options { allow: allow.unwrap_or(usual.allow), timed: report, ..usual },
         report,
         target,
         physical,

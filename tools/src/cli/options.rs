@@ -1,6 +1,6 @@
 //! Parsing of option values that several commands share.
 
-use super::CliError;
+use super::outcome::CliError;
 use crate::execute::{DeviceKind, ExecError, Executor};
 use lexopt::ValueExt;
 use tilelift::{OptLevel, targets};

@@ -1,6 +1,7 @@
 //! `plan`: how a product will run, and what the model says of it; `tune`: what the GPU says of the first few.
 
-use super::{CliError, Outcome, Streams, options};
+use super::options;
+use super::outcome::{CliError, Outcome, Streams};
 use crate::bench::problem::{ELEMS, ORDERS, OUTS};
 use crate::bench::records::{self, Record};
 use lexopt::Arg::{Long, Short, Value};
@@ -17,7 +18,7 @@ usage: tilelift plan gemm [OPTION…]
 Prints the tiles, rings and orders with which a product may run on a target with bulk copies and group matrix instructions, by the time
 that the model predicts, and what the time is made of: rounds of tiles and how full they are, the launch, the main loops and
 what bounds them, epilogues, and sums of parts of the depth. The first line is what `bench gemm` and `gemm` take. `k2` stands for two parts
-of the depth, `d132x3` for steps dealt out evenly to 132 workers with 3 tiles abreast, `d132x3r` for the same of the rest that full rounds of
+of the depth, `d132x3` for steps dealt out evenly to 132 workers with 3 tiles in flight, `d132x3r` for the same of the rest that full rounds of
 tiles leave; a second launch adds up what several have of a tile (parts).
   --m N --n N --k N   extents (4096)
   --batch N           products, each with operands of its own (1)
@@ -106,7 +107,7 @@ fn ranked(job: &Job) -> Result<Vec<Ranked>, CliError> {
 /// The first choices; where that is asked for, of each way to share out the work.
 fn first(list: Vec<Ranked>, job: &Job) -> Vec<Ranked> {
     let mut counts = [0; 3];
-    let of = |r: &Ranked| match (r.choice.streams, r.choice.splits) {
+    let of = |r: &Ranked| match (r.choice.stream_k, r.choice.splits) {
         _ if !job.each => 0,
         (Some(_), _) => 1,
         (None, 1) => 0,

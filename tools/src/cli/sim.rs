@@ -1,6 +1,7 @@
 //! `sim`: runs PTX that another compiler wrote in the simulator, from a launch description in JSON.
 
-use super::{CliError, Outcome, Streams, input, options};
+use super::outcome::{CliError, Outcome, Streams};
+use super::{input, options};
 use crate::foreign::{ForeignArg, ForeignError, ForeignLaunch, ForeignRun, simulate};
 use lexopt::Arg::{Long, Short, Value};
 use serde_json::json;

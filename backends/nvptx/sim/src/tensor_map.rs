@@ -72,7 +72,7 @@ const SWIZZLES: [MapSwizzle; 4] = [MapSwizzle::None, MapSwizzle::B32, MapSwizzle
 
 impl MapSwizzle {
     /// Bytes of a row it permutes within; `None` for no swizzle.
-    pub fn span(self) -> Option<u32> {
+    pub fn width(self) -> Option<u32> {
         match self {
             MapSwizzle::None => None,
             MapSwizzle::B32 => Some(32),
@@ -83,7 +83,7 @@ impl MapSwizzle {
 
     /// The physical address of a logical one.
     pub fn apply(self, address: u64) -> u64 {
-        let mask = self.span().map_or(0, |s| u64::from(s) / 16 - 1);
+        let mask = self.width().map_or(0, |s| u64::from(s) / 16 - 1);
         address ^ ((address >> 7 & mask) << 4)
     }
 }
@@ -147,24 +147,24 @@ impl TensorMap {
         }
     }
 
-    /// A map whose box is a panel of rows of `span` bytes, swizzled over that span: what kernels copy operands with. Elements count
+    /// A map whose box has rows of `width` bytes, swizzled over that width: what kernels copy operands with. Elements count
     /// by their size, but `f32` that become `tf32`. Extents of 0 are taken as 1: of such a tensor nothing is copied.
     ///
     /// # Errors
-    /// Elements of another size than 1, 2, 4 or 8 bytes, or a span that is no swizzle's.
-    pub fn panel(
+    /// Elements of another size than 1, 2, 4 or 8 bytes, or a width that is no swizzle's.
+    pub fn swizzled_box(
         base: u64,
         (element_bytes, tf32): (u32, bool),
         extents: &[u64],
         strides: &[u64],
         box_dims: &[u32],
-        span: u32,
+        width: u32,
     ) -> Result<TensorMap, TensorMapError> {
         let unsigned = [MapElement::U8, MapElement::U16, MapElement::U32, MapElement::U64];
         let element = if tf32 { Some(MapElement::Tf32) } else { unsigned.into_iter().find(|e| e.bytes() == element_bytes) };
         let Some(element) = element else { return Err(TensorMapError(format!("elements of {element_bytes} bytes"))) };
-        let Some(swizzle) = SWIZZLES.into_iter().find(|s| s.span() == Some(span)) else {
-            return Err(TensorMapError(format!("a panel of rows of {span} bytes")));
+        let Some(swizzle) = SWIZZLES.into_iter().find(|s| s.width() == Some(width)) else {
+            return Err(TensorMapError(format!("a swizzle of {width} bytes")));
         };
         let dims: Vec<u64> = extents.iter().map(|&e| e.max(1)).collect();
         Ok(TensorMap::new(base, element, &dims, strides, box_dims).swizzled(swizzle))
@@ -220,12 +220,12 @@ impl TensorMap {
         if !inner.is_multiple_of(16) {
             return bad(format!("{inner} bytes of inner box extent are not a multiple of 16"));
         }
-        if let Some(span) = self.swizzle.span() {
-            if inner > span {
-                return bad(format!("{inner} bytes of inner box extent are more than the swizzle span {span}: use several boxes"));
+        if let Some(width) = self.swizzle.width() {
+            if inner > width {
+                return bad(format!("{inner} bytes of inner box extent are more than the swizzle width {width}: use several boxes"));
             }
-            if inner < span {
-                return bad(format!("an inner box extent of {inner} bytes below the swizzle span {span} is not modelled"));
+            if inner < width {
+                return bad(format!("an inner box extent of {inner} bytes below the swizzle width {width} is not modelled"));
             }
         }
         if self.fill == MapFill::Nan && !self.element.is_float() {
@@ -339,7 +339,7 @@ mod tests {
         bad(|m| m.base = 8, "multiple of 16");
         bad(|m| m.strides[0] = 200, "stride 200");
         bad(|m| m.box_dims[1] = 257, "257");
-        bad(|m| m.box_dims[0] = 72, "swizzle span");
+        bad(|m| m.box_dims[0] = 72, "swizzle width");
         bad(|m| m.box_dims[0] = 60, "multiple of 16");
         bad(|m| m.dims[1] = 0, "extent 0");
         bad(|m| m.element_strides[1] = 9, "9");

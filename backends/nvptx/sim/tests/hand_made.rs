@@ -23,7 +23,7 @@ fn configs() -> Vec<SimConfig> {
     ]
 }
 
-fn gemm(name: &str, bn: u32, shared: u32, panel_rows: u32) {
+fn gemm(name: &str, bn: u32, shared: u32, box_rows: u32) {
     let Some(t) = text(name) else { return };
     let m = module(&t);
     for (rows, cols, k, grid) in [(256usize, 512usize, 256usize, 2u32), (200, 328, 136, 1), (384, 256, 64, 3)] {
@@ -36,7 +36,7 @@ fn gemm(name: &str, bn: u32, shared: u32, panel_rows: u32) {
             let args = [
                 map_arg(map2(pa, rows, k, 64, 128)),
                 map_arg(map2(pb, cols, k, 64, bn)),
-                map_arg(map2(pc, rows, cols, 64, panel_rows)),
+                map_arg(map2(pc, rows, cols, 64, box_rows)),
                 Arg::U64(pc),
                 Arg::U32(rows as u32),
                 Arg::U32(cols as u32),

@@ -8,16 +8,26 @@ use super::defs::{Def, Defs};
 use super::live::{self, Interval};
 use super::visit::{Nest, nest};
 use crate::class::Class;
-use cranelift_entity::SecondaryMap;
 use cranelift_entity::packed_option::PackedOption;
+use cranelift_entity::{PrimaryMap, SecondaryMap, entity_impl};
+use smallvec::SmallVec;
 use tilelift_isel::lane::{Block, LVal, Program};
+
+/// Intervals of a web, sorted: few, mostly.
+type Spans = SmallVec<[Interval; 4]>;
+
+/// A list of intervals.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct List(u32);
+entity_impl!(List);
 
 /// The register webs of a program.
 pub(crate) struct Webs {
     /// Union-find parents; absent for a representative.
     parent: SecondaryMap<LVal, PackedOption<LVal>>,
-    /// Intervals of a representative's web, sorted; empty while the web is the value alone.
-    spans: SecondaryMap<LVal, Vec<Interval>>,
+    /// Where in `lists` the intervals of a representative's web are; absent while the web is the value alone.
+    spans: SecondaryMap<LVal, PackedOption<List>>,
+    lists: PrimaryMap<List, Spans>,
     live: SecondaryMap<LVal, Interval>,
 }
 
@@ -25,7 +35,7 @@ impl Webs {
     /// Joins what may be joined.
     pub(crate) fn new(program: &Program, defs: &Defs<'_>) -> Webs {
         let live = live::intervals(defs, program);
-        let mut webs = Webs { parent: SecondaryMap::new(), spans: SecondaryMap::new(), live };
+        let mut webs = Webs { parent: SecondaryMap::new(), spans: SecondaryMap::new(), lists: PrimaryMap::new(), live };
         webs.parent.resize(program.vals.len());
         webs.spans.resize(program.vals.len());
         // Results first: the loop leaves with the parameter's register, so these joins are not a choice.
@@ -64,8 +74,7 @@ impl Webs {
 
     /// The intervals of a representative's web.
     fn spans(&self, v: LVal) -> &[Interval] {
-        let spans = &self.spans[v];
-        if spans.is_empty() { std::slice::from_ref(&self.live[v]) } else { spans }
+        self.spans[v].expand().map_or(std::slice::from_ref(&self.live[v]), |list| &self.lists[list])
     }
 
     fn join(&mut self, a: LVal, b: LVal) -> bool {
@@ -77,19 +86,21 @@ impl Webs {
             return false;
         }
         // What is put in is what is shorter.
-        let (long, short) = if self.spans[a].len() < self.spans[b].len() { (b, a) } else { (a, b) };
-        let mut list = std::mem::take(&mut self.spans[long]);
-        if list.is_empty() {
-            list.push(self.live[long]);
-        }
-        self.link(a, b, merge(list, self.spans(short)));
+        let (long, short) = if self.spans(a).len() < self.spans(b).len() { (b, a) } else { (a, b) };
+        let list = match self.spans[long].expand() {
+            Some(list) => list,
+            None => self.lists.push(SmallVec::from_slice(&[self.live[long]])),
+        };
+        let own = std::mem::take(&mut self.lists[list]);
+        self.lists[list] = merge(own, self.spans(short));
+        self.link(a, b, list);
         true
     }
 
-    fn link(&mut self, a: LVal, b: LVal, both: Vec<Interval>) {
+    fn link(&mut self, a: LVal, b: LVal, both: List) {
         self.parent[b] = a.into();
-        self.spans[b] = Vec::new();
-        self.spans[a] = both;
+        self.spans[b] = None.into();
+        self.spans[a] = both.into();
     }
 
     fn results(&mut self, block: &Block) {
@@ -116,7 +127,7 @@ impl Webs {
 
     /// The result begins behind the loop, the parameter ends inside it.
     fn result(&mut self, param: LVal, result: LVal) {
-        let both = vec![self.live[param], self.live[result]];
+        let both = self.lists.push(SmallVec::from_slice(&[self.live[param], self.live[result]]));
         self.link(param, result, both);
     }
 
@@ -174,9 +185,9 @@ fn apart(a: &[Interval], b: &[Interval]) -> bool {
 }
 
 /// Two sorted lists that are apart as one. Webs grow towards the end of the program, a few intervals at a time.
-fn merge(mut long: Vec<Interval>, short: &[Interval]) -> Vec<Interval> {
+fn merge(mut long: Spans, short: &[Interval]) -> Spans {
     if short.len() > 8 {
-        long.extend(short);
+        long.extend_from_slice(short);
         long.sort_unstable_by_key(|x| x.start);
         return long;
     }
@@ -191,7 +202,7 @@ fn merge(mut long: Vec<Interval>, short: &[Interval]) -> Vec<Interval> {
 mod tests {
     use super::*;
 
-    fn list(bounds: &[(u32, u32)]) -> Vec<Interval> {
+    fn list(bounds: &[(u32, u32)]) -> Spans {
         bounds.iter().map(|&(start, end)| Interval { start, end }).collect()
     }
 

@@ -7,8 +7,9 @@
 //! ```
 
 use super::memory::Guard;
+use super::state::Emitter;
 use super::text::{Opnd, Reg};
-use super::{Class, Emitter};
+use crate::class::Class;
 use tilelift_ir::{AtomicOp, MemoryOrder, Scalar};
 use tilelift_isel::lane::{Atomic, AtomicKind, LTy, Space};
 

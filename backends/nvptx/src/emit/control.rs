@@ -11,8 +11,9 @@
 //!
 //! Control is uniform over the program instance, so all branches are `bra.uni`.
 
+use super::state::Emitter;
 use super::text::{Opnd, Reg};
-use super::{Class, Emitter};
+use crate::class::Class;
 use crate::error::EmitError;
 use tilelift_ir::num;
 use tilelift_isel::lane::visit::blocks;

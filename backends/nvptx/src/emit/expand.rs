@@ -1,7 +1,8 @@
 //! Rules to lines: the placeholders of [`crate::rules`] filled in.
 
+use super::state::{Emitter, Top};
 use super::text::{Opnd, Reg};
-use super::{Class, Emitter};
+use crate::class::Class;
 use crate::error::{Computation, EmitError, NoText};
 use crate::rules::{self, Body, Key, NoRule};
 use tilelift_ir::Scalar;
@@ -164,7 +165,7 @@ impl Emitter<'_> {
     fn widen(&mut self, from: LTy, v: Opnd) -> Opnd {
         let h = match v {
             Opnd::Reg(r) => r,
-            Opnd::Imm(class, bits) => self.load(super::Top::Const(class, bits)),
+            Opnd::Imm(class, bits) => self.load(Top::Const(class, bits)),
         };
         let w = self.fresh(Class::F);
         match half(from) {
@@ -199,7 +200,7 @@ impl Emitter<'_> {
                     b'a' | b'b' | b'c' => {
                         let Some(v) = values[usize::from(kind - b'a')] else { break };
                         let v = match v {
-                            Opnd::Imm(class, bits) if bytes[0] == b'$' => Opnd::Reg(self.load(super::Top::Const(class, bits))),
+                            Opnd::Imm(class, bits) if bytes[0] == b'$' => Opnd::Reg(self.load(Top::Const(class, bits))),
                             Opnd::Imm(..) | Opnd::Reg(_) => v,
                         };
                         self.body.o(v);

@@ -3,9 +3,9 @@
 //! Global addresses are 64 bits, shared addresses 32. A guarded load sets its results first and then loads under the predicate. An
 //! asynchronous copy with a guard passes a source size of 0 where the guard is false, and the machine fills with zeros.
 
+use super::state::Emitter;
 use super::text::{Opnd, Reg};
-use super::{Class, Emitter};
-use crate::class::{is_byte, memory_type};
+use crate::class::{Class, is_byte, memory_type};
 use crate::error::EmitError;
 use smallvec::SmallVec;
 use tilelift_ir::{CacheHint, Precision};

@@ -7,6 +7,7 @@
 //! atomic    indivisible updates
 //! memory    loads, stores, copies, cross-lane and matrix instructions
 //! units     roles, mbarriers, bulk copies, matrix instructions of warpgroups
+//! state     registers of values, and what is loaded once in front of the program
 //! text      numbers and registers into the string
 //! ```
 //!
@@ -17,19 +18,19 @@ mod atomic;
 mod control;
 mod expand;
 mod memory;
+mod state;
 mod text;
 mod units;
 
-use crate::analysis::{Address, Base, Def, Defs, Renewal, Renewals, Webs};
+use crate::analysis::{Defs, Renewal, Renewals, Webs};
 use crate::class::{Class, memory_type};
 use crate::error::{EmitError, Invalid, Limit, NoText};
 use crate::target::{matrix_version, ptx_version};
-use cranelift_entity::SecondaryMap;
-use std::collections::BTreeMap;
-use text::{Opnd, Reg, Text};
-use tilelift_ir::{CacheHint, GridAxis, Scalar};
+use state::{Emitter, Top, hint};
+use text::Text;
+use tilelift_ir::Scalar;
 use tilelift_isel::Target;
-use tilelift_isel::lane::{Block, Inst, LTy, LVal, Param, ParamSource, Program, Registers, Special, UnOp, Unit, by_slots, verify};
+use tilelift_isel::lane::{Block, Inst, LTy, Param, ParamSource, Program, Registers, UnOp, Unit, by_slots, verify};
 
 /// What the caller may ask for beyond the program.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -166,17 +167,6 @@ fn identifier(name: &str) -> String {
     id
 }
 
-/// The suffix that a cache hint adds to a global access.
-fn hint(cache: CacheHint) -> &'static str {
-    match cache {
-        CacheHint::Normal => "",
-        CacheHint::Streaming => ".cs",
-        CacheHint::EvictFirst => ".L1::evict_first",
-        CacheHint::EvictLast => ".L1::evict_last",
-        CacheHint::Bypass => ".L1::no_allocate",
-    }
-}
-
 /// The PTX version that has eviction priorities.
 const EVICTION_VERSION: (u8, u8) = (7, 4);
 
@@ -192,290 +182,7 @@ fn wants_eviction(block: &Block) -> bool {
     })
 }
 
-/// What is loaded once in front of the program.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, PartialOrd, Ord)]
-enum Top {
-    Const(Class, u64),
-    Param(u32),
-    Thread,
-    Lane,
-    Warp,
-    /// The warp, the same register in all its lanes by construction.
-    UniformWarp,
-    /// A tensor's description.
-    Tensor(u32),
-    ClusterRank,
-    Program(u32),
-    Programs(u32),
-    /// The start of shared memory plus an offset.
-    Shared(u32),
-    /// Zero, as the assembler can't know.
-    Zero,
-}
-
-/// The state of the walk.
-struct Emitter<'a> {
-    program: &'a Program,
-    target: &'a Target,
-    defs: &'a Defs<'a>,
-    webs: &'a Webs,
-    renewals: &'a Renewals,
-    /// Lines in front of the program.
-    top: Text,
-    /// The program.
-    body: Text,
-    /// Parts of the program that are jumped to and hardly ever run; they stand behind it.
-    rare: Text,
-    /// Registers in use per class.
-    count: [u32; 6],
-    /// Number plus one of a web's register, by its representative.
-    number: SecondaryMap<LVal, u32>,
-    loaded: BTreeMap<Top, Reg>,
-    labels: u32,
-    /// Serial numbers of the open blocks, and the next one.
-    open: Vec<u32>,
-    blocks: u32,
-    /// Registers derived from a value, with the block that computed them: sizes of guarded copies, words of tf32 operands.
-    derived: BTreeMap<(LVal, u32), (Reg, u32)>,
-    /// The version has eviction priorities.
-    eviction: bool,
-    /// The role that is being printed.
-    role: Option<units::RoleText>,
-    /// The first barrier behind those of the program and its roles.
-    named: u32,
-    /// Registers per lane at the start, where roles change theirs.
-    entry: u32,
-    /// Shared memory of other blocks is loaded or stored.
-    reaches: bool,
-}
-
-impl<'a> Emitter<'a> {
-    fn new(program: &'a Program, target: &'a Target, defs: &'a Defs<'a>, webs: &'a Webs, renewals: &'a Renewals) -> Emitter<'a> {
-        Emitter {
-            program,
-            target,
-            defs,
-            webs,
-            renewals,
-            top: Text::default(),
-            body: Text { out: String::with_capacity(program.vals.len() * 40) },
-            rare: Text::default(),
-            count: [0; 6],
-            number: SecondaryMap::with_capacity(program.vals.len()),
-            loaded: BTreeMap::new(),
-            labels: 0,
-            open: Vec::new(),
-            blocks: 0,
-            derived: BTreeMap::new(),
-            eviction: false,
-            role: None,
-            named: 1,
-            entry: 0,
-            reaches: false,
-        }
-    }
-
-    /// The suffix of a global access with a cache hint.
-    fn hint(&self, cache: CacheHint) -> &'static str {
-        if self.eviction || cache == CacheHint::Streaming { hint(cache) } else { "" }
-    }
-
-    /// A fresh register.
-    fn fresh(&mut self, class: Class) -> Reg {
-        let n = &mut self.count[class as usize];
-        *n += 1;
-        (class, *n)
-    }
-
-    /// The register of a value that an instruction makes.
-    fn home(&mut self, v: LVal) -> Reg {
-        let r = self.webs.representative(v);
-        let class = Class::of(self.program.vals[v]);
-        if self.number[r] == 0 {
-            self.number[r] = self.fresh(class).1;
-        }
-        (class, self.number[r])
-    }
-
-    /// A value as an operand: an immediate if it is constant.
-    fn operand(&mut self, v: LVal) -> Opnd {
-        let v = self.defs.root(v);
-        match self.defs.def(v) {
-            Def::Const(bits) => Opnd::Imm(Class::of(self.program.vals[v]), bits),
-            Def::Param(i) => Opnd::Reg(self.load(Top::Param(i))),
-            Def::Special(what) => self.special(what),
-            Def::Shared(s) => Opnd::Reg(self.load(Top::Shared(self.program.allocs[s].offset))),
-            Def::Register | Def::AddConst(..) | Def::Bits(_) | Def::Same(_) => Opnd::Reg(self.home(v)),
-        }
-    }
-
-    /// A value in a register.
-    fn reg(&mut self, v: LVal) -> Reg {
-        match self.operand(v) {
-            Opnd::Reg(r) => r,
-            Opnd::Imm(class, bits) => self.load(Top::Const(class, bits)),
-        }
-    }
-
-    fn special(&mut self, what: Special) -> Opnd {
-        const fn axis(a: GridAxis) -> u32 {
-            match a {
-                GridAxis::X => 0,
-                GridAxis::Y => 1,
-                GridAxis::Z => 2,
-            }
-        }
-        match what {
-            Special::Warp if self.role.is_some() => self.role_warp(),
-            Special::Warp if self.program.roles().is_some() => Opnd::Reg(self.load(Top::UniformWarp)),
-            Special::Warp if self.program.warps == 1 => Opnd::Imm(Class::R, 0),
-            Special::Lane if self.program.warps == 1 => Opnd::Reg(self.load(Top::Thread)),
-            Special::Lane => Opnd::Reg(self.load(Top::Lane)),
-            Special::Warp => Opnd::Reg(self.load(Top::Warp)),
-            Special::ProgramId(a) => Opnd::Reg(self.load(Top::Program(axis(a)))),
-            Special::NumPrograms(a) => Opnd::Reg(self.load(Top::Programs(axis(a)))),
-            Special::Worker => Opnd::Reg(self.load(Top::Program(0))),
-            Special::Workers => Opnd::Reg(self.load(Top::Programs(0))),
-            Special::ClusterRank => Opnd::Reg(self.load(Top::ClusterRank)),
-        }
-    }
-
-    /// The register of something loaded in front of the program.
-    fn load(&mut self, what: Top) -> Reg {
-        if let Some(&r) = self.loaded.get(&what) {
-            return r;
-        }
-        let r = match what {
-            Top::Const(class, bits) => {
-                let r = self.fresh(class);
-                if class == Class::P {
-                    self.top.op("setp.ne.b32 ").r(r).s(", ").o(Opnd::Imm(class, bits)).s(", 0").end();
-                } else {
-                    self.top.op(class.mov()).r(r).s(", ").o(Opnd::Imm(class, bits)).end();
-                }
-                r
-            }
-            Top::Param(i) => self.load_param(i),
-            Top::Thread => self.load_special("%tid", 0),
-            Top::ClusterRank => {
-                let r = self.fresh(Class::R);
-                self.top.op("mov.u32 ").r(r).s(", %cluster_ctarank").end();
-                r
-            }
-            Top::Program(axis) => self.load_special("%ctaid", axis),
-            Top::Programs(axis) => self.load_special("%nctaid", axis),
-            Top::Lane | Top::Warp => {
-                let thread = self.load(Top::Thread);
-                let r = self.fresh(Class::R);
-                // Warps are rows of 32 threads; the hardware's own warp number may change while a program runs.
-                let (op, n) = if what == Top::Lane { ("and.b32 ", 31) } else { ("shr.u32 ", 5) };
-                self.top.op(op).r(r).s(", ").r(thread).s(", ").n(n).end();
-                r
-            }
-            Top::UniformWarp => {
-                let warp = self.load(Top::Warp);
-                let r = self.fresh(Class::R);
-                // Read from lane 0, the number is known to be the same in all lanes, and so is what is computed from it.
-                self.top.op("shfl.sync.idx.b32 ").r(r).s(", ").r(warp).s(", 0, 31, 0xFFFFFFFF").end();
-                r
-            }
-            Top::Tensor(i) => {
-                let r = self.fresh(Class::D);
-                self.top.op("mov.b64 ").r(r).s(", p").n(i).end();
-                // Without this, the parameter's offset would be taken for an address.
-                self.top.op("cvta.param.u64 ").r(r).s(", ").r(r).end();
-                r
-            }
-            Top::Shared(0) => {
-                let r = self.fresh(Class::R);
-                self.top.op("mov.u32 ").r(r).s(", smem").end();
-                r
-            }
-            Top::Shared(offset) => {
-                let start = self.load(Top::Shared(0));
-                let r = self.fresh(Class::R);
-                self.top.op("add.s32 ").r(r).s(", ").r(start).s(", ").n(offset).end();
-                r
-            }
-            Top::Zero => self.load_zero(),
-        };
-        self.loaded.insert(what, r);
-        r
-    }
-
-    /// A zero that the assembler can't see through: the sign of what is never negative.
-    fn load_zero(&mut self) -> Reg {
-        let params = &self.program.params;
-        let whole = |p: &Param| matches!(p.source, ParamSource::Extent(..) | ParamSource::Grid(_)) && p.ty == LTy::I32;
-        let r = self.fresh(Class::R);
-        if let Some(i) = params.iter().position(whole) {
-            let extent = self.load(Top::Param(i as u32));
-            self.top.op("shr.u32 ").r(r).s(", ").r(extent).s(", 31").end();
-        } else if let Some(i) = params.iter().position(|p| matches!(p.source, ParamSource::Pointer(_))) {
-            let (pointer, sign) = (self.load(Top::Param(i as u32)), self.fresh(Class::D));
-            self.top.op("shr.u64 ").r(sign).s(", ").r(pointer).s(", 63").end();
-            self.top.op("cvt.u32.u64 ").r(r).s(", ").r(sign).end();
-        } else {
-            // There is no lane both before and behind another one.
-            let behind = self.fresh(Class::R);
-            self.top.op("mov.u32 ").r(r).s(", %lanemask_lt").end();
-            self.top.op("mov.u32 ").r(behind).s(", %lanemask_gt").end();
-            self.top.op("and.b32 ").r(r).s(", ").r(r).s(", ").r(behind).end();
-        }
-        r
-    }
-
-    fn load_special(&mut self, name: &str, axis: u32) -> Reg {
-        let r = self.fresh(Class::R);
-        self.top.op("mov.u32 ").r(r).s(", ").s(name).s([".x", ".y", ".z"][axis as usize]).end();
-        r
-    }
-
-    fn load_param(&mut self, index: u32) -> Reg {
-        let param = self.program.params[index as usize];
-        let r = self.fresh(Class::of(param.ty));
-        let (ty, raw) = match param.ty {
-            LTy::I1 => (".u8", self.fresh(Class::H)),
-            LTy::Num(_) | LTy::B32 => (memory_type(param.ty), r),
-        };
-        self.top.op("ld.param").s(ty).s(" ").r(raw).s(", [p").n(index).s("]").end();
-        if param.ty == LTy::I1 {
-            self.top.op("setp.ne.s16 ").r(r).s(", ").r(raw).s(", 0").end();
-        }
-        if matches!(param.source, ParamSource::Pointer(_)) {
-            self.top.op("cvta.to.global.u64 ").r(r).s(", ").r(r).end();
-        }
-        r
-    }
-
-    /// Prints `[base+offset]`.
-    fn address(&mut self, v: LVal, offset: i32) {
-        let Address { base, offset } = self.defs.address(v, offset);
-        let r = match base {
-            Base::Value(v) => self.reg(v),
-            Base::Shared => self.load(Top::Shared(0)),
-        };
-        self.body.s("[").r(r);
-        if offset != 0 {
-            // A negative offset reads `+-4`; the assembler knows no other form.
-            self.body.s("+").n(offset);
-        }
-        self.body.s("]");
-    }
-
-    /// A register computed from a value once per block; `make` prints the computation.
-    fn derive(&mut self, v: LVal, what: u32, class: Class, make: impl FnOnce(&mut Self, Reg)) -> Reg {
-        if let Some(&(r, block)) = self.derived.get(&(v, what))
-            && self.open.binary_search(&block).is_ok()
-        {
-            return r;
-        }
-        let r = self.fresh(class);
-        make(self, r);
-        self.derived.insert((v, what), (r, self.open.last().copied().unwrap_or_default()));
-        r
-    }
-
+impl Emitter<'_> {
     fn block(&mut self, block: &Block) -> Result<(), EmitError> {
         self.block_with(block, None)
     }

@@ -4,31 +4,20 @@
 //! roles    warp < end of the first?  ── setmaxnreg ─ (one lane: the first warp's elected one) body ─ to the end
 //!          warp < end of the second? ── …
 //! barrier  0 holds the whole program; roles and their groups count on from 1, as immediates: an id in a register would take all 16
-//! matrix   the descriptor's low word is address / 16 with the panels' distance above, the high word constant
+//! matrix   the descriptor's low word is address / 16 with the distance of swizzle atoms above, the high word constant
 //! ```
 //! "Asynchronous warpgroup level matrix instructions", "mbarrier" and "Tensor copy" in the PTX ISA.
 
+use super::state::{Emitter, RoleText, Top};
 use super::text::{Opnd, Reg};
-use super::{Class, Emitter, Top};
 use crate::analysis::{Address, Base, Renewal};
+use crate::class::Class;
 use crate::error::{EmitError, Limit, NoText};
 use smallvec::SmallVec;
 use tilelift_isel::GroupMatrix;
-use tilelift_isel::lane::{Block, GroupOperand, Inst, LVal, Multiply, OperandA, Panels, Place, Role, Roles, Unit};
+use tilelift_isel::lane::{Block, GroupOperand, Inst, LVal, Multiply, OperandA, Place, Role, Roles, SwizzleAtoms, Unit};
 
-/// What printing a role needs.
-#[derive(Clone, Copy)]
-pub(super) struct RoleText {
-    warps: u32,
-    /// One lane runs it.
-    single: bool,
-    /// The role's warp, where the role does not begin at 0.
-    warp: Option<Reg>,
-    /// Id of the role's barrier; those of its groups follow.
-    barrier: u32,
-}
-
-/// Derived registers: the low word of a descriptor; the distance of panels is added.
+/// Derived registers: the low word of a descriptor; the distance of swizzle atoms is added.
 const DESCRIPTOR: u32 = 1 << 16;
 
 impl Emitter<'_> {
@@ -393,7 +382,7 @@ impl Emitter<'_> {
         if row.any_order {
             let left = if let OperandA::Shared(o) = &m.a { Some(o) } else { None };
             for o in left.into_iter().chain([&m.b]) {
-                self.body.s(if o.panels.along_k { ", 0" } else { ", 1" });
+                self.body.s(if o.atoms.along_k { ", 0" } else { ", 1" });
             }
         }
         self.body.end();
@@ -421,8 +410,8 @@ impl Emitter<'_> {
 
     /// The descriptor of an operand.
     fn descriptor(&mut self, o: &GroupOperand) -> Reg {
-        let Panels { swizzle, along_k, stride } = o.panels;
-        // Along K the distance of panels is not looked at: an instruction stays inside one.
+        let SwizzleAtoms { swizzle, along_k, stride } = o.atoms;
+        // Along K the distance of atoms is not looked at: an instruction stays inside one.
         let lead = if along_k { 1 } else { stride / 16 };
         let Address { base, offset } = self.defs.address(o.at.addr, o.at.offset);
         let shift = |e: &mut Self, from: Reg, w: Reg| {

@@ -5,7 +5,7 @@
 //! "When double rounding is odd", 2005). From a float they truncate and saturate; a NaN gives 0 by the machine for 32 bits from
 //! `f32`, elsewhere by a select.
 
-use super::{Body::ViaF32, Key, Rule, lines, rows};
+use super::rule::{Body::ViaF32, Key, Rule, lines, rows};
 use tilelift_ir::Scalar;
 use tilelift_isel::lane::LTy;
 

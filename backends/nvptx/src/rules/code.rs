@@ -1,7 +1,7 @@
 //! Conversions of 8-bit floats' codes, which sm_89 and later have; the target table says so. They take and give pairs, of which one half
 //! is zero here.
 
-use super::{Key, Rule, lines, rows};
+use super::rule::{Key, Rule, lines, rows};
 use tilelift_isel::lane::{LTy, UnOp::*};
 
 const T32: LTy = LTy::I32;

@@ -3,7 +3,7 @@
 //! Float comparisons are ordered except `ne`, which holds for a NaN. `i8` is sign-extended, which keeps the unsigned order too.
 //! `i1` orders 0 before 1.
 
-use super::{Body::ViaF32, Key, Rule, lines, rows};
+use super::rule::{Body::ViaF32, Key, Rule, lines, rows};
 use tilelift_ir::{CmpOp::*, Scalar};
 use tilelift_isel::lane::LTy;
 use tilelift_isel::lane::Opcode::Select;

@@ -10,7 +10,7 @@
 //! which saves a comparison and two products. The other rules were compared bit for bit on the same machine. Other functions, and all
 //! of `f64` but the reciprocal, are made of these by the lowering.
 
-use super::{Body::ViaF32, Key, Rule, lines, rows};
+use super::rule::{Body::ViaF32, Key, Rule, lines, rows};
 use tilelift_ir::Scalar;
 use tilelift_isel::lane::{BinOp::*, LTy, Opcode::*, UnOp::*};
 

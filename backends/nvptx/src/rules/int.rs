@@ -3,7 +3,7 @@
 //! Shift amounts need no care up to 32 bits: the machine clamps them to the width. `i8` values are sign-extended to 16 bits, so
 //! whatever can leave 8 bits ends in `cvt.s16.s8`.
 
-use super::{Key, Rule, lines, rows};
+use super::rule::{Key, Rule, lines, rows};
 use tilelift_ir::Scalar;
 use tilelift_isel::lane::{BinOp::*, LTy, Opcode::*, UnOp::*};
 

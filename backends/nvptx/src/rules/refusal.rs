@@ -1,6 +1,6 @@
 //! Why an operation has no row for a type.
 
-use super::Key;
+use super::rule::Key;
 use crate::target::FUNCTIONS;
 use std::fmt;
 use tilelift_isel::lane::{LTy, Opcode, Takes};

@@ -12,7 +12,7 @@ pub fn arguments(values: &[ParamValue]) -> Vec<sim::Arg> {
             ParamValue::Number { bits, .. } => sim::Arg::U64(*bits),
             ParamValue::Tensor(t) => {
                 let shape = (t.elem.bytes(), t.tf32);
-                let map = sim::TensorMap::panel(t.base, shape, &t.extents, &t.strides, &t.box_extents, t.swizzle).unwrap();
+                let map = sim::TensorMap::swizzled_box(t.base, shape, &t.extents, &t.strides, &t.box_extents, t.swizzle).unwrap();
                 sim::Arg::TensorMap(Box::new(map))
             }
         })

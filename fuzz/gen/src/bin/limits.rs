@@ -186,7 +186,7 @@ fn growth(job: &Job, clock: &Clock) -> ExitCode {
                 let mut line = format!("{:<18} {:<9} {level} {:<7} {ty:<5}", family.name, format!("{around:?}"), target.name);
                 let mut each = Vec::new();
                 for size in [1, 2, 4].map(|k| k * job.size) {
-                    let source = limits::Text::kernel(family, around, size, shape, ty, 4);
+                    let source = family.kernel(around, size, shape, ty, 4);
                     let kernel = match text::parse(&source).map(|f| f.kernels.into_iter().next()) {
                         Ok(Some(k)) => k,
                         Ok(None) => continue,

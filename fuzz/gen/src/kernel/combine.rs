@@ -1,6 +1,6 @@
 //! Steps with combining regions, random numbers, and 8-bit floats, which only move and convert.
 
-use super::{Gen, Item};
+use super::state::{Gen, Item};
 use crate::data::Init;
 use tilelift_ir::{CmpOp, KernelBuilder, Operand, Scalar, Value};
 

@@ -1,6 +1,7 @@
 //! Loops and choices, with carried tiles and scalars. Every loop ends after a few rounds.
 
-use super::{Gen, Item, limit};
+use super::limit;
+use super::state::{Gen, Item};
 use tilelift_ir::{CmpOp, KernelBuilder, ReduceOp, Scalar, Type, Value};
 
 impl Gen<'_> {

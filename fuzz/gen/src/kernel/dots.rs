@@ -1,6 +1,7 @@
 //! Dots: alone, in loops over k, chained, with operands that are loaded, computed, transposed or reshaped.
 
-use super::{Gen, Item, limit};
+use super::limit;
+use super::state::{Gen, Item};
 use crate::case::Tolerance;
 use tilelift_ir::{KernelBuilder, Precision, Scalar, Type, Value};
 
@@ -19,7 +20,7 @@ const fn kind(elem: Scalar, acc: Scalar, precision: Precision, k: u32) -> Kind {
     Kind { elem, right: elem, acc, precision, k }
 }
 
-const fn mixed(elem: Scalar, right: Scalar, acc: Scalar) -> Kind {
+const fn of_two_types(elem: Scalar, right: Scalar, acc: Scalar) -> Kind {
     Kind { elem, right, acc, precision: Precision::Exact, k: 32 }
 }
 
@@ -38,12 +39,12 @@ const KINDS: [(u32, Kind); 19] = [
     (1, kind(Scalar::F8E5M2Fnuz, Scalar::F32, Precision::Exact, 32)),
     (2, kind(Scalar::F32, Scalar::F32, Precision::Tf32x3, 8)),
     (2, kind(Scalar::I4, Scalar::I32, Precision::Exact, 32)),
-    (2, mixed(Scalar::I8, Scalar::I4, Scalar::I32)),
-    (1, mixed(Scalar::I4, Scalar::I8, Scalar::I32)),
+    (2, of_two_types(Scalar::I8, Scalar::I4, Scalar::I32)),
+    (1, of_two_types(Scalar::I4, Scalar::I8, Scalar::I32)),
     (1, kind(Scalar::F4E2M1, Scalar::F32, Precision::Exact, 32)),
-    (1, mixed(Scalar::F8E4M3, Scalar::F8E5M2, Scalar::F32)),
-    (1, mixed(Scalar::F8E5M2, Scalar::F4E2M1, Scalar::F32)),
-    (1, mixed(Scalar::F4E2M1, Scalar::F8E4M3Fnuz, Scalar::F32)),
+    (1, of_two_types(Scalar::F8E4M3, Scalar::F8E5M2, Scalar::F32)),
+    (1, of_two_types(Scalar::F8E5M2, Scalar::F4E2M1, Scalar::F32)),
+    (1, of_two_types(Scalar::F4E2M1, Scalar::F8E4M3Fnuz, Scalar::F32)),
 ];
 
 impl Kind {
@@ -108,14 +109,14 @@ impl Gen<'_> {
             return Item { v, ty: b.ty(v).clone(), bound: i.bound };
         }
         let swapped = [tile[1], tile[0]];
-        let turned = |k: Option<(usize, Value)>| k.map(|(d, v)| (1 - d, v));
+        let transposed = |k: Option<(usize, Value)>| k.map(|(d, v)| (1 - d, v));
         let (v, bound) = match self.src.weighted(&[8, 6, 3, 3, 3, 2]) {
             0 => {
                 let i = self.load_operand(b, elem, &tile, k, true);
                 (i.v, i.bound)
             }
             1 => {
-                let i = self.load_operand(b, elem, &swapped, turned(k), true);
+                let i = self.load_operand(b, elem, &swapped, transposed(k), true);
                 (b.transpose(i.v, &[1, 0]), i.bound)
             }
             2 => {

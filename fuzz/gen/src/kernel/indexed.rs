@@ -1,6 +1,6 @@
 //! Steps with indices that are data: gathers, scatters, updates, sorts, counts.
 
-use super::{Gen, Item};
+use super::state::{Gen, Item};
 use tilelift_ir::{Access, AtomicOp, CmpOp, KernelBuilder, MemoryOrder, Operand, Scalar, Scope, SortOrder, Type, Update, Value};
 
 /// Tiles with more elements are not sorted: a sort unrolls.

@@ -1,6 +1,6 @@
 //! Layouts that a kernel requires: a tile is held in one, computed with, carried by a loop, released.
 
-use super::{Gen, Item};
+use super::state::{Gen, Item};
 use tilelift_ir::{KernelBuilder, LayoutSpec, Scalar, Shape, Value};
 
 impl Gen<'_> {

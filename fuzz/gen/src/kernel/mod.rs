@@ -10,64 +10,15 @@ mod indexed;
 mod layouts;
 mod ops;
 mod pairs;
+mod state;
 mod views;
 
 use crate::case::{Case, Param};
 use crate::config::{Config, Mode};
 use crate::source::Source;
+use state::{Gen, Item};
 use tilelift_interp::ScalarArg;
 use tilelift_ir::{BuildErrors, Inst, Kernel, KernelBuilder, Op, Scalar, Shape, Type, Value};
-use views::View;
-
-/// A value that may be used.
-#[derive(Clone, Debug)]
-struct Item {
-    v: Value,
-    ty: Type,
-    /// Largest magnitude, if all elements are finite integers.
-    bound: Option<f64>,
-}
-
-impl Item {
-    fn shape(&self) -> &[u32] {
-        self.ty.shape().unwrap_or(&[])
-    }
-    fn elem(&self) -> Scalar {
-        self.ty.elem()
-    }
-    fn elements(&self) -> u64 {
-        self.shape().iter().map(|&e| u64::from(e)).product()
-    }
-    fn is_tile(&self) -> bool {
-        matches!(self.ty, Type::Tile(_))
-    }
-}
-
-struct Gen<'a> {
-    src: &'a mut Source,
-    cfg: &'a Config,
-    params: Vec<Param>,
-    views: Vec<View>,
-    scopes: Vec<Vec<Item>>,
-    /// Scalars that make natural indices: program ids, loop indices, extents.
-    indices: Vec<Vec<Value>>,
-    /// Values that something reads.
-    used: Vec<Value>,
-    shapes: Vec<Shape>,
-    grid: [u32; 3],
-    /// Warps of a program, and lanes of a warp where layouts are required.
-    warps: u32,
-    lanes: u32,
-    /// The number of this program instance.
-    pid: Value,
-    /// Its positions on the axes x and y.
-    axes: [Value; 2],
-    /// How often the region at hand runs, over all programs.
-    times: u64,
-    work: u64,
-    /// Input data are normal deviates only.
-    rand_only: bool,
-}
 
 /// Extents of tiles.
 const EXTENTS: [u32; 22] = [16, 32, 1, 64, 8, 128, 4, 2, 3, 7, 12, 48, 33, 5, 80, 24, 96, 129, 176, 100, 256, 31];

@@ -1,6 +1,7 @@
 //! Steps that compute: elementwise ops, reductions, shapes, leaves.
 
-use super::{EXTENTS, Gen, Item, limit};
+use super::state::{Gen, Item};
+use super::{EXTENTS, limit};
 use crate::config::Mode;
 use crate::data::edges;
 use tilelift_ir::{CmpOp, KernelBuilder, Op, ReduceOp, Scalar, Shape, Type, Value, num};

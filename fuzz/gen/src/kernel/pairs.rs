@@ -1,7 +1,7 @@
 //! Views whose elements share bytes in pairs: the last extent and the strides but the last are even and known to be so, tiles have an
 //! even last extent and begin at an even last index, and stores have no mask.
 
-use super::{Gen, Item};
+use super::state::{Gen, Item};
 use crate::case::{Param, Tensor};
 use crate::data::Init;
 use tilelift_ir::{Extent, KernelBuilder, Scalar, Value, ViewType};

@@ -7,33 +7,10 @@
 //! slot 0 of program 0 │ slot 1 of program 1 │ …       index = pid * slot + c,  0 <= c <= slot - extent of the tile
 //! ```
 
-use super::{Gen, Item};
+use super::state::{Gen, Item, Owner, View};
 use crate::case::{Param, Tensor, Tolerance};
 use crate::data::Init;
 use tilelift_ir::{Access, Extent, KernelBuilder, Operand, Scalar, Type, Value, ViewType};
-
-/// A dimension of a written view along which programs own slots.
-#[derive(Clone, Copy, Debug)]
-struct Owner {
-    dim: usize,
-    /// The program's number along the dimension.
-    who: Value,
-    slot: u32,
-}
-
-#[derive(Clone, Debug)]
-pub(super) struct View {
-    pub(super) v: Value,
-    elem: Scalar,
-    shape: Vec<i64>,
-    /// Empty for inputs, and for outputs of a grid of one program.
-    owners: Vec<Owner>,
-    written: bool,
-    /// Outputs with a tolerance are written once and never read.
-    near: bool,
-    /// As of an [`Item`]; to a written view that has one, only what is within it is stored.
-    bound: Option<f64>,
-}
 
 /// The bound of written views that have one.
 const SMALL: f64 = 3.0;

@@ -4,61 +4,11 @@
 //! family × around × shape × element × instructions × level × target       all from a seed
 //! ```
 
-use super::text::Text;
-use super::{around_of, tasks};
-use crate::limits::Around;
+use super::family::{Family, Need};
+use super::names::{BINARY, UNARY};
+use super::tasks;
+use super::text::{Around, Text};
 use tilelift_kernels::rng;
-
-/// What stands in front of the steps.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Need {
-    /// A ring of tiles in local memory: four, or two for each task.
-    Ring,
-    /// Four mbarriers.
-    Barriers,
-    /// A cluster of two blocks.
-    Cluster,
-    /// A target with asynchronous units.
-    Units,
-}
-
-impl Need {
-    pub(super) fn declare(self, t: &mut Text) {
-        let ([r, c], ty) = (t.shape, t.ty);
-        match self {
-            Need::Ring => t.ring = t.def(format!("local_alloc : shared<{}x{r}x{c}x{ty}>", t.slots())),
-            Need::Barriers => t.barriers = t.def("barrier_alloc 1 : barrier<4>"),
-            Need::Cluster | Need::Units => {}
-        }
-    }
-}
-
-/// A step that a kernel repeats.
-pub struct Family {
-    /// Its name.
-    pub name: &'static str,
-    /// Element types for which it is well typed.
-    pub types: &'static [&'static str],
-    /// Its tiles have as many rows as columns.
-    pub square: bool,
-    /// What stands around it.
-    pub around: &'static [Around],
-    /// Its tasks are two that belong together.
-    pub pairs: bool,
-    /// What it needs.
-    pub needs: &'static [Need],
-    /// What else stands in front, for so many instructions.
-    pub front: Option<fn(&mut Text, usize)>,
-    /// Writes the step of that number.
-    pub step: fn(&mut Text, usize),
-}
-
-impl Family {
-    /// True if it runs only where a target has asynchronous units.
-    pub fn asks_for_units(&self, around: Around) -> bool {
-        around == Around::Tasks || self.needs.iter().any(|n| *n != Need::Ring)
-    }
-}
 
 const FLOATS: &[&str] = &["f32", "f32", "f16", "bf16", "f64"];
 const INTS: &[&str] = &["i32", "i32", "i64", "i8"];
@@ -80,10 +30,10 @@ const fn local(name: &'static str, around: &'static [Around], needs: &'static [N
 pub const FAMILIES: &[Family] = &[
     // Elementwise ops, scalars, values that are used often or live long.
     plain("unary", FLOATS, |t, k| {
-        t.becomes(format!("{} v{}", super::UNARY[k % super::UNARY.len()], t.x));
+        t.becomes(format!("{} v{}", UNARY[k % UNARY.len()], t.x));
     }),
     plain("binary", FLOATS, |t, k| {
-        t.becomes(format!("{} v{}, v{}", super::BINARY[k % super::BINARY.len()], t.x, t.base));
+        t.becomes(format!("{} v{}, v{}", BINARY[k % BINARY.len()], t.x, t.base));
     }),
     plain("integers", INTS, |t, k| {
         let op = ["add", "mul", "xor", "div", "rem_u", "shl", "mulhi", "minimum_u"][k % 8];
@@ -503,13 +453,13 @@ fn wide(t: &mut Text, width: usize, kind: Wide) {
 pub fn of_seed(seed: u64, most: usize) -> String {
     let r = |i: u64| rng::bits(seed, 300 + i) as usize;
     let family = &FAMILIES[r(0) % FAMILIES.len()];
-    let around = around_of(family, r(1));
+    let around = family.around[r(1) % family.around.len()];
     // Few are long, for those take long.
     let most = most.min([100, 300, 3000, 3000, 10_000, 49_000][r(2) % 6]);
     let n = most / 2 + r(3) % (most / 2).max(1);
     let shape = SHAPES[r(4) % SHAPES.len()];
     let shape = if family.square { [shape[1]; 2] } else { shape };
-    Text::kernel(family, around, n, shape, family.types[r(5) % family.types.len()], 1 << (r(6) % 4))
+    family.kernel(around, n, shape, family.types[r(5) % family.types.len()], 1 << (r(6) % 4))
 }
 
 /// Extents of tiles.

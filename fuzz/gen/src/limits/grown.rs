@@ -1,6 +1,6 @@
 //! Kernels of long chains, of one tile size or many, of one op or many.
 
-use super::{BINARY, UNARY};
+use super::names::{BINARY, UNARY};
 use std::fmt::Write;
 use tilelift_kernels::rng;
 

@@ -1,6 +1,6 @@
 //! Kernel texts with numbers, types and ops exchanged, lines repeated, instructions in long chains.
 
-use super::{BINARY, TYPES, UNARY};
+use super::names::{BINARY, TYPES, UNARY};
 use tilelift_kernels::rng;
 
 /// A text whose numbers, types and ops are exchanged, and some of its instructions repeated.

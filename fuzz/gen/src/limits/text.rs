@@ -29,15 +29,12 @@ impl Around {
     pub const ALL: [Around; 6] = [Around::Straight, Around::Loop, Around::Loops, Around::Ifs, Around::Deep, Around::Tasks];
 }
 
-/// Steps of a short loop or choice.
-const FEW: usize = 4;
-
 /// A kernel that is being written.
 pub struct Text {
-    out: String,
-    next: u32,
+    pub(super) out: String,
+    pub(super) next: u32,
     /// Instructions so far.
-    count: usize,
+    pub(super) count: usize,
     /// Extents of the tile.
     pub shape: [u32; 2],
     /// Its element type.
@@ -71,111 +68,8 @@ pub struct Text {
 }
 
 impl Text {
-    /// A kernel of at least `n` instructions, or of as many as the family knows.
-    pub fn kernel(family: &super::Family, around: Around, n: usize, shape: [u32; 2], ty: &'static str, warps: u32) -> String {
-        let mut t = Text {
-            out: String::new(),
-            next: 3,
-            count: 0,
-            shape,
-            ty,
-            x: 0,
-            base: 0,
-            rows: 0,
-            cols: 0,
-            mask: 0,
-            at: 0,
-            condition: 0,
-            ring: 0,
-            barriers: 0,
-            kept: Vec::new(),
-            task: 0,
-            tasks: match around {
-                Around::Tasks if warps > 4 && !family.pairs => 8,
-                Around::Tasks => 2,
-                _ => 1,
-            },
-            warps: if around == Around::Tasks { (warps / 2).clamp(1, 4) } else { warps },
-        };
-        let cluster = if family.needs.contains(&super::Need::Cluster) { " cluster 2" } else { "" };
-        let hint = if around == Around::Tasks { String::new() } else { format!(" warps={warps}") };
-        t.line(format!(
-            "kernel @{}(v0: view<{ty}, [?, ?%16]>, v1: view<{ty}, [?, ?%16]>, v2: view<i32, [?, ?]>){cluster}{hint} {{",
-            family.name
-        ));
-        t.at = t.def("program_id x");
-        t.condition = t.of("cmp eq", t.at, "3");
-        for need in family.needs {
-            need.declare(&mut t);
-        }
-        if let Some(front) = family.front {
-            front(&mut t, n);
-        }
-        match around {
-            Around::Straight => {
-                t.begin();
-                t.steps(family, n, usize::MAX);
-                t.store(0);
-            }
-            Around::Loop => {
-                t.begin();
-                t.looped(|t| t.steps(family, n, usize::MAX));
-                t.store(0);
-            }
-            Around::Loops => {
-                t.begin();
-                while t.count < n {
-                    t.looped(|t| t.steps(family, n, FEW));
-                }
-                t.store(0);
-            }
-            Around::Ifs => {
-                t.begin();
-                while t.count < n {
-                    let (before, result) = (t.x, t.name());
-                    let condition = t.condition;
-                    t.line(format!("v{result} = if v{condition} {{"));
-                    t.steps(family, n, FEW);
-                    let x = t.x;
-                    t.line(format!("yield v{x}\n}} else {{\nyield v{before}\n}}"));
-                    t.x = result;
-                }
-                t.store(0);
-            }
-            Around::Deep => {
-                t.begin();
-                t.nested(20, &mut |t| t.steps(family, n, usize::MAX));
-                t.store(0);
-            }
-            Around::Tasks => {
-                let tasks = t.tasks;
-                // Tasks that belong together take as many steps.
-                let most = if !family.pairs {
-                    usize::MAX
-                } else if t.kept.is_empty() {
-                    n / 2
-                } else {
-                    t.kept.len()
-                };
-                t.line("tasks {");
-                for k in 0..tasks {
-                    let warps = t.warps;
-                    t.line(format!("task t{k} warps {warps} {{"));
-                    t.task = k;
-                    t.begin();
-                    t.steps(family, if family.pairs { usize::MAX } else { n * (k + 1) / tasks }, most);
-                    t.store(k as u32);
-                    t.line("yield\n}");
-                }
-                t.line("}");
-            }
-        }
-        t.line("}");
-        t.out
-    }
-
     /// Tiles that steps use.
-    fn begin(&mut self) {
+    pub(super) fn begin(&mut self) {
         let ([r, c], at, tile) = (self.shape, self.at, self.tile());
         self.base = self.def(format!("load v0[v{at}, 0] : {tile}"));
         self.x = self.base;
@@ -184,25 +78,13 @@ impl Text {
         self.mask = self.def(format!("cmp lt v{}, v{}", self.rows, self.cols));
     }
 
-    fn store(&mut self, task: u32) {
+    pub(super) fn store(&mut self, task: u32) {
         let (row, x) = (task * self.shape[0], self.x);
         self.line(format!("store v1[{row}, 0], v{x}"));
     }
 
-    /// Steps, until there are `n` instructions or so many steps.
-    fn steps(&mut self, family: &super::Family, n: usize, most: usize) {
-        let outside = self.kept.len();
-        let mut k = 0;
-        while k < most && (k == 0 || self.count < n) {
-            (family.step)(self, k);
-            k += 1;
-        }
-        // What is made in a block is not seen behind it.
-        self.kept.truncate(outside);
-    }
-
     /// A loop that carries the tile through its body.
-    fn looped(&mut self, body: impl FnOnce(&mut Text)) {
+    pub(super) fn looped(&mut self, body: impl FnOnce(&mut Text)) {
         let (result, index, carried, init) = (self.name(), self.name(), self.name(), self.x);
         let end = self.at;
         self.line(format!("v{result} = for v{index} in 0..v{end} step 1 carry v{carried} = v{init} {{"));
@@ -213,7 +95,7 @@ impl Text {
         self.x = result;
     }
 
-    fn nested(&mut self, depth: usize, body: &mut dyn FnMut(&mut Text)) {
+    pub(super) fn nested(&mut self, depth: usize, body: &mut dyn FnMut(&mut Text)) {
         if depth == 0 {
             return body(self);
         }

@@ -8,7 +8,7 @@
 //! own tolerance.
 
 use super::classes::{Axis, Classes};
-use super::matrix::{Batch, Form, Matrix, Params};
+use super::matrix::{Batch, Matrix, Params, Storage};
 use crate::case::{Param, Tensor, Tolerance};
 use crate::data::Init;
 use crate::source::Source;
@@ -56,7 +56,7 @@ enum Second {
     /// Sums as they are.
     Wide(Matrix),
     /// The result the other way round.
-    Turned(Matrix),
+    Transposed(Matrix),
     /// Sums of rows.
     Rows(Value),
 }
@@ -67,7 +67,7 @@ pub(super) struct Sums {
     /// Rows and columns of a program's tile, and of all.
     pub tile: [u32; 2],
     pub extents: [i64; 2],
-    pub form: Form,
+    pub storage: Storage,
     /// How far sums may be off.
     pub off: f64,
     /// Whether a multiple of the columns' width is added to where results go.
@@ -76,7 +76,7 @@ pub(super) struct Sums {
 
 impl Epilogue {
     pub fn declare(b: &mut KernelBuilder, src: &mut Source, params: &mut Params, classes: &mut Classes, sums: &Sums) -> Epilogue {
-        let Sums { acc, tile, extents, form, off, shifts } = *sums;
+        let Sums { acc, tile, extents, storage, off, shifts } = *sums;
         let exact = off == 0.0;
         let narrow = src.chance(170);
         let out = match (narrow, acc) {
@@ -110,7 +110,7 @@ impl Epilogue {
             classes.add(Axis::Epilogue, "residual");
             let init = Init::Small(src.seed());
             let elem = if src.chance(128) { Scalar::F32 } else { Scalar::BF16 };
-            params.matrix(b, src, Form { elem, ..form }, extents, init)
+            params.matrix(b, src, Storage { elem, ..storage }, extents, init)
         });
         let behind = if shifts && src.chance(40) { super::matrix::unit(out) } else { 0 };
         let wider = [extents[0], extents[1] + behind];
@@ -119,23 +119,23 @@ impl Epilogue {
             _ if !exact => Some(Tolerance { rel: rounding(out), abs: off }),
             _ => None,
         };
-        let mut declared = |b: &mut KernelBuilder, src: &mut Source, form: Form, extents: [i64; 2], exp2: bool| {
+        let mut declared = |b: &mut KernelBuilder, src: &mut Source, storage: Storage, extents: [i64; 2], exp2: bool| {
             let init = Init::Rand(src.seed());
-            let m = params.matrix(b, src, form, extents, init);
+            let m = params.matrix(b, src, storage, extents, init);
             if let Some(t) = tolerance.filter(|_| exp2 || !exact) {
                 params.near(t);
             }
             m
         };
-        let result = declared(b, src, Form { elem: out, ..form }, wider, true);
-        let other = src.chance(40).then(|| declared(b, src, Form { elem: out, ..form }, wider, true));
+        let result = declared(b, src, Storage { elem: out, ..storage }, wider, true);
+        let other = src.chance(40).then(|| declared(b, src, Storage { elem: out, ..storage }, wider, true));
         if other.is_some() {
             classes.add(Axis::Stores, "in the arms of a choice");
         }
         let second = match src.weighted(&[16, 3, 2, 2]) {
-            1 => Some(Second::Wide(declared(b, src, Form { elem: acc, ..form }, extents, false))),
-            2 => Some(Second::Turned(declared(b, src, Form { elem: out, turned: true, ..form }, extents, true))),
-            3 if exact && form.batch == Batch::None => {
+            1 => Some(Second::Wide(declared(b, src, Storage { elem: acc, ..storage }, extents, false))),
+            2 => Some(Second::Transposed(declared(b, src, Storage { elem: out, transposed: true, ..storage }, extents, true))),
+            3 if exact && storage.batch == Batch::None => {
                 let (shape, init) = (vec![extents[0], 16], Init::Rand(src.seed()));
                 let strides = vec![16, 1];
                 params.0.push(Param::Tensor(Tensor { elem: acc, shape, strides, dense: true, offset: 0, init, tolerance: None }));
@@ -145,7 +145,7 @@ impl Epilogue {
         };
         match second {
             Some(Second::Wide(_)) => classes.add(Axis::Stores, "sums besides"),
-            Some(Second::Turned(_)) => classes.add(Axis::Stores, "transposed besides"),
+            Some(Second::Transposed(_)) => classes.add(Axis::Stores, "transposed besides"),
             Some(Second::Rows(_)) => classes.add(Axis::Stores, "sums of rows besides"),
             None => {}
         }
@@ -162,7 +162,7 @@ impl Epilogue {
                 let total = b.reduce_keep(ReduceOp::Add, sum, 1);
                 b.store(view, &[at[0], ids[0]], total);
             }
-            Some(Second::Turned(_)) | None => {}
+            Some(Second::Transposed(_)) | None => {}
         }
         let mut v = sum;
         if let Some(bias) = self.bias {
@@ -196,7 +196,7 @@ impl Epilogue {
             }
         };
         let v = if self.out == acc { v } else { b.cast(v, self.out) };
-        if let Some(Second::Turned(m)) = self.second {
+        if let Some(Second::Transposed(m)) = self.second {
             m.store(b, h, at, tile, v);
         }
         let column = if self.behind == 0 { at[1] } else { b.add(at[1], self.behind) };

@@ -1,13 +1,14 @@
 //! Who judges trials: the interpreter on the kernel, against a device on what the compiler makes of it.
 
-use super::Trial;
 use super::classes::without_numbers;
+use super::subject::Trial;
 use crate::case::Case;
-use crate::oracle::{self, Failure, Kind, failure, guarded};
+use crate::oracle;
+use crate::verdict::{Failure, Kind, failure, guarded};
 use tilelift::isel::{LowerError, Lowered, Target};
 use tilelift::{CompileError, lower, targets};
 use tilelift_interp::Memory;
-use tilelift_ir::channel::{Units, expand};
+use tilelift_ir::channel::{Capabilities, expand};
 use tilelift_ir::{Kernel, Op};
 use tilelift_isel::Schedule;
 use tilelift_isel::reason::Unsupported;
@@ -108,7 +109,7 @@ fn written(kernel: &Kernel, lowered: &Lowered) -> Vec<Kernel> {
         Some(Ok(made)) => vec![made.as_ref().clone()],
         Some(Err(_)) => Vec::new(),
         None if kernel.insts.values().any(|d| d.op == Op::ChannelAlloc) => {
-            [&Units::ALL, &Units::NONE].map(|units| expand(kernel, units)).into()
+            [&Capabilities::ALL, &Capabilities::NONE].map(|units| expand(kernel, units)).into()
         }
         None => Vec::new(),
     }

@@ -39,21 +39,21 @@ impl Batch {
 
 /// How a matrix lies in memory.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Form {
+pub(super) struct Storage {
     /// Type of its elements.
     pub elem: Scalar,
     /// Stored the other way round.
-    pub turned: bool,
+    pub transposed: bool,
     /// Where the dimension of the batch stands.
     pub batch: Batch,
     /// Matrices of the batch.
     pub count: u32,
 }
 
-impl Form {
+impl Storage {
     /// One matrix, stored as it is read.
-    pub fn plain(elem: Scalar) -> Form {
-        Form { elem, turned: false, batch: Batch::None, count: 1 }
+    pub fn plain(elem: Scalar) -> Storage {
+        Storage { elem, transposed: false, batch: Batch::None, count: 1 }
     }
 }
 
@@ -61,7 +61,7 @@ impl Form {
 #[derive(Clone, Copy)]
 pub(super) struct Matrix {
     view: Value,
-    form: Form,
+    storage: Storage,
 }
 
 /// The parameters of a kernel, as they are declared.
@@ -70,25 +70,25 @@ pub(super) struct Params(pub Vec<Param>);
 
 impl Params {
     /// Declares a matrix of `[rows, columns]`, its rows at multiples of 16 bytes.
-    pub fn matrix(&mut self, b: &mut KernelBuilder, src: &mut Source, form: Form, extents: [i64; 2], init: Init) -> Matrix {
-        let u = unit(form.elem);
-        let [rows, columns] = if form.turned { [extents[1], extents[0]] } else { extents };
+    pub fn matrix(&mut self, b: &mut KernelBuilder, src: &mut Source, storage: Storage, extents: [i64; 2], init: Init) -> Matrix {
+        let u = unit(storage.elem);
+        let [rows, columns] = if storage.transposed { [extents[1], extents[0]] } else { extents };
         let step = (columns + u - 1) / u * u + u * i64::from(src.below(2));
         // That rows end with whole units of 16 bytes is often said where it is so.
         let whole = columns % u == 0 && src.chance(200);
         let last = Extent::Dynamic(if whole { u as u32 } else { 1 });
         let (any, aligned) = (Extent::Dynamic(1), Extent::Dynamic(u as u32));
-        let count = i64::from(form.count);
-        let (shape, strides, dims, steps) = match form.batch {
+        let count = i64::from(storage.count);
+        let (shape, strides, dims, steps) = match storage.batch {
             Batch::None => (vec![rows, columns], vec![step, 1], vec![any, last], vec![aligned]),
             Batch::Outer => (vec![count, rows, columns], vec![rows * step, step, 1], vec![any, any, last], vec![aligned; 2]),
             Batch::Middle => (vec![rows, count, columns], vec![count * step, step, 1], vec![any, any, last], vec![aligned; 2]),
         };
         let steps: Vec<Extent> = steps.into_iter().chain([Extent::Fixed(1)]).collect();
-        let ty = ViewType::dense(form.elem, &dims).with_strides(&steps).with_align(16);
-        let tensor = Tensor { elem: form.elem, shape, strides, dense: false, offset: 0, init, tolerance: None };
+        let ty = ViewType::dense(storage.elem, &dims).with_strides(&steps).with_align(16);
+        let tensor = Tensor { elem: storage.elem, shape, strides, dense: false, offset: 0, init, tolerance: None };
         self.0.push(Param::Tensor(tensor));
-        Matrix { view: b.param(ty), form }
+        Matrix { view: b.param(ty), storage }
     }
 
     /// Declares a matrix whose rows are whole units of 16 bytes, and said to be.
@@ -97,7 +97,7 @@ impl Params {
         let ty = ViewType::dense(elem, &[Extent::Dynamic(1), Extent::Dynamic(u)]).with_align(16);
         let (shape, strides) = (vec![rows, columns], vec![columns, 1]);
         self.0.push(Param::Tensor(Tensor { elem, shape, strides, dense: true, offset: 0, init, tolerance: None }));
-        Matrix { view: b.param(ty), form: Form::plain(elem) }
+        Matrix { view: b.param(ty), storage: Storage::plain(elem) }
     }
 
     /// Allows the last parameter that was declared to differ so much.
@@ -111,8 +111,8 @@ impl Params {
 impl Matrix {
     /// The extent of a dimension, as the matrix is read.
     pub fn extent(self, b: &mut KernelBuilder, d: usize) -> Value {
-        let stored = if self.form.turned { 1 - d } else { d };
-        let d = match self.form.batch {
+        let stored = if self.storage.transposed { 1 - d } else { d };
+        let d = match self.storage.batch {
             Batch::None => stored,
             Batch::Outer => stored + 1,
             Batch::Middle => 2 * stored,
@@ -122,9 +122,9 @@ impl Matrix {
 
     /// Indices and shape of a tile in the view.
     fn place(self, h: Value, at: [Value; 2], shape: [u32; 2]) -> (Vec<Value>, Vec<u32>) {
-        let swap = self.form.turned;
+        let swap = self.storage.transposed;
         let ([row, column], [r, c]) = if swap { ([at[1], at[0]], [shape[1], shape[0]]) } else { (at, shape) };
-        match self.form.batch {
+        match self.storage.batch {
             Batch::None => (vec![row, column], vec![r, c]),
             Batch::Outer => (vec![h, row, column], vec![1, r, c]),
             Batch::Middle => (vec![row, h, column], vec![r, 1, c]),
@@ -140,14 +140,14 @@ impl Matrix {
     pub fn load(self, b: &mut KernelBuilder, h: Value, at: [Value; 2], shape: [u32; 2]) -> Value {
         let (place, tile) = self.place(h, at, shape);
         let mut t = b.load(self.view, &place, &tile);
-        if self.form.batch != Batch::None {
-            let flat: Vec<u32> = if self.form.turned { vec![shape[1], shape[0]] } else { shape.to_vec() };
+        if self.storage.batch != Batch::None {
+            let flat: Vec<u32> = if self.storage.transposed { vec![shape[1], shape[0]] } else { shape.to_vec() };
             t = b.reshape(t, &flat);
         }
-        if self.form.turned { b.transpose(t, &[1, 0]) } else { t }
+        if self.storage.transposed { b.transpose(t, &[1, 0]) } else { t }
     }
 
-    /// The same as it is stored, for who turns it later.
+    /// The same as it is stored, for who transposes it later.
     pub fn load_stored(self, b: &mut KernelBuilder, h: Value, at: [Value; 2], shape: [u32; 2]) -> Value {
         let (place, tile) = self.place(h, at, shape);
         b.load(self.view, &place, &tile)
@@ -155,14 +155,14 @@ impl Matrix {
 
     /// A tile of what is stored, as it is read.
     pub fn seen(self, b: &mut KernelBuilder, tile: Value) -> Value {
-        if self.form.turned { b.transpose(tile, &[1, 0]) } else { tile }
+        if self.storage.transposed { b.transpose(tile, &[1, 0]) } else { tile }
     }
 
     /// Stores a tile.
     pub fn store(self, b: &mut KernelBuilder, h: Value, at: [Value; 2], shape: [u32; 2], value: Value) {
         let (place, tile) = self.place(h, at, shape);
-        let mut t = if self.form.turned { b.transpose(value, &[1, 0]) } else { value };
-        if self.form.batch != Batch::None {
+        let mut t = if self.storage.transposed { b.transpose(value, &[1, 0]) } else { value };
+        if self.storage.batch != Batch::None {
             t = b.reshape(t, &tile);
         }
         b.store(self.view, &place, t);

@@ -10,9 +10,10 @@
 //! Scores are small integers, so that powers of two of them are exact.
 
 use super::classes::{Axis, Classes};
-use super::matrix::{Batch, Form, Matrix, Params};
+use super::matrix::{Batch, Matrix, Params, Storage};
+use super::options;
 use super::product::{Kind, iterations, ragged};
-use super::{Trial, options};
+use super::subject::Trial;
 use crate::case::{Case, Tolerance};
 use crate::data::Init;
 use crate::source::Source;
@@ -113,36 +114,36 @@ pub(super) fn mixed(src: &mut Source) -> Result<Trial, BuildErrors> {
 
     let mut b = KernelBuilder::new("mixed");
     let mut params = Params::default();
-    let form = |elem, turned| Form { elem, turned, batch, count: heads };
+    let storage = |elem, transposed| Storage { elem, transposed, batch, count: heads };
     let small = |src: &mut Source| Init::Small(src.seed());
     // What a step takes of q lies in memory where sums do not run along the keys.
     let deep = between == Between::Decay;
     let from = if let Between::Scaled { from } = between { from } else { elem };
     let init = small(src);
-    let q = params.matrix(&mut b, src, form(from, false), [queries, if deep { all } else { i64::from(dim) }], init);
+    let q = params.matrix(&mut b, src, storage(from, false), [queries, if deep { all } else { i64::from(dim) }], init);
     let init = small(src);
     // Keys are depth by columns as operand B; they are stored by rows of the depth where the unit takes nothing else.
     let keys = if deep {
-        let turned = !(wide && src.chance(90));
-        params.matrix(&mut b, src, form(elem, turned), [all, i64::from(dim)], init)
+        let transposed = !(wide && src.chance(90));
+        params.matrix(&mut b, src, storage(elem, transposed), [all, i64::from(dim)], init)
     } else {
-        params.matrix(&mut b, src, form(elem, true), [i64::from(dim), all], init)
+        params.matrix(&mut b, src, storage(elem, true), [i64::from(dim), all], init)
     };
     let init = small(src);
     // Values are keys by columns.
-    let values_turned = !wide || src.chance(90);
-    classes.add(Axis::Storage, format_args!("values {}", if values_turned { 't' } else { 'n' }));
+    let values_transposed = !wide || src.chance(90);
+    classes.add(Axis::Storage, format_args!("values {}", if values_transposed { 't' } else { 'n' }));
     let extents = if scaled { [along, i64::from(cols)] } else { [all, i64::from(dim)] };
-    let values = params.matrix(&mut b, src, form(elem, values_turned), extents, init);
+    let values = params.matrix(&mut b, src, storage(elem, values_transposed), extents, init);
     let init = small(src);
-    let g = (between == Between::Gradients).then(|| params.matrix(&mut b, src, form(elem, false), [queries, i64::from(dim)], init));
+    let g = (between == Between::Gradients).then(|| params.matrix(&mut b, src, storage(elem, false), [queries, i64::from(dim)], init));
     let acc = kind.acc;
     let narrow = acc == Scalar::F32 && src.chance(128);
     let out = if narrow { *src.pick(&[Scalar::BF16, Scalar::F16]).unwrap_or(&Scalar::BF16) } else { acc };
     classes.add(Axis::Results, out);
     let sum_columns = if scaled { cols } else { dim };
     let init = Init::Rand(src.seed());
-    let result = params.matrix(&mut b, src, form(out, false), [queries, i64::from(sum_columns)], init);
+    let result = params.matrix(&mut b, src, storage(out, false), [queries, i64::from(sum_columns)], init);
     if !exact {
         // Each of so many sums is off by a unit of the last place, above and below the fraction; results are no larger than 2.
         let abs = (all + 16) as f64 * 2f64.powi(-21);

@@ -7,8 +7,9 @@
 
 use super::classes::{Axis, Classes};
 use super::epilogue::{Epilogue, Sums};
-use super::matrix::{Batch, Form, Matrix, Params, unit};
-use super::{Trial, options};
+use super::matrix::{Batch, Matrix, Params, Storage, unit};
+use super::options;
+use super::subject::Trial;
 use crate::case::{Case, Param};
 use crate::data::{self, Init};
 use crate::source::Source;
@@ -151,8 +152,8 @@ pub(super) fn product(src: &mut Source) -> Result<Trial, BuildErrors> {
     let height = i64::from(m * programs[1]) - [0, 0, 1, 2, 17, 40][src.below(6) as usize];
     let width = (i64::from(n * programs[0]) - [0, 0, 8, 1, 2, 16][src.below(6) as usize]).max(1);
     ragged(&mut classes, [("M", height, m), ("N", width, n), ("K", depth, k)]);
-    let turned = [two && src.chance(110), !(two && src.chance(110))];
-    classes.add(Axis::Storage, format_args!("{}{}", if turned[0] { 't' } else { 'n' }, if turned[1] { 't' } else { 'n' }));
+    let transposed = [two && src.chance(110), !(two && src.chance(110))];
+    classes.add(Axis::Storage, format_args!("{}{}", if transposed[0] { 't' } else { 'n' }, if transposed[1] { 't' } else { 'n' }));
 
     let mut b = KernelBuilder::new("product");
     let mut params = Params::default();
@@ -164,17 +165,23 @@ pub(super) fn product(src: &mut Source) -> Result<Trial, BuildErrors> {
         _ => Init::Small(src.seed()),
     };
     let inits = [init(src), init(src), init(src), init(src)];
-    let form = |turned| Form { elem, turned, batch, count };
+    let storage = |transposed| Storage { elem, transposed, batch, count };
     // Operands B are depth by columns.
-    let a = params.matrix(&mut b, src, form(turned[0]), [height, depth], inits[0]);
-    let w = params.matrix(&mut b, src, form(turned[1]), [depth, width], inits[1]);
+    let a = params.matrix(&mut b, src, storage(transposed[0]), [height, depth], inits[0]);
+    let w = params.matrix(&mut b, src, storage(transposed[1]), [depth, width], inits[1]);
     let off = if real { off(&params, kind, depth) } else { 0.0 };
-    let more_a =
-        matches!(pairs, Pairs::SharedB | Pairs::Separate).then(|| params.matrix(&mut b, src, form(turned[0]), [height, depth], inits[2]));
-    let more_w =
-        matches!(pairs, Pairs::SharedA | Pairs::Separate).then(|| params.matrix(&mut b, src, form(turned[1]), [depth, width], inits[3]));
-    let sums =
-        Sums { acc: kind.acc, tile: [m, n], extents: [height, width], form: Form { elem, turned: false, batch, count }, off, shifts: true };
+    let more_a = matches!(pairs, Pairs::SharedB | Pairs::Separate)
+        .then(|| params.matrix(&mut b, src, storage(transposed[0]), [height, depth], inits[2]));
+    let more_w = matches!(pairs, Pairs::SharedA | Pairs::Separate)
+        .then(|| params.matrix(&mut b, src, storage(transposed[1]), [depth, width], inits[3]));
+    let sums = Sums {
+        acc: kind.acc,
+        tile: [m, n],
+        extents: [height, width],
+        storage: Storage { elem, transposed: false, batch, count },
+        off,
+        shifts: true,
+    };
     let out = Epilogue::declare(&mut b, src, &mut params, &mut classes, &sums);
 
     let ids = [b.program_id(0), b.program_id(1)];
@@ -214,7 +221,7 @@ pub(super) fn product(src: &mut Source) -> Result<Trial, BuildErrors> {
     } else {
         classes.add(Axis::Family, if real { "product of real numbers" } else { "product" });
     }
-    let swizzles = rows_of([(turned[0], m, k), (turned[1], k, n)], elem);
+    let swizzles = rows_of([(transposed[0], m, k), (transposed[1], k, n)], elem);
     let consumer_sets = (!kind.promoted() && src.chance(70)).then_some(2);
     let lower = options::random(src, swizzles);
     let lower = LowerOptions { consumer_sets, persistent: lower.persistent.filter(|p| *p || consumer_sets.is_none()), ..lower };
@@ -244,7 +251,8 @@ fn bounds(b: &mut KernelBuilder, src: &mut Source, ids: [Value; 2], end: Value, 
 
 /// The swizzle widths that rows of all operands permit.
 pub(super) fn rows_of(operands: [(bool, u32, u32); 2], elem: Scalar) -> Vec<u32> {
-    let fits =
-        |s: &u32| operands.iter().all(|&(turned, rows, columns)| (if turned { rows } else { columns } * elem.bytes()).is_multiple_of(*s));
+    let fits = |s: &u32| {
+        operands.iter().all(|&(transposed, rows, columns)| (if transposed { rows } else { columns } * elem.bytes()).is_multiple_of(*s))
+    };
     [128, 64, 32].into_iter().filter(fits).collect()
 }

@@ -9,9 +9,10 @@
 //! The protocol of every kernel is right, so that whatever fails is a bug of who runs or compiles it.
 
 use super::classes::{Axis, Classes};
-use super::matrix::{Form, Matrix, Params, unit};
+use super::matrix::{Matrix, Params, Storage, unit};
+use super::options;
 use super::product::{Kind, iterations, ragged};
-use super::{Trial, options};
+use super::subject::Trial;
 use crate::case::Case;
 use crate::data::Init;
 use crate::source::Source;
@@ -51,7 +52,7 @@ struct Ring {
     late: bool,
     out: Scalar,
     staging: Option<Value>,
-    b_turned: bool,
+    b_transposed: bool,
     persistent: bool,
 }
 
@@ -95,9 +96,9 @@ pub(super) fn ring(src: &mut Source) -> Result<Trial, BuildErrors> {
     let height = i64::from(rows * parts * tiles[1]) - [0, 0, 1, 17][src.below(4) as usize];
     let width = (i64::from(n * tiles[0]) - [0, 0, 8, 3][src.below(4) as usize]).max(1);
     ragged(&mut classes, [("M", height, rows * parts), ("N", width, n), ("K", depth, k)]);
-    let b_turned = !(two && src.chance(100));
-    let a_turned = two && operand == OperandA::Slot && channel && src.chance(80);
-    classes.add(Axis::Storage, format_args!("{}{}", if a_turned { 't' } else { 'n' }, if b_turned { 't' } else { 'n' }));
+    let b_transposed = !(two && src.chance(100));
+    let a_transposed = two && operand == OperandA::Slot && channel && src.chance(80);
+    classes.add(Axis::Storage, format_args!("{}{}", if a_transposed { 't' } else { 'n' }, if b_transposed { 't' } else { 'n' }));
     classes.add(Axis::Family, if channel { "channel of products" } else { "ring of products" });
     classes.add(Axis::Slots, slots);
     classes.add(Axis::Consumers, format_args!("cooperative, {parts}"));
@@ -108,9 +109,9 @@ pub(super) fn ring(src: &mut Source) -> Result<Trial, BuildErrors> {
     let mut params = Params::default();
     let from = if let OperandA::Narrow(from) = operand { from } else { elem };
     let init = Init::Small(src.seed());
-    let a = params.matrix(&mut b, src, Form { turned: a_turned, ..Form::plain(from) }, [height, depth], init);
+    let a = params.matrix(&mut b, src, Storage { transposed: a_transposed, ..Storage::plain(from) }, [height, depth], init);
     let init = Init::Small(src.seed());
-    let w = params.matrix(&mut b, src, Form { turned: b_turned, ..Form::plain(elem) }, [depth, width], init);
+    let w = params.matrix(&mut b, src, Storage { transposed: b_transposed, ..Storage::plain(elem) }, [depth, width], init);
     let narrow = kind.acc == Scalar::F32 && src.chance(150);
     let out = if narrow { *src.pick(&[Scalar::BF16, Scalar::F16]).unwrap_or(&Scalar::BF16) } else { kind.acc };
     classes.add(Axis::Results, out);
@@ -121,21 +122,21 @@ pub(super) fn ring(src: &mut Source) -> Result<Trial, BuildErrors> {
         classes.add(Axis::Stores, "bulk");
         params.aligned(&mut b, out, [height, width], init)
     } else {
-        params.matrix(&mut b, src, Form::plain(out), [height, width], init)
+        params.matrix(&mut b, src, Storage::plain(out), [height, width], init)
     };
     let bytes = (rows * parts * k * from.bytes(), n * k * elem.bytes());
     let carrier = if channel {
-        let stored = if a_turned { [k, rows * parts] } else { [rows * parts, k] };
-        let tiles = [TileType::new(&stored, from), TileType::new(&if b_turned { [n, k] } else { [k, n] }, elem)];
+        let stored = if a_transposed { [k, rows * parts] } else { [rows * parts, k] };
+        let tiles = [TileType::new(&stored, from), TileType::new(&if b_transposed { [n, k] } else { [k, n] }, elem)];
         Carrier::Channel(b.channel_alloc(slots, &tiles, 1))
     } else {
         let a = b.local_alloc(&[slots, parts, rows, k], from);
-        let w = b.local_alloc(&if b_turned { [slots, n, k] } else { [slots, k, n] }, elem);
+        let w = b.local_alloc(&if b_transposed { [slots, n, k] } else { [slots, k, n] }, elem);
         Carrier::Ring { a, w, full: b.barrier_alloc(1, slots), empty: b.barrier_alloc(parts, slots) }
     };
     let staging = bulk.then(|| b.local_alloc(&[parts, rows, n], out));
     let shape = [rows, n, k];
-    let r = Ring { kind, a, w, result, shape, parts, slots, carrier, operand, late, out, staging, b_turned, persistent };
+    let r = Ring { kind, a, w, result, shape, parts, slots, carrier, operand, late, out, staging, b_transposed, persistent };
 
     let wide = if channel { parts * 4 } else { 4 };
     let registers = [None, Some([40, 152]), Some([24, 200])][src.below(3) as usize].filter(|_| !channel || parts == 1);
@@ -218,7 +219,7 @@ impl Ring {
                         b.async_load(self.a.view(), &[row, deep], to, ready);
                     }
                     let to = b.local_index(w, slot);
-                    let place = if self.b_turned { [at[1], deep] } else { [deep, at[1]] };
+                    let place = if self.b_transposed { [at[1], deep] } else { [deep, at[1]] };
                     b.async_load(self.w.view(), &place, to, ready);
                 }
             }
@@ -304,7 +305,7 @@ impl Ring {
         let x = b.local_index(a, slot);
         let mut x = b.local_index(x, replica);
         let y = b.local_index(w, slot);
-        let y = if self.b_turned { b.local_transpose(y, &[1, 0]) } else { y };
+        let y = if self.b_transposed { b.local_transpose(y, &[1, 0]) } else { y };
         if self.operand != OperandA::Slot {
             x = b.local_load(x);
             b.fence_async();

@@ -4,7 +4,7 @@ use super::local::{Clock, Mark, Site};
 use crate::protocol::Protocol;
 
 /// A barrier that counts arrivals and bytes.
-pub(super) struct Word {
+pub(super) struct Mbarrier {
     /// Arrivals of a phase.
     count: u32,
     /// Arrivals that the running phase lacks.
@@ -25,9 +25,9 @@ pub(super) struct Word {
     waits: Vec<(Mark, u32)>,
 }
 
-impl Word {
-    pub(super) fn new(count: u32, agent: usize) -> Word {
-        Word {
+impl Mbarrier {
+    pub(super) fn new(count: u32, agent: usize) -> Mbarrier {
+        Mbarrier {
             count,
             missing: count,
             bytes: 0,
@@ -59,7 +59,7 @@ impl Word {
     }
 
     /// Ends the phase if nothing is missing; the copies that it counted.
-    pub(super) fn turn(&mut self) -> Option<Vec<(usize, u64)>> {
+    pub(super) fn end_phase(&mut self) -> Option<Vec<(usize, u64)>> {
         if self.missing > 0 || self.bytes != 0 {
             return None;
         }
@@ -136,7 +136,7 @@ impl Meeting {
     pub(super) fn come(&mut self, shares: u32, clock: &Clock) -> bool {
         self.coming.join(clock);
         self.got += shares;
-        self.turn();
+        self.end_round();
         self.got < self.wants || self.got == 0
     }
 
@@ -148,11 +148,11 @@ impl Meeting {
             self.got -= shares.min(self.got);
         }
         if self.got > 0 {
-            self.turn();
+            self.end_round();
         }
     }
 
-    fn turn(&mut self) {
+    fn end_round(&mut self) {
         if self.got == self.wants {
             self.round += 1;
             self.here.clear();

@@ -23,7 +23,7 @@ pub(super) struct Channel {
 }
 
 /// What became of an attempt.
-pub(super) enum Turn<T> {
+pub(super) enum Attempt<T> {
     Done(T),
     Wait,
     Wrong(String),
@@ -39,32 +39,32 @@ impl Channel {
         &mut self.slots[step.rem_euclid(n) as usize]
     }
 
-    pub(super) fn put(&mut self, step: i64, tiles: &[Data], clock: &mut Clock) -> Turn<()> {
+    pub(super) fn put(&mut self, step: i64, tiles: &[Data], clock: &mut Clock) -> Attempt<()> {
         if step != self.next {
-            return Turn::Wrong(format!("step {step} is put where step {} is due; steps are put in order from 0", self.next));
+            return Attempt::Wrong(format!("step {step} is put where step {} is due; steps are put in order from 0", self.next));
         }
         let slot = self.slot(step);
         if slot.full.is_some() {
-            return Turn::Wait;
+            return Attempt::Wait;
         }
         clock.join(&slot.clock);
         slot.full = Some((step, tiles.to_vec()));
         slot.clock = clock.clone();
         self.next += 1;
-        Turn::Done(())
+        Attempt::Done(())
     }
 
-    pub(super) fn get(&mut self, step: i64, clock: &mut Clock) -> Turn<Vec<Data>> {
+    pub(super) fn get(&mut self, step: i64, clock: &mut Clock) -> Attempt<Vec<Data>> {
         let gone = step < self.next;
         let slot = self.slot(step);
         match &slot.full {
             Some((at, tiles)) if *at == step => {
                 let tiles = tiles.clone();
                 clock.join(&slot.clock);
-                Turn::Done(tiles)
+                Attempt::Done(tiles)
             }
-            _ if gone => Turn::Wrong(format!("step {step} has been given back already; get a step before it is consumed")),
-            _ => Turn::Wait,
+            _ if gone => Attempt::Wrong(format!("step {step} has been given back already; get a step before it is consumed")),
+            _ => Attempt::Wait,
         }
     }
 

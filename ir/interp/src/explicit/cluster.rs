@@ -1,8 +1,8 @@
 //! The state of a cluster: its blocks, what runs in them, copies in flight.
 
 use crate::data::Data;
-use crate::exec::Machine;
-use crate::explicit::barrier::{Meeting, Word};
+use crate::exec::Interpreter;
+use crate::explicit::barrier::{Mbarrier, Meeting};
 use crate::explicit::channel::Channel;
 use crate::explicit::fiber::Fiber;
 use crate::explicit::local::{Buf, Clock, Local, Site};
@@ -18,7 +18,7 @@ pub(super) struct Block {
     /// It did an acquiring update.
     pub(super) acquired: bool,
     pub(super) locals: Vec<Local>,
-    pub(super) words: Vec<Word>,
+    pub(super) mbarriers: Vec<Mbarrier>,
     pub(super) channels: Vec<Channel>,
     pub(super) named: Vec<Meeting>,
     pub(super) written: Written,
@@ -31,7 +31,7 @@ pub(super) struct Copy {
     pub(super) to: Buf,
     /// Blocks that it goes to, and the barrier that counts its bytes there.
     pub(super) blocks: Vec<usize>,
-    pub(super) word: usize,
+    pub(super) mbarrier: usize,
     /// What began it.
     pub(super) inst: Inst,
     /// What came before it, of which its bytes tell.
@@ -42,7 +42,7 @@ pub(super) struct Copy {
 
 /// The blocks of a cluster, and what runs in them.
 pub(super) struct Cluster<'c, 'm> {
-    pub(super) machine: &'c mut Machine<'m>,
+    pub(super) machine: &'c mut Interpreter<'m>,
     pub(super) shape: &'c Shape,
     pub(super) blocks: Vec<Block>,
     pub(super) fibers: Vec<Fiber>,
@@ -57,18 +57,18 @@ impl Cluster<'_, '_> {
     /// Adds a fiber, with an agent of its own.
     pub(super) fn spawn(&mut self, mut fiber: Fiber) {
         fiber.id = self.fibers.len();
-        fiber.agent = self.blocks.len() * self.shape.words.len() + fiber.id;
+        fiber.agent = self.blocks.len() * self.shape.mbarriers.len() + fiber.id;
         fiber.clock.set(fiber.agent, 1);
         self.fences.push(0);
         self.fibers.push(fiber);
     }
 
     /// Ends the running phase of a barrier if it has all it wants.
-    pub(super) fn phase(&mut self, block: usize, word: usize) {
+    pub(super) fn phase(&mut self, block: usize, mbarrier: usize) {
         let block = &mut self.blocks[block];
-        let word = &mut block.words[word];
-        for (local, number) in word.turn().unwrap_or_default() {
-            block.locals[local].landed(number, word.agent, word.phase);
+        let mbarrier = &mut block.mbarriers[mbarrier];
+        for (local, number) in mbarrier.end_phase().unwrap_or_default() {
+            block.locals[local].landed(number, mbarrier.agent, mbarrier.phase);
         }
     }
 

@@ -12,7 +12,7 @@ use super::operands::malformed;
 use crate::access::Access;
 use crate::data::Data;
 use crate::error::{Fault, InterpError};
-use crate::exec::{Machine, indices, view_of};
+use crate::exec::{Interpreter, indices, view_of};
 use crate::explicit::fiber::LaneCopy;
 use crate::protocol::Protocol;
 use tilelift_ir::{Inst, num};
@@ -36,7 +36,7 @@ impl Cluster<'_, '_> {
         let view = view_of(kernel, &machine.views, d)?;
         let index = indices(&index.into_iter().collect(), to.shape.len())?;
         let mut access = Access { memory: machine.memory, shadows: machine.shadows, me: machine.me, released: &machine.released };
-        let data = access.load(view, &index, &to.shape, mask, other, |w| Machine::program_of(grid, subset, w))?;
+        let data = access.load(view, &index, &to.shape, mask, other, |w| Interpreter::program_of(grid, subset, w))?;
         let local = &mut self.blocks[f.block].locals[to.local];
         let begun = local.met(&to, f.agent, f.met_at).and_then(|()| local.expect(&to, &f.clock, self.started, f.here(inst), None));
         begun.map_err(|c| self.clash(f, c))?;

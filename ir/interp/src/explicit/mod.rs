@@ -24,12 +24,12 @@ mod written;
 
 use super::data::Data;
 use super::error::{Fault, InterpError};
-use super::exec::Machine;
+use super::exec::Interpreter;
 use crate::explicit::cluster::{Block, Cluster, Copy};
 use crate::explicit::shape::Shape;
 use crate::explicit::written::Written;
 use crate::protocol::Protocol;
-use barrier::{Meeting, Word};
+use barrier::{Mbarrier, Meeting};
 use channel::Channel;
 use cranelift_entity::SecondaryMap;
 use fiber::{Fiber, Moved, State};
@@ -37,7 +37,7 @@ use local::Local;
 use std::collections::VecDeque;
 use tilelift_ir::{Inst, Value};
 
-impl Machine<'_> {
+impl Interpreter<'_> {
     /// Runs the program instances, a cluster at a time; those of a cluster of which one is listed all run.
     pub(crate) fn run_clusters(
         &mut self,
@@ -74,7 +74,7 @@ impl Machine<'_> {
     }
 
     fn run_cluster(&mut self, shape: &Shape, blocks: &[([u32; 3], u32)], scalars: &[(Value, Data)]) -> Result<(), InterpError> {
-        let words = shape.words.len();
+        let mbarriers = shape.mbarriers.len();
         let blocks: Vec<Block> = blocks
             .iter()
             .enumerate()
@@ -83,7 +83,7 @@ impl Machine<'_> {
                 me,
                 acquired: false,
                 locals: shape.locals.iter().map(|&n| Local::new(n)).collect(),
-                words: shape.words.iter().enumerate().map(|(w, &count)| Word::new(count, b * words + w)).collect(),
+                mbarriers: shape.mbarriers.iter().enumerate().map(|(w, &count)| Mbarrier::new(count, b * mbarriers + w)).collect(),
                 channels: shape.channels.iter().map(|&(depth, consumers)| Channel::new(depth, consumers)).collect(),
                 named: (0..=tilelift_ir::typing::NAMED_BARRIERS).map(|_| Meeting::default()).collect(),
                 written: Written::default(),
@@ -141,19 +141,19 @@ impl Cluster<'_, '_> {
     }
 
     fn land(&mut self, copy: Copy) {
-        let copies = self.blocks.len() * self.shape.words.len();
+        let copies = self.blocks.len() * self.shape.mbarriers.len();
         for &b in &copy.blocks {
             let block = &mut self.blocks[b];
             block.locals[copy.to.local].put(&copy.to, &copy.data);
-            let word = &mut block.words[copy.word];
-            word.bytes -= copy.to.bytes() as i64;
-            word.landed.push((copy.to.local, copy.number));
+            let mbarrier = &mut block.mbarriers[copy.mbarrier];
+            mbarrier.bytes -= copy.to.bytes() as i64;
+            mbarrier.landed.push((copy.to.local, copy.number));
             if copy.own {
-                word.told(&copy.before, copies);
+                mbarrier.told(&copy.before, copies);
             } else {
-                word.begun(&copy.before);
+                mbarrier.begun(&copy.before);
             }
-            self.phase(b, copy.word);
+            self.phase(b, copy.mbarrier);
         }
     }
 

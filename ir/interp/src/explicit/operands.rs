@@ -37,10 +37,10 @@ impl Cluster<'_, '_> {
         }
     }
 
-    pub(super) fn word(&self, f: &Fiber, v: Value) -> Result<usize, Fault> {
+    pub(super) fn mbarrier(&self, f: &Fiber, v: Value) -> Result<usize, Fault> {
         match &f.handles[v] {
-            Some(Handle::Words(_, count, Some(index))) => Err(Fault::Protocol(Protocol::Outside { index: *index, count: *count })),
-            Some(Handle::Words(first, ..)) => Ok(*first),
+            Some(Handle::Mbarriers(_, count, Some(index))) => Err(Fault::Protocol(Protocol::Outside { index: *index, count: *count })),
+            Some(Handle::Mbarriers(first, ..)) => Ok(*first),
             _ => Err(malformed("no barrier")),
         }
     }

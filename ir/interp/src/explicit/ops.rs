@@ -1,6 +1,6 @@
 //! What each op of explicit control does.
 
-use super::channel::Turn;
+use super::channel::Attempt;
 use super::cluster::{Cluster, Copy};
 use super::fiber::{Fiber, Step};
 use super::local::Buf;
@@ -8,7 +8,7 @@ use super::shape::Handle;
 use crate::access::Access;
 use crate::data::Data;
 use crate::error::{Fault, InterpError};
-use crate::exec::{Machine, indices, view_of};
+use crate::exec::{Interpreter, indices, view_of};
 use crate::explicit::operands::malformed;
 use crate::protocol::Protocol;
 use tilelift_ir::ops::{Attr, Op};
@@ -47,15 +47,15 @@ impl Cluster<'_, '_> {
         Ok(())
     }
 
-    fn arrive(&mut self, f: &mut Fiber, block: usize, word: usize, bytes: u32) -> Result<(), Fault> {
-        let w = &mut self.blocks[block].words[word];
+    fn arrive(&mut self, f: &mut Fiber, block: usize, mbarrier: usize, bytes: u32) -> Result<(), Fault> {
+        let w = &mut self.blocks[block].mbarriers[mbarrier];
         w.bytes += i64::from(bytes);
         if !w.arrive(&f.clock) {
             return Err(Fault::Protocol(Protocol::Arrivals));
         }
         f.tick();
-        self.phase(block, word);
-        match self.blocks[block].words[word].too_late() {
+        self.phase(block, mbarrier);
+        match self.blocks[block].mbarriers[mbarrier].too_late() {
             Some((_, late)) => Err(Fault::Protocol(late)),
             None => Ok(()),
         }
@@ -84,11 +84,11 @@ impl Cluster<'_, '_> {
                 f.handles[d.results[0]] = Some(Handle::Buf(view));
             }
             Op::BarrierIndex => match (&f.handles[arg(0)?], self.int(arg(1)?)?) {
-                (&Some(Handle::Words(first, n, outside)), i) => {
+                (&Some(Handle::Mbarriers(first, n, outside)), i) => {
                     let inside = (0..i64::from(n)).contains(&i);
                     let at = if inside { i as usize } else { 0 };
                     let outside = outside.or((!inside).then_some(i));
-                    f.handles[d.results[0]] = Some(Handle::Words(first + at, if outside.is_some() { n } else { 1 }, outside));
+                    f.handles[d.results[0]] = Some(Handle::Mbarriers(first + at, if outside.is_some() { n } else { 1 }, outside));
                 }
                 _ => return Err(malformed("no barrier")),
             },
@@ -102,21 +102,21 @@ impl Cluster<'_, '_> {
                 self.write(f, inst, block, &buf, &data)?;
             }
             Op::BarrierExpect => {
-                let word = self.word(f, arg(0)?)?;
-                self.arrive(f, block, word, count(0)?)?;
+                let mbarrier = self.mbarrier(f, arg(0)?)?;
+                self.arrive(f, block, mbarrier, count(0)?)?;
             }
             Op::BarrierArrive => {
-                let word = self.word(f, arg(0)?)?;
-                self.arrive(f, block, word, 0)?;
+                let mbarrier = self.mbarrier(f, arg(0)?)?;
+                self.arrive(f, block, mbarrier, 0)?;
             }
             Op::RemoteArrive => {
-                let (word, to) = (self.word(f, arg(0)?)?, self.rank(arg(1)?)?);
-                self.arrive(f, to, word, 0)?;
+                let (mbarrier, to) = (self.mbarrier(f, arg(0)?)?, self.rank(arg(1)?)?);
+                self.arrive(f, to, mbarrier, 0)?;
             }
             Op::BarrierWait => {
-                let (word, parity) = (self.word(f, arg(0)?)?, self.int(arg(1)?)?);
+                let (mbarrier, parity) = (self.mbarrier(f, arg(0)?)?, self.int(arg(1)?)?);
                 let mark = f.mark(inst);
-                let w = &mut self.blocks[block].words[word];
+                let w = &mut self.blocks[block].mbarriers[mbarrier];
                 let known = f.clock.reached(w.agent);
                 w.in_time(parity, known).map_err(Fault::Protocol)?;
                 if w.passed(parity).is_some() {
@@ -170,8 +170,8 @@ impl Cluster<'_, '_> {
             }
             Op::RemoteStoreAsync => {
                 let (buf, to, data) = (self.buf(f, arg(0)?)?, self.rank(arg(1)?)?, self.tile(f, arg(2)?)?);
-                let (word, before) = (self.word(f, arg(3)?)?, f.clock.clone());
-                let copy = Copy { number: self.started, data, to: buf, blocks: vec![to], word, inst, before, own: true };
+                let (mbarrier, before) = (self.mbarrier(f, arg(3)?)?, f.clock.clone());
+                let copy = Copy { number: self.started, data, to: buf, blocks: vec![to], mbarrier, inst, before, own: true };
                 self.start(f, inst, copy, false)?;
                 f.tick();
             }
@@ -251,7 +251,7 @@ impl Cluster<'_, '_> {
         let d = &kernel.insts[inst];
         let operand = |name: &str| kernel.operand(inst, name).first().copied();
         let buf = self.buf(f, operand("buffer").ok_or(malformed("no buffer"))?)?;
-        let word = self.word(f, operand("barrier").ok_or(malformed("no barrier"))?)?;
+        let mbarrier = self.mbarrier(f, operand("barrier").ok_or(malformed("no barrier"))?)?;
         let size = self.blocks.len();
         let blocks: Vec<usize> = match operand("multicast") {
             None => vec![f.block],
@@ -271,8 +271,8 @@ impl Cluster<'_, '_> {
         let view = view_of(kernel, &machine.views, d)?;
         let index = indices(&index.into_iter().collect(), buf.shape.len())?;
         let mut access = Access { memory: machine.memory, shadows: machine.shadows, me: machine.me, released: &machine.released };
-        let data = access.load(view, &index, &buf.shape, None, zero, |w| Machine::program_of(grid, subset, w))?;
-        let copy = Copy { number: self.started, data, to: buf, blocks, word, inst, before: f.clock.clone(), own: false };
+        let data = access.load(view, &index, &buf.shape, None, zero, |w| Interpreter::program_of(grid, subset, w))?;
+        let copy = Copy { number: self.started, data, to: buf, blocks, mbarrier, inst, before: f.clock.clone(), own: false };
         self.start(f, inst, copy, true)?;
         f.tick();
         Ok(())
@@ -286,31 +286,31 @@ impl Cluster<'_, '_> {
         let step = self.int(step)?;
         let tiles = d.args[2..].iter().map(|&v| self.tile(f, v)).collect::<Result<Vec<Data>, Fault>>()?;
         let channel = &mut self.blocks[f.block].channels[at];
-        let turn = match d.op {
+        let attempt = match d.op {
             Op::ChannelPut => match channel.put(step, &tiles, &mut f.clock) {
-                Turn::Done(()) => {
+                Attempt::Done(()) => {
                     f.tick();
-                    Turn::Done(Vec::new())
+                    Attempt::Done(Vec::new())
                 }
-                Turn::Wait => Turn::Wait,
-                Turn::Wrong(what) => Turn::Wrong(what),
+                Attempt::Wait => Attempt::Wait,
+                Attempt::Wrong(what) => Attempt::Wrong(what),
             },
             Op::ChannelGet => channel.get(step, &mut f.clock),
             _ => match channel.consume(step, f.id, &f.clock) {
                 Ok(()) => {
                     f.tick();
-                    Turn::Done(Vec::new())
+                    Attempt::Done(Vec::new())
                 }
-                Err(what) => Turn::Wrong(what),
+                Err(what) => Attempt::Wrong(what),
             },
         };
-        match turn {
-            Turn::Done(values) => {
+        match attempt {
+            Attempt::Done(values) => {
                 self.machine.bind(&d.results, values.into_iter().collect());
                 Ok(Step::Done)
             }
-            Turn::Wait => Ok(Step::Wait(format!("step {step} of a channel; {}", channel.lacks(step)))),
-            Turn::Wrong(what) => Err(Fault::Protocol(Protocol::Channel(what))),
+            Attempt::Wait => Ok(Step::Wait(format!("step {step} of a channel; {}", channel.lacks(step)))),
+            Attempt::Wrong(what) => Err(Fault::Protocol(Protocol::Channel(what))),
         }
     }
 }

@@ -12,7 +12,7 @@ use tilelift_ir::types::Type;
 pub(super) enum Handle {
     Buf(Buf),
     /// Barriers from a first one on, how many, and the position if it is outside of them.
-    Words(usize, u32, Option<i64>),
+    Mbarriers(usize, u32, Option<i64>),
     Channel(usize),
 }
 
@@ -23,7 +23,7 @@ pub(super) struct Shape {
     /// Bytes of each piece of local memory.
     pub(super) locals: Vec<usize>,
     /// Arrivals of each barrier.
-    pub(super) words: Vec<u32>,
+    pub(super) mbarriers: Vec<u32>,
     /// Slots and consumers of each channel.
     pub(super) channels: Vec<(u32, u32)>,
     /// Tasks, replicas counted, or 1.
@@ -32,7 +32,7 @@ pub(super) struct Shape {
 
 impl Shape {
     pub(super) fn new(kernel: &Kernel) -> Shape {
-        let mut s = Shape { handles: SecondaryMap::new(), locals: Vec::new(), words: Vec::new(), channels: Vec::new(), tasks: 1 };
+        let mut s = Shape { handles: SecondaryMap::new(), locals: Vec::new(), mbarriers: Vec::new(), channels: Vec::new(), tasks: 1 };
         for &inst in &kernel.regions[kernel.body].insts {
             let d = &kernel.insts[inst];
             let count = |at: usize| if let Some(Attr::Count(n)) = d.attrs.get(at) { *n } else { 1 };
@@ -46,9 +46,9 @@ impl Shape {
                     }
                 },
                 (Op::BarrierAlloc, Some((_, Type::Barrier(n)))) => {
-                    let first = s.words.len();
-                    s.words.extend(std::iter::repeat_n(count(0), *n as usize));
-                    Handle::Words(first, *n, None)
+                    let first = s.mbarriers.len();
+                    s.mbarriers.extend(std::iter::repeat_n(count(0), *n as usize));
+                    Handle::Mbarriers(first, *n, None)
                 }
                 (Op::ChannelAlloc, Some((_, Type::Channel(c)))) => {
                     s.channels.push((c.depth, count(0)));

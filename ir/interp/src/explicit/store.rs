@@ -5,7 +5,7 @@ use super::fiber::Fiber;
 use super::operands::malformed;
 use crate::access::{Access, rows};
 use crate::error::Fault;
-use crate::exec::{Machine, indices, view_of};
+use crate::exec::{Interpreter, indices, view_of};
 use crate::indexed::{Change, Places};
 use crate::protocol::Protocol;
 use crate::shapes;
@@ -34,7 +34,7 @@ impl Cluster<'_, '_> {
         let (grid, subset) = (machine.grid, machine.subset);
         let view = view_of(kernel, &machine.views, d)?;
         let mut access = Access { memory: machine.memory, shadows: machine.shadows, me: machine.me, released: &machine.released };
-        let program = |w| Machine::program_of(grid, subset, w);
+        let program = |w| Interpreter::program_of(grid, subset, w);
         let Some(Attr::Atomic(word)) = d.attrs.first() else { return access.store(view, &index, &buf.shape, &data, None, program) };
         // The indices of every element, which the update may skip outside the view.
         let n = shapes::count(&buf.shape);

@@ -337,7 +337,7 @@ pub(super) fn clusters() {
     for (from, to, says) in [
         ("    cluster_arrive\n    cluster_wait\n", "", "nothing has written"),
         ("    cluster_wait\n", "", "nothing has written"),
-        ("    cluster_arrive\n    cluster_wait\n", "    cluster_wait\n", "in turns"),
+        ("    cluster_arrive\n    cluster_wait\n", "    cluster_wait\n", "do not alternate"),
         ("remote_arrive v22, v7", "barrier_arrive v22", "nothing orders the two"),
         ("multicast=3", "multicast=5", "rank 2 is outside the cluster of 2"),
         ("multicast=3", "multicast=1", "program [1, 0, 0] at `barrier_wait` (21:5) for phase 0, which lacks 32 bytes"),

@@ -70,7 +70,7 @@ fn operand_fragments_load_from_swizzled_tiles() {
         assert_eq!(plan.as_ref().map(|p| p.trans), form, "{shape:?} along {dim}");
         let Some(plan) = plan else { continue };
         assert_eq!(plan.count, 4);
-        assert_eq!(plan.passes(), 1);
+        assert_eq!(plan.wavefronts(), 1);
         execute(&l, &map, elem, &plan);
     }
 }
@@ -94,7 +94,7 @@ fn unpadded_rows_conflict_and_short_rows_are_refused() {
     let l = Layout::fragment(&[64, 64], &maps::a16x16(), &[1, 1], &[0, 1]).unwrap();
     let plain = SharedMap::row_major(&[64, 64], &[1, 0]).unwrap();
     let plan = ldmatrix_applies(&plain.columns_from(&l).unwrap(), 2).unwrap();
-    assert_eq!(plan.passes(), 8);
+    assert_eq!(plan.wavefronts(), 8);
     execute(&l, &plain, 2, &plan);
     // Swizzling groups of 8 bytes breaks 16-byte rows.
     let fine = SharedMap::swizzled(&[64, 64], &[1, 0], 4, 1, 8).unwrap();

@@ -71,7 +71,7 @@ fn amd_phases_are_the_published_lists() {
 #[test]
 fn one_row_per_lane_needs_wide_accesses() {
     // 128-byte swizzle: 16-byte accesses are clean, 8-byte twofold, 4-byte fourfold.
-    let map = panel_swizzle(&[64, 32], 4, 1, 128).unwrap();
+    let map = swizzle_of_width(&[64, 32], 4, 1, 128).unwrap();
     for (width, want) in [(4, 1), (2, 2), (1, 4)] {
         let l = Layout::blocked(&[64, 32], &[1, width], &[32, 1], &[1, 1], &[1, 0]).unwrap();
         let p = map.columns_from(&l).unwrap();
@@ -269,7 +269,7 @@ fn swizzles_follow_their_formulas() {
     for (span, bits) in [(128u32, 3u32), (64, 2), (32, 1), (16, 0)] {
         for elem in [1u32, 2, 4] {
             let columns = span / elem;
-            let map = panel_swizzle(&[64, columns], elem, 1, span).unwrap();
+            let map = swizzle_of_width(&[64, columns], elem, 1, span).unwrap();
             for row in 0..64 {
                 for col in 0..columns {
                     let o = row * span + col * elem;
@@ -283,8 +283,8 @@ fn swizzles_follow_their_formulas() {
             assert_eq!(family, map);
         }
     }
-    let t = panel_swizzle(&[32, 64], 2, 0, 64).unwrap();
-    let n = panel_swizzle(&[64, 32], 2, 1, 64).unwrap();
+    let t = swizzle_of_width(&[32, 64], 2, 0, 64).unwrap();
+    let n = swizzle_of_width(&[64, 32], 2, 1, 64).unwrap();
     assert_eq!(t, n.transpose(&[1, 0]).unwrap());
 }
 

@@ -4,7 +4,7 @@
 
 use super::super::unit::Unit;
 use super::error::LaneFault;
-use super::machine::{Machine, Trap};
+use super::machine::{Interpreter, Trap};
 use super::ops::extend;
 use super::unit_state::Flight;
 use crate::value::{Place, Space};
@@ -13,7 +13,7 @@ use cranelift_entity::EntityRef;
 /// The lowest bit of the rank in a remote address.
 const RANK: u32 = 24;
 
-impl Machine<'_> {
+impl Interpreter<'_> {
     /// Block and address of a remote place.
     fn remote_place(&self, p: &Place, thread: usize) -> Result<(usize, i64), Trap> {
         let at = self.addr(p.addr, p.offset, thread);
@@ -76,19 +76,22 @@ impl Machine<'_> {
             Unit::RemoteStoreAsync { srcs, to, barrier, guard } => {
                 for t in self.guarded(*guard) {
                     let (rank, at) = self.remote_place(to, t)?;
-                    let (other, word) = self.remote_place(barrier, t)?;
+                    let (other, mbarrier) = self.remote_place(barrier, t)?;
                     if rank != other {
-                        return Err((LaneFault::BarrierWord { addr: word as u64, problem: "is not in the block that the bytes go to" }, t));
+                        return Err((
+                            LaneFault::Mbarrier { addr: mbarrier as u64, problem: "is not in the block that the bytes go to" },
+                            t,
+                        ));
                     }
                     let data = self.bytes_of(srcs, t);
-                    let (at, word) = (at as usize, word as usize);
+                    let (at, mbarrier) = (at as usize, mbarrier as usize);
                     self.stats.shared_written += data.len() as u64;
                     self.in_block(rank, |m| {
                         m.shared.next_step();
-                        m.units.word(word)?;
+                        m.units.mbarrier(mbarrier)?;
                         m.shared.bulk_start(at..at + data.len())?;
                         let counts = data.len() as u32;
-                        m.units.flights.push(Flight { word, to: at, data, counts });
+                        m.units.flights.push(Flight { mbarrier, to: at, data, counts });
                         Ok(())
                     })
                     .map_err(|f| (f, t))?;

@@ -135,10 +135,10 @@ pub enum LaneFault {
     /// All roles wait, and nothing is in flight that could wake one; this is the wait of one of them.
     Deadlock {
         /// Address of the mbarrier that is waited for.
-        word: u64,
+        mbarrier: u64,
         /// Parity waited for.
         parity: u64,
-        /// The word's phase.
+        /// The phase of the mbarrier.
         phase: u64,
         /// Arrivals and bytes that the phase still expects.
         missing: (u32, i64),
@@ -153,7 +153,7 @@ pub enum LaneFault {
         size: u32,
     },
     /// An mbarrier that was not made, or gets more arrivals than its phase expects.
-    BarrierWord {
+    Mbarrier {
         /// Its address.
         addr: u64,
         /// What is wrong.
@@ -216,14 +216,14 @@ impl fmt::Display for LaneFault {
                 }
             }
             LaneFault::ShuffleLane { lane } => write!(f, "lane {lane} is not in the warp"),
-            LaneFault::Deadlock { word, parity, phase, missing: (arrivals, bytes) } => write!(
+            LaneFault::Deadlock { mbarrier, parity, phase, missing: (arrivals, bytes) } => write!(
                 f,
-                "all roles wait: this one for the phase of parity {parity} of the mbarrier at {word:#x}, which is in phase {phase} and \
+                "all roles wait: this one for the phase of parity {parity} of the mbarrier at {mbarrier:#x}, which is in phase {phase} and \
                  lacks {arrivals} arrivals and {bytes} bytes"
             ),
             LaneFault::Alone(what) => write!(f, "all roles wait, this one at {what}, where too few others come"),
             LaneFault::ClusterRank { rank, size } => write!(f, "there is no block of rank {rank} in a cluster of {size}"),
-            LaneFault::BarrierWord { addr, problem } => write!(f, "the mbarrier at {addr:#x} {problem}"),
+            LaneFault::Mbarrier { addr, problem } => write!(f, "the mbarrier at {addr:#x} {problem}"),
             LaneFault::InUse { addr } => {
                 write!(f, "byte {addr:#x} is written while a multiplication or bulk store still reads it; wait for that first")
             }

@@ -7,7 +7,7 @@ use super::ops::extend;
 use super::shared::Who;
 use crate::abi::ParamValue;
 use crate::inst::{Atomic, AtomicKind, Inst};
-use crate::interp::machine::{Machine, Trap};
+use crate::interp::machine::{Interpreter, Trap};
 use crate::machine::MatrixId;
 use crate::op::BinOp;
 use crate::table::Effect;
@@ -19,7 +19,7 @@ use tilelift_ir::GridAxis;
 /// Bytes of the widest access.
 const WIDEST: usize = 16;
 
-impl<'a> Machine<'a> {
+impl<'a> Interpreter<'a> {
     /// Runs an instruction that is no control.
     pub(super) fn plain(&mut self, inst: &'a Inst) -> Result<(), LaneError> {
         match inst {

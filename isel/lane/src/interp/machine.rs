@@ -54,7 +54,7 @@ pub(super) struct Parked {
     units: UnitState,
 }
 
-pub(crate) struct Machine<'a> {
+pub(crate) struct Interpreter<'a> {
     pub(super) code: &'a Program,
     pub(super) target: &'a Target,
     pub(super) tables: Tables,
@@ -86,7 +86,7 @@ pub(crate) struct Machine<'a> {
     pub(super) stats: LaneStats,
 }
 
-impl<'a> Machine<'a> {
+impl<'a> Interpreter<'a> {
     pub(crate) fn new(
         code: &'a Program,
         target: &'a Target,
@@ -95,13 +95,13 @@ impl<'a> Machine<'a> {
         grid: [u32; 3],
         global: Global<'a>,
         [fuel, steps]: [u64; 2],
-    ) -> Machine<'a> {
+    ) -> Interpreter<'a> {
         let blocks = code.cluster.max(1) as usize;
         let (lanes, threads) = (code.lanes as usize, code.threads() as usize);
         let shared = || Shared::new(code.shared_bytes as usize, lanes, threads * blocks);
         let parked =
             |_| Parked { at: [0; 3], regs: vec![Vec::new(); code.vals.len()], shared: shared(), units: UnitState::new(code.vals.len()) };
-        Machine {
+        Interpreter {
             code,
             target,
             tables,

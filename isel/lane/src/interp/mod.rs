@@ -89,7 +89,7 @@ pub fn interpret(
     }
     let params = marshal(&program.params, grid, args, global::address)?;
     let tables = target.matrix.iter().map(|_| None).collect();
-    let mut machine = machine::Machine::new(program, target, tables, &params, grid, Global::new(memory), [options.fuel, options.steps]);
+    let mut machine = machine::Interpreter::new(program, target, tables, &params, grid, Global::new(memory), [options.fuel, options.steps]);
     let persistent = program.persistent().then_some(options.workers.max(1));
     let done = run_all(&mut machine, grid, options.programs.as_deref(), persistent);
     let stats = machine.finish();
@@ -97,7 +97,7 @@ pub fn interpret(
 }
 
 fn run_all(
-    machine: &mut machine::Machine<'_>,
+    machine: &mut machine::Interpreter<'_>,
     grid: [u32; 3],
     subset: Option<&[[u32; 3]]>,
     persistent: Option<u32>,

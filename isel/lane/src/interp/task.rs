@@ -6,7 +6,7 @@
 
 use super::super::unit::Unit;
 use super::error::{LaneError, LaneFault};
-use super::machine::Machine;
+use super::machine::Interpreter;
 use crate::inst::{Block, For, If, Inst, Roles, While};
 use crate::value::{Carried, LVal};
 use cranelift_entity::EntityRef;
@@ -53,7 +53,7 @@ enum Stop<'a> {
     Splits(&'a Roles),
 }
 
-impl<'a> Machine<'a> {
+impl<'a> Interpreter<'a> {
     /// Runs one program instance, or the cluster of those that begin there.
     pub(crate) fn program(&mut self, at: [u32; 3], worker: [u32; 2]) -> Result<(), LaneError> {
         self.worker = worker;
@@ -231,11 +231,11 @@ impl<'a> Machine<'a> {
             return Err(self.locate(inst, (LaneFault::Malformed("a loop that runs at least once"), 0)));
         }
         self.enter(&l.carried);
-        self.turn(task, inst, l, [lo, hi, step])
+        self.iterate(task, inst, l, [lo, hi, step])
     }
 
     /// Starts an iteration, or leaves.
-    fn turn(&mut self, task: &mut Task<'a>, inst: &'a Inst, l: &'a For, at: [i64; 3]) -> Result<(), LaneError> {
+    fn iterate(&mut self, task: &mut Task<'a>, inst: &'a Inst, l: &'a For, at: [i64; 3]) -> Result<(), LaneError> {
         if at[0] >= at[1] {
             self.leave(&l.carried);
             return Ok(());
@@ -255,7 +255,7 @@ impl<'a> Machine<'a> {
                 self.assign(l.carried.iter().map(|c| (c.param, c.next)));
                 // Past the largest index there is no other.
                 let next = i.checked_add(step).unwrap_or(hi);
-                self.turn(task, inst, l, [next, hi, step])?;
+                self.iterate(task, inst, l, [next, hi, step])?;
             }
             End::Test(inst, l, left) => {
                 if self.uniform(l.condition).map_err(|t| self.locate(inst, t))? == 0 {

@@ -6,7 +6,7 @@ use cranelift_entity::EntityRef;
 use std::collections::BTreeMap;
 
 /// An mbarrier.
-pub(super) struct Word {
+pub(super) struct MbarrierState {
     pub(super) count: u32,
     pub(super) pending: u32,
     pub(super) bytes: i64,
@@ -15,7 +15,7 @@ pub(super) struct Word {
 
 /// A bulk copy in flight.
 pub(super) struct Flight {
-    pub word: usize,
+    pub mbarrier: usize,
     pub to: usize,
     pub data: Vec<u8>,
     pub counts: u32,
@@ -29,7 +29,7 @@ pub(super) const UNDEFINED: u64 = u64::MAX;
 
 /// What units are doing.
 pub(crate) struct UnitState {
-    pub(super) words: BTreeMap<usize, Word>,
+    pub(super) mbarriers: BTreeMap<usize, MbarrierState>,
     pub(super) flights: Vec<Flight>,
     /// Warps that have arrived at each named barrier, and the rounds that are over.
     pub(super) named: BTreeMap<u32, (u32, u64)>,
@@ -45,7 +45,7 @@ pub(crate) struct UnitState {
 impl UnitState {
     pub(super) fn new(values: usize) -> UnitState {
         UnitState {
-            words: BTreeMap::new(),
+            mbarriers: BTreeMap::new(),
             flights: Vec::new(),
             named: BTreeMap::new(),
             closed: 0,
@@ -56,7 +56,7 @@ impl UnitState {
     }
 
     pub(super) fn reset(&mut self) {
-        self.words.clear();
+        self.mbarriers.clear();
         self.flights.clear();
         self.named.clear();
         self.stores.clear();
@@ -90,24 +90,24 @@ impl UnitState {
         self.made_by[v.index()] = UNDEFINED;
     }
 
-    pub(super) fn word(&mut self, at: usize) -> Result<&mut Word, LaneFault> {
-        self.words.get_mut(&at).ok_or(LaneFault::BarrierWord { addr: at as u64, problem: "was never made" })
+    pub(super) fn mbarrier(&mut self, at: usize) -> Result<&mut MbarrierState, LaneFault> {
+        self.mbarriers.get_mut(&at).ok_or(LaneFault::Mbarrier { addr: at as u64, problem: "was never made" })
     }
 
     pub(super) fn arrive(&mut self, at: usize, bytes: u32) -> Result<(), LaneFault> {
-        let word = self.word(at)?;
-        word.bytes += i64::from(bytes);
-        let Some(left) = word.pending.checked_sub(1) else {
-            return Err(LaneFault::BarrierWord { addr: at as u64, problem: "gets more arrivals than its phase expects" });
+        let mbarrier = self.mbarrier(at)?;
+        mbarrier.bytes += i64::from(bytes);
+        let Some(left) = mbarrier.pending.checked_sub(1) else {
+            return Err(LaneFault::Mbarrier { addr: at as u64, problem: "gets more arrivals than its phase expects" });
         };
-        word.pending = left;
-        word.turn();
+        mbarrier.pending = left;
+        mbarrier.end_phase();
         Ok(())
     }
 }
 
-impl Word {
-    pub(super) fn turn(&mut self) {
+impl MbarrierState {
+    pub(super) fn end_phase(&mut self) {
         if self.pending == 0 && self.bytes == 0 {
             self.phase += 1;
             self.pending = self.count;

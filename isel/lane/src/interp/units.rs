@@ -3,11 +3,11 @@
 
 use super::super::unit::{GroupOperand, Multiply, OperandA, Unit};
 use super::error::LaneFault;
-use super::machine::{Machine, Trap};
+use super::machine::{Interpreter, Trap};
 use super::ops;
 use super::shared::Lock;
 use crate::abi::{ParamValue, TensorMap};
-use crate::interp::unit_state::{Flight, UNDEFINED, Word};
+use crate::interp::unit_state::{Flight, MbarrierState, UNDEFINED};
 use crate::machine::GroupMatrix;
 use crate::op::Reduction;
 use crate::value::{LTy, LVal, Place, Space, Vals};
@@ -16,12 +16,12 @@ use std::ops::Range;
 use tilelift_ir::layout::FragmentMap;
 use tilelift_ir::{AtomicOp, Precision, Scalar, num};
 
-/// Where a byte of a panel lies: chunks of 16 bytes are swizzled by the bits of the address above.
+/// Where a byte of a swizzled tile lies: chunks of 16 bytes are swizzled by the bits of the address above.
 fn swizzled(swizzle: u32, at: usize) -> usize {
     at ^ (at >> 3 & ((swizzle as usize / 16 - 1) << 4))
 }
 
-impl Machine<'_> {
+impl Interpreter<'_> {
     pub(super) fn place(&self, p: &Place, thread: usize) -> Result<usize, Trap> {
         let at = self.addr(p.addr, p.offset, thread);
         let len = self.code.shared_bytes as usize;
@@ -32,7 +32,7 @@ impl Machine<'_> {
     }
 
     /// The place of an mbarrier, the same in all threads.
-    fn word_place(&self, p: &Place) -> Result<usize, Trap> {
+    fn mbarrier_place(&self, p: &Place) -> Result<usize, Trap> {
         self.uniform(p.addr)?;
         let at = self.place(p, 0)?;
         if at.is_multiple_of(8) { Ok(at) } else { Err((LaneFault::Misaligned { space: Space::Shared, addr: at as u64, bytes: 8 }, 0)) }
@@ -40,22 +40,23 @@ impl Machine<'_> {
 
     /// True if a wait passes; copies that it waits for land now.
     pub(super) fn passes(&mut self, barrier: &Place, parity: LVal) -> Result<bool, Trap> {
-        let at = self.word_place(barrier)?;
+        let at = self.mbarrier_place(barrier)?;
         let parity = self.uniform(parity)?;
-        if self.units.word(at).map_err(|f| (f, 0))?.over(parity) {
+        if self.units.mbarrier(at).map_err(|f| (f, 0))?.over(parity) {
             self.shared.barrier();
             return Ok(true);
         }
-        let (landing, rest): (Vec<Flight>, Vec<Flight>) = std::mem::take(&mut self.units.flights).into_iter().partition(|f| f.word == at);
+        let (landing, rest): (Vec<Flight>, Vec<Flight>) =
+            std::mem::take(&mut self.units.flights).into_iter().partition(|f| f.mbarrier == at);
         self.units.flights = rest;
         for f in landing {
             // A store of few bytes from another block is ordinary data, but in order for those who wait.
             self.shared.bulk_land(f.to, &f.data);
-            let word = self.units.word(at).map_err(|f| (f, 0))?;
-            word.bytes -= i64::from(f.counts);
-            word.turn();
+            let mbarrier = self.units.mbarrier(at).map_err(|f| (f, 0))?;
+            mbarrier.bytes -= i64::from(f.counts);
+            mbarrier.end_phase();
         }
-        let over = self.units.word(at).map_err(|f| (f, 0))?.over(parity);
+        let over = self.units.mbarrier(at).map_err(|f| (f, 0))?.over(parity);
         if over {
             // What came before the arrivals comes before this.
             self.shared.barrier();
@@ -68,8 +69,8 @@ impl Machine<'_> {
         let at = self.place(barrier, 0).unwrap_or_default();
         let parity = self.reg(parity).first().copied().unwrap_or(0);
         self.unready.set(false);
-        let (phase, missing) = self.units.words.get(&at).map_or((0, (0, 0)), |w| (w.phase, (w.pending, w.bytes)));
-        LaneFault::Deadlock { word: at as u64, parity, phase, missing }
+        let (phase, missing) = self.units.mbarriers.get(&at).map_or((0, (0, 0)), |w| (w.phase, (w.pending, w.bytes)));
+        LaneFault::Deadlock { mbarrier: at as u64, parity, phase, missing }
     }
 
     /// Nothing may use the shared memory of a program that has ended.
@@ -100,8 +101,8 @@ impl Machine<'_> {
             Unit::InitBarrier { barrier, count, guard } => {
                 for t in self.guarded(*guard) {
                     let at = self.place(barrier, t)?;
-                    if self.units.words.insert(at, Word { count: *count, pending: *count, bytes: 0, phase: 0 }).is_some() {
-                        return Err((LaneFault::BarrierWord { addr: at as u64, problem: "is made twice" }, t));
+                    if self.units.mbarriers.insert(at, MbarrierState { count: *count, pending: *count, bytes: 0, phase: 0 }).is_some() {
+                        return Err((LaneFault::Mbarrier { addr: at as u64, problem: "is made twice" }, t));
                     }
                 }
                 Ok(())
@@ -188,7 +189,7 @@ impl Machine<'_> {
         }
     }
 
-    /// Calls `f` with the number of every element of a box, its byte in the panel, and its global address if it is inside the tensor.
+    /// Calls `f` with the number of every element of a box, its byte in the swizzled tile, and its global address if it is inside the tensor.
     fn walk_box(
         &mut self,
         t: &TensorMap,
@@ -213,7 +214,7 @@ impl Machine<'_> {
 
     fn bulk_load(&mut self, map: u32, [to, barrier]: [&Place; 2], at: &Vals, ranks: Option<LVal>, thread: usize) -> Result<(), Trap> {
         let t = self.tensor(map)?;
-        let (to, word) = (self.place(to, thread)?, self.place(barrier, thread)?);
+        let (to, mbarrier) = (self.place(to, thread)?, self.place(barrier, thread)?);
         let ranks = match ranks {
             Some(r) => self.reg(r)[thread],
             None => 1 << self.rank,
@@ -224,7 +225,7 @@ impl Machine<'_> {
         let at: Vec<i64> = at.iter().map(|&v| self.reg(v)[thread] as i64).collect();
         let size = t.elem.bytes() as usize;
         let bytes = t.box_extents.iter().product::<u32>() * t.elem.bytes();
-        // Rows of eight repeat the swizzle: panels start there.
+        // Rows of eight repeat the swizzle: atoms start there.
         let align = 8 * t.swizzle as usize;
         if !to.is_multiple_of(align) {
             return Err((LaneFault::Misaligned { space: Space::Shared, addr: to as u64, bytes: align }, 0));
@@ -251,8 +252,8 @@ impl Machine<'_> {
             self.in_block(rank, |m| {
                 m.shared.next_step();
                 m.shared.bulk_start(to..to + bytes as usize)?;
-                m.units.word(word)?;
-                m.units.flights.push(Flight { word, to, data, counts: bytes });
+                m.units.mbarrier(mbarrier)?;
+                m.units.flights.push(Flight { mbarrier, to, data, counts: bytes });
                 Ok(())
             })
             .map_err(|f| (f, thread))?;
@@ -312,17 +313,17 @@ impl Machine<'_> {
     fn operand(&mut self, row: &GroupMatrix, o: &GroupOperand, rows: u32, thread: usize, out: &mut Vec<f64>) -> Result<(), Trap> {
         let start = self.place(&o.at, thread)?;
         let size = row.operand.bytes();
-        let swizzle = o.panels.swizzle;
+        let swizzle = o.atoms.swizzle;
         let per = swizzle / size;
         let who = self.who(thread);
         out.clear();
         let group = Lock::Matrices(self.units.closed + 1);
         for m in 0..rows {
             for k in 0..row.k {
-                let at = if o.panels.along_k {
+                let at = if o.atoms.along_k {
                     start as u32 + m * swizzle + k * size
                 } else {
-                    start as u32 + m / per * o.panels.stride + k * swizzle + m % per * size
+                    start as u32 + m / per * o.atoms.stride + k * swizzle + m % per * size
                 };
                 let mut raw = [0; 8];
                 let at = swizzled(swizzle, at as usize);
@@ -331,19 +332,19 @@ impl Machine<'_> {
             }
         }
         let lock = |at: u32, len: u32| at as usize..(at + len) as usize;
-        if o.panels.along_k {
-            // Of each row of the panel a part is read; the row is locked as a whole.
+        if o.atoms.along_k {
+            // Of each swizzled row a part is read; the row is locked as a whole.
             self.shared.lock(lock(start as u32 / (8 * swizzle) * (8 * swizzle), rows * swizzle), group);
         } else {
             for p in 0..rows.div_ceil(per) {
-                self.shared.lock(lock(start as u32 + p * o.panels.stride, row.k * swizzle), group);
+                self.shared.lock(lock(start as u32 + p * o.atoms.stride, row.k * swizzle), group);
             }
         }
         Ok(())
     }
 
     /// Collects an operand A that a group of threads holds in registers; row-major.
-    fn left_fragment(&mut self, row: &GroupMatrix, words: &Vals, threads: Range<usize>, out: &mut Vec<f64>) -> Result<(), Trap> {
+    fn fragment_a(&mut self, row: &GroupMatrix, words: &Vals, threads: Range<usize>, out: &mut Vec<f64>) -> Result<(), Trap> {
         let Some(map) = &row.a else { return Err((LaneFault::Malformed("an operand A in registers"), 0)) };
         let bits = row.operand.bits();
         let per_word = (32 / bits).max(1);
@@ -388,7 +389,7 @@ impl Machine<'_> {
             }
             match &m.a {
                 OperandA::Shared(o) => self.operand(row, o, row.m, first, &mut a)?,
-                OperandA::Regs(words) => self.left_fragment(row, words, first..first + group, &mut a)?,
+                OperandA::Regs(words) => self.fragment_a(row, words, first..first + group, &mut a)?,
             }
             self.operand(row, &m.b, m.n, first, &mut b)?;
             let k = row.k as usize;

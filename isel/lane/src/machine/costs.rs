@@ -34,7 +34,7 @@ pub struct Costs {
     pub group_operands: [u64; 2],
     /// See [`Costs::group_operands`].
     pub group_left: u64,
-    /// Until a group has its sums and starts the next multiplications, where it waits for them.
+    /// Until a group has its accumulators and starts the next multiplications, where it waits for them.
     pub group_wait: u64,
     /// From box to box of bulk copies, from row to row, and from 32 bytes to the next, which come from the cache that all share: the slowest counts.
     pub box_start: u64,

@@ -8,7 +8,7 @@ mod rates;
 mod units;
 
 pub use costs::Costs;
-pub use rates::Machine;
+pub use rates::Rates;
 pub use units::{BulkTensor, GroupMatrix, GroupMatrixId, RegisterPool, Units};
 
 use crate::op::UnOp;
@@ -80,7 +80,7 @@ pub struct Target {
     /// What the machine's work costs.
     pub costs: Costs,
     /// What whole products cost on the machine; `None` if nobody measured that.
-    pub machine: Option<Machine>,
+    pub rates: Option<Rates>,
     /// Roles, mbarriers, bulk copies and matrix instructions of warpgroups; `None` if there are none.
     pub units: Option<Units>,
 }

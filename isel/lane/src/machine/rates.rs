@@ -1,8 +1,8 @@
-//! A whole machine in numbers: what the model of [`crate::products`] multiplies and adds.
+//! A whole machine in numbers: what the model of matrix products (`tilelift_schedule::gemm`) multiplies and adds.
 
 /// Prices of a machine that multiplies by warpgroups. Cycles are those of a multiprocessor.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Machine {
+pub struct Rates {
     /// Multiprocessors.
     pub multiprocessors: u32,
     /// Cycles in a microsecond while all matrix units are busy, if they moved no operands.
@@ -22,7 +22,7 @@ pub struct Machine {
     pub single_group_penalty: f64,
     /// Cycles from the end of a group's multiplications to the start of its next ones.
     pub handover: f64,
-    /// Share of the time that a tile's results take to leave, by which two consumer sets that take turns are late for each other.
+    /// Share of the time that a tile's results take to leave, by which two consumer sets in ping-pong are late for each other.
     pub skew: f64,
     /// Cycles until a group has the results of its last multiplication.
     pub drain: f64,
@@ -43,7 +43,7 @@ pub struct Machine {
     pub outside: f64,
     /// Bytes per cycle and multiprocessor that leave.
     pub store: f64,
-    /// Cycles of an epilogue: once, and per sum of a lane, for each group.
+    /// Cycles of an epilogue: once, and per accumulator register of a lane, for each group.
     pub epilogue: [f64; 2],
     /// Microseconds of a launch until its first multiplication starts, and between two launches.
     pub launch: [f64; 2],

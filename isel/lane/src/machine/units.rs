@@ -28,8 +28,8 @@ pub struct GroupMatrix {
     pub acc: Scalar,
     /// How operands are rounded.
     pub precision: Precision,
-    /// If D keeps fewer bits than its type, the depth after which sums have to be added in the type.
-    pub kept_depth: Option<u32>,
+    /// If D keeps fewer bits than its type, the depth after which its partial sums are promoted: added to an accumulator in the type.
+    pub promotion_depth: Option<u32>,
     /// True if operands may run along M or N, too; else both must run along K.
     pub any_order: bool,
     /// A over (m, k), where it may lie in registers.
@@ -46,7 +46,7 @@ impl GroupMatrix {
     }
 }
 
-/// Copies of boxes between tensors in global memory and panels in shared memory.
+/// Copies of boxes between tensors in global memory and swizzled tiles in shared memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BulkTensor {
     /// Most dimensions of a tensor.
@@ -55,7 +55,7 @@ pub struct BulkTensor {
     pub max_box: u32,
     /// The address of the tensor, and every stride but the innermost, are multiples of so many bytes.
     pub align: u32,
-    /// Bytes of a panel's row, widest first.
+    /// Swizzle widths in bytes, widest first.
     pub swizzles: &'static [u32],
 }
 
@@ -71,7 +71,7 @@ pub struct RegisterPool {
     /// … to this.
     pub most: u32,
     /// Registers that a role with nothing but copies needs.
-    pub copier: u32,
+    pub producer: u32,
     /// Registers that a program has to start with beside those of the operands of any of its matrix instructions of groups.
     pub beside_matrix: u32,
 }

@@ -1,6 +1,6 @@
 //! Loads that are started ahead of the instructions that need them, as far as registers allow.
 
-use super::{Inside, Loads, Order, PARAM, inside};
+use super::order::{Inside, Loads, Order, PARAM, inside};
 use crate::hash::{Map, Set};
 use crate::inst::Inst;
 use crate::value::LVal;
@@ -77,6 +77,36 @@ impl<'a> Ahead<'a> {
         made(inst, &mut list);
         self.live += list.iter().filter(|v| self.uses.contains_key(v)).map(|&v| (self.loads.words)(v)).sum::<u32>();
         self.read = list;
+    }
+}
+
+impl Order<'_> {
+    /// The order of all instructions; `anchors` do not move.
+    pub(super) fn whole(mut self, anchors: &[usize], loads: Option<Loads<'_>>, beside: &Set<LVal>) -> Vec<usize> {
+        let here = self.block.iter().any(|i| matches!(i, Inst::LoadGlobal { .. }));
+        let mut ahead = loads.filter(|_| here).map(|l| Ahead::new(&mut self, anchors, l, beside));
+        let (block, nested) = (self.block, self.nested);
+        let mut order = Vec::with_capacity(block.len());
+        let mut taken = vec![false; self.block.len()];
+        let roots = anchors.iter().map(|&k| (k, true)).chain((0..self.block.len()).map(|k| (k, false)));
+        for (root, anchor) in roots {
+            let Some(ahead) = ahead.as_mut() else {
+                self.take(root, &mut taken, &mut order);
+                continue;
+            };
+            let mut passed = order.len();
+            let mut pass = |ahead: &mut Ahead<'_>, order: &[usize]| {
+                order[passed..].iter().for_each(|&k| ahead.passed(&block[k], inside(nested, k)));
+                passed = order.len();
+            };
+            while let Some(load) = if anchor { ahead.next(&taken, block, root) } else { None } {
+                self.take(load, &mut taken, &mut order);
+                pass(ahead, &order);
+            }
+            self.take(root, &mut taken, &mut order);
+            pass(ahead, &order);
+        }
+        order
     }
 }
 

@@ -109,7 +109,7 @@ pub fn target() -> Target {
         functions: FUNCTIONS,
         quotients: &[Scalar::F16, Scalar::BF16, Scalar::F32, Scalar::F64],
         load_matrix: true,
-        machine: None,
+        rates: None,
         costs: Costs {
             alu: 8,
             special: 32,

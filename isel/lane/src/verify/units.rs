@@ -102,8 +102,8 @@ fn multiply(v: &Verifier<'_>, m: &Multiply) -> Check {
         return Err(LaneProblem::UnitShape("N of the multiplication"));
     }
     let operand = |o: &GroupOperand| {
-        let along = o.panels.along_k || row.any_order;
-        if along && units.bulk.swizzles.contains(&o.panels.swizzle) { Ok(()) } else { Err(LaneProblem::UnitShape("an operand")) }
+        let along = o.atoms.along_k || row.any_order;
+        if along && units.bulk.swizzles.contains(&o.atoms.swizzle) { Ok(()) } else { Err(LaneProblem::UnitShape("an operand")) }
     };
     match (&m.a, &row.a) {
         (OperandA::Shared(o), _) => operand(o)?,

@@ -37,11 +37,11 @@ impl PartialEq for Flight<'_> {
 /// What stands for no place.
 const NONE: u32 = u32::MAX;
 
-/// Flights by value: a list of the few that there are, and for every value that may fly its place in the list. Points are many and copied
+/// Flights by value: a list of the few that there are, and for every value that may be in flight its place in the list. Points are many and copied
 /// often, and both are copied as they lie.
 #[derive(Clone)]
 pub(super) struct Flights<'a> {
-    /// The numbers of values that may fly.
+    /// The numbers of values that may be in flight.
     numbers: Rc<[u32]>,
     /// By number.
     places: Vec<u32>,
@@ -55,7 +55,7 @@ impl PartialEq for Flights<'_> {
 }
 
 impl<'a> Flights<'a> {
-    /// None of those that a block may let fly: what multiplications make or take from registers, and what loops and choices pass on.
+    /// None of those that a block may leave in flight: what multiplications make or take from registers, and what loops and choices pass on.
     fn none(values: usize, block: &Block) -> Flights<'a> {
         fn visit(block: &Block, f: &mut dyn FnMut(LVal)) {
             for inst in block {
@@ -142,10 +142,10 @@ impl<'a> Flights<'a> {
         let Flights { numbers, places, list } = self;
         let mut stay = 0;
         list.retain(|&(v, f)| {
-            let flies = f.age == 0 || f.age <= pending;
-            places[numbers[v.index()] as usize] = if flies { stay } else { NONE };
-            stay += u32::from(flies);
-            flies
+            let in_flight = f.age == 0 || f.age <= pending;
+            places[numbers[v.index()] as usize] = if in_flight { stay } else { NONE };
+            stay += u32::from(in_flight);
+            in_flight
         });
     }
 }
@@ -162,7 +162,7 @@ pub(super) struct Registers<'a> {
 }
 
 impl<'a> Registers<'a> {
-    /// Where nothing flies, and nothing has been written, of so many values: in front of a block.
+    /// Where nothing is in flight, and nothing has been written, of so many values: in front of a block.
     pub fn new(values: usize, block: &Block) -> Registers<'a> {
         Registers { flying: Flights::none(values, block), dirty: vec![0; values.div_ceil(64)], unfenced: true }
     }

@@ -1,12 +1,12 @@
 //! Cases that are assumed.
 
-use super::State;
-use crate::state::count::Explicit;
+use super::progress::State;
+use crate::state::analysis::Analysis;
 use crate::value::Abs;
 
 impl<'a> State<'a> {
     /// A state per case that is assumed.
-    pub(super) fn split(self, e: &Explicit) -> Vec<State<'a>> {
+    pub(super) fn split(self, e: &Analysis) -> Vec<State<'a>> {
         let mut out = vec![self];
         for &v in &e.cases {
             let values = (0..=e.modulus).map(|n| if n == 0 { Abs::All(0) } else { Abs::Count(n, e.modulus) });

@@ -5,7 +5,7 @@ use super::super::trip_classes::matters;
 use super::super::value::Abs;
 use crate::env::Homes;
 use crate::find::{any, copies};
-use crate::state::count::Explicit;
+use crate::state::analysis::Analysis;
 use cranelift_entity::EntityRef;
 use rustc_hash::FxHasher;
 use smallvec::SmallVec;
@@ -18,7 +18,7 @@ use tilelift_lane::{Block, Carried, For, If, Inst, LVal, Multiply, Place, Progra
 /// What says which instructions matter.
 pub(crate) struct Needs<'c> {
     pub program: &'c Program,
-    pub explicit: &'c Explicit,
+    pub analysis: &'c Analysis,
     /// Values that are followed, by number.
     pub computed: &'c [bool],
     pub homes: &'c Homes,
@@ -53,11 +53,21 @@ pub(in super::super) enum AccessKind {
     Copy,
 }
 
+/// Which lanes of an agent access local memory.
+#[derive(Clone, Copy)]
+pub(in super::super) enum Lanes {
+    All,
+    /// Where a guard holds.
+    If(LVal),
+    /// So many of each warp, the first ones: each names a row of a matrix. What the others give as addresses is not looked at.
+    Rows(u32),
+}
+
 /// An access of local memory.
 pub(in super::super) enum Access<'a> {
     Product(&'a Multiply),
-    /// Of so many bytes by each lane, where a guard holds.
-    Lanes(Place, u32, Option<LVal>),
+    /// Of so many bytes by each of some lanes.
+    Lanes(Place, u32, Lanes),
 }
 
 /// Accesses side by side, with their instructions.
@@ -83,8 +93,8 @@ pub(in super::super) struct Loop<'a> {
     pub l: &'a For,
     /// Its block.
     pub body: usize,
-    /// What matters of what it carries: of hundreds of sums in registers nothing does.
-    pub carried: Vec<&'a Carried>,
+    /// What matters of what it carries: of hundreds of accumulator registers nothing does. With each whether it counts.
+    pub carried: Vec<(&'a Carried, bool)>,
 }
 
 /// An instruction.
@@ -140,7 +150,7 @@ impl<'a> Code<'a> {
         &self.groups[n]
     }
 
-    pub fn turns(&self, n: usize) -> &Loop<'a> {
+    pub fn counted_loop(&self, n: usize) -> &Loop<'a> {
         &self.loops[n]
     }
 
@@ -199,12 +209,13 @@ impl<'a> Code<'a> {
 
     /// What an instruction does, if anything.
     fn what(&mut self, c: &Needs<'_>, inst: &'a Inst) -> Option<What<'a>> {
-        let local = c.explicit.local;
+        let local = c.analysis.local;
         match inst {
             Inst::For(l) => matters(&l.body, local).then(|| {
                 let body = self.add(c, &l.body);
                 let matters = |x: &&Carried| c.computed[x.param.index()] || c.computed[x.result.index()];
-                self.loops.push(Loop { l, body, carried: l.carried.iter().filter(matters).collect() });
+                let carried = l.carried.iter().filter(matters).map(|x| (x, c.analysis.counters.contains(&x.param)));
+                self.loops.push(Loop { l, body, carried: carried.collect() });
                 What::Loop(self.loops.len() - 1)
             }),
             Inst::If(choice) => (matters(&choice.then, local) || matters(&choice.otherwise, local)).then(|| {
@@ -212,9 +223,9 @@ impl<'a> Code<'a> {
                 let does = if arms.iter().any(|b| copies(b)) {
                     // How many groups are in flight has to be known.
                     Arms::Any
-                } else if c.explicit.alone && arms.iter().any(|b| any(b, &multiplies)) {
+                } else if c.analysis.alone && arms.iter().any(|b| any(b, &multiplies)) {
                     Arms::Multiply
-                } else if c.explicit.alone || arms.iter().all(|b| only_reads(c, b)) {
+                } else if c.analysis.alone || arms.iter().all(|b| only_reads(c, b)) {
                     Arms::Read
                 } else if arms.iter().all(|b| leaves(b)) {
                     Arms::Leave
@@ -231,7 +242,7 @@ impl<'a> Code<'a> {
                 Unit::FenceMatrices | Unit::Hold | Unit::AwaitPrevious | Unit::PrefetchMap { .. } => None,
                 // What is tracked is an access.
                 Unit::StoreMatrix { .. } => None,
-                Unit::BulkStore { from, .. } if !c.explicit.tracked(c.program, from.addr) => None,
+                Unit::BulkStore { from, .. } if !c.analysis.tracked(c.program, from.addr) => None,
                 _ => Some(What::Unit(u)),
             },
             Inst::CommitCopies => Some(What::Copies(None)),
@@ -243,23 +254,28 @@ impl<'a> Code<'a> {
     }
 }
 
-/// Bytes of a row of a matrix, which a lane names.
+/// Bytes of a row of a matrix, which a lane names, and rows of a matrix.
 const ROW: u32 = 16;
+const ROWS: u32 = 8;
 
 /// An access of what goes from agent to agent.
 fn access<'a>(c: &Needs<'_>, inst: &'a Inst) -> Option<(AccessKind, Access<'a>)> {
     let bytes = |list: &[LVal]| list.iter().map(|&v| c.program.vals[v].bytes()).sum();
-    let lanes = |kind: AccessKind, addr: LVal, offset: i32, bytes: u32, guard: Option<LVal>| {
-        c.explicit.tracked(c.program, addr).then_some((kind, Access::Lanes(Place { addr, offset }, bytes, guard)))
+    let lanes = |kind: AccessKind, addr: LVal, offset: i32, bytes: u32, who: Lanes| {
+        c.analysis.tracked(c.program, addr).then_some((kind, Access::Lanes(Place { addr, offset }, bytes, who)))
     };
+    let rows = |matrices: &[LVal]| Lanes::Rows(ROWS * matrices.len() as u32);
     match inst {
-        Inst::LoadMatrix { addr, offset, .. } => lanes(AccessKind::Read, *addr, *offset, ROW, None),
-        Inst::LoadShared { dsts, addr, offset } => lanes(AccessKind::Read, *addr, *offset, bytes(dsts), None),
-        Inst::StoreShared { srcs, addr, offset, guard } => lanes(AccessKind::Write, *addr, *offset, bytes(srcs), *guard),
-        Inst::CopyAsync { shared, offset, bytes, .. } => lanes(AccessKind::Copy, *shared, *offset, *bytes, None),
+        Inst::LoadMatrix { dsts, addr, offset, .. } => lanes(AccessKind::Read, *addr, *offset, ROW, rows(dsts)),
+        Inst::LoadShared { dsts, addr, offset } => lanes(AccessKind::Read, *addr, *offset, bytes(dsts), Lanes::All),
+        Inst::StoreShared { srcs, addr, offset, guard } => {
+            lanes(AccessKind::Write, *addr, *offset, bytes(srcs), guard.map_or(Lanes::All, Lanes::If))
+        }
+        // Where its guard does not hold zeros are written, in time with the copies of the others.
+        Inst::CopyAsync { shared, offset, bytes, .. } => lanes(AccessKind::Copy, *shared, *offset, *bytes, Lanes::All),
         Inst::Unit(u) => match &**u {
             Unit::Multiply(m) => Some((AccessKind::Multiply, Access::Product(m))),
-            Unit::StoreMatrix { to, .. } => lanes(AccessKind::Write, to.addr, to.offset, ROW, None),
+            Unit::StoreMatrix { srcs, to } => lanes(AccessKind::Write, to.addr, to.offset, ROW, rows(srcs)),
             _ => None,
         },
         _ => None,
@@ -280,7 +296,7 @@ impl Group<'_> {
             let makes = computed(inst).unwrap_or_default();
             made.extend(makes);
             // Lanes and blocks differ, and what is assumed is not made.
-            alone &= !matches!(inst, Inst::Special { .. }) && !makes.iter().any(|&v| c.explicit.splits(v));
+            alone &= !matches!(inst, Inst::Special { .. }) && !makes.iter().any(|&v| c.analysis.splits(v));
         }
         let slots = |list: &[LVal]| list.iter().filter_map(|&v| c.homes.slot(v)).collect();
         (self.reads, self.makes) = (slots(&read), slots(&made));
@@ -317,7 +333,7 @@ fn multiplies(inst: &Inst) -> bool {
 fn only_reads(c: &Needs<'_>, block: &Block) -> bool {
     block.iter().all(|i| match i {
         Inst::Unit(u) => matches!(**u, Unit::FenceUnits | Unit::Hold | Unit::PrefetchMap { .. }),
-        Inst::StoreShared { addr, .. } | Inst::CopyAsync { shared: addr, .. } => !c.explicit.tracked(c.program, *addr),
+        Inst::StoreShared { addr, .. } | Inst::CopyAsync { shared: addr, .. } => !c.analysis.tracked(c.program, *addr),
         other => blocks(other).into_iter().all(|b| only_reads(c, b)),
     })
 }

@@ -3,8 +3,9 @@
 use super::super::env::Env;
 use super::super::site::Site;
 use super::super::value::Abs;
+use super::checker::Checker;
 use super::code::What;
-use super::{Checker, Life, State, Task, place};
+use super::progress::{Life, State, Task, place};
 use crate::error::{ProtocolError, Spot};
 use crate::problem::Problem;
 use tilelift_lane::{For, Inst, Unit};
@@ -63,14 +64,15 @@ impl<'a> Checker<'a> {
     /// The end of a loop that has ended, if its steps are counted one by one and it is known not to lie in front of its beginning.
     pub(super) fn end(&self, l: &For, first: bool, made: &Env) -> Option<Abs> {
         let (Some(Abs::All(0)), Some(Abs::All(1))) = (made.get(&l.lo), made.get(&l.step)) else { return None };
-        let decided = self.explicit.splits(l.hi) || self.explicit.trips.contains_key(&l.iv);
-        if decided || self.explicit.modulus <= 1 || !self.relevant.contains(&l.hi) || matches!(made.get(&l.hi), Some(Abs::All(_))) {
+        let trips = self.trips(l);
+        let decided = trips.splits || trips.bounds.is_some();
+        if decided || self.analysis.modulus <= 1 || !self.relevant.contains(&l.hi) || matches!(made.get(&l.hi), Some(Abs::All(_))) {
             return None;
         }
         match made.get(&l.iv) {
-            _ if first => self.explicit.natural.contains(&l.hi).then_some(Abs::All(0)),
-            Some(Abs::All(v)) => Some(self.explicit.counted(Abs::All(v + 1))),
-            Some(Abs::Count(v, m)) => Some(self.explicit.counted(Abs::Count(v + 1, m))),
+            _ if first => self.analysis.natural.contains(&l.hi).then_some(Abs::All(0)),
+            Some(Abs::All(v)) => Some(self.analysis.counted(Abs::All(v + 1))),
+            Some(Abs::Count(v, m)) => Some(self.analysis.counted(Abs::Count(v + 1, m))),
             _ => None,
         }
     }
@@ -78,19 +80,19 @@ impl<'a> Checker<'a> {
     /// The index of a loop's step: a number that counts, where that is asked for and the first one is known.
     pub(super) fn index(&self, l: &For, first: bool, made: &Env) -> Abs {
         let (Some(Abs::All(lo)), Some(Abs::All(step))) = (made.get(&l.lo), made.get(&l.step)) else { return Abs::Index(l.lo, first) };
-        if let Some((lo, _, step)) = self.explicit.trips.get(&l.iv) {
+        if let Some((lo, _, step)) = self.trips(l).bounds {
             return match made.get(&l.iv) {
                 Some(Abs::All(v)) if !first => Abs::All(v + step),
-                _ => Abs::All(*lo),
+                _ => Abs::All(lo),
             };
         }
-        if self.explicit.modulus <= 1 || lo < 0 || step <= 0 {
+        if self.analysis.modulus <= 1 || lo < 0 || step <= 0 {
             return Abs::Index(l.lo, first);
         }
         match made.get(&l.iv) {
             _ if first => Abs::All(lo),
-            Some(Abs::All(v)) => self.explicit.counted(Abs::All(v + step)),
-            Some(Abs::Count(v, m)) => self.explicit.counted(Abs::Count(v + step, m)),
+            Some(Abs::All(v)) => self.analysis.counted(Abs::All(v + step)),
+            Some(Abs::Count(v, m)) => self.analysis.counted(Abs::Count(v + step, m)),
             _ => Abs::Index(l.lo, first),
         }
     }

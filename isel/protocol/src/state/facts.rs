@@ -43,9 +43,53 @@ impl Few {
         }
     }
 
+    /// Calls `f` for each.
+    pub fn each(&self, mut f: impl FnMut(usize)) {
+        for &(mbarrier, mask) in &self.0 {
+            (0..64).filter(|n| mask >> n & 1 == 1).for_each(|n| f(64 * mbarrier + n));
+        }
+    }
+
     /// Which of an mbarrier.
     fn mask(&self, mbarrier: usize) -> u64 {
         self.0.iter().find(|x| x.0 == mbarrier).map_or(0, |x| x.1)
+    }
+}
+
+/// Facts of 64 that go to other ones of 64, all by as much.
+struct Way {
+    from: u64,
+    to: usize,
+    by: u32,
+}
+
+/// Where facts and rows go. Those of a slot go together, so that of 64 there are few ways.
+pub(crate) struct Moves {
+    facts: usize,
+    ways: Vec<SmallVec<[Way; 4]>>,
+    rows: Vec<usize>,
+}
+
+impl Moves {
+    /// By number; rows behind the last one stay.
+    pub fn new(facts: &[usize], rows: Vec<usize>) -> Moves {
+        let ways = |few: &[usize]| {
+            let mut ways: SmallVec<[Way; 4]> = SmallVec::new();
+            for (k, &fact) in few.iter().enumerate() {
+                let (to, by) = (fact / 64, (64 + fact as u32 % 64 - k as u32) % 64);
+                match ways.iter_mut().find(|way| (way.to, way.by) == (to, by)) {
+                    Some(way) => way.from |= 1 << k,
+                    None => ways.push(Way { from: 1 << k, to, by }),
+                }
+            }
+            ways
+        };
+        Moves { facts: facts.len(), ways: facts.chunks(64).map(ways).collect(), rows }
+    }
+
+    /// How many facts there are.
+    pub fn facts(&self) -> usize {
+        self.facts
     }
 }
 
@@ -128,6 +172,11 @@ impl Facts {
         few.0.iter().for_each(|&(mbarrier, mask)| self.forget_of(mbarrier, mask));
     }
 
+    /// The same of many.
+    pub fn forget_bits(&mut self, bits: &Bits) {
+        bits.0.iter().enumerate().filter(|x| *x.1 != 0).for_each(|(mbarrier, &mask)| self.forget_of(mbarrier, mask));
+    }
+
     fn forget_of(&mut self, mbarrier: usize, mask: u64) {
         if mbarrier < self.width {
             self.column(mbarrier).iter_mut().for_each(|w| *w &= !mask);
@@ -135,7 +184,7 @@ impl Facts {
     }
 
     /// Nobody knows a few any more; who knew a fact knows another one instead.
-    pub fn turn(&mut self, few: &Few, ended: usize, before: usize) {
+    pub fn end_phase(&mut self, few: &Few, ended: usize, before: usize) {
         if ended / 64 >= self.width {
             return self.forget_all(few);
         }
@@ -198,22 +247,14 @@ impl Facts {
     }
 
     /// The same where rows and facts have other numbers.
-    pub fn moved(&self, rows: impl Fn(usize) -> usize, facts: &[usize]) -> Facts {
-        let width = facts.len().div_ceil(64).max(self.width);
+    pub fn moved(&self, moves: &Moves) -> Facts {
+        let width = moves.facts.div_ceil(64).max(self.width);
         let mut out = Facts { mbarriers: vec![0; self.rows * width], width, rows: self.rows };
-        let rows: SmallVec<[usize; 64]> = (0..self.rows).map(rows).collect();
-        for (mbarrier, column) in self.mbarriers.chunks(self.rows.max(1)).enumerate() {
-            // Most keep their numbers.
-            let first = mbarrier * 64;
-            let stays = |n: &usize| facts.get(first + n) == Some(&(first + n));
-            let stay = (0..64).filter(stays).fold(0, |stay, n| stay | 1 << n);
-            for (&w, &row) in column.iter().zip(&rows).filter(|x| *x.0 != 0) {
-                out.mbarriers[mbarrier * self.rows + row] |= w & stay;
-                let mut rest = w & !stay;
-                while rest != 0 {
-                    let fact = facts[first + rest.trailing_zeros() as usize];
-                    out.mbarriers[fact / 64 * self.rows + row] |= 1 << (fact % 64);
-                    rest &= rest - 1;
+        for (column, ways) in self.mbarriers.chunks(self.rows.max(1)).zip(&moves.ways) {
+            for (row, &w) in column.iter().enumerate().filter(|x| *x.1 != 0) {
+                let row = moves.rows.get(row).copied().unwrap_or(row);
+                for way in ways.iter().filter(|way| w & way.from != 0) {
+                    out.mbarriers[way.to * self.rows + row] |= (w & way.from).rotate_left(way.by);
                 }
             }
         }
@@ -338,7 +379,7 @@ mod tests {
                 6 => {
                     let mut few = Few::default();
                     [x, y, (x + 7) % facts].into_iter().for_each(|n| few.set(n));
-                    f.turn(&few, x, y);
+                    f.end_phase(&few, x, y);
                     let knew: Vec<_> = pairs.iter().filter(|p| p.1 == x).map(|p| (p.0, y)).collect();
                     pairs.retain(|p| ![x, y, (x + 7) % facts].contains(&p.1));
                     pairs.extend(knew);
@@ -354,8 +395,11 @@ mod tests {
                 assert_eq!(known(&f, rows.min(f.rows), facts), pairs.iter().copied().collect::<Vec<_>>(), "step {step}");
             }
         }
-        let moved = f.moved(|row| (row + 3) % rows, &(0..facts).map(|n| (n + 5) % facts).collect::<Vec<_>>());
-        let mut expected: Vec<_> = pairs.iter().map(|p| ((p.0 + 3) % rows, (p.1 + 5) % facts)).collect();
+        // Some facts stay, and all rows go.
+        let to = |n: usize| if n < 20 { n } else { 20 + (n - 15) % (facts - 20) };
+        let facts_to: Vec<usize> = (0..facts).map(to).collect();
+        let moved = f.moved(&Moves::new(&facts_to, (0..rows).map(|row| (row + 3) % rows).collect()));
+        let mut expected: Vec<_> = pairs.iter().map(|p| ((p.0 + 3) % rows, to(p.1))).collect();
         expected.sort_unstable();
         assert_eq!(known(&moved, rows, facts), expected);
         assert!(!expected.is_empty());

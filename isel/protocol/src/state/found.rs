@@ -36,6 +36,8 @@ pub(crate) struct Found {
     pub(crate) spans: Memo<Lanes, Option<Rc<Spans>>>,
     /// Of a block; of remote ones [`u32::MAX`].
     pub(crate) touched: Memo<(Lanes, u32), Option<Rc<Touched>>>,
+    /// The parts of regions that a range touches.
+    pub(crate) parts: Memo<(i64, i64), Rc<[Part]>>,
     /// Of accesses side by side, by their number.
     pub(crate) accesses: RefCell<Vec<Reaches>>,
 }

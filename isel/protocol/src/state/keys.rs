@@ -34,7 +34,7 @@ pub(crate) fn list_key(list: &Agents, out: &mut Vec<u64>) {
 pub(crate) const ADDRESS: i64 = (1 << RANK) - 1;
 
 /// Bytes of an mbarrier.
-pub(crate) const WORD: i64 = 8;
+pub(crate) const MBARRIER_BYTES: i64 = 8;
 
 /// A region, and what of it: from where to where.
 pub(crate) type Part = (usize, (i64, i64));

@@ -7,8 +7,8 @@
 //! Events that come before others in every order of steps come before them by such a chain, so a fact that an agent knows holds whatever
 //! the order. A fact is forgotten by everybody as soon as it is about an older write, read or phase.
 
-use super::count::Explicit;
-use super::facts::{Bits, Few};
+use super::analysis::Analysis;
+use super::facts::{Bits, Few, Moves};
 use super::keys::ADDRESS;
 use smallvec::SmallVec;
 use std::cell::RefCell;
@@ -31,7 +31,7 @@ struct AboutRegion {
 }
 
 /// The facts about an mbarrier, or a named barrier.
-struct AboutWord {
+struct AboutMbarrier {
     /// The phase in front of the one in flight has ended.
     ended: usize,
     /// The one in front of that has ended.
@@ -47,7 +47,7 @@ struct Numbers {
     regions: Map<i64, usize>,
     about_regions: Vec<AboutRegion>,
     mbarriers: Map<i64, usize>,
-    about_words: Vec<AboutWord>,
+    about_mbarriers: Vec<AboutMbarrier>,
     written: Bits,
     events: Bits,
     /// Facts about memory that one role alone touches.
@@ -72,7 +72,7 @@ impl Numbers {
 pub(crate) struct Moved {
     pub mbarriers: Vec<usize>,
     pub regions: Vec<usize>,
-    pub facts: Vec<usize>,
+    pub facts: Moves,
 }
 
 /// Which rows of the sets are whose, and what the facts are.
@@ -89,7 +89,7 @@ pub(crate) struct Places {
 
 impl Places {
     /// `named` are the numbers of barriers that the program does not name.
-    pub fn new(program: &Program, explicit: &Explicit, agents: usize, mut named: Vec<u32>) -> Places {
+    pub fn new(program: &Program, analysis: &Analysis, agents: usize, mut named: Vec<u32>) -> Places {
         fn barriers(block: &Block, out: &mut Vec<u32>) {
             for inst in block {
                 if let Inst::Unit(u) = inst
@@ -104,17 +104,17 @@ impl Places {
         named.sort_unstable();
         named.dedup();
         let mut numbers = Numbers::default();
-        for _ in 0..2 * explicit.blocks {
+        for _ in 0..2 * analysis.blocks {
             numbers.event();
         }
         // Named barriers stand in front of the mbarriers.
-        for _ in 0..named.len() * explicit.blocks {
+        for _ in 0..named.len() * analysis.blocks {
             let (ended, before) = (numbers.event(), numbers.event());
-            numbers.about_words.push(AboutWord { ended, before, passed: SmallVec::new() });
+            numbers.about_mbarriers.push(AboutMbarrier { ended, before, passed: SmallVec::new() });
         }
-        let own = explicit.own.iter().filter_map(|&id| program.allocs.get(id));
+        let own = analysis.own.iter().filter_map(|&id| program.allocs.get(id));
         let own = own.map(|a| i64::from(a.offset)..i64::from(a.offset + a.bytes)).collect();
-        Places { agents, blocks: explicit.blocks, named, own, numbers: RefCell::new(numbers) }
+        Places { agents, blocks: analysis.blocks, named, own, numbers: RefCell::new(numbers) }
     }
 
     /// What an agent knows.
@@ -174,15 +174,15 @@ impl Places {
     }
 
     /// The same of one that is made.
-    pub fn new_word(&self, at: i64) -> usize {
+    pub fn new_mbarrier(&self, at: i64) -> usize {
         let mut n = self.numbers.borrow_mut();
         if let Some(&known) = n.mbarriers.get(&at) {
             return known;
         }
-        let mbarrier = n.about_words.len();
+        let mbarrier = n.about_mbarriers.len();
         n.mbarriers.insert(at, mbarrier);
         let (ended, before) = (n.event(), n.event());
-        n.about_words.push(AboutWord { ended, before, passed: SmallVec::new() });
+        n.about_mbarriers.push(AboutMbarrier { ended, before, passed: SmallVec::new() });
         mbarrier
     }
 
@@ -225,24 +225,24 @@ impl Places {
     /// The phase of an mbarrier in front of the one in flight has ended, and the one in front of that.
     pub fn ended(&self, mbarrier: usize) -> (usize, usize) {
         let n = self.numbers.borrow();
-        (n.about_words[mbarrier].ended, n.about_words[mbarrier].before)
+        (n.about_mbarriers[mbarrier].ended, n.about_mbarriers[mbarrier].before)
     }
 
     /// An agent has passed its newest wait for the phase in front of the one in flight.
     pub fn passed(&self, mbarrier: usize, t: usize) -> usize {
         let mut n = self.numbers.borrow_mut();
-        if let Some(x) = n.about_words[mbarrier].passed.iter().find(|x| x.0 == t) {
+        if let Some(x) = n.about_mbarriers[mbarrier].passed.iter().find(|x| x.0 == t) {
             return x.1;
         }
         let fact = n.event();
-        n.about_words[mbarrier].passed.push((t, fact));
+        n.about_mbarriers[mbarrier].passed.push((t, fact));
         fact
     }
 
     /// All facts about phases of an mbarrier.
     pub fn phases(&self, mbarrier: usize) -> Few {
         let n = self.numbers.borrow();
-        let about = &n.about_words[mbarrier];
+        let about = &n.about_mbarriers[mbarrier];
         let mut few = Few::default();
         about.passed.iter().map(|x| x.1).chain([about.ended, about.before]).for_each(|f| few.set(f));
         few
@@ -261,6 +261,13 @@ impl Places {
         few.set(written);
         few.set(shown);
         few
+    }
+
+    /// Calls `f` for all facts about a region.
+    pub fn about_region(&self, region: usize, mut f: impl FnMut(usize)) {
+        let n = self.numbers.borrow();
+        let about = &n.about_regions[region];
+        [about.written, about.shown].into_iter().chain(about.read.iter().map(|x| x.1)).for_each(&mut f);
     }
 
     /// The reads of a region by an agent are over.
@@ -289,7 +296,7 @@ impl Places {
     }
 
     /// Calls `f` for the number and the address of every mbarrier.
-    pub fn each_word(&self, mut f: impl FnMut(usize, i64)) {
+    pub fn each_mbarrier(&self, mut f: impl FnMut(usize, i64)) {
         self.numbers.borrow().mbarriers.iter().for_each(|(&at, &w)| f(w, at));
     }
 
@@ -304,35 +311,35 @@ impl Places {
             let facts = self.numbers.borrow().facts;
             let (mut all, mut mbarriers) = (Vec::new(), Vec::new());
             self.each_region(|r, at| all.push((r, at)));
-            self.each_word(|w, at| mbarriers.push((w, at)));
+            self.each_mbarrier(|w, at| mbarriers.push((w, at)));
             // Named barriers stay.
-            let mut moved =
-                Moved { mbarriers: (0..self.numbers.borrow().about_words.len()).collect(), regions: vec![0; all.len()], facts: Vec::new() };
+            let mut to_word: Vec<usize> = (0..self.numbers.borrow().about_mbarriers.len()).collect();
+            let mut to_region = vec![0; all.len()];
             let mut places: Vec<usize> = (0..facts).collect();
             // One that was made on the way has its turn when all is looked at again.
             let mut send = |fact: usize, to: usize| places.iter_mut().skip(fact).take(1).for_each(|x| *x = to);
             for (w, at) in mbarriers {
-                moved.mbarriers[w] = self.mbarrier(to(at))?;
+                to_word[w] = self.mbarrier(to(at))?;
             }
             for &(r, at) in &all {
-                let there = self.region(to(at), self.coarse(r));
-                moved.regions[r] = there;
+                to_region[r] = self.region(to(at), self.coarse(r));
             }
-            for (w, &there) in moved.mbarriers.iter().enumerate().filter(|(w, there)| w != *there) {
+            for (w, &there) in to_word.iter().enumerate().filter(|(w, there)| w != *there) {
                 let (from, to) = (self.ended(w), self.ended(there));
                 send(from.0, to.0);
                 send(from.1, to.1);
-                let passed = self.numbers.borrow().about_words[w].passed.clone();
+                let passed = self.numbers.borrow().about_mbarriers[w].passed.clone();
                 passed.iter().for_each(|&(t, fact)| send(fact, self.passed(there, t)));
             }
-            for (r, &there) in moved.regions.iter().enumerate().filter(|(r, there)| r != *there) {
+            for (r, &there) in to_region.iter().enumerate().filter(|(r, there)| r != *there) {
                 let (from, to) = (self.written(r), self.written(there));
                 send(from.0, to.0);
                 send(from.1, to.1);
                 let read = self.numbers.borrow().about_regions[r].read.clone();
                 read.iter().for_each(|&(t, fact)| send(fact, self.read(there, t)));
             }
-            moved.facts = places;
+            let rows = (0..self.rows(to_word.len())).map(|row| self.moved_row(row, &to_word)).collect();
+            let moved = Moved { mbarriers: to_word, regions: to_region, facts: Moves::new(&places, rows) };
             // What was made on the way goes somewhere, too.
             if self.is_current(&moved) {
                 return Some(moved);
@@ -340,16 +347,23 @@ impl Places {
         }
     }
 
+    /// By how much the address of each region is moved.
+    pub fn distances(&self, moved: &Moved, out: &mut [i64]) {
+        let n = self.numbers.borrow();
+        let at = |r: usize| n.about_regions[r].at;
+        out.iter_mut().zip(&moved.regions).enumerate().for_each(|(r, (out, &there))| *out = at(there) - at(r));
+    }
+
     /// True if nothing was numbered since.
     pub fn is_current(&self, moved: &Moved) -> bool {
         let n = self.numbers.borrow();
-        (n.about_words.len(), n.about_regions.len(), n.facts) == (moved.mbarriers.len(), moved.regions.len(), moved.facts.len())
+        (n.about_mbarriers.len(), n.about_regions.len(), n.facts) == (moved.mbarriers.len(), moved.regions.len(), moved.facts.facts())
     }
 
     /// Where a row goes.
-    pub fn moved_row(&self, row: usize, moved: &Moved) -> usize {
+    fn moved_row(&self, row: usize, mbarriers: &[usize]) -> usize {
         match row.checked_sub(self.phase(0)) {
-            Some(n) if n / 2 < moved.mbarriers.len() => self.phase(moved.mbarriers[n / 2]) + n % 2,
+            Some(n) if n / 2 < mbarriers.len() => self.phase(mbarriers[n / 2]) + n % 2,
             _ => row,
         }
     }

@@ -1,6 +1,6 @@
-//! What the proof keeps of memory, barriers and counters. What happens to it is told in `explicit`.
+//! What the proof keeps of memory, barriers and counters. What happens to it is told in `effects`.
 
-pub(crate) mod count;
+pub(crate) mod analysis;
 pub(crate) mod facts;
 pub(crate) mod found;
 pub(crate) mod keys;

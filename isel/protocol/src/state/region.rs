@@ -101,7 +101,35 @@ impl Region {
     }
 }
 
+/// Who has written what is dead.
+const NOBODY: usize = usize::MAX;
+
 impl Region {
+    /// True if copies to it, or reads of units, are in flight.
+    pub fn is_busy(&self) -> bool {
+        self.reads.iter().any(Reads::busy) || self.write.as_ref().is_some_and(|w| w.copies != 0)
+    }
+
+    pub fn is_dead(&self) -> bool {
+        self.write.as_ref().is_some_and(|w| w.agent == NOBODY)
+    }
+
+    /// It is dead: as if somebody had written it of whom nobody hears.
+    pub fn end(&mut self) {
+        let site = self.write.as_ref().map_or(Site(NOBODY, std::ptr::null()), |w| w.site);
+        let write = Write {
+            agent: NOBODY,
+            mbarrier: None,
+            parts: SmallVec::new(),
+            readers: SmallVec::new(),
+            unread: false,
+            copied: false,
+            copies: 0,
+            site,
+        };
+        *self = Region { write: Some(write), reads: SmallVec::new() };
+    }
+
     /// Reads that were in flight before, and may still be.
     pub fn perhaps(&mut self, before: &Region) {
         for x in &before.reads {

@@ -1,4 +1,4 @@
-//! Counters and rings of a program, and what turning them does to mbarriers, regions and facts.
+//! Counters and rings of a program, and what rotating them does to mbarriers, regions and facts.
 
 use crate::state::keys::RANK;
 use crate::state::knowledge::{Moved, Places};
@@ -46,6 +46,8 @@ pub(crate) struct Part {
     pub(crate) inside: usize,
     /// What each slot of the environment holds.
     pub(crate) kinds: Vec<Option<(LVal, Kind)>>,
+    /// The slots that hold counters, with their origins, and what these are at least.
+    pub(crate) counters: Vec<(usize, usize, i64)>,
 }
 
 /// An address that leads to a slot: by which counter, and where the allocation begins.
@@ -67,7 +69,7 @@ pub(crate) struct Rotation {
     pub(crate) classes: Vec<usize>,
     /// By role.
     pub(crate) parts: Vec<Part>,
-    pub(crate) turned: Turns,
+    pub(crate) known: KnownShifts,
     /// Something was touched that lies across slots.
     pub(crate) uneven: Cell<bool>,
 }
@@ -94,11 +96,11 @@ pub(crate) fn slot(counter: Option<Abs>, slots: i64) -> Option<i64> {
     }
 }
 
-/// By how much the counters of each class are turned.
+/// By how much the counters of each class are rotated.
 pub(crate) type By = SmallVec<[i64; 4]>;
 
-/// What turning does to mbarriers, regions and facts, by number.
-pub(crate) struct Turn {
+/// What a rotation does to mbarriers, regions and facts, by number.
+pub(crate) struct Shift {
     pub moved: Moved,
     /// Which mbarrier comes to stand at a number, and whether its phases change from even to odd.
     pub mbarriers: Vec<(usize, bool)>,
@@ -108,15 +110,15 @@ pub(crate) struct Turn {
     pub shifts: Vec<i64>,
 }
 
-/// How a state is turned.
-pub(crate) struct Turned {
+/// How a state is rotated.
+pub(crate) struct Rotated {
     pub(crate) by: By,
-    pub(crate) turn: Rc<Turn>,
+    pub(crate) shift: Rc<Shift>,
 }
 
-/// What has been found out about turning.
+/// What has been found out about rotations.
 #[derive(Default)]
-pub(crate) struct Turns(RefCell<Map<By, Rc<Turn>>>);
+pub(crate) struct KnownShifts(RefCell<Map<By, Rc<Shift>>>);
 
 impl Rotation {
     /// Where an address comes to lie.
@@ -135,21 +137,20 @@ impl Rotation {
         (j + by[r.class]).div_euclid(r.slots) & 1 == 1
     }
 
-    pub(crate) fn turn(&self, p: &Places, by: &By) -> Option<Rc<Turn>> {
-        if let Some(known) = self.turned.0.borrow().get(by).filter(|t| p.is_current(&t.moved)) {
+    /// What a rotation by so much does.
+    pub(crate) fn shift(&self, p: &Places, by: &By) -> Option<Rc<Shift>> {
+        if let Some(known) = self.known.0.borrow().get(by).filter(|t| p.is_current(&t.moved)) {
             return Some(known.clone());
         }
         let moved = p.moved(&|at| self.moves(at, by))?;
         let mut mbarriers: Vec<(usize, bool)> = (0..moved.mbarriers.len()).map(|w| (w, false)).collect();
         let mut regions: Vec<usize> = (0..moved.regions.len()).collect();
         let mut shifts = vec![0; moved.regions.len()];
-        p.each_word(|w, at| mbarriers[moved.mbarriers[w]] = (w, self.flips(at, by)));
-        p.each_region(|r, at| {
-            regions[moved.regions[r]] = r;
-            shifts[r] = self.moves(at, by) - at;
-        });
-        let turn = Rc::new(Turn { moved, mbarriers, regions, shifts });
-        self.turned.0.borrow_mut().insert(by.clone(), turn.clone());
-        Some(turn)
+        p.each_mbarrier(|w, at| mbarriers[moved.mbarriers[w]] = (w, self.flips(at, by)));
+        moved.regions.iter().enumerate().for_each(|(r, &there)| regions[there] = r);
+        p.distances(&moved, &mut shifts);
+        let shift = Rc::new(Shift { moved, mbarriers, regions, shifts });
+        self.known.0.borrow_mut().insert(by.clone(), shift.clone());
+        Some(shift)
     }
 }

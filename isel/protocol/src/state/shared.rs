@@ -22,6 +22,13 @@ pub(crate) struct Bar {
     pub last: Option<Site>,
 }
 
+impl Bar {
+    /// True if no bytes come that somebody has to wait for.
+    pub(crate) fn is_idle(&self) -> bool {
+        !self.owed && !self.counted && self.bytes == 0
+    }
+}
+
 impl Clone for Bar {
     fn clone(&self) -> Bar {
         Bar { passed: SmallVec::from_slice(&self.passed), ..*self }
@@ -40,7 +47,7 @@ pub(crate) struct Meeting {
 
 impl Meeting {
     /// A round ends: what was gathered is taught.
-    pub(crate) fn turn(&mut self, facts: &mut Facts, row: usize) {
+    pub(crate) fn end_phase(&mut self, facts: &mut Facts, row: usize) {
         (self.warps, self.odd, self.again) = (0, !self.odd, true);
         self.came.clear();
         facts.copy(row + 1, row, None);
@@ -78,6 +85,10 @@ pub(crate) struct Shared {
     pub(crate) cluster: Meeting,
     /// Per block: made mbarriers that the units, and then the other warps, may not see yet.
     pub(crate) fresh: SmallVec<[(bool, bool); 8]>,
+    /// The agents that may have waited for bulk stores since their lanes met, a bit each; those of the same bit modulo 64 together.
+    pub(crate) alone: u64,
+    /// What is dead and forgotten, a bit for each of the first such allocations; no part of the state.
+    pub(crate) forgotten: u64,
 }
 
 /// What was known, and in flight.
@@ -88,7 +99,7 @@ pub(crate) struct Before {
 
 impl Clone for Shared {
     fn clone(&self) -> Shared {
-        let Shared { facts, told, bars, regions, named, cluster, fresh } = self;
+        let Shared { facts, told, bars, regions, named, cluster, fresh, alone, forgotten } = self;
         Shared {
             facts: facts.clone(),
             told: told.clone(),
@@ -97,11 +108,13 @@ impl Clone for Shared {
             named: named.clone(),
             cluster: cluster.clone(),
             fresh: fresh.clone(),
+            alone: *alone,
+            forgotten: *forgotten,
         }
     }
 
     fn clone_from(&mut self, other: &Shared) {
-        let Shared { facts, told, bars, regions, named, cluster, fresh } = self;
+        let Shared { facts, told, bars, regions, named, cluster, fresh, alone, forgotten } = self;
         facts.clone_from(&other.facts);
         told.clone_from(&other.told);
         bars.clone_from(&other.bars);
@@ -109,6 +122,7 @@ impl Clone for Shared {
         named.clone_from(&other.named);
         cluster.clone_from(&other.cluster);
         fresh.clone_from(&other.fresh);
+        (*alone, *forgotten) = (other.alone, other.forgotten);
     }
 }
 

@@ -1,4 +1,4 @@
-//! The forms of a specialised loop that its plan accepts, one decision at a time: in which panels operands wait, whether operands A go
+//! The layouts of a specialised loop's operands that its plan accepts, one decision at a time: in which swizzle they wait, whether operands A go
 //! through registers, how results leave.
 //!
 //! An alternative is what the plan accepts, all else being as it would be without it; what the kernel's author or the caller requires leaves
@@ -11,7 +11,7 @@
 //! ```
 
 use super::price::{Price, Prices};
-use crate::candidates::price::panels_of;
+use crate::candidates::price::swizzled_map;
 use crate::plan::{EpilogueStore, LowerOptions, Plan, RingLayouts, SwizzledTile, plan_with, trace};
 use tilelift_ir::{Inst, Kernel};
 use tilelift_lane::Target;
@@ -33,8 +33,8 @@ impl Alternatives {
         let s = plan.specialised()?;
         let units = target.units.as_ref()?;
         let said = RingLayouts::required(kernel).unwrap_or_default().or(&RingLayouts::asked(kernel, options));
-        let can = |forms: RingLayouts| plan_with(kernel, target, options, &forms).is_ok_and(|p| p.specialised().is_some());
-        // Where no lanes share panels, an access that is cut into them is all that the plan asks for.
+        let can = |ring_layouts: RingLayouts| plan_with(kernel, target, options, &ring_layouts).is_ok_and(|p| p.specialised().is_some());
+        // Where no lanes share boxes, an access that is cut into them is all that the plan asks for.
         let cut = |i: Inst, tile: &SwizzledTile, swizzle: u32| SwizzledTile::of(kernel, i, &tile.shape, units, Some(swizzle)).is_ok();
         let others = |own: u32| units.bulk.swizzles.iter().copied().filter(move |&x| x != own);
         let mut out = Alternatives::default();
@@ -45,7 +45,7 @@ impl Alternatives {
                 list.extend(others(tile.swizzle).filter(|&x| if s.register_a.is_empty() { cut(*load, tile, x) } else { can(with(x)) }));
             }
             let v = kernel.insts[*load].results[0];
-            list.retain(|&x| x == tile.swizzle || panels_of(kernel, *load, v, x).is_some());
+            list.retain(|&x| x == tile.swizzle || swizzled_map(kernel, *load, v, x).is_some());
             out.swizzles.push((*load, list));
         }
         let contiguous = |j: Inst| s.loads.iter().find(|l| l.0 == j).map(|l| l.1.contiguous());
@@ -57,9 +57,9 @@ impl Alternatives {
             out.operand_a.push((dot, load, if open { vec![own, !own] } else { vec![own] }));
         }
         for (store, tile) in &s.stores {
-            let mut ways = vec![EpilogueStore::Panels(tile.swizzle)];
+            let mut ways = vec![EpilogueStore::Bulk(tile.swizzle)];
             if !said.epilogue.contains_key(store) {
-                ways.extend(others(tile.swizzle).filter(|&x| cut(*store, tile, x)).map(EpilogueStore::Panels));
+                ways.extend(others(tile.swizzle).filter(|&x| cut(*store, tile, x)).map(EpilogueStore::Bulk));
                 ways.extend((options.bulk_stores != Some(true)).then_some(EpilogueStore::Lanes));
             }
             out.stores.push((*store, ways));
@@ -76,20 +76,20 @@ impl Alternatives {
             let mut options = Choice::new();
             for &swizzle in swizzles {
                 for ways in product(&dots) {
-                    let forms = RingLayouts {
+                    let ring_layouts = RingLayouts {
                         swizzles: [(*load, swizzle)].into(),
                         a_from_registers: ways.iter().copied().collect(),
                         ..RingLayouts::default()
                     };
-                    options.extend(prices.loaded(*load, swizzle, &ways).map(|price| (forms, price)));
+                    options.extend(prices.loaded(*load, swizzle, &ways).map(|price| (ring_layouts, price)));
                 }
             }
             out.push(options);
         }
         for (store, ways) in &self.stores {
             let priced = |&way: &EpilogueStore| {
-                let forms = RingLayouts { epilogue: [(*store, way)].into(), ..RingLayouts::default() };
-                Some((forms, Price { epilogue: prices.store(*store, way)?, ..Price::default() }))
+                let ring_layouts = RingLayouts { epilogue: [(*store, way)].into(), ..RingLayouts::default() };
+                Some((ring_layouts, Price { epilogue: prices.store(*store, way)?, ..Price::default() }))
             };
             out.push(ways.iter().filter_map(priced).collect());
         }

@@ -14,7 +14,7 @@ fn cycles(cost: Option<u64>) -> String {
 
 fn store(way: EpilogueStore) -> String {
     match way {
-        EpilogueStore::Panels(swizzle) => format!("bulk from swizzle({swizzle})"),
+        EpilogueStore::Bulk(swizzle) => format!("bulk from swizzle({swizzle})"),
         EpilogueStore::Lanes => "per lane".to_owned(),
     }
 }
@@ -38,23 +38,23 @@ impl Candidates<'_> {
             let _ = writeln!(out, "; {head}: {}", options.join(", "));
         };
         let Alternatives { swizzles, operand_a, stores } = a;
-        let forms = &taken.forms;
+        let ring_layouts = &taken.ring_layouts;
         for (load, widths) in swizzles {
-            let option = |&x: &u32| (format!("swizzle({x})"), prices.load(*load, x), forms.swizzles.get(load) == Some(&x));
+            let option = |&x: &u32| (format!("swizzle({x})"), prices.load(*load, x), ring_layouts.swizzles.get(load) == Some(&x));
             line(format!("{} waits in shared memory in", named(*load)), widths.iter().map(option).collect());
         }
         for (dot, load, ways) in operand_a {
-            let swizzle = forms.swizzles.get(load).copied().unwrap_or_default();
+            let swizzle = ring_layouts.swizzles.get(load).copied().unwrap_or_default();
             let option = |&registers: &bool| {
                 let fetch = if registers { prices.operand_a(*dot, swizzle) } else { Some(0) };
                 let cost = prices.dot(*dot, true, registers).zip(fetch).map(|([products, waits], fetch)| products + waits + fetch);
                 let name = if registers { "registers" } else { "shared memory" };
-                (name.to_owned(), cost, forms.a_from_registers.get(dot) == Some(&registers))
+                (name.to_owned(), cost, ring_layouts.a_from_registers.get(dot) == Some(&registers))
             };
             line(format!("{} takes operand A from", named(*dot)), ways.iter().map(option).collect());
         }
         for (i, ways) in stores {
-            let option = |&way: &EpilogueStore| (store(way), prices.store(*i, way), forms.epilogue.get(i) == Some(&way));
+            let option = |&way: &EpilogueStore| (store(way), prices.store(*i, way), ring_layouts.epilogue.get(i) == Some(&way));
             line(format!("{} stores", named(*i)), ways.iter().map(option).collect());
         }
         out

@@ -2,11 +2,11 @@
 //!
 //! ```text
 //! kernel, target, hints ─► plan ── alternatives ─► choices, priced ── best first ─► candidates ─┬─ plan      as it is lowered
-//!                                  of forms,                                                    ├─ written   the kernel with tasks
+//!                                  of layouts,                                                 ├─ written   the kernel with tasks
 //!                                  of consumers                                                 └─ price     in parts
 //! ```
 //!
-//! The plan's own decisions are the first candidate unless another one is cheaper by more than prices are exact. What is decided is the form
+//! The plan's own decisions are the first candidate unless another one is cheaper by more than prices are exact. What is decided is the layout
 //! of the ring (swizzle widths, operand A from shared memory or registers), how results leave (bulk or per lane), and whether consumers
 //! cooperate or take grid positions in ping-pong; slots, registers and staging follow from the plan that these give. Persistence has no
 //! price yet: what positions share in the cache decides it, which no price here sees. Where layouts are not searched, and for what is not
@@ -38,8 +38,8 @@ const DRAWS: usize = 16;
 /// A way to run a kernel.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Candidate {
-    /// What is decided of the forms of its specialised loop; nothing where it has none.
-    pub forms: RingLayouts,
+    /// What is decided of the layouts of its specialised loop; nothing where it has none.
+    pub ring_layouts: RingLayouts,
     /// Consumer sets that take grid positions in ping-pong, where that is decided here.
     pub consumer_sets: Option<u32>,
     /// What a grid position costs; `None` where the machine has no prices for it.
@@ -63,7 +63,7 @@ pub struct Candidates<'k> {
 /// What [`plan`] says.
 pub fn schedule<'k>(kernel: &'k Kernel, target: &'k Target, hints: &LowerOptions) -> Result<Candidates<'k>, LowerError> {
     let mut out = Candidates::of(kernel, target, hints, plan(kernel, target, hints)?);
-    // Consumers in ping-pong are another plan, with forms of its own.
+    // Consumers in ping-pong are another plan, with ring layouts of its own.
     if let Some((sets, plan)) = out.ping_pong() {
         let hints = LowerOptions { consumer_sets: Some(sets), ..*hints };
         let others = Alternatives::of(kernel, target, &hints, &plan).map(|a| out.priced(&plan, &a, Some(sets)));
@@ -74,15 +74,15 @@ pub fn schedule<'k>(kernel: &'k Kernel, target: &'k Target, hints: &LowerOptions
 }
 
 impl<'k> Candidates<'k> {
-    /// The candidates that leave a plan's consumers as they are: its forms alone are decided.
+    /// The candidates that leave a plan's consumers as they are: its ring layouts alone are decided.
     pub fn of(kernel: &'k Kernel, target: &'k Target, hints: &LowerOptions, plan: Plan) -> Candidates<'k> {
-        let own = Candidate { forms: RingLayouts::default(), consumer_sets: None, price: None };
+        let own = Candidate { ring_layouts: RingLayouts::default(), consumer_sets: None, price: None };
         let mut out = Candidates { kernel, target, hints: *hints, plan, alternatives: None, own, list: Vec::new() };
         if hints.layouts != LayoutChoice::Spread {
             out.alternatives = Alternatives::of(kernel, target, hints, &out.plan);
         }
         if let Some(a) = &out.alternatives {
-            out.own.forms = a.own();
+            out.own.ring_layouts = a.own();
             out.list = out.priced(&out.plan, a, None);
         }
         out.sort();
@@ -106,13 +106,13 @@ impl<'k> Candidates<'k> {
         let decided: Vec<Inst> = alternatives.operand_a.iter().map(|a| a.0).collect();
         let Some((rest, choices)) = prices.rest(&decided).zip(alternatives.choices(&prices)) else { return Vec::new() };
         let found = cheapest(rest, &choices);
-        found.into_iter().map(|(forms, price)| Candidate { forms, consumer_sets, price: Some(price) }).collect()
+        found.into_iter().map(|(ring_layouts, price)| Candidate { ring_layouts, consumer_sets, price: Some(price) }).collect()
     }
 
     /// Sorts by price, the plan's own decisions first unless others are cheaper by more than prices are exact.
     fn sort(&mut self) {
         self.list.sort_by_key(|c| c.price.map_or(u64::MAX, |p| p.total()));
-        let at = self.list.iter().position(|c| c.consumer_sets.is_none() && c.forms == self.own.forms);
+        let at = self.list.iter().position(|c| c.consumer_sets.is_none() && c.ring_layouts == self.own.ring_layouts);
         let own = at.map_or(self.own.clone(), |at| self.list.remove(at));
         self.own = own.clone();
         let best = self.list.first().and_then(|c| c.price).map(|p| p.total());
@@ -141,7 +141,7 @@ impl<'k> Candidates<'k> {
     /// Any decisions that a plan takes, by a seed, at no price: for tests. The plan's own if it takes none of those tried.
     pub fn random(&self, mut seed: u64) -> Candidate {
         let drawn = |a: &Alternatives| {
-            let all = (0..DRAWS).map(|_| Candidate { forms: a.random(&mut seed), consumer_sets: None, price: None });
+            let all = (0..DRAWS).map(|_| Candidate { ring_layouts: a.random(&mut seed), consumer_sets: None, price: None });
             let mut all = all.collect::<Vec<_>>().into_iter();
             all.find(|c| self.plan(c).is_ok_and(|p| p.specialised().is_some()))
         };
@@ -150,7 +150,7 @@ impl<'k> Candidates<'k> {
 
     /// True for decisions that are the plan's own.
     pub fn is_own(&self, c: &Candidate) -> bool {
-        c.consumer_sets.is_none() && c.forms == self.own.forms
+        c.consumer_sets.is_none() && c.ring_layouts == self.own.ring_layouts
     }
 
     /// The plan of a candidate: how it is lowered.
@@ -162,7 +162,7 @@ impl<'k> Candidates<'k> {
             return Ok(self.plan.clone());
         }
         let hints = LowerOptions { consumer_sets: c.consumer_sets.or(self.hints.consumer_sets), ..self.hints };
-        plan_with(self.kernel, self.target, &hints, &c.forms)
+        plan_with(self.kernel, self.target, &hints, &c.ring_layouts)
     }
 
     /// The kernel that a candidate is written as; `None` for what has nothing to write, or no plan.

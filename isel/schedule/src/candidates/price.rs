@@ -12,7 +12,7 @@
 use crate::access::GlobalAccess;
 use crate::plan::{EpilogueStore, Plan, Specialised, SwizzledTile, value_at};
 use crate::transfers::{behind, fragments, global_access, through};
-use tilelift_ir::layout::panel_swizzle;
+use tilelift_ir::layout::swizzle_of_width;
 use tilelift_ir::layout::{Layout, SharedMap};
 use tilelift_ir::{Inst, Kernel, Literal, Value, iterations};
 use tilelift_lane::{Costs, GroupMatrix, Target};
@@ -147,22 +147,22 @@ impl<'a> Prices<'a> {
         let (kernel, c) = (self.kernel, &self.target.costs);
         let a = kernel.insts[dot].args[0];
         let (load, views) = behind(kernel, a)?;
-        let map = through(kernel, &panels_of(kernel, load, kernel.insts[load].results[0], swizzle)?, &views)?;
+        let map = through(kernel, &swizzled_map(kernel, load, kernel.insts[load].results[0], swizzle)?, &views)?;
         let tile = kernel.ty(a).as_tile()?;
         let fragment = self.row(dot)?.a.as_ref()?;
         let layout = Layout::operand_of(&tile.shape, fragment, &[self.plan.consumers, 1], &[0, 1], &[Some(0), None]).ok()?;
-        let [passes, instructions] = fragments(&map, &layout, self.target.load_matrix, tile.elem.bytes(), self.target).ok()?;
-        Some((u64::from(passes) * c.wavefront + u64::from(instructions) * 2 * c.alu) * self.warps + self.meet() + c.shared_latency)
+        let [wavefronts, instructions] = fragments(&map, &layout, self.target.load_matrix, tile.elem.bytes(), self.target).ok()?;
+        Some((u64::from(wavefronts) * c.wavefront + u64::from(instructions) * 2 * c.alu) * self.warps + self.meet() + c.shared_latency)
     }
 
-    /// A store of results: through panels, into which lanes bring them, or by lanes.
+    /// A store of results: in bulk from a swizzled tile, into which lanes bring them, or by lanes.
     pub fn store(&self, store: Inst, way: EpilogueStore) -> Option<u64> {
         let (kernel, c) = (self.kernel, &self.target.costs);
         let v = kernel.insts[store].args[value_at(kernel, store)];
         let (_, tile) = self.plan.stores.iter().find(|x| x.0 == store)?;
         match way {
-            EpilogueStore::Lanes => global_access(kernel, self.target, self.warps, store, &self.sums(v)?, false),
-            EpilogueStore::Panels(swizzle) => {
+            EpilogueStore::Lanes => global_access(kernel, self.target, self.warps, store, &self.accumulator(v)?, false),
+            EpilogueStore::Bulk(swizzle) => {
                 let staged = u64::from(tile.bytes()).div_ceil(128) * c.wavefront + 2 * self.meet() + c.shared_latency;
                 // The next position's products run beside it, where there is one.
                 Some(staged + beside(moved(&with_swizzle(tile, swizzle), c) * 2, !self.plan.persistent))
@@ -170,14 +170,14 @@ impl<'a> Prices<'a> {
         }
     }
 
-    /// The layout of sums, for a tile of results of their shape.
-    fn sums(&self, v: Value) -> Option<Layout> {
+    /// The layout of accumulators, for a tile of results of their shape.
+    fn accumulator(&self, v: Value) -> Option<Layout> {
         let from = crate::plan::behind_reshapes(self.kernel, v);
         let shape = |v: Value| self.kernel.ty(v).shape();
         let like = |i: Inst| shape(self.kernel.insts[i].results[0]) == shape(from);
         let dot = self.plan.dots.iter().map(|d| d.0).find(|&i| like(i)).or(self.plan.dots.first().map(|d| d.0))?;
-        let sums = Layout::fragment(shape(from)?, &self.row(dot)?.d, &[self.plan.consumers, 1], &[0, 1]).ok()?;
-        if from == v { Some(sums) } else { sums.reshape(shape(v)?).ok() }
+        let accumulator = Layout::fragment(shape(from)?, &self.row(dot)?.d, &[self.plan.consumers, 1], &[0, 1]).ok()?;
+        if from == v { Some(accumulator) } else { accumulator.reshape(shape(v)?).ok() }
     }
 }
 
@@ -194,15 +194,15 @@ fn trips(kernel: &Kernel, bounds: &[Value]) -> u64 {
     }
 }
 
-/// A tile in panels of another width.
+/// A tile with another swizzle width.
 fn with_swizzle(tile: &SwizzledTile, swizzle: u32) -> SwizzledTile {
     SwizzledTile { swizzle, per: swizzle / tile.elem.bytes(), ..tile.clone() }
 }
 
 /// What copying a tile takes: its boxes, its rows or its bytes, whichever take longest.
 fn moved(tile: &SwizzledTile, c: &Costs) -> u64 {
-    let rows = u64::from(tile.panels()) * u64::from(tile.rows);
-    (rows * c.box_row).max(u64::from(tile.bytes() / 32) * c.box_sector).max(u64::from(tile.panels()) * c.box_start)
+    let rows = u64::from(tile.boxes()) * u64::from(tile.rows);
+    (rows * c.box_row).max(u64::from(tile.bytes() / 32) * c.box_sector).max(u64::from(tile.boxes()) * c.box_start)
 }
 
 /// What runs beside something else: the whole of what an iteration waits for, a quarter of what is done by then.
@@ -210,9 +210,9 @@ fn beside(cost: u64, last: bool) -> u64 {
     if last { cost } else { cost / 4 }
 }
 
-/// How elements lie in the panels of a load or of a store.
-pub(super) fn panels_of(kernel: &Kernel, i: Inst, v: Value, swizzle: u32) -> Option<SharedMap> {
+/// How elements lie in the swizzled tile of a load or of a store.
+pub(super) fn swizzled_map(kernel: &Kernel, i: Inst, v: Value, swizzle: u32) -> Option<SharedMap> {
     let contiguous = GlobalAccess::of(kernel, i).contiguous()?;
     let t = kernel.ty(v).as_tile()?;
-    panel_swizzle(&t.shape, t.elem.bytes(), contiguous, swizzle).ok()
+    swizzle_of_width(&t.shape, t.elem.bytes(), contiguous, swizzle).ok()
 }

@@ -1,12 +1,12 @@
 //! The time of a product: waves of tiles, each bounded by the unit that is busiest, and what stands in front of and behind them.
 //!
 //! ```text
-//! launch ─┬─ tile ─ tile ─ … ─┬─ parts       tile = steps * max(matrix unit, shared memory, group turns, cache) + epilogue
+//! launch ─┬─ tile ─ tile ─ … ─┬─ parts       tile = steps * max(matrix unit, shared memory, group hand-over, cache) + epilogue
 //!         └─ as long as memory ┘              memory = bytes of all waves at the rate that bytes in flight allow
 //! ```
 
+use super::product::{Choice, Product, instruction};
 use super::stream_k::{Shares, unshared};
-use super::{Choice, Product, instruction};
 use std::fmt;
 use tilelift_lane::Target;
 
@@ -18,7 +18,7 @@ pub enum Bound {
     /// Operands on their way from shared memory to the matrix unit.
     Shared,
     /// Warpgroups between their multiplications.
-    Turns,
+    HandOver,
     /// Operands from the cache that all multiprocessors share.
     Cache,
     /// Slots of the ring, which are too few for the way of the operands.
@@ -34,7 +34,7 @@ impl fmt::Display for Bound {
         f.write_str(match self {
             Bound::Matrix => "matrix unit",
             Bound::Shared => "shared memory",
-            Bound::Turns => "turns",
+            Bound::HandOver => "hand-over",
             Bound::Cache => "cache",
             Bound::Ring => "ring",
             Bound::Memory => "memory",
@@ -56,7 +56,7 @@ pub struct Prediction {
     pub main: f64,
     /// What of the epilogues nothing hides.
     pub epilogue: f64,
-    /// Sums of the parts of the depth.
+    /// Partial sums of the parts of the depth.
     pub parts: f64,
     /// What bounds the main loops.
     pub bound: Bound,
@@ -76,17 +76,17 @@ fn rate(peak: f64, latency: f64, inside: f64) -> f64 {
 
 /// Predicts the time of a product. None for a target without prices, or types that it does not multiply by warpgroups.
 pub fn predict(target: &Target, product: &Product, choice: &Choice) -> Option<Prediction> {
-    let (units, machine) = (target.units.as_ref()?, target.machine.as_ref()?);
+    let (units, rates) = (target.units.as_ref()?, target.rates.as_ref()?);
     let row = instruction(units, product)?;
     let [m, n, k] = product.shape.map(f64::from);
     let [bm, bn, bk] = choice.tile.map(f64::from);
     let (size, out) = (f64::from(product.elem.bytes()), f64::from(product.out.bytes()));
-    let (groups, processors) = (f64::from(choice.consumers), f64::from(machine.multiprocessors));
+    let (groups, processors) = (f64::from(choice.consumers), f64::from(rates.multiprocessors));
     let splits = f64::from(choice.splits);
     let (down, across) = ((m / bm).ceil(), (n / bn).ceil());
     let batch = f64::from(product.batch);
     let (tiles, depth) = (batch * down * across, (k / bk).ceil());
-    let shares = match &choice.streams {
+    let shares = match &choice.stream_k {
         Some(s) => Shares::dealt(tiles as u64, depth as u64, s),
         None => Shares::equal(tiles, depth, splits, processors),
     };
@@ -98,88 +98,94 @@ pub fn predict(target: &Target, product: &Product, choice: &Choice) -> Option<Pr
     // A step of one tile.
     let (rows, columns) = if choice.swapped { (bn, bm) } else { (bm, bn) };
     let instructions = rows / f64::from(row.m) * (bk * size / 32.0);
-    let matrix = instructions * columns * machine.column;
-    let shared = instructions * (machine.operands[0] + columns * machine.operands[1]);
-    let sums = bm * bn / (groups * f64::from(units.group_warps * target.lanes));
+    let matrix = instructions * columns * rates.column;
+    let shared = instructions * (rates.operands[0] + columns * rates.operands[1]);
+    let accumulator = bm * bn / (groups * f64::from(units.group_warps * target.lanes));
     let busy = matrix.max(shared);
-    // Sums that lanes add wait for their products; else the next ones are started in time.
-    let turns = if row.kept_depth.is_some() { busy / groups + machine.handover + machine.drain + sums } else { 2.0 * machine.handover };
+    // Accumulators that lanes add to wait for their products; else the next ones are started in time.
+    let hand_over =
+        if row.promotion_depth.is_some() { busy / groups + rates.handover + rates.drain + accumulator } else { 2.0 * rates.handover };
     // Rows beyond the matrix are not fetched.
     let bytes = (bm.min(m) + bn.min(n)) * bk * size;
     let inside = bytes * (f64::from(choice.stages) - 1.0).max(1.0);
     // Requests of neighbours for the same meet on their way: those who have one tile at different depths ask for nothing in common.
     let band = f64::from(choice.group).min(down);
-    let alone = match &choice.streams {
-        Some(s) => unshared([bm.min(m), bn.min(n)], f64::from(s.abreast), band),
+    let alone = match &choice.stream_k {
+        Some(s) => unshared([bm.min(m), bn.min(n)], f64::from(s.in_flight), band),
         None if splits > 2.0 => 1.0,
         None => 1.0 - 1.0 / splits,
     };
-    let [together, dealt_alone] = [if choice.streams.is_some() { 0.0 } else { alone }, alone]
-        .map(|alone| bytes * (machine.cache[2] + (1.0 - machine.cache[2]) * alone) / rate(machine.cache[0], machine.cache[1], inside));
+    let [together, dealt_alone] = [if choice.stream_k.is_some() { 0.0 } else { alone }, alone]
+        .map(|alone| bytes * (rates.cache[2] + (1.0 - rates.cache[2]) * alone) / rate(rates.cache[0], rates.cache[1], inside));
     let cache = if shares.rounds > 0.0 { together } else { dealt_alone };
     // Rows of boxes that lie outside.
-    let outside = ((bm - m).max(0.0) + (bn - n).max(0.0)) * (bk * size / 128.0) * machine.outside;
-    // A slot must be back before its turn comes again.
-    let back = (machine.fetch[0] + bytes / machine.fetch[1]) / (f64::from(choice.stages) - 1.0).max(1.0);
-    let bounds =
-        [(matrix, Bound::Matrix), (shared, Bound::Shared), (turns, Bound::Turns), (cache.max(outside), Bound::Cache), (back, Bound::Ring)];
+    let outside = ((bm - m).max(0.0) + (bn - n).max(0.0)) * (bk * size / 128.0) * rates.outside;
+    // A slot must be back before it is filled again.
+    let back = (rates.fetch[0] + bytes / rates.fetch[1]) / (f64::from(choice.stages) - 1.0).max(1.0);
+    let bounds = [
+        (matrix, Bound::Matrix),
+        (shared, Bound::Shared),
+        (hand_over, Bound::HandOver),
+        (cache.max(outside), Bound::Cache),
+        (back, Bound::Ring),
+    ];
     let (step, mut bound) = bounds.into_iter().fold((0.0, Bound::Matrix), |best, b| if b.0 > best.0 { b } else { best });
 
     // Who is at a depth of his own gets copies when he multiplies, and both go through shared memory.
-    let through = (instructions * (f64::from(row.m) + columns) * 32.0 + bytes) / machine.bytes_per_cycle;
+    let through = (instructions * (f64::from(row.m) + columns) * 32.0 + bytes) / rates.bytes_per_cycle;
     // A group by itself has nobody who multiplies while it waits.
-    let lonely = if choice.consumers * choice.consumer_sets == 1 { machine.single_group_penalty } else { 0.0 };
-    let dealt_step = step.max(dealt_alone).max(through) + lonely;
+    let penalty = if choice.consumers * choice.consumer_sets == 1 { rates.single_group_penalty } else { 0.0 };
+    let dealt_step = step.max(dealt_alone).max(through) + penalty;
 
     // A tile: its main loop, its epilogue, and the way of all its bytes through the cache.
     let main = steps * step;
-    let epilogue = machine.epilogue[0] + machine.epilogue[1] * sums * groups;
-    let [leaving, part] = [if choice.only_sums() { 4.0 } else { out }, 4.0].map(|size| bm * bn * size / machine.store);
+    let epilogue = rates.epilogue[0] + rates.epilogue[1] * accumulator * groups;
+    let [leaving, part] = [if choice.only_partial_sums() { 4.0 } else { out }, 4.0].map(|size| bm * bn * size / rates.store);
     // Two consumer sets: one's epilogue runs beside the other's main loop.
     let mut tile = if choice.consumer_sets > 1 {
-        (main + machine.handover + machine.skew * leaving).max((main + epilogue) / 2.0)
+        (main + rates.handover + rates.skew * leaving).max((main + epilogue) / 2.0)
     } else {
         main + epilogue
     };
     if steps * cache + leaving > tile {
         (tile, bound) = (steps * cache + leaving, Bound::Stores);
     }
-    // Segments of tiles leave as sums.
-    let segment = if choice.consumer_sets > 1 { machine.handover + machine.skew * part } else { epilogue };
+    // Segments of tiles leave as partial sums.
+    let segment = if choice.consumer_sets > 1 { rates.handover + rates.skew * part } else { epilogue };
     let cycles = shares.rounds * tile + dealt * dealt_step + segments * segment;
     // Behind the last tile nothing hides anything.
     let last = if dealt > 0.0 { part } else { leaving } + if choice.consumer_sets > 1 { epilogue } else { 0.0 };
 
     // Memory: what each round of tiles reads first.
     let once = batch * (m * k + n * k) * size;
-    let traffic = if once <= machine.cache_bytes {
+    let traffic = if once <= rates.cache_bytes {
         once
     } else {
         let beside = processors / splits;
         let together = (beside / f64::from(choice.group).min(down)).min(across).max(1.0);
         let group = f64::from(choice.group).max(beside / together).min(down);
-        let rounds = if choice.streams.is_some() { shares.rounds } else { (tiles * splits / processors).max(1.0) };
+        let rounds = if choice.stream_k.is_some() { shares.rounds } else { (tiles * splits / processors).max(1.0) };
         let whole = rounds * (group * bm.min(m) + together * bn.min(n)) * k * size;
-        (whole + streamed(choice, [m, n, k], &shares, down, machine.cache_bytes / size) * size).max(once)
+        (whole + streamed(choice, [m, n, k], &shares, down, rates.cache_bytes / size) * size).max(once)
     } + batch * m * n * out;
     let active = shares.active;
-    let [total, one, latency] = machine.memory;
-    let each = rate((total / active / machine.memory_clock).min(one), latency, inside);
-    let memory = traffic / (each * active * machine.memory_clock) + run * outside / machine.memory_clock;
+    let [total, one, latency] = rates.memory;
+    let each = rate((total / active / rates.memory_clock).min(one), latency, inside);
+    let memory = traffic / (each * active * rates.memory_clock) + run * outside / rates.memory_clock;
 
     // The more bytes a product moves in a cycle, the slower the clock that power allows.
     let filled = shares.filled;
     let operands = instructions * (f64::from(row.m) + columns) * 32.0;
-    let heat = [bytes / step, operands / step, traffic / (cycles * processors)];
-    let slower: f64 = machine.power_derating.iter().zip(heat).map(|(price, amount)| price * amount).sum();
-    let clock = machine.clock * (1.0 + machine.idle * (1.0 - filled)) / (1.0 + slower);
+    let derating = [bytes / step, operands / step, traffic / (cycles * processors)];
+    let slower: f64 = rates.power_derating.iter().zip(derating).map(|(price, amount)| price * amount).sum();
+    let clock = rates.clock * (1.0 + rates.idle * (1.0 - filled)) / (1.0 + slower);
     let main = shares.rounds * main + dealt * dealt_step;
     let (mut main, mut behind) = (main / clock, (cycles - main + last) / clock);
     if memory > main + behind {
         bound = Bound::Memory;
     }
     // What neither hides: copies stop where slots are full, results leave in bursts.
-    let (work, p) = (main + behind, machine.overlap_exponent);
+    let (work, p) = (main + behind, rates.overlap_exponent);
     let whole = work.max(memory) * (1.0 + (work.min(memory) / work.max(memory)).powf(p)).powf(1.0 / p);
     if memory > work {
         (main, behind) = (whole, 0.0);
@@ -189,25 +195,25 @@ pub fn predict(target: &Target, product: &Product, choice: &Choice) -> Option<Pr
     let parts = if choice.sums_apart() && shares.parts[0] > 0.0 {
         // Written by all, read by the kernel that adds them up, beside what both launches cost.
         let [parts, of] = shares.parts;
-        let area = if choice.streams.is_some() { bm * bn } else { m * n / tiles };
-        machine.launch[1] + area * (parts * 4.0 + of * out) / (0.6 * total)
+        let area = if choice.stream_k.is_some() { bm * bn } else { m * n / tiles };
+        rates.launch[1] + area * (parts * 4.0 + of * out) / (0.6 * total)
     } else {
         0.0
     };
     let waves = (shares.rounds + dealt / steps).ceil() as u32;
-    Some(Prediction { waves, filled, launch: machine.launch[0], main, epilogue: behind, parts, bound })
+    Some(Prediction { waves, filled, launch: rates.launch[0], main, epilogue: behind, parts, bound })
 }
 
-/// Elements of operands that come from memory for the tiles whose steps are dealt out: what stacks read abreast comes once, and so does
-/// everything if the cache has room for all of it. Teams at the same depth drift apart: half of what they share comes again.
+/// Elements of operands that come from memory for the tiles whose steps are dealt out: what stacks in flight read comes once, and so does
+/// everything if the cache has room for all of it. Worker groups at the same depth drift apart: half of what they share comes again.
 fn streamed(choice: &Choice, [m, n, k]: [f64; 3], shares: &Shares, down: f64, room: f64) -> f64 {
     if shares.dealt[0] == 0.0 {
         return 0.0;
     }
     let [bm, bn, bk] = choice.tile.map(f64::from);
-    let [depths, stacks, abreast] = shares.depths;
+    let [depths, stacks, in_flight] = shares.depths;
     let band = f64::from(choice.group).min(down);
-    let (high, wide) = (abreast.min(band), (abreast / band).ceil());
+    let (high, wide) = (in_flight.min(band), (in_flight / band).ceil());
     let all = (band * bm).min(m) + ((shares.parts[1] / band).ceil() * bn).min(n);
     if all * k <= room {
         return all * k;

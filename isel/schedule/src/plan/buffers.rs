@@ -1,239 +1,27 @@
-//! How local memory lies: buffers that asynchronous units touch, or lanes fill by copies, are panels, all others are row-major.
+//! How local memory lies: buffers that asynchronous units touch, or lanes fill by copies, are swizzled, all others are row-major.
 //!
 //! ```text
 //! rows of a buffer: its elements without those of the contiguous dimension, counted in row-major order
-//! row r, byte c:    block r / rows ─► panel c / swizzle ─► panel_byte(swizzle, r mod rows, c mod swizzle)
-//! a slot of a ring is a block: boxes, operands of products and slots begin where the swizzle repeats; rows that are one panel wide lie as
+//! row r, byte c:    block r / rows ─► atom c / swizzle ─► swizzled_byte(swizzle, r mod rows, c mod swizzle)
+//! a slot of a ring is a block: boxes, operands of products and slots begin where the swizzle repeats; rows that are one atom wide lie as
 //! those of one block throughout
 //! ```
 //!
 //! A ring that lanes fill and products fetch from may have another map for its slots, where one was searched (see [`slots`](super::slots)).
 //!
-//! All types under which the bytes of an allocation are known share one form, so that it is decided for all of them at once.
+//! All types under which the bytes of an allocation are known share one layout, so that it is decided for all of them at once.
 
-use super::SwizzledTile;
+use super::buffer_layout::{BufferLayout, Swizzled};
+use super::handle::{Handle, allocation, handle, shared};
 use super::lanes::Filled;
 use super::locals::Locals;
+use super::swizzled_tile::SwizzledTile;
 use crate::error::LowerError;
 use crate::reason::{NoBufferLayout, Unsupported};
 use cranelift_entity::SecondaryMap;
 use std::collections::{BTreeMap, BTreeSet};
-use std::rc::Rc;
-use tilelift_ir::layout::SharedMap;
 use tilelift_ir::{Attr, Inst, Kernel, Op, SharedType, Type, Value};
 use tilelift_lane::Units;
-use tilelift_lane::number::gcd;
-
-/// Rows after which the swizzle of panels repeats.
-const PHASE: u32 = 8;
-
-/// Bytes of the pieces of a row that the swizzle moves.
-const PIECE: u32 = 16;
-
-/// How a buffer lies.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct BufferLayout {
-    /// Extents of the whole buffer.
-    pub shape: Vec<u32>,
-    /// Bytes of an element.
-    pub size: u32,
-    /// The panels; `None` for row-major order without gaps.
-    pub panels: Option<Blocks>,
-    /// The map of each slot, in elements, where it was chosen for those who fill it and fetch from it: of the last dimensions, those in front of
-    /// them count slots. It stands in place of panels and rows.
-    pub slot: Option<Rc<SharedMap>>,
-}
-
-/// Bytes at whose multiples slots with a map of their own begin.
-const SLOT_ALIGN: u32 = 128;
-
-/// Panels of a buffer.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Blocks {
-    /// The dimension along rows.
-    pub contiguous: usize,
-    /// Bytes of a panel's row.
-    pub swizzle: u32,
-    /// Rows of a block.
-    pub rows: u32,
-}
-
-impl BufferLayout {
-    /// Elements from one position of a dimension to the next, in row-major order of the whole buffer.
-    fn step(&self, d: usize) -> u32 {
-        self.shape[d + 1..].iter().product()
-    }
-
-    /// Bytes at whose multiples a part begins and ends wherever it lies: whatever of the buffer it cuts out. Rows of panels hold pieces of
-    /// `PIECE` bytes in an order of their own, and so many rows as that order repeats after.
-    pub fn cut(&self, parts: &[Part]) -> u32 {
-        let bytes = |p: &Part| {
-            let n = gcd(gcd(p.at, p.extent), self.shape[p.of]);
-            match self.panels {
-                None => n * self.step(p.of) * self.size,
-                Some(b) if b.contiguous == p.of => gcd(n * self.size, PIECE),
-                Some(b) => gcd(gcd(n * self.row_step(p.of), PHASE), b.rows) * b.swizzle,
-            }
-        };
-        parts.iter().filter(|p| p.extent < self.shape[p.of]).map(bytes).fold(0, gcd)
-    }
-
-    /// Rows from one position of a dimension, which is not the contiguous one, to the next.
-    pub fn row_step(&self, d: usize) -> u32 {
-        match self.panels {
-            Some(p) if p.contiguous > d => self.step(d) / self.shape[p.contiguous],
-            Some(_) | None => self.step(d),
-        }
-    }
-
-    /// Bytes of a whole row.
-    fn row_bytes(&self) -> u32 {
-        self.panels.map_or(0, |p| self.shape[p.contiguous] * self.size)
-    }
-
-    /// Bytes from a panel to the next one.
-    pub fn panel_bytes(&self) -> u32 {
-        self.panels.map_or(0, |p| p.rows.next_multiple_of(PHASE) * p.swizzle)
-    }
-
-    /// Bytes of a block.
-    pub fn block_bytes(&self) -> u32 {
-        self.panels.map_or(0, |p| self.row_bytes() / p.swizzle * self.panel_bytes())
-    }
-
-    /// Rows that lie as those of one block do: of panels as wide as the rows one is right behind the other, to the end of the buffer.
-    pub fn block_rows(&self) -> u32 {
-        match self.panels {
-            Some(p) if p.swizzle == self.row_bytes() && p.rows.is_multiple_of(PHASE) => {
-                self.shape.iter().product::<u32>() / self.shape[p.contiguous]
-            }
-            Some(p) => p.rows,
-            None => 0,
-        }
-    }
-
-    /// The map of a slot, how many dimensions in front of it count slots, and the bytes of one.
-    fn slots(&self) -> Option<(&Rc<SharedMap>, usize, u32)> {
-        let map = self.slot.as_ref()?;
-        let bytes = map.elements().saturating_mul(self.size).min(1 << 30).next_multiple_of(SLOT_ALIGN);
-        Some((map, self.shape.len() - map.shape().len(), bytes))
-    }
-
-    /// True if products may fetch what they need of a slot as they go: by a map of its own, or from panels that are one.
-    pub(super) fn is_fetched(&self) -> bool {
-        let whole = |p: Blocks| p.rows.is_power_of_two() && p.rows >= PHASE && self.row_bytes().is_power_of_two();
-        self.slot.is_some() || self.panels.is_some_and(whole)
-    }
-
-    /// The map of a slot as a handle of all of one sees it, if slots have a map of their own.
-    pub fn seen(&self, parts: &[Part]) -> Option<SharedMap> {
-        let (map, lead, _) = self.slots()?;
-        let perm: Option<Vec<usize>> = parts.iter().map(|p| p.of.checked_sub(lead)).collect();
-        map.transpose(&perm?).ok()
-    }
-
-    /// Bytes of the buffer.
-    pub fn bytes(&self) -> u64 {
-        if let Some((_, lead, bytes)) = self.slots() {
-            return self.shape[..lead].iter().fold(u64::from(bytes), |n, &e| n * u64::from(e));
-        }
-        let elements: u64 = self.shape.iter().map(|&e| u64::from(e)).product();
-        match self.panels {
-            None => elements * u64::from(self.size),
-            Some(p) => {
-                let rows = elements / u64::from(self.shape[p.contiguous]);
-                rows / u64::from(p.rows) * u64::from(self.block_bytes())
-            }
-        }
-    }
-
-    /// Bytes from one position of a dimension to the next, for an index that is not known; `None` if that is not the same everywhere.
-    pub fn index_step(&self, d: usize) -> Option<u32> {
-        if let Some((_, lead, bytes)) = self.slots() {
-            return (d < lead).then(|| self.shape[d + 1..lead].iter().product::<u32>() * bytes);
-        }
-        let Some(p) = self.panels else { return Some(self.step(d) * self.size) };
-        if d == p.contiguous {
-            return None;
-        }
-        let rows = self.row_step(d);
-        if rows.is_multiple_of(p.rows) {
-            Some(rows / p.rows * self.block_bytes())
-        } else if rows.is_multiple_of(PHASE) && self.block_rows().is_multiple_of(rows * self.shape[d]) {
-            Some(rows * p.swizzle)
-        } else {
-            // Of one position nothing else is known.
-            (self.shape[d] == 1).then_some(0)
-        }
-    }
-}
-
-/// A dimension of a handle: which one of the buffer, from where, and how far.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Part {
-    /// The dimension of the buffer.
-    pub of: usize,
-    /// Its first element.
-    pub at: u32,
-    /// Elements.
-    pub extent: u32,
-}
-
-/// What a handle stands for.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Handle {
-    /// The instruction that gave the buffer its type: its allocation, or a reinterpretation.
-    pub root: Inst,
-    /// Its dimensions.
-    pub parts: Vec<Part>,
-}
-
-fn shared(kernel: &Kernel, v: Value) -> Option<&SharedType> {
-    kernel.ty(v).as_shared()
-}
-
-/// What a handle stands for; `None` for what is none.
-pub fn handle(kernel: &Kernel, v: Value) -> Option<Handle> {
-    let i = kernel.def_inst(v)?;
-    let d = &kernel.insts[i];
-    let extents = &shared(kernel, v)?.shape;
-    let whole = || {
-        let parts = extents.iter().enumerate().map(|(of, &extent)| Part { of, at: 0, extent }).collect();
-        Some(Handle { root: i, parts })
-    };
-    match (d.op, d.attrs.first()) {
-        (Op::LocalAlloc | Op::LocalReinterpret, _) => whole(),
-        (Op::LocalIndex, _) => {
-            let mut h = handle(kernel, d.args[0])?;
-            h.parts.remove(0);
-            Some(h)
-        }
-        (Op::LocalSlice, Some(Attr::Offsets(at))) => {
-            let mut h = handle(kernel, d.args[0])?;
-            for ((p, &at), &extent) in h.parts.iter_mut().zip(at).zip(extents) {
-                (p.at, p.extent) = (p.at + at, extent);
-            }
-            Some(h)
-        }
-        (Op::LocalTranspose, Some(Attr::Perm(perm))) => {
-            let h = handle(kernel, d.args[0])?;
-            Some(Handle { parts: perm.iter().map(|&p| h.parts[p as usize]).collect(), ..h })
-        }
-        _ => None,
-    }
-}
-
-/// The allocation behind a handle's root.
-pub fn allocation(kernel: &Kernel, root: Inst) -> Inst {
-    let mut i = root;
-    while kernel.insts[i].op == Op::LocalReinterpret {
-        match handle(kernel, kernel.insts[i].args[0]) {
-            Some(h) => i = h.root,
-            None => break,
-        }
-    }
-    i
-}
 
 /// What an asynchronous unit asks of a buffer.
 struct Wish {
@@ -262,17 +50,17 @@ fn root_type(kernel: &Kernel, root: Inst) -> &SharedType {
     }
 }
 
-/// The forms of all buffers, by the instruction that gives the type, the boxes of the copies, and who touches what.
+/// The layouts of all buffers, by the instruction that gives the type, the boxes of the copies, and who touches what.
 pub struct Buffers {
-    pub forms: BTreeMap<Inst, BufferLayout>,
+    pub buffers: BTreeMap<Inst, BufferLayout>,
     pub boxes: BTreeMap<Inst, SwizzledTile>,
     pub locals: Locals,
 }
 
-/// Decides the forms.
+/// Decides the layouts.
 ///
 /// # Errors
-/// What no form satisfies, at the instruction that asks for it.
+/// What no layout satisfies, at the instruction that asks for it.
 pub fn buffers(kernel: &Kernel, units: Option<&Units>) -> Result<Buffers, LowerError> {
     let mut roots: BTreeMap<Inst, Vec<Inst>> = BTreeMap::new();
     let mut wishes: BTreeMap<Inst, Vec<(Inst, Inst, Wish)>> = BTreeMap::new();
@@ -313,24 +101,24 @@ pub fn buffers(kernel: &Kernel, units: Option<&Units>) -> Result<Buffers, LowerE
             _ => {}
         }
     }
-    let (locals, mut forms) = (Locals::of(kernel), BTreeMap::new());
+    let (locals, mut buffers) = (Locals::of(kernel), BTreeMap::new());
     let lanes = Filled::new(kernel, &locals);
     for (alloc, roots) in roots {
         let asked = wishes.get(&alloc).map(Vec::as_slice).unwrap_or(&[]);
         for root in roots {
             let t = root_type(kernel, root);
-            let panels = blocks(kernel, root, asked, units, &lanes)?;
-            forms.insert(root, BufferLayout { shape: t.shape.to_vec(), size: t.elem.bytes(), panels, slot: None });
+            let swizzled = blocks(kernel, root, asked, units, &lanes)?;
+            buffers.insert(root, BufferLayout { shape: t.shape.to_vec(), size: t.elem.bytes(), swizzled, slot: None });
         }
     }
     for (&i, tile) in &mut boxes {
         let Some(h) = handle(kernel, kernel.operand(i, "buffer")[0]) else { continue };
-        if let Some(p) = forms.get(&h.root).and_then(|f| f.panels) {
+        if let Some(p) = buffers.get(&h.root).and_then(|f| f.swizzled) {
             (tile.swizzle, tile.per) = (p.swizzle, p.swizzle / tile.elem.bytes());
         }
     }
     round_at_copies(kernel, &insts, &locals, &mut boxes)?;
-    Ok(Buffers { forms, boxes, locals })
+    Ok(Buffers { buffers, boxes, locals })
 }
 
 /// Products that round on their way take f32 as the copies round it: then nothing else may look at the buffer. Where something else looks at an
@@ -399,20 +187,20 @@ fn swizzle(kernel: &Kernel, alloc: Inst) -> Option<u32> {
     }
 }
 
-/// The panels of a buffer under one of its types, if anything asks for them.
+/// The swizzle of a buffer under one of its types, if anything asks for one.
 fn blocks(
     kernel: &Kernel,
     root: Inst,
     asked: &[(Inst, Inst, Wish)],
     units: Option<&Units>,
     lanes: &Filled<'_>,
-) -> Result<Option<Blocks>, LowerError> {
+) -> Result<Option<Swizzled>, LowerError> {
     let refuse = |i: Inst, why: NoBufferLayout| Err(LowerError::from(Unsupported::Buffer(kernel.insts[i].op, why)).at(kernel.locs[i]));
     let said = swizzle(kernel, allocation(kernel, root));
     let (Some(first), Some(units)) = (asked.first(), units) else {
         return match (said, units) {
             (Some(_), Some(_)) => refuse(root, NoBufferLayout::NoUnit),
-            _ => Ok(lanes.panels(root)),
+            _ => Ok(lanes.swizzled(root)),
         };
     };
     let row_bytes = |root: Inst, c: usize| {
@@ -454,5 +242,5 @@ fn blocks(
     if !total.is_multiple_of(rows) {
         return refuse(root, NoBufferLayout::Boxes);
     }
-    Ok(Some(Blocks { contiguous, swizzle, rows }))
+    Ok(Some(Swizzled { contiguous, swizzle, rows }))
 }

@@ -1,12 +1,12 @@
 //! Copies by the lanes of a task: how the buffers that they fill lie, when products fetch from them, and when copies begin.
 //!
 //! ```text
-//! rows of at most 128 bytes, their pieces of 16 turned by the row: matrix loads, plain and transposed, meet no bank twice
+//! rows of at most 128 bytes, their pieces of 16 rotated by the row: matrix loads, plain and transposed, meet no bank twice
 //! copy_async ── local_load ── dot       the product fetches as it goes, and the copy begins once its first operands are there
 //! ```
 
-use super::BufferLayout;
-use super::buffers::{Blocks, Handle, allocation, handle};
+use super::buffer_layout::{BufferLayout, Swizzled};
+use super::handle::{Handle, allocation, handle};
 use super::loads::local_loads;
 use super::locals::Locals;
 use crate::access::GlobalAccess;
@@ -14,7 +14,7 @@ use cranelift_entity::SecondaryMap;
 use std::collections::{BTreeMap, BTreeSet};
 use tilelift_ir::{Effects, Inst, Kernel, Op, Region, Value};
 
-/// The widest row of a panel, and the piece of it that is moved as a whole.
+/// The widest swizzle, and the piece of it that is moved as a whole.
 const ROW: [u32; 2] = [128, 16];
 
 /// True if a handle is all of what it was indexed from.
@@ -41,8 +41,8 @@ impl<'k> Filled<'k> {
         loads.peek().is_some() && loads.all(|&i| self.loads[i])
     }
 
-    /// The panels of a buffer that lanes fill, by copies or with operands of products, if it is used slot by slot and its rows are whole pieces.
-    pub(super) fn panels(&self, root: Inst) -> Option<Blocks> {
+    /// The swizzle of a buffer that lanes fill, by copies or with operands of products, if it is used slot by slot and its rows are whole pieces.
+    pub(super) fn swizzled(&self, root: Inst) -> Option<Swizzled> {
         let kernel = self.kernel;
         let d = &kernel.insts[root];
         let ty = kernel.ty(*d.results.first()?).as_shared()?;
@@ -72,7 +72,7 @@ impl<'k> Filled<'k> {
         let (contiguous, rows) = found.filter(|_| plain)?;
         let row = ty.shape.get(contiguous)? * ty.elem.bytes();
         let swizzle = ROW[0].min(1 << row.trailing_zeros());
-        (swizzle >= ROW[1]).then_some(Blocks { contiguous, swizzle, rows })
+        (swizzle >= ROW[1]).then_some(Swizzled { contiguous, swizzle, rows })
     }
 }
 
@@ -146,8 +146,8 @@ pub(super) fn read_by_products(kernel: &Kernel) -> Vec<(Inst, Vec<Inst>)> {
     with_products.filter(|(i, dots)| dots.iter().all(|&dot| places[dot] == places[*i])).collect()
 }
 
-/// Finds them, in buffers that lie in these forms.
-pub(super) fn fetches(kernel: &Kernel, forms: &BTreeMap<Inst, BufferLayout>) -> Fetches {
+/// Finds them, in buffers that lie in these layouts.
+pub(super) fn fetches(kernel: &Kernel, buffers: &BTreeMap<Inst, BufferLayout>) -> Fetches {
     let mut out = Fetches::default();
     if !kernel.insts.values().any(|d| d.op == Op::CopyAsync) {
         return out;
@@ -164,7 +164,7 @@ pub(super) fn fetches(kernel: &Kernel, forms: &BTreeMap<Inst, BufferLayout>) -> 
     let mut fetching: SecondaryMap<Inst, bool> = SecondaryMap::new();
     for (i, dots) in read_by_products(kernel) {
         let Some(h) = handle(kernel, kernel.insts[i].args[0]) else { continue };
-        out.loads[i] = forms.get(&h.root).is_some_and(BufferLayout::is_fetched) && filled.contains(&h.root);
+        out.loads[i] = buffers.get(&h.root).is_some_and(BufferLayout::is_fetched) && filled.contains(&h.root);
         if out.loads[i] {
             dots.iter().for_each(|&dot| fetching[dot] = true);
         }

@@ -1,17 +1,10 @@
 //! Loads that only dots read: candidates for shared memory, and what requirements of layouts leave to a loop.
 
-use super::ring_layouts::is_view;
+use super::views::{is_view, keeps_extents};
 use crate::reason::NotSpecialised;
 use cranelift_entity::SecondaryMap;
 use tilelift_ir::require::{requirements, spec};
 use tilelift_ir::{Inst, Kernel, LayoutSpec, Op, Value};
-
-/// True if a reshape only adds or drops extents of 1, as a batch dimension is dropped: every staged map follows it.
-pub fn keeps_extents(kernel: &Kernel, i: Inst) -> bool {
-    let d = &kernel.insts[i];
-    let real = |v: Value| kernel.ty(v).as_tile().map(|t| t.shape.iter().copied().filter(|&e| e != 1).collect::<Vec<u32>>());
-    matches!((real(d.args[0]), real(d.results[0])), (Some(a), Some(b)) if a == b)
-}
 
 /// Loads without mask and `other` that are read by nothing but dots, through transposes and dropped extents of 1 at most.
 pub fn staged_loads(kernel: &Kernel) -> SecondaryMap<Inst, bool> {

@@ -1,6 +1,6 @@
 //! Who touches which allocation of local memory, found in one walk, so that nobody has to walk the kernel once per buffer.
 
-use super::buffers::{allocation, handle};
+use super::handle::{allocation, handle};
 use crate::error::LowerError;
 use crate::reason::{Remedy, Resource};
 use cranelift_entity::SecondaryMap;

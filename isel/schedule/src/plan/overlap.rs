@@ -3,8 +3,8 @@
 //! ```text
 //! early   a product of what arrives and what stands in front of the loop: it may be started a step ahead
 //! head    what the lanes make of it
-//! late    a product whose sum the loop carries, and that nothing else in the step looks at: it may end a step later
-//! tail    what is done to such sums before the next product is added
+//! late    a product whose accumulator the loop carries, and that nothing else in the step looks at: it may end a step later
+//! tail    what is done to such accumulators before the next product is added
 //!
 //! step n:   start early(n) ─ start late(n-1) ─ wait for early(n) ─ head(n) ─ wait for late(n-1), give slot n-1 back ─ tail(n)
 //! ```
@@ -15,8 +15,8 @@
 //! An assembler may move the wait for late products up in front of the head, where the lanes wait, too. While another group computes
 //! that costs nothing, if the products are what a step takes; where the lanes are, the wait is held where it stands.
 
-use super::SwizzledTile;
-use super::specialise::trace;
+use super::swizzled_tile::SwizzledTile;
+use super::views::trace;
 use crate::named::Named;
 use crate::reason::NotOverlapped;
 use std::collections::HashSet;

@@ -7,7 +7,7 @@
 //! ```
 //! What does not fit then is refused: [`lane::Registers`](tilelift_lane::Registers) says why that would wait for ever.
 
-use super::explicit::TaskRole;
+use super::role::TaskRole;
 use crate::error::LowerError;
 use crate::reason::{Holder, Remedy, Resource};
 use tilelift_ir::{Kernel, Op};
@@ -116,14 +116,14 @@ impl Shares<'_> {
         let (mut given, mut computing) = (self.idle.len() as u32 * group * pool.least, 0);
         for r in self.roles.iter() {
             let warps = self.whole(r);
-            if r.single { given += warps * pool.copier } else { computing += warps }
+            if r.single { given += warps * pool.producer } else { computing += warps }
         }
         if computing == 0 {
             return false;
         }
         let each = (self.have().saturating_sub(given) / computing / pool.unit * pool.unit).min(pool.most);
         for n in 0..self.roles.len() {
-            let of = if self.roles[n].single { pool.copier } else { each };
+            let of = if self.roles[n].single { pool.producer } else { each };
             self.set(n, of);
         }
         self.idle.iter_mut().for_each(|i| i.registers = pool.least);
@@ -168,7 +168,7 @@ impl Shares<'_> {
         let mut free = self.clusters();
         free.retain(|c| c.iter().all(|&n| self.roles[n].registers.is_none()));
         let (copying, others): (Vec<_>, Vec<_>) = free.into_iter().partition(|c| c.iter().all(|&n| self.roles[n].single));
-        for registers in [pool.copier, pool.least] {
+        for registers in [pool.producer, pool.least] {
             if self.need() > self.have() && registers < self.entry {
                 copying.iter().for_each(|c| self.set_all(c, registers));
             }
@@ -177,7 +177,7 @@ impl Shares<'_> {
         if self.need() > self.have() && warps > 0 {
             let rest = self.need() - warps * self.entry;
             let each = self.have().saturating_sub(rest) / warps / pool.unit * pool.unit;
-            if each >= pool.copier {
+            if each >= pool.producer {
                 others.iter().for_each(|c| self.set_all(c, each));
             }
         }
@@ -204,7 +204,7 @@ impl Shares<'_> {
         let others = need - warps * most.registers.unwrap_or(self.entry);
         let (name, pool) = (self.task(most), &self.units.registers);
         let each = have.saturating_sub(others) / warps / pool.unit * pool.unit;
-        let remedy = Remedy::Registers { holders: self.holders(), task: name.to_owned(), most: (each >= pool.copier).then_some(each) };
+        let remedy = Remedy::Registers { holders: self.holders(), task: name.to_owned(), most: (each >= pool.producer).then_some(each) };
         Err(LowerError::ResourceExceeded {
             resource: Resource::TaskRegisters,
             need: u64::from(need * self.lanes),

@@ -1,19 +1,18 @@
-//! RingLayouts of a specialised loop: how its operands wait in the ring, and how its results leave.
+//! Layouts of a specialised loop's ring: how its operands wait in the ring, and how its results leave.
 //!
 //! ```text
-//! load ─► panels of 128, 64 or 32 bytes ─┬─► descriptor ──────────────► group matrix instruction
-//!                                        └─► operand A's registers ─► group matrix instruction
-//! sums ─┬─► panels of staging ─► bulk stores
-//!       └─► stores of lanes
+//! load ─► swizzle of 128, 64 or 32 bytes ─┬─► descriptor ─────────────► group matrix instruction
+//!                                         └─► operand A's registers ─► group matrix instruction
+//! accumulators ─┬─► swizzled staging ─► bulk stores
+//!               └─► stores of lanes
 //! ```
 //!
 //! What nobody says is as wide as rows permit, read from memory, and stored by bulk copies where that fits. An author says it in the
 //! kernel's text: `require_layout …, swizzle(64)` behind a load or in front of a store, `mma(a)` on an operand A, a layout of registers on what
 //! is stored. A search says it with a [`RingLayouts`] of its own, and [`RingLayouts::written`] puts that into the text.
 
-use super::LowerOptions;
-use super::loads::keeps_extents;
-use super::specialise::behind_reshapes;
+use super::options::LowerOptions;
+use super::views::{behind_reshapes, is_swizzle, is_view, keeps_extents};
 use crate::named::Named;
 use crate::reason::NotSpecialised;
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,16 +22,16 @@ use tilelift_ir::{Attr, Cursor, DotPart, Inst, Kernel, LayoutSpec, Op, Region, V
 /// How a result leaves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum EpilogueStore {
-    /// Through panels whose rows are so many bytes, by bulk copies.
-    Panels(u32),
+    /// By bulk copies, through a tile with a swizzle width of so many bytes.
+    Bulk(u32),
     /// From registers, by lanes.
     Lanes,
 }
 
-/// What is said of the forms of a specialised loop.
+/// What is said of the layouts of a specialised loop.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct RingLayouts {
-    /// Bytes of the rows of panels, by load.
+    /// Swizzle widths in bytes, by load.
     pub swizzles: BTreeMap<Inst, u32>,
     /// Dots whose operand A comes from the ring, and whether it goes through registers.
     pub a_from_registers: BTreeMap<Inst, bool>,
@@ -40,20 +39,10 @@ pub struct RingLayouts {
     pub epilogue: BTreeMap<Inst, EpilogueStore>,
 }
 
-/// True for a requirement that says how an operand of a ring is read: another view of it, as the ring sees it.
-pub fn is_view(kernel: &Kernel, i: Inst) -> bool {
-    kernel.insts[i].op == Op::RequireLayout && matches!(spec(kernel, i), Some(LayoutSpec::Panels(_) | LayoutSpec::Mma(DotPart::A)))
-}
-
-/// True for a requirement of panels.
-pub fn is_panels(kernel: &Kernel, i: Inst) -> bool {
-    kernel.insts[i].op == Op::RequireLayout && matches!(spec(kernel, i), Some(LayoutSpec::Panels(_)))
-}
-
-/// The requirements of panels, in the order of the text.
-pub fn panel_sites(kernel: &Kernel) -> Vec<Inst> {
+/// The requirements of swizzles, in the order of the text.
+pub fn swizzle_sites(kernel: &Kernel) -> Vec<Inst> {
     let mut out = Vec::new();
-    kernel.walk(kernel.body, &mut |i| out.extend(is_panels(kernel, i).then_some(i)));
+    kernel.walk(kernel.body, &mut |i| out.extend(is_swizzle(kernel, i).then_some(i)));
     out
 }
 
@@ -93,22 +82,22 @@ fn behind(kernel: &Kernel, mut from: Value, v: Value) -> bool {
 /// Whether the kernel's author says how a value lies in registers.
 fn in_registers(kernel: &Kernel, v: Value) -> bool {
     let Ok(held) = requirements(kernel) else { return false };
-    [v, behind_reshapes(kernel, v)].into_iter().any(|v| held[v].is_some_and(|s| !is_panels(kernel, s)))
+    [v, behind_reshapes(kernel, v)].into_iter().any(|v| held[v].is_some_and(|s| !is_swizzle(kernel, s)))
 }
 
 impl RingLayouts {
     /// What the kernel's author says.
     ///
     /// # Errors
-    /// Panels of what is neither loaded nor stored, or two swizzles of one load.
+    /// A swizzle of what is neither loaded nor stored, or two swizzles of one load.
     pub fn required(kernel: &Kernel) -> Result<RingLayouts, NotSpecialised> {
         let mut out = RingLayouts::default();
-        let (mut panels, mut register_a, mut stores, mut any) = (Vec::new(), Vec::new(), Vec::new(), false);
+        let (mut swizzles, mut register_a, mut stores, mut any) = (Vec::new(), Vec::new(), Vec::new(), false);
         kernel.walk(kernel.body, &mut |i| {
             let d = &kernel.insts[i];
             any |= d.op == Op::RequireLayout;
             match spec(kernel, i) {
-                Some(LayoutSpec::Panels(swizzle)) => panels.push((i, *swizzle)),
+                Some(LayoutSpec::Swizzle(swizzle)) => swizzles.push((i, *swizzle)),
                 Some(LayoutSpec::Mma(DotPart::A)) if load_behind(kernel, d.args[0]).is_some() => register_a.push(d.results[0]),
                 _ if d.op == Op::Store => stores.push(i),
                 _ => {}
@@ -122,7 +111,7 @@ impl RingLayouts {
                 out.epilogue.insert(i, EpilogueStore::Lanes);
             }
         }
-        for (i, swizzle) in panels {
+        for (i, swizzle) in swizzles {
             let (from, to) = (kernel.insts[i].args[0], kernel.insts[i].results[0]);
             if let Some(load) = load_behind(kernel, from) {
                 if out.swizzles.insert(load, swizzle).is_some_and(|other| other != swizzle) {
@@ -132,10 +121,10 @@ impl RingLayouts {
             }
             let stores = stores_of(kernel, to);
             if stores.is_empty() {
-                return Err(NotSpecialised::NoPanels { value: Named::of(kernel, from) });
+                return Err(NotSpecialised::NoSwizzle { value: Named::of(kernel, from) });
             }
             stores.into_iter().for_each(|s| {
-                out.epilogue.insert(s, EpilogueStore::Panels(swizzle));
+                out.epilogue.insert(s, EpilogueStore::Bulk(swizzle));
             });
         }
         kernel.walk(kernel.body, &mut |i| {
@@ -162,7 +151,7 @@ impl RingLayouts {
         out
     }
 
-    /// These forms where they say something, else those of another.
+    /// These layouts where they say something, else those of another.
     pub fn or(&self, other: &RingLayouts) -> RingLayouts {
         fn join<T: Copy>(a: &BTreeMap<Inst, T>, b: &BTreeMap<Inst, T>) -> BTreeMap<Inst, T> {
             b.iter().chain(a).map(|(&i, &x)| (i, x)).collect()
@@ -182,25 +171,25 @@ impl RingLayouts {
         same(&self.swizzles, &with.swizzles) && same(&self.a_from_registers, &with.a_from_registers) && same(&self.epilogue, &with.epilogue)
     }
 
-    /// The kernel with these forms as requirements in its text, where its author has not said so.
+    /// The kernel with these layouts as requirements in its text, where its author has not said so.
     pub fn written(&self, kernel: &Kernel) -> Kernel {
         let mut k = kernel.clone();
         let said = RingLayouts::required(kernel).unwrap_or_default();
         for (&load, &swizzle) in self.swizzles.iter().filter(|(i, _)| !said.swizzles.contains_key(i)) {
             let v = kernel.insts[load].results[0];
-            k.require_behind(load, v, LayoutSpec::Panels(swizzle));
+            k.require_behind(load, v, LayoutSpec::Swizzle(swizzle));
         }
         for (&dot, _) in self.a_from_registers.iter().filter(|(i, left)| **left && !said.a_from_registers.contains_key(i)) {
             let v = k.insts[dot].args[0];
             k.require_at(dot, v, LayoutSpec::Mma(DotPart::A));
         }
-        for (&store, &leave) in self.epilogue.iter().filter(|(i, _)| !said.epilogue.contains_key(i)) {
+        for (&store, &way) in self.epilogue.iter().filter(|(i, _)| !said.epilogue.contains_key(i)) {
             let (mut user, mut v) = (store, k.insts[store].args[value_at(kernel, store)]);
-            let layout = match leave {
-                EpilogueStore::Panels(swizzle) => LayoutSpec::Panels(swizzle),
+            let layout = match way {
+                EpilogueStore::Bulk(swizzle) => LayoutSpec::Swizzle(swizzle),
                 EpilogueStore::Lanes => LayoutSpec::Mma(DotPart::Acc),
             };
-            // Sums have their own shape in front of reshapes only.
+            // Accumulators have their own shape in front of reshapes only.
             while let Some(i) = k.def_inst(v).filter(|&i| k.insts[i].op == Op::Reshape && keeps_extents(&k, i)) {
                 (user, v) = (i, k.insts[i].args[0]);
             }

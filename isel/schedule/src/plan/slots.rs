@@ -6,11 +6,12 @@
 //!
 //! That is so of rings that the compiler writes and of those that authors write: it follows from who uses the buffer.
 
-use super::buffers::{allocation, handle};
+use super::buffer_layout::BufferLayout;
+use super::handle::{allocation, handle};
 use super::lanes::read_by_products;
-use super::{BufferLayout, Explicit};
+use super::tasks::TaskPlan;
 use std::rc::Rc;
-use tilelift_ir::layout::{LayoutError, SharedMap, operand_swizzle, panel_swizzle};
+use tilelift_ir::layout::{LayoutError, SharedMap, operand_swizzle, swizzle_of_width};
 use tilelift_ir::{Attr, Inst, Kernel, Op};
 
 /// A ring that lanes fill and one load fetches from.
@@ -35,11 +36,11 @@ impl FetchedRing {
     ///
     /// # Errors
     /// A slot that has no such map.
-    pub fn plain(&self, form: &BufferLayout) -> Result<SharedMap, LayoutError> {
-        let lead = form.shape.len() - self.shape.len();
-        let map = match form.panels {
-            Some(p) if self.fetched => operand_swizzle(&self.shape, form.size, p.contiguous - lead),
-            Some(p) => panel_swizzle(&self.shape, form.size, p.contiguous - lead, p.swizzle),
+    pub fn plain(&self, buffer: &BufferLayout) -> Result<SharedMap, LayoutError> {
+        let lead = buffer.shape.len() - self.shape.len();
+        let map = match buffer.swizzled {
+            Some(p) if self.fetched => operand_swizzle(&self.shape, buffer.size, p.contiguous - lead),
+            Some(p) => swizzle_of_width(&self.shape, buffer.size, p.contiguous - lead, p.swizzle),
             None => SharedMap::row_major(&self.shape, &(0..self.shape.len()).rev().collect::<Vec<_>>()),
         };
         map?.transpose(&self.seen)
@@ -57,7 +58,7 @@ impl FetchedRing {
 }
 
 /// The rings of a kernel, by the loads that fetch from them, in program order.
-pub fn slots(kernel: &Kernel, plan: &Explicit) -> Vec<FetchedRing> {
+pub fn slots(kernel: &Kernel, plan: &TaskPlan) -> Vec<FetchedRing> {
     let loads = read_by_products(kernel);
     if loads.is_empty() {
         return Vec::new();
@@ -66,15 +67,15 @@ pub fn slots(kernel: &Kernel, plan: &Explicit) -> Vec<FetchedRing> {
 }
 
 /// The ring that a load fetches from, if there is one.
-fn ring(kernel: &Kernel, plan: &Explicit, load: Inst) -> Option<FetchedRing> {
+fn ring(kernel: &Kernel, plan: &TaskPlan, load: Inst) -> Option<FetchedRing> {
     let h = handle(kernel, kernel.insts[load].args[0])?;
-    let (root, form) = (h.root, plan.forms.get(&h.root)?);
+    let (root, buffer) = (h.root, plan.buffers.get(&h.root)?);
     let free = kernel.insts[root].op == Op::LocalAlloc
         && kernel.insts[root].args.is_empty()
         && matches!(kernel.insts[root].attrs.first(), Some(Attr::Count(0)))
         && plan.locals.aliases(root).is_empty()
         && allocation(kernel, root) == root;
-    let lead = form.shape.len().checked_sub(h.parts.len())?;
+    let lead = buffer.shape.len().checked_sub(h.parts.len())?;
     // All of a slot, its dimensions as they are, but for the load's, which may have them in another order.
     let whole = |v, ordered: bool| {
         handle(kernel, v).is_some_and(|x| {
@@ -82,7 +83,9 @@ fn ring(kernel: &Kernel, plan: &Explicit, load: Inst) -> Option<FetchedRing> {
             if !ordered {
                 of.sort_unstable();
             }
-            x.root == root && of.into_iter().eq(lead..form.shape.len()) && x.parts.iter().all(|p| p.at == 0 && p.extent == form.shape[p.of])
+            x.root == root
+                && of.into_iter().eq(lead..buffer.shape.len())
+                && x.parts.iter().all(|p| p.at == 0 && p.extent == buffer.shape[p.of])
         })
     };
     let mut copies = Vec::new();
@@ -97,6 +100,6 @@ fn ring(kernel: &Kernel, plan: &Explicit, load: Inst) -> Option<FetchedRing> {
         }
     }
     let seen = h.parts.iter().map(|p| p.of - lead).collect();
-    let shape = form.shape[lead..].to_vec();
-    (free && !copies.is_empty()).then(|| FetchedRing { root, load, copies, shape, seen, fetched: form.is_fetched() })
+    let shape = buffer.shape[lead..].to_vec();
+    (free && !copies.is_empty()).then(|| FetchedRing { root, load, copies, shape, seen, fetched: buffer.is_fetched() })
 }

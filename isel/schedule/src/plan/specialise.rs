@@ -1,7 +1,7 @@
 //! The specialised schedule: where it applies, and its numbers.
 //!
 //! ```text
-//! one top-level loop: loads that bulk copies take ─► transposes ─► dots that group matrix instructions take ─► carried sums
+//! one top-level loop: loads that bulk copies take ─► transposes ─► dots that group matrix instructions take ─► carried accumulators
 //! its addresses, bounds and trip count: pure scalars of parameters, grid position and index, so the producer can compute them, too
 //! ```
 //!
@@ -10,16 +10,16 @@
 //!
 //! Everything else of the kernel belongs to the consumers. What does not fit is declined with the reason; nothing has changed then.
 
-use super::LowerOptions;
-use super::loads::suits;
-use super::loads::{keeps_extents, ring_loads};
+use super::loads::{ring_loads, suits};
+use super::options::LowerOptions;
 use super::overlap::{Overlap, overlap};
-use super::ring_layouts::{EpilogueStore, RingLayouts, is_panels, is_view};
+use super::ping_pong::can_ping_pong;
+use super::ring_layouts::{EpilogueStore, RingLayouts};
 use super::swizzled_tile::{ALIGN, SwizzledTile};
-use super::turns::takes_turns;
+use super::views::{behind_reshapes, is_view, keeps_extents, trace};
 use crate::access::GlobalAccess;
 use crate::named::{Made, Named};
-use crate::reason::{Misplaced, NoProduct, NotOperand, NotOverlapped, NotSpecialised, NotStaged};
+use crate::reason::{LoopOutline, Misplaced, NoProduct, NotOperand, NotOverlapped, NotSpecialised, NotStaged};
 use cranelift_entity::EntityRef;
 use std::collections::HashSet;
 use std::fmt;
@@ -35,7 +35,7 @@ pub struct Specialised {
     pub consumer_sets: u32,
     /// Slots of the ring between them.
     pub depth: u32,
-    /// Groups of multiplications that may be in flight while the next ones are issued; none where their sums are added by the lanes.
+    /// Groups of multiplications that may be in flight while the next ones are issued; none where the lanes add to the accumulators.
     pub in_flight: u32,
     /// Registers per lane of producer and consumers, if they move.
     pub registers: Option<[u32; 2]>,
@@ -59,74 +59,44 @@ pub struct Specialised {
     pub dots: Vec<(Inst, GroupMatrixId)>,
     /// Dots whose operand A goes from the ring through registers.
     pub register_a: Vec<Inst>,
-    /// Sums are there twice, and the lanes add.
+    /// Accumulators are there twice, and the lanes add.
     pub promoted: bool,
     /// Stores that bulk copies do.
     pub stores: Vec<(Inst, SwizzledTile)>,
 }
 
-impl fmt::Display for Specialised {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "specialised: 1 producer warp, {} consumer groups, ring of {} slots of {} bytes, {} multiplication groups in flight",
-            self.consumers, self.depth, self.stage_bytes, self.in_flight
-        )?;
-        if self.consumer_sets > 1 {
-            write!(f, ", {} ping-pong consumer sets", self.consumer_sets)?;
+impl Specialised {
+    /// What is said of it.
+    pub(super) fn outline(&self) -> LoopOutline {
+        LoopOutline {
+            consumers: self.consumers,
+            consumer_sets: self.consumer_sets,
+            depth: self.depth,
+            stage_bytes: self.stage_bytes,
+            in_flight: self.in_flight,
+            registers: self.registers,
+            stored_through: (!self.stores.is_empty()).then_some(self.staging_bytes),
+            narrow: self.loads.iter().filter(|l| l.1.swizzle < l.1.widest).map(|l| l.1.swizzle).collect(),
+            a_from_registers: !self.register_a.is_empty(),
+            overlap: self.overlap.is_some(),
+            persistent: self.persistent,
         }
-        match self.registers {
-            Some([p, c]) => write!(f, ", registers {p} and {c}")?,
-            None => f.write_str(", registers as they are")?,
-        }
-        match self.stores.len() {
-            0 => f.write_str(", results stored by lanes")?,
-            _ => write!(f, ", results stored through {} bytes", self.staging_bytes)?,
-        }
-        let narrow: Vec<String> = self.loads.iter().filter(|l| l.1.swizzle < l.1.widest).map(|l| l.1.swizzle.to_string()).collect();
-        if !narrow.is_empty() {
-            write!(f, ", panels of {} bytes", narrow.join(" and "))?;
-        }
-        if !self.register_a.is_empty() {
-            f.write_str(", operands A through registers")?;
-        }
-        if self.overlap.is_some() {
-            f.write_str(", products in flight while lanes compute")?;
-        }
-        f.write_str(if self.persistent { ", persistent" } else { ", one grid position each" })
     }
 }
 
-/// The load behind a dot's operand, through transposes and dropped extents, and the operand's dimension that is contiguous in memory.
-pub fn trace(kernel: &Kernel, v: Value, contiguous: &dyn Fn(Inst) -> Option<usize>) -> Option<(Inst, usize)> {
-    let i = kernel.def_inst(v)?;
-    let d = &kernel.insts[i];
-    match (d.op, d.attrs.first()) {
-        (Op::Load, _) => Some((i, contiguous(i)?)),
-        (Op::Transpose, Some(Attr::Perm(p))) => {
-            let (load, c) = trace(kernel, d.args[0], contiguous)?;
-            Some((load, p.iter().position(|&x| x as usize == c)?))
-        }
-        (Op::Reshape, _) if keeps_extents(kernel, i) => {
-            let (load, c) = trace(kernel, d.args[0], contiguous)?;
-            let from = &kernel.ty(d.args[0]).as_tile()?.shape;
-            let to = &kernel.ty(v).as_tile()?.shape;
-            let nth = from[..c].iter().filter(|&&e| e != 1).count();
-            let real = to.iter().enumerate().filter(|(_, e)| **e != 1).nth(nth)?;
-            Some((load, real.0))
-        }
-        _ if is_view(kernel, i) => trace(kernel, d.args[0], contiguous),
-        _ => None,
+impl fmt::Display for Specialised {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.outline().fmt(f)
     }
 }
 
 /// Most slots of a ring that nobody asked for.
 pub const MAX_DEPTH: u32 = 8;
 
-/// Registers that consumers need beside their sums: addresses, the ring, the epilogue.
-const BESIDE_SUMS: u32 = 26;
+/// Registers that consumers need beside their accumulators: addresses, the ring, the epilogue.
+const BESIDE_ACCUMULATORS: u32 = 26;
 
-/// Decides whether and how a kernel is specialised, with what is said of its forms.
+/// Decides whether and how a kernel is specialised, with what is said of its layouts.
 ///
 /// # Errors
 /// Why it is not.
@@ -134,7 +104,7 @@ pub(super) fn specialise(
     kernel: &Kernel,
     target: &Target,
     options: &LowerOptions,
-    forms: &RingLayouts,
+    ring_layouts: &RingLayouts,
 ) -> Result<Specialised, NotSpecialised> {
     let Some(units) = &target.units else { return Err(NotSpecialised::NoUnits { target: target.name }) };
     let named = |v: Value| Named::of(kernel, v);
@@ -157,7 +127,7 @@ pub(super) fn specialise(
         match d.op {
             Op::Load if staged[i] => {
                 let Type::Tile(t) = kernel.ty(d.results[0]) else { return Err(NotSpecialised::ScalarLoad) };
-                loads.push((i, SwizzledTile::of(kernel, i, &t.shape, units, forms.swizzles.get(&i).copied())?));
+                loads.push((i, SwizzledTile::of(kernel, i, &t.shape, units, ring_layouts.swizzles.get(&i).copied())?));
             }
             Op::Dot => dots.push(i),
             Op::Transpose | Op::Reshape | Op::Yield => {}
@@ -172,7 +142,7 @@ pub(super) fn specialise(
     sole_views(kernel, &loads)?;
     let (mut register_a, mut found) = (Vec::new(), Vec::new());
     for i in dots {
-        let (q, through) = multiplication(kernel, units, main, i, &mut loads, mixed, forms)?;
+        let (q, through) = multiplication(kernel, units, main, i, &mut loads, mixed, ring_layouts)?;
         found.push((i, q));
         register_a.extend(through.then_some(i));
     }
@@ -186,29 +156,29 @@ pub(super) fn specialise(
     addresses(kernel, main, &loads)?;
 
     // Shares of the consumers.
-    let sums: Vec<[u32; 2]> = dots.iter().filter_map(|&(i, _)| sum_shape(kernel, i)).collect();
+    let accumulators: Vec<[u32; 2]> = dots.iter().filter_map(|&(i, _)| accumulator_shape(kernel, i)).collect();
     let rows = dots.iter().map(|&(_, q)| units.matrix[q.index()].m).max().unwrap_or(1);
     let asked = options.consumer_sets.unwrap_or(1);
     // Sets pass over one another's steps. Where positions have as many as each has, the same warpgroups share the rows of one position instead.
-    let together = asked == 2 && !takes_turns(kernel, main);
+    let together = asked == 2 && !can_ping_pong(kernel, main);
     let consumer_sets = if together { 1 } else { asked };
-    let shared_by = |groups: u32| sums.iter().all(|s| s[0].is_multiple_of(groups * rows));
+    let shared_by = |groups: u32| accumulators.iter().all(|s| s[0].is_multiple_of(groups * rows));
     let usual = if consumer_sets == 1 && shared_by(2) { 2 } else { 1 };
     let consumers = match options.consumers {
         Some(each) if together && shared_by(asked * each) => asked * each,
         Some(consumers) => consumers,
         None => usual,
     };
-    if consumers == 0 || sums.iter().any(|s| !s[0].is_multiple_of(consumers * rows)) {
-        return Err(NotSpecialised::Shares { consumers, rows: sums[0][0], each: rows });
+    if consumers == 0 || accumulators.iter().any(|s| !s[0].is_multiple_of(consumers * rows)) {
+        return Err(NotSpecialised::Shares { consumers, rows: accumulators[0][0], each: rows });
     }
     suits(kernel, main, consumers * units.group_warps)?;
     let lanes = consumers * units.group_warps * target.lanes;
-    // Sums that are added beside the instruction are there twice.
-    let promoted = dots.iter().any(|&(_, q)| units.matrix[q.index()].kept_depth.is_some());
+    // Accumulators that lanes add to beside the instruction are there twice.
+    let promoted = dots.iter().any(|&(_, q)| units.matrix[q.index()].promotion_depth.is_some());
     let insts: Vec<Inst> = dots.iter().map(|d| d.0).collect();
     let parts = match (mixed && !promoted, options.overlap) {
-        (false, Some(true)) => Err(NotOverlapped::OneSum),
+        (false, Some(true)) => Err(NotOverlapped::OneAccumulator),
         (false, _) | (true, Some(false)) => Ok(None),
         (true, _) => overlap(kernel, target, main, &insts, &loads).map(Some),
     };
@@ -219,16 +189,16 @@ pub(super) fn specialise(
     };
     // Lanes that compute leave the matrix units idle, unless those of another group multiply meanwhile.
     if mixed && consumers < 2 && options.schedule.is_none() {
-        return Err(NotSpecialised::OneGroup { rows: sums[0][0] });
+        return Err(NotSpecialised::OneGroup { rows: accumulators[0][0] });
     }
     let contiguous = |j: Inst| loads.iter().find(|l| l.0 == j).map(|l| l.1.contiguous());
     for &i in &register_a {
         let found = trace(kernel, kernel.insts[i].args[0], &contiguous).and_then(|(l, c)| Some((&loads.iter().find(|x| x.0 == l)?.1, c)));
         if let Some((tile, 0)) = found {
-            // Parts of the rows, as the groups share them, are whole panels, one behind the other.
+            // Parts of the rows, as the groups share them, are whole swizzle atoms, one behind the other.
             let (share, depth) = (consumers * rows, tile.rows);
             if tile.per > share || (tile.per < share && !depth.is_power_of_two()) {
-                return Err(NotSpecialised::Panels { swizzle: tile.swizzle, depth, share });
+                return Err(NotSpecialised::Boxes { swizzle: tile.swizzle, depth, share });
             }
         }
     }
@@ -238,18 +208,18 @@ pub(super) fn specialise(
     let persistent = options.persistent.unwrap_or(!mixed);
     match consumer_sets {
         1 => {}
-        2 if mixed || promoted => return Err(NotSpecialised::TeamsCompute),
-        2 if !persistent => return Err(NotSpecialised::TeamsOnce),
+        2 if mixed || promoted => return Err(NotSpecialised::PingPongComputes),
+        2 if !persistent => return Err(NotSpecialised::ConsumerSetsOnce),
         2 => {}
-        consumer_sets => return Err(NotSpecialised::Teams { consumer_sets }),
+        consumer_sets => return Err(NotSpecialised::ConsumerSets { consumer_sets }),
     }
-    let held = sums.iter().map(|s| s[0] * s[1] / lanes).sum::<u32>();
-    let accumulators = last.iter().filter_map(|&i| sum_shape(kernel, i)).map(|s| s[0] * s[1] / lanes).sum::<u32>();
+    let held = accumulators.iter().map(|s| s[0] * s[1] / lanes).sum::<u32>();
+    let last_registers = last.iter().filter_map(|&i| accumulator_shape(kernel, i)).map(|s| s[0] * s[1] / lanes).sum::<u32>();
     // What stands between the products of a mixed loop takes as much beside them as addresses and the epilogue do.
     let held = match (mixed, promoted) {
-        (true, _) => held + a_from_registers(kernel, &dots, &loads, lanes) + BESIDE_SUMS,
-        (false, true) => held + accumulators,
-        (false, false) => accumulators,
+        (true, _) => held + a_from_registers(kernel, &dots, &loads, lanes) + BESIDE_ACCUMULATORS,
+        (false, true) => held + last_registers,
+        (false, false) => last_registers,
     };
     let held = held + register_a.iter().map(|&i| operand_registers(kernel, kernel.insts[i].args[0], lanes)).sum::<u32>();
     let warps = (consumer_sets * consumers + 1) * units.group_warps;
@@ -258,8 +228,8 @@ pub(super) fn specialise(
     }
     let registers = budget(target, units, consumer_sets * consumers, [held, loaded_behind(kernel, main, lanes)])?;
     for &(i, q) in &dots {
-        // The operands of one instruction: its columns of the sums, and an operand A that is not in shared memory.
-        let Some([_, n]) = sum_shape(kernel, i) else { continue };
+        // The operands of one instruction: its columns of the accumulator, and an operand A that is not in shared memory.
+        let Some([_, n]) = accumulator_shape(kernel, i) else { continue };
         let in_ring = trace(kernel, kernel.insts[i].args[0], &|j| loads.iter().find(|l| l.0 == j).map(|l| l.1.contiguous())).is_some();
         let operands = units.matrix[q.index()].registers(n, register_a.contains(&i) || !in_ring);
         Registers::of(target, units, warps)
@@ -272,12 +242,12 @@ pub(super) fn specialise(
     let mut results = Vec::new();
     result_stores(kernel, kernel.body, &mut |i| results.push(i));
     for i in results {
-        let want = match forms.epilogue.get(&i) {
+        let want = match ring_layouts.epilogue.get(&i) {
             Some(EpilogueStore::Lanes) => continue,
-            Some(EpilogueStore::Panels(swizzle)) => Some(*swizzle),
+            Some(EpilogueStore::Bulk(swizzle)) => Some(*swizzle),
             None => None,
         };
-        match result_tile(kernel, i, units, &sums, want) {
+        match result_tile(kernel, i, units, &accumulators, want) {
             Ok(tile) => stores.push((i, tile)),
             Err(why) if want.is_some() => return Err(why.into()),
             Err(_) => {}
@@ -285,11 +255,12 @@ pub(super) fn specialise(
     }
     let stage_bytes: u32 = loads.iter().map(|(_, t)| t.bytes().next_multiple_of(ALIGN)).sum();
     let room = |staging: u32| target.shared_bytes.saturating_sub(staging + ALIGN) / stage_bytes.max(1);
-    let repetitions = sums.iter().map(|s| s[0] / (consumers * rows)).min().unwrap_or(1);
-    let staging_parts = if consumer_sets > 1 && sums.iter().all(|s| s[0] == repetitions * consumers * rows) { repetitions } else { 1 };
+    let repetitions = accumulators.iter().map(|s| s[0] / (consumers * rows)).min().unwrap_or(1);
+    let staging_parts =
+        if consumer_sets > 1 && accumulators.iter().all(|s| s[0] == repetitions * consumers * rows) { repetitions } else { 1 };
     let mut staging_bytes: u32 = consumer_sets * stores.iter().map(|(_, t)| t.bytes() / staging_parts).sum::<u32>();
     if room(staging_bytes) < 2 {
-        if let Some((i, _)) = stores.iter().find(|(i, _)| forms.epilogue.contains_key(i)) {
+        if let Some((i, _)) = stores.iter().find(|(i, _)| ring_layouts.epilogue.contains_key(i)) {
             let value = named(kernel.operand(*i, "value")[0]);
             return Err(NotSpecialised::Staging { bytes: staging_bytes, value, slot: stage_bytes });
         }
@@ -361,7 +332,7 @@ fn beside_products(kernel: &Kernel, load: Inst) -> NotSpecialised {
 }
 
 /// M and N of a dot.
-fn sum_shape(kernel: &Kernel, i: Inst) -> Option<[u32; 2]> {
+fn accumulator_shape(kernel: &Kernel, i: Inst) -> Option<[u32; 2]> {
     let t = kernel.ty(kernel.insts[i].results[0]).as_tile()?;
     (t.shape.len() == 2).then(|| [t.shape[0], t.shape[1]])
 }
@@ -385,7 +356,7 @@ fn operand_registers(kernel: &Kernel, v: Value, lanes: u32) -> u32 {
     (bytes / 4 / u64::from(lanes)) as u32
 }
 
-/// True for a dot of a chain that adds, dot by dot, to what the loop carries, and whose sums nothing else looks at.
+/// True for a dot of a chain that adds, dot by dot, to what the loop carries, and whose accumulator nothing else looks at.
 fn accumulates(kernel: &Kernel, region: Region, i: Inst) -> bool {
     let body = &kernel.regions[region].insts;
     let sole_use = |v: Value| {
@@ -398,13 +369,13 @@ fn accumulates(kernel: &Kernel, region: Region, i: Inst) -> bool {
     let result = |i: Inst| kernel.insts[i].results[0];
     let mut first = i;
     let carried = loop {
-        let sum = kernel.insts[first].args[2];
-        if sole_use(sum) != Some((first, 2)) {
+        let accumulator = kernel.insts[first].args[2];
+        if sole_use(accumulator) != Some((first, 2)) {
             return false;
         }
-        match kernel.def_inst(sum) {
+        match kernel.def_inst(accumulator) {
             Some(j) if kernel.insts[j].op == Op::Dot && body.contains(&j) => first = j,
-            _ => break sum,
+            _ => break accumulator,
         }
     };
     let mut last = i;
@@ -415,7 +386,7 @@ fn accumulates(kernel: &Kernel, region: Region, i: Inst) -> bool {
     place.is_some_and(|k| kernel.regions[region].params[k + 1] == carried) && sole_use(result(last)).is_some()
 }
 
-/// The instruction for a dot of the loop. Unless more is done with it there, its sum must be carried from step to step, by other dots perhaps, and looked at by
+/// The instruction for a dot of the loop. Unless more is done with it there, its accumulator must be carried from step to step, by other dots perhaps, and looked at by
 /// nothing else, and its operands come from the loop's loads. True if the left one goes from there through registers.
 fn multiplication(
     kernel: &Kernel,
@@ -424,7 +395,7 @@ fn multiplication(
     i: Inst,
     loads: &mut [(Inst, SwizzledTile)],
     mixed: bool,
-    forms: &RingLayouts,
+    ring_layouts: &RingLayouts,
 ) -> Result<(GroupMatrixId, bool), NoProduct> {
     let d = &kernel.insts[i];
     let region = kernel.insts[main].regions[0];
@@ -445,7 +416,7 @@ fn multiplication(
         _ => Precision::Exact,
     };
     let elem = |v: Value| kernel.ty(v).elem();
-    let (Type::Tile(ta), Some([m, n])) = (kernel.ty(d.args[0]), sum_shape(kernel, i)) else {
+    let (Type::Tile(ta), Some([m, n])) = (kernel.ty(d.args[0]), accumulator_shape(kernel, i)) else {
         return Err(NoProduct::NoMatrices);
     };
     let k = ta.shape[1];
@@ -459,21 +430,21 @@ fn multiplication(
     if !m.is_multiple_of(row.m) || !k.is_multiple_of(row.k) || !n.is_multiple_of(row.n_step) || n > row.n_max {
         return Err(NoProduct::Shape { shape: [m, n, k], groups: None, each: [row.m, row.k], columns: [row.n_step, row.n_max] });
     }
-    if let Some(most) = row.kept_depth.filter(|&most| k > most) {
+    if let Some(most) = row.promotion_depth.filter(|&most| k > most) {
         return Err(NoProduct::Depth { elem: row.operand, most, depth: k });
     }
     if a.is_none() && row.a.is_none() {
-        return Err(NoProduct::LeftFromRegisters { result: named(), instruction: row.name });
+        return Err(NoProduct::AFromRegisters { result: named(), instruction: row.name });
     }
     let along_k = [a.is_none_or(|a| a.1 == 1), b.1 == 0];
     // Lanes fetch an operand as it is wanted, in whatever order it lies; otherwise it comes from memory, which is quicker.
-    let turned = !row.any_order && !along_k[0] && row.a.is_some();
-    let through = a.is_some() && forms.a_from_registers.get(&i).copied().unwrap_or(turned);
+    let transposed = !row.any_order && !along_k[0] && row.a.is_some();
+    let through = a.is_some() && ring_layouts.a_from_registers.get(&i).copied().unwrap_or(transposed);
     if through && row.a.is_none() {
         return Err(NoProduct::NoRegisters { instruction: row.name });
     }
     if !row.any_order && [along_k[0] || through, along_k[1]] != [true, true] {
-        return Err(NoProduct::AlongK { elem: row.operand, through: turned });
+        return Err(NoProduct::AlongK { elem: row.operand, through: transposed });
     }
     for (load, _) in a.into_iter().chain([b]) {
         for (j, tile) in loads.iter_mut() {
@@ -533,23 +504,23 @@ fn loaded_behind(kernel: &Kernel, main: Inst, lanes: u32) -> u32 {
 pub fn budget(target: &Target, units: &Units, consumers: u32, [held, beside]: [u32; 2]) -> Result<Option<[u32; 2]>, NotSpecialised> {
     let pool = &units.registers;
     let entry = Registers::of(target, units, (consumers + 1) * units.group_warps).entry;
-    let need = held + BESIDE_SUMS;
+    let need = held + BESIDE_ACCUMULATORS;
     if need <= entry && consumers == 1 {
         return Ok(None);
     }
-    // A full house of sums takes what the producer can spare, and so do tiles that do not fit beside them.
+    // A full house of accumulators takes what the producer can spare, and so do tiles that do not fit beside them.
     let mut found = None;
-    for producer in [pool.copier, pool.least] {
+    for producer in [pool.producer, pool.least] {
         let all = entry * (consumers + 1) - producer;
         let each = (all / consumers / pool.unit * pool.unit).min(pool.most);
-        if each > entry && need + BESIDE_SUMS / 2 <= each && producer <= entry {
+        if each > entry && need + BESIDE_ACCUMULATORS / 2 <= each && producer <= entry {
             found = Some([producer, each]);
             if beside == 0 || need + beside <= each {
                 break;
             }
         }
     }
-    found.map(Some).ok_or(NotSpecialised::Sums { held, groups: consumers })
+    found.map(Some).ok_or(NotSpecialised::Accumulators { held, groups: consumers })
 }
 
 /// The stores of a region and of the arms of its choices: all warpgroups take the same arm, so results leave from there as well.
@@ -564,15 +535,15 @@ fn result_stores(kernel: &Kernel, r: Region, visit: &mut dyn FnMut(Inst)) {
     }
 }
 
-/// The tile through which a store at the kernel's end leaves: of 16-bit elements, as large as a sum.
-fn result_tile(kernel: &Kernel, i: Inst, units: &Units, sums: &[[u32; 2]], want: Option<u32>) -> Result<SwizzledTile, NotStaged> {
+/// The tile through which a store at the kernel's end leaves: of 16-bit elements, as large as an accumulator.
+fn result_tile(kernel: &Kernel, i: Inst, units: &Units, accumulators: &[[u32; 2]], want: Option<u32>) -> Result<SwizzledTile, NotStaged> {
     let value = kernel.operand(i, "value")[0];
     let from = behind_reshapes(kernel, value);
     let no = |why: Misplaced| NotStaged { value: Named::of(kernel, value), why };
     let (Some(tile), Some(t)) = (kernel.ty(value).as_tile(), kernel.ty(from).as_tile()) else {
         return Err(no(Misplaced::NoTile));
     };
-    if t.shape.len() != 2 || !sums.contains(&[t.shape[0], t.shape[1]]) {
+    if t.shape.len() != 2 || !accumulators.contains(&[t.shape[0], t.shape[1]]) {
         return Err(no(Misplaced::Shape));
     }
     if t.elem.bytes() != 2 {
@@ -581,19 +552,10 @@ fn result_tile(kernel: &Kernel, i: Inst, units: &Units, sums: &[[u32; 2]], want:
     if GlobalAccess::of(kernel, i).contiguous() != Some(tile.shape.len() - 1) {
         return Err(no(Misplaced::Rows));
     }
-    let panels = SwizzledTile::of(kernel, i, &tile.shape, units, want).map_err(|why| no(Misplaced::Copy(why)))?;
+    let staged = SwizzledTile::of(kernel, i, &tile.shape, units, want).map_err(|why| no(Misplaced::Copy(why)))?;
     // Rows are the view's dimension behind its columns; others have one element.
-    if panels.shape[panels.order[1]] != t.shape[0] {
+    if staged.shape[staged.order[1]] != t.shape[0] {
         return Err(no(Misplaced::View));
     }
-    Ok(panels)
-}
-
-/// The value of which a tile is another view: the same elements in the same order, with other extents of 1.
-pub fn behind_reshapes(kernel: &Kernel, mut v: Value) -> Value {
-    let same = |i: &Inst| (kernel.insts[*i].op == Op::Reshape && keeps_extents(kernel, *i)) || is_panels(kernel, *i);
-    while let Some(i) = kernel.def_inst(v).filter(same) {
-        v = kernel.insts[i].args[0];
-    }
-    v
+    Ok(staged)
 }

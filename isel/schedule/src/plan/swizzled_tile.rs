@@ -1,11 +1,11 @@
 //! TMA boxes: how a tile of a view lies in shared memory when bulk copies bring it there, or take it from there.
 //!
 //! ```text
-//! tile of a view, contiguous dimension first:    panel 0 | panel 1 | …      a panel is one box: as many columns as the swizzle width has
+//! tile of a view, contiguous dimension first:    box 0 | box 1 | …      a box has as many columns as the swizzle width has
 //!                                                                           bytes for, and all rows of the tile
 //! ```
 //!
-//! A panel's rows lie one behind the other, their 16-byte chunks exchanged by the swizzle (128, 64 or 32 bytes). [`SwizzledTile::of`] says which
+//! A box's rows lie one behind the other, their 16-byte chunks exchanged by the swizzle (128, 64 or 32 bytes). [`SwizzledTile::of`] says which
 //! accesses a tensor map takes, and why others are not taken.
 
 use crate::access::GlobalAccess;
@@ -15,10 +15,10 @@ use crate::reason::{CopyLimit, Index, NoBulkCopy};
 use tilelift_ir::{Effects, Extent, Inst, Kernel, Literal, Scalar};
 use tilelift_lane::{LVal, LaneBuilder, TensorBox, Units, Vals};
 
-/// Panels begin at multiples of this.
+/// Swizzled tiles begin at multiples of this.
 pub const ALIGN: u32 = 1024;
 
-/// A tile in panels, and the view it comes from or goes to.
+/// A tile in swizzled boxes, and the view it comes from or goes to.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SwizzledTile {
     /// The view's dimensions, contiguous one first.
@@ -27,20 +27,20 @@ pub struct SwizzledTile {
     pub shape: Vec<u32>,
     /// Element type.
     pub elem: Scalar,
-    /// Bytes of a panel's row.
+    /// The swizzle width in bytes.
     pub swizzle: u32,
-    /// The most bytes that the tile's rows permit a panel's row.
+    /// The most bytes that the tile's rows permit as swizzle width.
     pub widest: u32,
-    /// Elements of a panel's row.
+    /// Elements of a box's row.
     pub per: u32,
-    /// Rows of a panel.
+    /// Rows of a box.
     pub rows: u32,
     /// `f32` elements become tf32.
     pub tf32: bool,
 }
 
 impl SwizzledTile {
-    /// The panels of a tile that a view's boxes make up, if bulk copies take the access: as wide as is asked for, else as rows permit.
+    /// The boxes that make up a tile of a view, if bulk copies take the access: as wide as is asked for, else as rows permit.
     ///
     /// # Errors
     /// Why they do not take it.
@@ -109,24 +109,24 @@ impl SwizzledTile {
         Ok(SwizzledTile { order, shape: shape.to_vec(), elem: view.elem, swizzle, widest, per: swizzle / size, rows, tf32: false })
     }
 
-    /// The dimension of the tile that runs along rows of panels.
+    /// The dimension of the tile that runs along rows of boxes.
     pub fn contiguous(&self) -> usize {
         self.order[0]
     }
 
-    /// Panels of the tile.
-    pub fn panels(&self) -> u32 {
+    /// Boxes of the tile.
+    pub fn boxes(&self) -> u32 {
         self.shape[self.order[0]] / self.per
     }
 
-    /// Bytes of a panel.
-    pub fn panel_bytes(&self) -> u32 {
+    /// Bytes of a box.
+    pub fn box_bytes(&self) -> u32 {
         self.rows * self.swizzle
     }
 
     /// Bytes of the tile.
     pub fn bytes(&self) -> u32 {
-        self.panels() * self.panel_bytes()
+        self.boxes() * self.box_bytes()
     }
 
     /// The view's dimension of the longest stride.
@@ -134,13 +134,13 @@ impl SwizzledTile {
         self.order.last().copied().unwrap_or(0)
     }
 
-    /// The first element of a panel, innermost dimension first, of the tile at these indices.
-    pub fn panel_at(&self, b: &mut LaneBuilder, indices: &[LVal], panel: u32) -> Vals {
-        let along = |(n, &d): (usize, &usize)| if n == 0 { b.add_const(indices[d], i64::from(panel * self.per)) } else { indices[d] };
+    /// The first element of a box, innermost dimension first, of the tile at these indices.
+    pub fn box_at(&self, b: &mut LaneBuilder, indices: &[LVal], number: u32) -> Vals {
+        let along = |(n, &d): (usize, &usize)| if n == 0 { b.add_const(indices[d], i64::from(number * self.per)) } else { indices[d] };
         self.order.iter().enumerate().map(along).collect()
     }
 
-    /// What bulk copies of one panel must know of view argument `view`.
+    /// What bulk copies of one box must know of view argument `view`.
     pub fn tensor_box(&self, view: u32) -> TensorBox {
         let mut b = TensorBox {
             view,

@@ -6,7 +6,7 @@
 //! ```
 
 use super::Refusal;
-use super::gemm::Schedule;
+use super::schedule::Schedule;
 use super::write::{Arg, Writer, number};
 use crate::plan::alike;
 use tilelift_ir::{CmpOp, Literal, Op, Scalar, Value};

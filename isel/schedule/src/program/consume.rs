@@ -1,7 +1,7 @@
 //! The consumers' loop: products of what arrives in the ring, and slots that are given back.
 //!
 //! ```text
-//! a step   wait full[slot]   operand A to registers, if it goes there   products, one batch   one wait   give a slot back   sums of parts
+//! a step   wait full[slot]   operand A to registers, if it goes there   products, one batch   one wait   give a slot back   partial sums
 //!
 //! one batch in flight      the wait leaves the newest batch: the slot before is given back, the last one behind the loop
 //! none                     operand A is in registers, or lanes add what products are alone: the slot itself is given back
@@ -9,8 +9,8 @@
 
 use super::Refusal;
 use super::bounds::Runs;
-use super::gemm::Schedule;
-use super::ping_pong::Turn;
+use super::ping_pong::PingPong;
+use super::schedule::Schedule;
 use super::write::{Arg, Writer, number};
 use crate::plan::is_view;
 use std::collections::BTreeMap;
@@ -18,35 +18,35 @@ use std::collections::btree_map::Entry;
 use tilelift_ir::{Attr, Inst, Literal, Op, Value};
 
 impl Schedule<'_> {
-    /// The loop; gives the number of the step behind. It takes its `turn`, if there are others, and hands it over when its products have begun.
-    pub fn main(&self, w: &mut Writer<'_>, start: Arg, turn: Option<Turn>) -> Result<Arg, Refusal> {
+    /// The loop; gives the number of the step behind. In `ping_pong` it waits for its own, and hands over when its products have begun.
+    pub fn main(&self, w: &mut Writer<'_>, start: Arg, ping_pong: Option<PingPong>) -> Result<Arg, Refusal> {
         let d = &self.kernel.insts[self.plan.main];
-        let sums = d.args[3..].iter().map(|&v| w.get(v)).collect::<Result<Vec<Arg>, Refusal>>()?;
-        turn.map_or(Ok(()), |t| t.take(w))?;
+        let accumulators = d.args[3..].iter().map(|&v| w.get(v)).collect::<Result<Vec<Arg>, Refusal>>()?;
+        ping_pong.map_or(Ok(()), |t| t.take(w))?;
         let none = |w: &mut Writer<'_>| {
-            turn.map_or(Ok(()), |t| t.hand_over(w))?;
-            Ok(sums.iter().copied().chain([start]).collect())
+            ping_pong.map_or(Ok(()), |t| t.hand_over(w))?;
+            Ok(accumulators.iter().copied().chain([start]).collect())
         };
         let ends: Vec<Arg> = match self.runs(w)? {
-            Runs::Always => self.multiply(w, &sums, start, turn)?,
+            Runs::Always => self.multiply(w, &accumulators, start, ping_pong)?,
             Runs::Never => none(w)?,
-            Runs::If(some) => w.choice(some, |w| self.multiply(w, &sums, start, turn), none)?,
+            Runs::If(some) => w.choice(some, |w| self.multiply(w, &accumulators, start, ping_pong), none)?,
         };
-        d.results.iter().zip(&ends).for_each(|(&v, &sum)| w.set(v, sum));
-        Ok(ends[sums.len()])
+        d.results.iter().zip(&ends).for_each(|(&v, &accumulator)| w.set(v, accumulator));
+        Ok(ends[accumulators.len()])
     }
 
-    /// At least one step: gives the sums, and the number of the step behind.
-    fn multiply(&self, w: &mut Writer<'_>, sums: &[Arg], start: Arg, turn: Option<Turn>) -> Result<Vec<Arg>, Refusal> {
+    /// At least one step: gives the accumulators, and the number of the step behind.
+    fn multiply(&self, w: &mut Writer<'_>, accumulators: &[Arg], start: Arg, ping_pong: Option<PingPong>) -> Result<Vec<Arg>, Refusal> {
         let (kernel, plan) = (self.kernel, self.plan);
         let params = &kernel.regions[self.region].params;
-        let held = sums.len();
+        let held = accumulators.len();
         let fresh = self.fresh(w)?;
-        let init: Vec<Arg> = sums.iter().copied().chain([start]).collect();
+        let init: Vec<Arg> = accumulators.iter().copied().chain([start]).collect();
         let ends = self.steps(w, &init, |w, step, carried| {
             params[1..].iter().zip(carried).for_each(|(&p, &v)| w.set(p, v));
             let done = carried[held];
-            let [slot, round] = self.ring.turn(w, done)?;
+            let [slot, round] = self.ring.slot_and_round(w, done)?;
             let full = w.bin(Op::BarrierIndex, self.ring.full, slot)?;
             w.act(Op::BarrierWait, &[full.into(), round.into()], &[]);
             for (n, &(load, _)) in plan.loads.iter().enumerate() {
@@ -70,11 +70,11 @@ impl Schedule<'_> {
             next.push(w.bin(Op::Add, done, number(1))?.into());
             Ok(next)
         })?;
-        turn.map_or(Ok(()), |t| t.hand_over(w))?;
+        ping_pong.map_or(Ok(()), |t| t.hand_over(w))?;
         let mut out: Vec<Arg> = ends.iter().map(|&v| v.into()).collect();
         if plan.in_flight > 0 {
-            for sum in &mut out[..held] {
-                *sum = w.make(Op::AsyncDotWait, &[*sum], &[Attr::Count(0)], None)?.into();
+            for accumulator in &mut out[..held] {
+                *accumulator = w.make(Op::AsyncDotWait, &[*accumulator], &[Attr::Count(0)], None)?.into();
             }
             let last = w.bin(Op::Sub, ends[held], number(1))?;
             self.ring.give_back(w, last)?;
@@ -88,7 +88,7 @@ impl Schedule<'_> {
         kernel.regions[self.region].insts.iter().copied().filter(|&i| kernel.insts[i].op == Op::Dot)
     }
 
-    /// Zeros to which a product is added that lanes add to the sum, by the sum.
+    /// Zeros to which a product is added that lanes add to the accumulator, by the accumulator.
     fn fresh(&self, w: &mut Writer<'_>) -> Result<BTreeMap<Inst, Value>, Refusal> {
         let mut out = BTreeMap::new();
         for i in self.dots().filter(|_| self.plan.promoted) {
@@ -123,11 +123,11 @@ impl Schedule<'_> {
                 Some(&tile) => tile.into(),
                 None => w.get(d.args[0])?,
             };
-            let sum = match fresh.get(&i) {
+            let accumulator = match fresh.get(&i) {
                 Some(&zero) => zero.into(),
                 None => w.get(d.args[2])?,
             };
-            let args = [a, w.get(d.args[1])?, sum];
+            let args = [a, w.get(d.args[1])?, accumulator];
             let product = w.make(Op::AsyncDot, &args, &d.attrs, None)?;
             // The next one may add to it.
             w.set(d.results[0], product);
@@ -145,7 +145,7 @@ impl Schedule<'_> {
         Ok(())
     }
 
-    /// Adds products to the sums, where lanes do.
+    /// Adds products to the accumulators, where lanes do.
     fn promote(&self, w: &mut Writer<'_>) -> Result<(), Refusal> {
         for i in self.dots().filter(|_| self.plan.promoted) {
             let d = &self.kernel.insts[i];
@@ -176,12 +176,12 @@ impl Schedule<'_> {
             (Op::Transpose, Some(Attr::Perm(perm))) if bare => {
                 let real: Vec<usize> = (0..shape.len()).filter(|&k| shape[k] != 1).collect();
                 let order = perm.iter().filter_map(|&p| real.iter().position(|&k| k == p as usize));
-                turned(w, from, order.map(|k| k as u32).collect())?
+                transposed(w, from, order.map(|k| k as u32).collect())?
             }
             (Op::Transpose, _) => w.make(Op::LocalTranspose, &[from], &d.attrs, None)?.into(),
             (Op::Reshape, _) if !bare => {
                 let (ones, others): (Vec<u32>, Vec<u32>) = (0..extents.len() as u32).partition(|&k| extents[k as usize] == 1);
-                let mut v = turned(w, from, ones.iter().chain(&others).copied().collect())?;
+                let mut v = transposed(w, from, ones.iter().chain(&others).copied().collect())?;
                 for _ in &ones {
                     v = w.bin(Op::LocalIndex, v, number(0))?.into();
                 }
@@ -196,7 +196,7 @@ impl Schedule<'_> {
 }
 
 /// A slot with its dimensions in another order.
-fn turned(w: &mut Writer<'_>, slot: Arg, order: Vec<u32>) -> Result<Arg, Refusal> {
+fn transposed(w: &mut Writer<'_>, slot: Arg, order: Vec<u32>) -> Result<Arg, Refusal> {
     if order.windows(2).all(|p| p[0] < p[1]) {
         return Ok(slot);
     }

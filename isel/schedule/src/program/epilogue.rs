@@ -7,47 +7,23 @@
 //!
 //! Stores stand in choices, too: all warps of the task take the same arm.
 
-use super::gemm::Schedule;
-use super::ping_pong::Turn;
+use super::ping_pong::PingPong;
+use super::schedule::{Schedule, Staging};
 use super::write::{Arg, Writer, number};
 use super::{Refusal, overlap};
-use crate::plan::{SwizzledTile, behind_reshapes, is_panels, is_view};
-use tilelift_ir::{Attr, DotPart, Inst, Kernel, LayoutSpec, Op, Region, Shape, SharedType, Type, Value};
-
-/// A buffer through which a result leaves.
-pub(super) struct Staging {
-    /// The buffer.
-    pub buffer: Value,
-    /// The dimension of the result that is cut, and into how many parts.
-    pub parts: (usize, u32),
-}
-
-impl Staging {
-    /// The shape of the buffer through which a tile leaves, so many parts one behind the other.
-    pub fn shape(t: &SwizzledTile, parts: u32) -> (Vec<u32>, usize) {
-        let down = t.order.get(1).copied().unwrap_or(0);
-        let shape = t.shape.iter().enumerate().map(|(d, &e)| if d == down { e / parts } else { e });
-        (shape.collect(), down)
-    }
-}
-
-/// True if layouts in registers are required.
-pub(super) fn required(kernel: &Kernel) -> bool {
-    let mut found = false;
-    kernel.walk(kernel.body, &mut |i| found |= kernel.insts[i].op == Op::RequireLayout && !is_view(kernel, i));
-    found
-}
+use crate::plan::{behind_reshapes, is_swizzle};
+use tilelift_ir::{Attr, DotPart, Inst, LayoutSpec, Op, Region, Shape, Type};
 
 impl Schedule<'_> {
-    /// The consumers at a grid position; `turn` if others take the next one.
-    pub(super) fn consume(&self, w: &mut Writer<'_>, start: Arg, turn: Option<Turn>) -> Result<Arg, Refusal> {
+    /// The consumers at a grid position; `ping_pong` if others take the next one.
+    pub(super) fn consume(&self, w: &mut Writer<'_>, start: Arg, ping_pong: Option<PingPong>) -> Result<Arg, Refusal> {
         let mut done = start;
-        self.epilogue(w, self.kernel.body, &mut done, turn)?;
+        self.epilogue(w, self.kernel.body, &mut done, ping_pong)?;
         Ok(done)
     }
 
     /// The instructions of a region. `done` counts the steps of the ring.
-    fn epilogue(&self, w: &mut Writer<'_>, r: Region, done: &mut Arg, turn: Option<Turn>) -> Result<(), Refusal> {
+    fn epilogue(&self, w: &mut Writer<'_>, r: Region, done: &mut Arg, ping_pong: Option<PingPong>) -> Result<(), Refusal> {
         let kernel = self.kernel;
         for &i in &kernel.regions[r].insts {
             let d = &kernel.insts[i];
@@ -55,13 +31,13 @@ impl Schedule<'_> {
                 *done = match &self.plan.overlap {
                     Some(parts) => overlap::main(self, parts, w, *done)?,
                     None if self.plan.mixed => self.mixed(w, *done)?,
-                    None => self.main(w, *done, turn)?,
+                    None => self.main(w, *done, ping_pong)?,
                 };
             } else if let Some(staging) = self.staging.get(&i) {
                 self.store(w, i, staging)?;
             } else if d.op == Op::If && self.stores_in(i) {
                 self.arms(w, i)?;
-            } else if is_panels(kernel, i) {
+            } else if is_swizzle(kernel, i) {
                 // The buffer lies so.
                 let v = w.get(d.args[0])?;
                 w.set(d.results[0], v);
@@ -137,9 +113,4 @@ impl Schedule<'_> {
         }
         Ok(())
     }
-}
-
-/// The type of a buffer of a tile's elements.
-pub(super) fn buffer_type(shape: &[u32], t: &SwizzledTile) -> Type {
-    Type::Shared(SharedType::new(shape, t.elem))
 }

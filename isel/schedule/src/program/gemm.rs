@@ -2,68 +2,19 @@
 //! [`super::epilogue`]'s, the loop of plain products [`super::consume`]'s, that of loops that compute between them [`super::mixed`]'s.
 
 use super::Refusal;
-use super::epilogue::{Staging, buffer_type, required};
 use super::mixed::live;
+use super::schedule::{Ring, Schedule, Share, Staging, buffer_type, required};
 use super::write::{Arg, Writer, number};
 use crate::plan::Specialised;
 use crate::plan::slice;
 use std::collections::{BTreeMap, BTreeSet};
 use tilelift_ir::{Attr, GridAxis, Inst, Kernel, Op, Region, Task, Type, Value};
-use tilelift_lane::{Target, Units};
+use tilelift_lane::Target;
 
 const AXES: [GridAxis; 3] = [GridAxis::X, GridAxis::Y, GridAxis::Z];
 
-/// Slots of the ring, and what tells who may use them.
-pub(super) struct Ring {
-    pub depth: u32,
-    pub full: Value,
-    pub empty: Value,
-    /// The slots of each load.
-    pub slots: Vec<Value>,
-}
-
-impl Ring {
-    /// The slot of a step, and how often the ring has gone round before.
-    pub fn turn(&self, w: &mut Writer<'_>, step: Value) -> Result<[Value; 2], Refusal> {
-        Ok([w.bin(Op::Rem, step, number(self.depth))?, w.bin(Op::Div, step, number(self.depth))?])
-    }
-
-    /// Gives the slot of a step back.
-    pub fn give_back(&self, w: &mut Writer<'_>, step: Value) -> Result<(), Refusal> {
-        let slot = w.bin(Op::Rem, step, number(self.depth))?;
-        let empty = w.bin(Op::BarrierIndex, self.empty, slot)?;
-        w.act(Op::BarrierArrive, &[empty.into()], &[]);
-        Ok(())
-    }
-}
-
-/// The positions of an instance that a task takes: from the `first`th on, every `of`th.
-#[derive(Clone, Copy)]
-pub(super) struct Share {
-    pub first: u32,
-    pub of: u32,
-}
-
-/// Names of the tasks of consumers that take positions in turns.
-const TEAMS: [&str; 2] = ["first", "second"];
-
-/// What is written, and how.
-pub(super) struct Schedule<'k> {
-    pub kernel: &'k Kernel,
-    pub plan: &'k Specialised,
-    pub units: Option<&'k Units>,
-    /// The region of the loop.
-    pub region: Region,
-    /// What a step of a mixed loop computes that somebody looks at, but for what the ring holds.
-    pub live: BTreeSet<Inst>,
-    /// How many steps the loop has at every position, where tasks pass over those of others; absent if that is not the same at each.
-    pub count: Option<Value>,
-    pub ring: Ring,
-    /// A buffer per bulk store.
-    pub staging: BTreeMap<Inst, Staging>,
-    /// Layouts in registers are required.
-    pub required: bool,
-}
+/// Names of the tasks of ping-pong consumers.
+const CONSUMER_SETS: [&str; 2] = ["first", "second"];
 
 /// Writes the kernel.
 pub(super) fn write(kernel: &Kernel, target: &Target, plan: &Specialised) -> Result<Kernel, Refusal> {
@@ -85,10 +36,10 @@ pub(super) fn write(kernel: &Kernel, target: &Target, plan: &Specialised) -> Res
         }
         staging.push(own);
     }
-    let words = Type::Barrier(plan.depth);
-    let full = w.make(Op::BarrierAlloc, &[], &[Attr::Count(1)], Some(&words))?;
-    let empty = w.make(Op::BarrierAlloc, &[], &[Attr::Count(1)], Some(&words))?;
-    let turns = match plan.consumer_sets {
+    let mbarriers = Type::Barrier(plan.depth);
+    let full = w.make(Op::BarrierAlloc, &[], &[Attr::Count(1)], Some(&mbarriers))?;
+    let empty = w.make(Op::BarrierAlloc, &[], &[Attr::Count(1)], Some(&mbarriers))?;
+    let barriers = match plan.consumer_sets {
         1 => None,
         n => Some(w.make(Op::BarrierAlloc, &[], &[Attr::Count(1)], Some(&Type::Barrier(n)))?),
     };
@@ -97,7 +48,7 @@ pub(super) fn write(kernel: &Kernel, target: &Target, plan: &Specialised) -> Res
     let live = if plan.mixed { live(kernel, plan, region) } else { BTreeSet::new() };
     let units = target.units.as_ref();
     let mut s = Schedule { count: None, kernel, plan, units, region, live, ring, staging: BTreeMap::new(), required: required(kernel) };
-    if turns.is_some() {
+    if barriers.is_some() {
         s.count = s.counted(&mut w)?;
     }
     let task = |name: &str, warps: u32, n: usize| Task { registers: plan.registers.map(|r| r[n]), ..Task::new(name, warps) };
@@ -107,10 +58,10 @@ pub(super) fn write(kernel: &Kernel, target: &Target, plan: &Specialised) -> Res
     let everything: BTreeSet<Inst> = kernel.regions[kernel.body].insts.iter().copied().collect();
     for (set, own) in (0..).zip(staging) {
         s.staging = own;
-        let name = if turns.is_none() { "consumers" } else { TEAMS[set as usize % TEAMS.len()] };
+        let name = if barriers.is_none() { "consumers" } else { CONSUMER_SETS[set as usize % CONSUMER_SETS.len()] };
         tasks.push(task(name, group * plan.consumers, 1));
-        regions.push(w.task(|w| match turns {
-            Some(turns) => s.every_other(w, &everything, set, turns),
+        regions.push(w.task(|w| match barriers {
+            Some(barriers) => s.every_other(w, &everything, set, barriers),
             None => s.positions(w, &everything, all, &[number(0)], |w, ring| Ok(vec![s.consume(w, ring[0], None)?])),
         })?);
     }
@@ -204,7 +155,7 @@ impl<'k> Schedule<'k> {
             let at = self.index(w, step)?;
             w.set(kernel.regions[self.region].params[0], at);
             mine(self.region).try_for_each(|i| w.copy(i))?;
-            let [slot, round] = self.ring.turn(w, done[0])?;
+            let [slot, round] = self.ring.slot_and_round(w, done[0])?;
             let empty = w.bin(Op::BarrierIndex, self.ring.empty, slot)?;
             // The phase before the one that is filled.
             let before = w.bin(Op::Add, round, number(1))?;

@@ -10,7 +10,7 @@
 //! bounds, so that a mask sees the same index in both.
 
 use super::Refusal;
-use super::gemm::Schedule;
+use super::schedule::Schedule;
 use super::write::{Arg, Writer, number};
 use crate::plan::slice_by;
 use crate::plan::{Specialised, is_view, is_zero};
@@ -23,7 +23,7 @@ use tilelift_lane::Units;
 pub(super) fn live(kernel: &Kernel, plan: &Specialised, region: Region) -> BTreeSet<Inst> {
     slice_by(kernel, kernel.yields(region).to_vec(), &|i| match kernel.insts[i].op {
         Op::Load if plan.loads.iter().any(|l| l.0 == i) => &[],
-        // Sums that begin at zero are written where the product stands.
+        // Accumulators that begin at zero are written where the product stands.
         Op::Dot if is_zero(kernel, kernel.insts[i].args[2]) => &kernel.insts[i].args[..2],
         _ => &kernel.insts[i].args,
     })
@@ -70,7 +70,7 @@ impl<'k> Schedule<'k> {
     /// Waits until the slot of a step is full; gives the slot.
     pub fn wait(&self, w: &mut Writer<'_>, step: Arg) -> Result<Arg, Refusal> {
         let [slot, round] = match step {
-            Arg::Value(step) => self.ring.turn(w, step)?.map(Arg::from),
+            Arg::Value(step) => self.ring.slot_and_round(w, step)?.map(Arg::from),
             // The very first one.
             Arg::Literal(..) => [number(0); 2],
         };
@@ -88,7 +88,7 @@ impl<'k> Schedule<'k> {
     }
 
     /// What a product adds to.
-    pub fn sum(&self, w: &mut Writer<'_>, c: Value) -> Result<Arg, Refusal> {
+    pub fn accumulator(&self, w: &mut Writer<'_>, c: Value) -> Result<Arg, Refusal> {
         if is_zero(self.kernel, c) { self.zero(w, c).map(Arg::from) } else { w.get(c) }
     }
 
@@ -126,15 +126,15 @@ impl<'k> Schedule<'k> {
         Ok(())
     }
 
-    /// Begins a product on a sum; gives it as it is in flight.
-    pub fn begin(&self, w: &mut Writer<'_>, i: Inst, a: Arg, sum: Arg) -> Result<Value, Refusal> {
+    /// Begins a product on an accumulator; gives it as it is in flight.
+    pub fn begin(&self, w: &mut Writer<'_>, i: Inst, a: Arg, accumulator: Arg) -> Result<Value, Refusal> {
         let d = &self.kernel.insts[i];
         let b = w.get(d.args[1])?;
-        w.make(Op::AsyncDot, &[a, b, sum], &d.attrs, None)
+        w.make(Op::AsyncDot, &[a, b, accumulator], &d.attrs, None)
     }
 
     /// The operand A of a product: in its slot, or a tile in registers.
-    pub fn left(&self, w: &mut Writer<'_>, i: Inst) -> Result<Arg, Refusal> {
+    pub fn operand_a(&self, w: &mut Writer<'_>, i: Inst) -> Result<Arg, Refusal> {
         let a = w.get(self.kernel.insts[i].args[0])?;
         match self.plan.register_a.contains(&i) {
             true => Ok(w.make(Op::LocalLoad, &[a], &[], None)?.into()),
@@ -142,16 +142,16 @@ impl<'k> Schedule<'k> {
         }
     }
 
-    /// A product, begun and waited for. Where the unit does not keep the bits of a sum the lanes add to it.
+    /// A product, begun and waited for. Where the unit does not keep the bits of an accumulator the lanes add to it.
     fn product(&self, w: &mut Writer<'_>, i: Inst) -> Result<(), Refusal> {
         let kernel = self.kernel;
         let d = &kernel.insts[i];
         let (c, result) = (d.args[2], d.results[0]);
         let rows = |u: &'k Units| self.plan.dots.iter().find(|x| x.0 == i).and_then(|x| u.matrix.get(x.1.index()));
-        let alone = !is_zero(kernel, c) && self.units.and_then(rows).is_some_and(|row| row.kept_depth.is_some());
-        let a = self.left(w, i)?;
-        let sum = if alone { self.zero(w, result)?.into() } else { self.sum(w, c)? };
-        let product = self.begin(w, i, a, sum)?;
+        let alone = !is_zero(kernel, c) && self.units.and_then(rows).is_some_and(|row| row.promotion_depth.is_some());
+        let a = self.operand_a(w, i)?;
+        let accumulator = if alone { self.zero(w, result)?.into() } else { self.accumulator(w, c)? };
+        let product = self.begin(w, i, a, accumulator)?;
         let mut made = w.make(Op::AsyncDotWait, &[product.into()], &[Attr::Count(0)], None)?;
         if alone {
             let c = w.get(c)?;

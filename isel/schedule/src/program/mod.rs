@@ -3,7 +3,7 @@
 //! ```text
 //! kernel, plan ─► tasks  producer    waits for an empty slot, expects its bytes, begins copies into it
 //!                        consumers   wait for a full slot, multiply, give the slot of the step before back; epilogue; bulk stores
-//!                            two tasks of them take positions in turns, or one all
+//!                            two tasks of them take positions in ping-pong, or one all
 //!                 epilogue  what stands behind the loop, in the consumers; bulk stores through buffers, in choices and in parts, too
 //!                                    of mixed loops all that a step computes, its products waited for where they stand, or beside the lanes
 //!                 rings  local_alloc and barriers full and empty, a slot per step, steps counted by the loops
@@ -23,6 +23,7 @@ mod mixed;
 mod overlap;
 mod ping_pong;
 mod pipelined;
+mod schedule;
 mod write;
 
 pub use crate::reason::Refusal;

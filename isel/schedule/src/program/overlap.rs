@@ -6,22 +6,22 @@
 //! behind       late(last) ─ wait ─ give its slot back
 //! ```
 //!
-//! The loop carries what heads carry, the operands A of late products, and the sums on which these add.
+//! The loop carries what heads carry, the operands A of late products, and the accumulators on which these add.
 
 use super::Refusal;
-use super::gemm::Schedule;
+use super::schedule::Schedule;
 use super::write::{Arg, Writer, number};
 use crate::plan::{Overlap, Specialised, is_zero};
 use tilelift_ir::{Attr, CmpOp, Inst, Kernel, Literal, Op, Region, Value, ValueDef};
 
 /// A loop in parts.
 struct Parts<'a, 'k> {
-    mixed: &'a Schedule<'k>,
+    schedule: &'a Schedule<'k>,
     kernel: &'k Kernel,
     plan: &'k Specialised,
     region: Region,
     parts: &'a Overlap,
-    /// Which carried values are sums of late products.
+    /// Which carried values are accumulators of late products.
     late: Vec<bool>,
 }
 
@@ -30,18 +30,18 @@ struct Pending {
     /// Their operands A.
     register_a: Vec<Arg>,
     /// What they add to.
-    sums: Vec<Arg>,
+    accumulators: Vec<Arg>,
 }
 
 /// The loop of the consumers; gives the number of the step behind it.
-pub(super) fn main(mixed: &Schedule<'_>, parts: &Overlap, w: &mut Writer<'_>, start: Arg) -> Result<Arg, Refusal> {
-    let (kernel, plan, region) = (mixed.kernel, mixed.plan, mixed.region);
+pub(super) fn main(schedule: &Schedule<'_>, parts: &Overlap, w: &mut Writer<'_>, start: Arg) -> Result<Arg, Refusal> {
+    let (kernel, plan, region) = (schedule.kernel, schedule.plan, schedule.region);
     let d = &kernel.insts[plan.main];
     let made = |y: &Value| parts.late.iter().any(|&l| kernel.insts[l].results[0] == *y);
     let late = kernel.yields(region).iter().map(made).collect();
-    let p = Parts { mixed, kernel, plan, region, parts, late };
-    let bounds = mixed.bounds(w)?;
-    let init = mixed.all(w, &d.args[3..])?;
+    let p = Parts { schedule, kernel, plan, region, parts, late };
+    let bounds = schedule.bounds(w)?;
+    let init = schedule.all(w, &d.args[3..])?;
     let some = w.cmp(CmpOp::Lt, bounds[0], bounds[1])?;
     let none: Vec<Arg> = init.iter().copied().chain([start]).collect();
     let ends = w.choice(some, |w| p.steps(w, bounds, &init, start), |_| Ok(none))?;
@@ -52,7 +52,7 @@ pub(super) fn main(mixed: &Schedule<'_>, parts: &Overlap, w: &mut Writer<'_>, st
 impl Parts<'_, '_> {
     /// All steps, of which there is one at least: gives the carried values, and the number of the step behind.
     fn steps(&self, w: &mut Writer<'_>, bounds: [Arg; 3], init: &[Arg], start: Arg) -> Result<Vec<Arg>, Refusal> {
-        let (kernel, mixed) = (self.kernel, self.mixed);
+        let (kernel, schedule) = (self.kernel, self.schedule);
         let (params, yields) = (&kernel.regions[self.region].params, kernel.yields(self.region));
         w.set(params[0], bounds[0]);
         params[1..].iter().zip(init).for_each(|(&p, &v)| w.set(p, v));
@@ -64,16 +64,16 @@ impl Parts<'_, '_> {
         let heads = carried.len();
         let pending = self.pending(w)?;
         let register_a = heads + pending.register_a.len();
-        carried.extend(pending.register_a.iter().chain(&pending.sums));
+        carried.extend(pending.register_a.iter().chain(&pending.accumulators));
         let all = carried.len();
-        carried.push(mixed.next(w, start)?);
+        carried.push(schedule.next(w, start)?);
         let second = match bounds[0] {
             Arg::Literal(Literal::Int(0), _) => bounds[2],
             lo => w.bin(Op::Add, lo, bounds[2])?.into(),
         };
         let split = |at: &[Value]| {
             let args = |list: &[Value]| list.iter().copied().map(Arg::from).collect();
-            Pending { register_a: args(&at[heads..register_a]), sums: args(&at[register_a..all]) }
+            Pending { register_a: args(&at[heads..register_a]), accumulators: args(&at[register_a..all]) }
         };
         let ends = w.for_loop([second, bounds[1], bounds[2]], &carried, |w, index, at| {
             w.set(params[0], index);
@@ -89,20 +89,20 @@ impl Parts<'_, '_> {
                 w.act(Op::SchedBarrier, &[], &[]);
             }
             let late = self.wait_late(w, &late)?;
-            mixed.ring.give_back(w, before)?;
+            schedule.ring.give_back(w, before)?;
             self.bind_late(w, yields, &params[1..], &late);
             self.tail(w)?;
             let mut next = self.heads(w)?;
             let pending = self.pending(w)?;
-            next.extend(pending.register_a.into_iter().chain(pending.sums));
-            next.push(mixed.next(w, done.into())?);
+            next.extend(pending.register_a.into_iter().chain(pending.accumulators));
+            next.push(schedule.next(w, done.into())?);
             Ok(next)
         })?;
         // The late products of the last step.
         let last = w.bin(Op::Sub, ends[all], number(1))?;
         let late = self.start_late(w, last, &split(&ends))?;
         let late = self.wait_late(w, &late)?;
-        mixed.ring.give_back(w, last)?;
+        schedule.ring.give_back(w, last)?;
         let results = &kernel.insts[self.plan.main].results;
         self.bind_late(w, yields, results, &late);
         let mut heads = ends.iter().copied();
@@ -119,31 +119,31 @@ impl Parts<'_, '_> {
 
     /// Waits for the slot of a step and starts its early products.
     fn start_early(&self, w: &mut Writer<'_>, step: Arg) -> Result<Vec<Value>, Refusal> {
-        let (mixed, early) = (self.mixed, &self.parts.early);
-        let slot = mixed.wait(w, step)?;
-        mixed.see(w, slot, early)?;
+        let (schedule, early) = (self.schedule, &self.parts.early);
+        let slot = schedule.wait(w, step)?;
+        schedule.see(w, slot, early)?;
         let mut ready = Vec::new();
         for &i in early {
-            let a = mixed.left(w, i)?;
-            ready.push((i, a, mixed.sum(w, self.kernel.insts[i].args[2])?));
+            let a = schedule.operand_a(w, i)?;
+            ready.push((i, a, schedule.accumulator(w, self.kernel.insts[i].args[2])?));
         }
-        ready.into_iter().map(|(i, a, c)| mixed.begin(w, i, a, c)).collect()
+        ready.into_iter().map(|(i, a, c)| schedule.begin(w, i, a, c)).collect()
     }
 
-    /// Starts the late products of a step, whose operands A and sums are these.
+    /// Starts the late products of a step, whose operands A and accumulators are these.
     fn start_late(&self, w: &mut Writer<'_>, step: Value, pending: &Pending) -> Result<Vec<Value>, Refusal> {
         let late = &self.parts.late;
         let slot = w.bin(Op::Rem, step, number(self.plan.depth))?;
-        self.mixed.see(w, slot.into(), late)?;
-        let (mut register_a, mut sums) = (pending.register_a.iter(), pending.sums.iter());
+        self.schedule.see(w, slot.into(), late)?;
+        let (mut register_a, mut accumulators) = (pending.register_a.iter(), pending.accumulators.iter());
         let mut out = Vec::new();
         for &i in late {
             let d = &self.kernel.insts[i];
             let [a, c] = [d.args[0], d.args[2]];
             let missing = Refusal::Written { value: d.results[0] };
             let a = if self.moves(a) { *register_a.next().ok_or(missing)? } else { w.get(a)? };
-            let c = if is_zero(self.kernel, c) { self.mixed.sum(w, c)? } else { *sums.next().ok_or(missing)? };
-            out.push(self.mixed.begin(w, i, a, c)?);
+            let c = if is_zero(self.kernel, c) { self.schedule.accumulator(w, c)? } else { *accumulators.next().ok_or(missing)? };
+            out.push(self.schedule.begin(w, i, a, c)?);
         }
         Ok(out)
     }
@@ -173,12 +173,12 @@ impl Parts<'_, '_> {
     /// What the lanes make of the early products.
     fn head(&self, w: &mut Writer<'_>) -> Result<(), Refusal> {
         let parts = [&self.parts.early, &self.parts.late, &self.parts.tail];
-        let mine = |i: &&Inst| self.mixed.computed(**i) && !parts.iter().any(|p| p.contains(i));
+        let mine = |i: &&Inst| self.schedule.computed(**i) && !parts.iter().any(|p| p.contains(i));
         self.kernel.regions[self.region].insts.iter().filter(mine).try_for_each(|&i| w.copy(i))
     }
 
     fn tail(&self, w: &mut Writer<'_>) -> Result<(), Refusal> {
-        self.parts.tail.iter().filter(|i| self.mixed.live.contains(i)).try_for_each(|&i| w.copy(i))
+        self.parts.tail.iter().filter(|i| self.schedule.live.contains(i)).try_for_each(|&i| w.copy(i))
     }
 
     /// What heads carry to the next step.
@@ -189,20 +189,20 @@ impl Parts<'_, '_> {
 
     /// What this step leaves to its late products.
     fn pending(&self, w: &Writer<'_>) -> Result<Pending, Refusal> {
-        let mut out = Pending { register_a: Vec::new(), sums: Vec::new() };
+        let mut out = Pending { register_a: Vec::new(), accumulators: Vec::new() };
         for &i in &self.parts.late {
             let d = &self.kernel.insts[i];
             if self.moves(d.args[0]) {
                 out.register_a.push(w.get(d.args[0])?);
             }
             if !is_zero(self.kernel, d.args[2]) {
-                out.sums.push(w.get(d.args[2])?);
+                out.accumulators.push(w.get(d.args[2])?);
             }
         }
         Ok(out)
     }
 
-    /// Binds the values that stand for sums of late products, in the order of the yields.
+    /// Binds the values that stand for accumulators of late products, in the order of the yields.
     fn bind_late(&self, w: &mut Writer<'_>, yields: &[Value], values: &[Value], late: &[Value]) {
         for (&i, &v) in self.parts.late.iter().zip(late) {
             let result = self.kernel.insts[i].results[0];

@@ -8,16 +8,16 @@
 //! Steps count through all positions, so that a task passes over the slots of the other one's by adding their number.
 
 use super::Refusal;
-use super::gemm::{Schedule, Share};
+use super::schedule::{Schedule, Share};
 use super::write::{Arg, Writer, number};
 use std::collections::BTreeSet;
 use tilelift_ir::{Inst, Op, Value};
 
-/// Whose turn it is to multiply.
+/// Which of two tasks may multiply.
 #[derive(Clone, Copy)]
-pub(super) struct Turn {
+pub(super) struct PingPong {
     /// Barriers, one per task.
-    words: Value,
+    barriers: Value,
     /// This task's, and the other's.
     own: u32,
     other: u32,
@@ -25,17 +25,17 @@ pub(super) struct Turn {
     phase: Value,
 }
 
-impl Turn {
+impl PingPong {
     /// Waits for it.
     pub fn take(self, w: &mut Writer<'_>) -> Result<(), Refusal> {
-        let own = w.bin(Op::BarrierIndex, self.words, number(self.own))?;
+        let own = w.bin(Op::BarrierIndex, self.barriers, number(self.own))?;
         w.act(Op::BarrierWait, &[own.into(), self.phase.into()], &[]);
         Ok(())
     }
 
     /// All products have begun: it is the other's.
     pub fn hand_over(self, w: &mut Writer<'_>) -> Result<(), Refusal> {
-        let other = w.bin(Op::BarrierIndex, self.words, number(self.other))?;
+        let other = w.bin(Op::BarrierIndex, self.barriers, number(self.other))?;
         w.act(Op::BarrierArrive, &[other.into()], &[]);
         Ok(())
     }
@@ -43,15 +43,15 @@ impl Turn {
 
 impl Schedule<'_> {
     /// The work of a task that takes every other position.
-    pub fn every_other(&self, w: &mut Writer<'_>, of: &BTreeSet<Inst>, task: u32, words: Value) -> Result<(), Refusal> {
+    pub fn every_other(&self, w: &mut Writer<'_>, of: &BTreeSet<Inst>, task: u32, barriers: Value) -> Result<(), Refusal> {
         let Some(count) = self.count.map(Arg::from) else { return Err(Refusal::Bounds { main: self.plan.main }) };
         let before = if task == 0 { number(0) } else { count };
         self.positions(w, of, Share { first: task, of: 2 }, &[before, number(0)], |w, carried| {
             let &[done, nth] = carried else { return Ok(Vec::new()) };
-            // The first turn needs nobody to hand it over: a wait for the phase before a fresh barrier's first is over.
+            // The first product needs nobody to hand it over: a wait for the phase before a fresh barrier's first is over.
             let phase = w.bin(Op::Add, nth, number(1 - task.min(1)))?;
-            let turn = Turn { words, own: task, other: 1 - task.min(1), phase };
-            let done = self.consume(w, done, Some(turn))?;
+            let ping_pong = PingPong { barriers, own: task, other: 1 - task.min(1), phase };
+            let done = self.consume(w, done, Some(ping_pong))?;
             let done = w.bin(Op::Add, done, count)?;
             let nth = w.bin(Op::Add, nth, number(1))?;
             Ok(vec![Arg::from(done), Arg::from(nth)])

@@ -5,6 +5,7 @@
 use super::Refusal;
 use crate::plan::SwizzledTile;
 use cranelift_entity::SecondaryMap;
+use smallvec::SmallVec;
 use tilelift_ir::typing::result_type;
 use tilelift_ir::{Attr, CmpOp, Cursor, GridAxis, Inst, Kernel, Literal, Loc, Op, Region, Scalar, Type, Value};
 
@@ -17,6 +18,11 @@ pub(super) enum Arg {
     Value(Value),
     Literal(Literal, Scalar),
 }
+
+/// Operands of an instruction.
+type Values = SmallVec<[Value; 8]>;
+/// Types of an instruction's operands or results.
+type Types = SmallVec<[Type; 4]>;
 
 /// An `i32` literal.
 pub(super) fn number(n: u32) -> Arg {
@@ -44,11 +50,9 @@ pub(super) struct Writer<'k> {
 impl<'k> Writer<'k> {
     /// An empty kernel with the parameters of another one.
     pub fn new(from: &'k Kernel) -> Writer<'k> {
-        let mut to = Kernel::new(&from.name);
-        to.hints.stages = from.hints.stages;
         // Several roles say most of it, and each literal stands in front of its users.
-        to.insts.reserve(WRITTEN * from.insts.len());
-        to.values.reserve(WRITTEN * from.values.len());
+        let mut to = Kernel::with_capacity(&from.name, WRITTEN * from.insts.len(), WRITTEN * from.values.len());
+        to.hints.stages = from.hints.stages;
         let mut map = SecondaryMap::new();
         map.resize(from.values.len());
         for &p in &from.params {
@@ -101,7 +105,7 @@ impl<'k> Writer<'k> {
         Cursor::end(&self.to, self.here()).insert(&mut self.to, i);
     }
 
-    fn values(&mut self, args: &[Arg]) -> Vec<Value> {
+    fn values(&mut self, args: &[Arg]) -> Values {
         let value = |w: &mut Self, a: &Arg| match *a {
             Arg::Value(v) => v,
             Arg::Literal(literal, ty) => {
@@ -125,8 +129,8 @@ impl<'k> Writer<'k> {
     /// # Errors
     /// Operands of other types than the op takes.
     pub fn make(&mut self, op: Op, args: &[Arg], attrs: &[Attr], written: Option<&Type>) -> Result<Value, Refusal> {
-        let types: Vec<Type> = args.iter().map(|&a| self.ty(a)).collect();
-        let types: Vec<&Type> = types.iter().collect();
+        let types: Types = args.iter().map(|&a| self.ty(a)).collect();
+        let types: SmallVec<[&Type; 4]> = types.iter().collect();
         let Ok(Some(ty)) = result_type(op, &types, 0, attrs, written) else { return Err(Refusal::Typed { op }) };
         let args = self.values(args);
         let i = self.to.add_inst(op, &args, 0, attrs, &[], &[ty]);
@@ -177,9 +181,9 @@ impl<'k> Writer<'k> {
         if d.op == Op::Const {
             return Ok(());
         }
-        let args = d.args.iter().map(|&v| self.get(v)).collect::<Result<Vec<Arg>, Refusal>>()?;
+        let args = d.args.iter().map(|&v| self.get(v)).collect::<Result<SmallVec<[Arg; 8]>, Refusal>>()?;
         let args = self.values(&args);
-        let mut regions = Vec::new();
+        let mut regions: SmallVec<[Region; 2]> = SmallVec::new();
         for &r in &d.regions {
             let region = self.to.add_region();
             for &p in &self.from.regions[r].params {
@@ -192,7 +196,7 @@ impl<'k> Writer<'k> {
             done?;
             regions.push(region);
         }
-        let types: Vec<Type> = d.results.iter().map(|&v| self.from.ty(v).clone()).collect();
+        let types: Types = d.results.iter().map(|&v| self.from.ty(v).clone()).collect();
         let made = self.to.add_inst(d.op, &args, d.present, &d.attrs, &regions, &types);
         self.place(made);
         self.to.locs[made] = self.from.locs[i];
@@ -208,9 +212,9 @@ impl<'k> Writer<'k> {
         &mut self,
         params: &[Type],
         body: impl FnOnce(&mut Self, &[Value]) -> Result<Vec<Arg>, Refusal>,
-    ) -> Result<(Region, Vec<Type>), Refusal> {
+    ) -> Result<(Region, Types), Refusal> {
         let region = self.to.add_region();
-        let params: Vec<Value> = params.iter().map(|ty| self.to.add_region_param(region, ty.clone())).collect();
+        let params: Values = params.iter().map(|ty| self.to.add_region_param(region, ty.clone())).collect();
         self.open.push(region);
         let done = body(self, &params);
         let types = done.as_ref().map(|list| list.iter().map(|&a| self.ty(a)).collect());
@@ -231,9 +235,9 @@ impl<'k> Writer<'k> {
         init: &[Arg],
         body: impl FnOnce(&mut Self, Value, &[Value]) -> Result<Vec<Arg>, Refusal>,
     ) -> Result<Vec<Value>, Refusal> {
-        let all: Vec<Arg> = bounds.iter().chain(init).copied().collect();
+        let all: SmallVec<[Arg; 8]> = bounds.iter().chain(init).copied().collect();
         let args = self.values(&all);
-        let params: Vec<Type> = [args[0]].iter().chain(&args[3..]).map(|&v| self.to.ty(v).clone()).collect();
+        let params: Types = [args[0]].iter().chain(&args[3..]).map(|&v| self.to.ty(v).clone()).collect();
         let (region, types) = self.region(&params, |w, p| body(w, p[0], &p[1..]))?;
         let i = self.to.add_inst(Op::For, &args, 0, &[], &[region], &types);
         self.place(i);
@@ -251,7 +255,7 @@ impl<'k> Writer<'k> {
         body: impl FnOnce(&mut Self, &[Value]) -> Result<Vec<Arg>, Refusal>,
     ) -> Result<Vec<Value>, Refusal> {
         let args = self.values(init);
-        let params: Vec<Type> = args.iter().map(|&v| self.to.ty(v).clone()).collect();
+        let params: Types = args.iter().map(|&v| self.to.ty(v).clone()).collect();
         let (test, _) = self.region(&params, test)?;
         let (run, _) = self.region(&params, body)?;
         let i = self.to.add_inst(Op::While, &args, 0, &[], &[test, run], &params);

@@ -72,13 +72,13 @@ impl fmt::Display for NoBufferLayout {
 pub enum NotAddressed {
     /// It begins at no multiple of its extent.
     Extent,
-    /// Its rows do not lie in one block of a panel.
+    /// Its rows do not lie in one block.
     Rows,
     /// An index leaves what begins at no multiple of eight rows.
     Index,
-    /// A copy of it begins at no multiple of eight rows and of a panel.
+    /// A copy of it begins at no swizzle atom.
     Copy,
-    /// Products fetch from slots of panels alone.
+    /// Products fetch from swizzled slots alone.
     Slot,
     /// A product does not take it.
     Operand(NoOperand),
@@ -88,10 +88,10 @@ impl fmt::Display for NotAddressed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             NotAddressed::Extent => f.write_str("a part of a buffer: it begins at no multiple of its extent"),
-            NotAddressed::Rows => f.write_str("a part of a buffer in panels: its rows do not lie in one block from a multiple of eight on"),
-            NotAddressed::Index => f.write_str("an index into panels: what it leaves begins at no multiple of eight rows"),
-            NotAddressed::Copy => f.write_str("a copy of a part of a buffer: it begins at no multiple of eight rows and of a panel"),
-            NotAddressed::Slot => f.write_str("a product that fetches from local memory: the buffer is no slot of panels"),
+            NotAddressed::Rows => f.write_str("a part of a swizzled buffer: its rows do not lie in one block from a multiple of eight on"),
+            NotAddressed::Index => f.write_str("an index into a swizzled buffer: what it leaves begins at no multiple of eight rows"),
+            NotAddressed::Copy => f.write_str("a copy of a part of a buffer: it begins at no swizzle atom"),
+            NotAddressed::Slot => f.write_str("a product that fetches from local memory: the buffer is no swizzled slot"),
             NotAddressed::Operand(why) => write!(f, "an operand of `async_dot`: {why}"),
         }
     }
@@ -100,26 +100,26 @@ impl fmt::Display for NotAddressed {
 /// Why a part of a buffer is no operand of a product.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NoOperand {
-    /// It is no matrix in panels.
-    Panels,
+    /// It is no swizzled matrix.
+    NotSwizzled,
     /// It has no contiguous dimension.
     Contiguous,
     /// Its rows do not lie one behind the other.
     Rows,
     /// Operands of this type must be contiguous along the dimension that is summed up.
     AlongK,
-    /// It begins at no multiple of eight rows, or inside of a panel.
+    /// It begins inside of a swizzle atom.
     Start,
 }
 
 impl fmt::Display for NoOperand {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            NoOperand::Panels => "it is no matrix in panels",
+            NoOperand::NotSwizzled => "it is no swizzled matrix",
             NoOperand::Contiguous => "it has no contiguous dimension",
             NoOperand::Rows => "its rows do not lie one behind the other",
             NoOperand::AlongK => "operands of this type must be contiguous along the dimension that is summed up",
-            NoOperand::Start => "it begins at no multiple of eight rows, or inside of a panel",
+            NoOperand::Start => "it begins inside of a swizzle atom, which is eight rows of the swizzle's width",
         })
     }
 }

@@ -13,7 +13,7 @@ pub struct NoBulkCopy {
     pub limit: CopyLimit,
 }
 
-/// What bulk copies ask of an access, and do not find.
+/// What bulk copies ask of an access, and does not find.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum CopyLimit {
     /// Elements share bytes.
@@ -63,14 +63,14 @@ pub enum CopyLimit {
         /// The same in elements.
         elements: u32,
     },
-    /// A row of the tile is no multiple of the narrowest panel.
+    /// A row of the tile is no multiple of the narrowest swizzle.
     Row {
         /// Bytes of the row.
         row: u32,
-        /// Bytes of the panel's row.
+        /// The swizzle width in bytes.
         least: u32,
     },
-    /// A row of the tile is not cut into panels as wide as is asked for.
+    /// A row of the tile is not cut to the swizzle width that is asked for.
     Span {
         /// Bytes of the row.
         row: u32,
@@ -134,7 +134,7 @@ impl fmt::Display for NoBulkCopy {
             ),
             CopyLimit::Row { row, least } => write!(f, "a row of {row} bytes of {view} is no multiple of {least} bytes"),
             CopyLimit::Span { row, asked, possible } => {
-                write!(f, "a row of {row} bytes of {view} is not cut into panels of {asked} bytes; possible are ")?;
+                write!(f, "a row of {row} bytes of {view} is not cut to a swizzle of {asked} bytes; possible are ")?;
                 list(f, possible)
             }
             CopyLimit::Box { most } => write!(f, "a tile of {view} has an extent above {most}"),
@@ -150,7 +150,7 @@ fn list(f: &mut fmt::Formatter<'_>, numbers: &[u32]) -> fmt::Result {
     Ok(())
 }
 
-/// Why a result does not leave through panels.
+/// Why a result does not leave in bulk, through a swizzled tile.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NotStaged {
     /// What is stored.
@@ -159,12 +159,12 @@ pub struct NotStaged {
     pub why: Misplaced,
 }
 
-/// What panels of results ask of a store, and do not find.
+/// What a swizzle of results asks of a store, and does not find.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Misplaced {
     /// No tile is stored.
     NoTile,
-    /// It is not as large as a sum.
+    /// It is not as large as an accumulator.
     Shape,
     /// Its elements have other than 16 bits.
     Elem(Scalar),
@@ -181,8 +181,8 @@ impl fmt::Display for NotStaged {
         let value = &self.value;
         match &self.why {
             Misplaced::NoTile => write!(f, "{value} is no tile"),
-            Misplaced::Shape => write!(f, "{value} is not as large as a sum of the loop"),
-            Misplaced::Elem(elem) => write!(f, "elements of {elem} do not leave through panels, those of 16 bits do"),
+            Misplaced::Shape => write!(f, "{value} is not as large as an accumulator of the loop"),
+            Misplaced::Elem(elem) => write!(f, "elements of {elem} do not leave in bulk, those of 16 bits do"),
             Misplaced::Rows => write!(f, "rows of {value} are not contiguous in memory"),
             Misplaced::Copy(why) => why.fmt(f),
             Misplaced::View => write!(f, "rows of {value} are not the view's"),

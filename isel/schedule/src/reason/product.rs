@@ -7,9 +7,9 @@ use tilelift_ir::{Op, Precision, Scalar, Value};
 /// Why group matrix instructions do not take a product.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum NoProduct {
-    /// Its sum is not one that the loop just carries.
+    /// Its accumulator is not one that the loop just carries.
     NotCarried {
-        /// The sum.
+        /// The accumulator.
         result: Named,
     },
     /// Its right operand is not loaded in the loop.
@@ -23,7 +23,7 @@ pub enum NoProduct {
         result: Named,
     },
     /// Its operand A is not loaded in the loop, and the instruction takes none from registers.
-    LeftFromRegisters {
+    AFromRegisters {
         /// The product.
         result: Named,
         /// The instruction.
@@ -38,7 +38,7 @@ pub enum NoProduct {
     NoMatrices,
     /// No instruction has these types.
     Types {
-        /// Of left and right operand, and of the sum.
+        /// Of left and right operand, and of the accumulator.
         elems: [Scalar; 3],
         /// How exact it is to be.
         precision: Precision,
@@ -59,7 +59,7 @@ pub enum NoProduct {
         /// What N is a multiple of, and how large it may be.
         columns: [u32; 2],
     },
-    /// Sums lose bits over the depth of a step.
+    /// Accumulators lose bits over the depth of a step.
     Depth {
         /// Type of the operands.
         elem: Scalar,
@@ -84,7 +84,7 @@ impl NoProduct {
             NoProduct::NotCarried { result }
             | NoProduct::Right { result }
             | NoProduct::Left { result }
-            | NoProduct::LeftFromRegisters { result, .. } => Some(result.value),
+            | NoProduct::AFromRegisters { result, .. } => Some(result.value),
             _ => None,
         }
     }
@@ -93,16 +93,16 @@ impl NoProduct {
 impl fmt::Display for NoProduct {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            NoProduct::NotCarried { result } => write!(f, "{result} is not a sum that the loop just carries"),
+            NoProduct::NotCarried { result } => write!(f, "{result} is not an accumulator that the loop just carries"),
             NoProduct::Right { result } => write!(f, "the right operand of {result} is not loaded in the loop"),
             NoProduct::Left { result } => write!(f, "the operand A of {result} is not loaded in the loop"),
-            NoProduct::LeftFromRegisters { result, instruction } => {
+            NoProduct::AFromRegisters { result, instruction } => {
                 write!(f, "the operand A of {result} is not loaded in the loop, and {instruction} takes none from registers")
             }
             NoProduct::NoRegisters { instruction } => write!(f, "{instruction} takes no operand A from registers"),
             NoProduct::NoMatrices => f.write_str("group matrix instructions take matrices"),
-            NoProduct::Types { elems: [a, b, sum], precision } => {
-                write!(f, "no group matrix instruction multiplies {a} by {b} into {sum} with precision {precision}")
+            NoProduct::Types { elems: [a, b, acc], precision } => {
+                write!(f, "no group matrix instruction multiplies {a} by {b} into {acc} with precision {precision}")
             }
             NoProduct::Warps { group } => write!(f, "it takes {group} warps of a task"),
             NoProduct::Shape { shape: [m, n, k], groups, each: [rows, depth], columns: [step, most] } => {
@@ -113,7 +113,7 @@ impl fmt::Display for NoProduct {
                 write!(f, " is not made up of {rows}xNx{depth}, N a multiple of {step} up to {most}")
             }
             NoProduct::Depth { elem, most, depth } => {
-                write!(f, "sums of {elem} keep their bits over a depth of {most}; a step has {depth}")
+                write!(f, "accumulators of {elem} keep their bits over a depth of {most}; a step has {depth}")
             }
             NoProduct::AlongK { elem, through } => {
                 let remedy = if *through { ", or the left one go through registers" } else { "" };
@@ -126,8 +126,8 @@ impl fmt::Display for NoProduct {
 /// Why products of a loop have to wait for one another.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum NotOverlapped {
-    /// Its products and sums are one.
-    OneSum,
+    /// Its products and accumulators are one.
+    OneAccumulator,
     /// Its number of steps is a constant.
     ConstantSteps,
     /// A product is looked at in the step that makes it.
@@ -137,17 +137,17 @@ pub enum NotOverlapped {
     },
     /// It has no two products one behind the other.
     OneProduct,
-    /// An instruction needs the sum of the step before.
+    /// An instruction needs the accumulator of the step before.
     Needs {
         /// Its op.
         op: Op,
     },
-    /// An operand of a product needs the sum of the step before.
+    /// An operand of a product needs the accumulator of the step before.
     Operand {
         /// The product.
         result: Named,
     },
-    /// A carried value needs the sum of the step before.
+    /// A carried value needs the accumulator of the step before.
     Carried {
         /// The value.
         value: Named,
@@ -161,7 +161,7 @@ impl NotOverlapped {
             NotOverlapped::LookedAt { result: v } | NotOverlapped::Operand { result: v } | NotOverlapped::Carried { value: v } => {
                 Some(v.value)
             }
-            NotOverlapped::OneSum | NotOverlapped::ConstantSteps | NotOverlapped::OneProduct | NotOverlapped::Needs { .. } => None,
+            NotOverlapped::OneAccumulator | NotOverlapped::ConstantSteps | NotOverlapped::OneProduct | NotOverlapped::Needs { .. } => None,
         }
     }
 }
@@ -169,7 +169,7 @@ impl NotOverlapped {
 impl fmt::Display for NotOverlapped {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            NotOverlapped::OneSum => f.write_str("its products and sums are one"),
+            NotOverlapped::OneAccumulator => f.write_str("its products and accumulators are one"),
             NotOverlapped::ConstantSteps => {
                 f.write_str("its number of steps is a constant, and the proof of its barriers follows open numbers")
             }
@@ -177,9 +177,9 @@ impl fmt::Display for NotOverlapped {
                 write!(f, "{result} is looked at in the step that makes it, and made of what the step computes")
             }
             NotOverlapped::OneProduct => f.write_str("it has no two products one behind the other"),
-            NotOverlapped::Needs { op } => write!(f, "{op} needs the sum of the step before"),
-            NotOverlapped::Operand { result } => write!(f, "an operand of {result} needs the sum of the step before"),
-            NotOverlapped::Carried { value } => write!(f, "the carried value {value} needs the sum of the step before"),
+            NotOverlapped::Needs { op } => write!(f, "{op} needs the accumulator of the step before"),
+            NotOverlapped::Operand { result } => write!(f, "an operand of {result} needs the accumulator of the step before"),
+            NotOverlapped::Carried { value } => write!(f, "the carried value {value} needs the accumulator of the step before"),
         }
     }
 }

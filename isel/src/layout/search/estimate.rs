@@ -9,7 +9,8 @@
 //! priced by the search: their copies run beside the matrix unit, so the products' price is that of the loop, or what lanes compute between them if
 //! that is more, and what is stored, loaded and computed around it comes on top.
 
-use super::{Search, chains};
+use super::chains;
+use super::solve::Search;
 use crate::layout::assign::Assignment;
 use tilelift_ir::{Inst, Kernel, Literal, Op, Value, iterations};
 use tilelift_lane::{Costs, Target};

@@ -1,6 +1,6 @@
 //! Prices of what waits in shared memory: the loads whose tiles do, the maps to choose from, copies into them, and fetching from them.
 
-use super::machine::Prices;
+use super::prices::Prices;
 use super::staging::{self, Waiting};
 use crate::layout::in_memory;
 use cranelift_entity::SecondaryMap;
@@ -21,9 +21,9 @@ impl Prices<'_> {
         });
         let (others, chosen) = (staging::others(self.plain), staging::Chosen::default());
         let known = (self.plain, &others[..], &chosen);
-        if let Some(e) = self.plan.explicit() {
+        if let Some(e) = self.plan.task_plan() {
             for ring in slots(kernel, e) {
-                let found = e.forms.get(&ring.root).map(|f| Waiting::of_ring(kernel, self.target, self.plan, known, (&ring, f)));
+                let found = e.buffers.get(&ring.root).map(|f| Waiting::of_ring(kernel, self.target, self.plan, known, (&ring, f)));
                 self.waiting.extend(found.and_then(Result::ok).map(|w| (w.load, w)));
             }
         }
@@ -77,8 +77,8 @@ impl Prices<'_> {
         let c = &self.target.costs;
         let reader = staging::Reader::of(layout, self.target.load_matrix && plain);
         let map = SharedMap::from_layout((**map).clone()).ok()?;
-        let [passes, instructions] = staging::reads(&map, &reader, elem.bytes(), self.target).ok()?;
-        Some((u64::from(passes) * c.wavefront + u64::from(instructions) * 2 * c.alu) * self.warps())
+        let [wavefronts, instructions] = staging::reads(&map, &reader, elem.bytes(), self.target).ok()?;
+        Some((u64::from(wavefronts) * c.wavefront + u64::from(instructions) * 2 * c.alu) * self.warps())
     }
 
     /// A load into registers, or into the map where it waits for dots.
@@ -88,8 +88,8 @@ impl Prices<'_> {
         let Some(w) = self.waiting.get(&i).filter(|_| in_memory(to)) else { return self.access(i, to, true) };
         let map = SharedMap::from_layout(to.clone()).ok()?;
         let elem = self.kernel.ty(self.kernel.insts[i].results[0]).elem();
-        let [passes, _] = w.copies(&map, elem.bytes(), self.target)?;
-        let moved = self.access(i, w.layout(), true)? + u64::from(passes) * c.wavefront * self.warps();
+        let [wavefronts, _] = w.copies(&map, elem.bytes(), self.target)?;
+        let moved = self.access(i, w.layout(), true)? + u64::from(wavefronts) * c.wavefront * self.warps();
         Some(moved + 2 * barrier + c.shared_latency)
     }
 
@@ -100,9 +100,9 @@ impl Prices<'_> {
         let elem = self.kernel.ty(self.kernel.insts[w.load].results[0]).elem();
         let stays = in_memory(to);
         let map = if stays { SharedMap::from_layout(to.clone()).ok()? } else { w.plain.clone() };
-        let [passes, _] = w.copies(&map, elem.bytes(), self.target)?;
+        let [wavefronts, _] = w.copies(&map, elem.bytes(), self.target)?;
         let least = staging::least(Some(w.layout()), &[], elem.bytes());
-        let copied = u64::from(passes.saturating_sub(least)) * c.wavefront * self.warps();
+        let copied = u64::from(wavefronts.saturating_sub(least)) * c.wavefront * self.warps();
         let fetched = if stays { 0 } else { self.fetched(&Rc::new(map.layout().clone()), &Rc::new(to.clone()), true, elem)? };
         Some(copied + fetched)
     }

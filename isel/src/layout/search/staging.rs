@@ -1,4 +1,4 @@
-//! Where the elements of a staged operand lie in shared memory: the swizzle with the fewest passes over the banks, writers and readers
+//! Where the elements of a staged operand lie in shared memory: the swizzle with the fewest bank wavefronts, writers and readers
 //! together, counted exactly.
 //!
 //! ```text
@@ -13,7 +13,7 @@ use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 use tilelift_ir::layout::{
-    Axis, Layout, LayoutError, SharedMap, SharedOp, coalesced, operand_swizzle, turned_swizzle, vector_count, wavefronts,
+    Axis, Layout, LayoutError, SharedMap, SharedOp, coalesced, operand_swizzle, rotated_swizzle, vector_count, wavefronts,
 };
 use tilelift_ir::{Attr, Inst, Kernel, Op, Value};
 use tilelift_lane::Target;
@@ -147,12 +147,12 @@ pub(crate) fn choose(
     let mut chosen = plain;
     let least = least(writer.map(|w| w.0), readers, elem);
     for swizzle in [128, 64, 32] {
-        for (skip, turn) in (0..4).flat_map(|s| (0..3).map(move |t| (s, t))) {
-            // As few passes as bytes need can't be undercut.
+        for (skip, rotate) in (0..4).flat_map(|s| (0..3).map(move |t| (s, t))) {
+            // As few wavefronts as bytes need can't be undercut.
             if best[0] <= least {
                 return Ok((chosen, best));
             }
-            let Ok(map) = turned_swizzle(shape, elem, fast, swizzle, [skip, turn]) else { continue };
+            let Ok(map) = rotated_swizzle(shape, elem, fast, swizzle, [skip, rotate]) else { continue };
             if let Ok(c) = cost(&map)
                 && c < best
             {
@@ -160,7 +160,7 @@ pub(crate) fn choose(
             }
         }
     }
-    // Rows with gaps instead. They take more memory, and gaps of less than 16 bytes narrow the vectors: passes and instructions have to be
+    // Rows with gaps instead. They take more memory, and gaps of less than 16 bytes narrow the vectors: wavefronts and instructions have to be
     // fewer together.
     for gap in GAPS {
         if let Ok(map) = SharedMap::padded(shape, elem, fast, gap)
@@ -209,11 +209,11 @@ const GAPS: [u32; 5] = [4, 8, 16, 32, 64];
 
 /// Passes of one warp that bytes alone ask for: what it writes and reads, 128 bytes a pass.
 pub(crate) fn least(writer: Option<&Layout>, readers: &[Reader], elem: u32) -> u32 {
-    let passes = |l: &Layout| {
+    let taken = |l: &Layout| {
         let copies = l.free_mask(Axis::Reg).count_ones() + l.free_mask(Axis::Lane).count_ones();
         ((l.size(Axis::Reg) * l.size(Axis::Lane) * elem) >> copies) / 128
     };
-    readers.iter().fold(writer.map_or(0, passes), |sum, r| sum + passes(&r.layout))
+    readers.iter().fold(writer.map_or(0, taken), |sum, r| sum + taken(&r.layout))
 }
 
 /// A load that waits in shared memory: how lanes copy its tile there, and the maps to choose from. It is one of global memory, which copies as it
@@ -272,15 +272,15 @@ impl Waiting {
         target: &Target,
         plan: &Plan,
         known: (&Assignment, &[Rc<Layout>], &Chosen),
-        (ring, form): (&FetchedRing, &BufferLayout),
+        (ring, buffer): (&FetchedRing, &BufferLayout),
     ) -> Result<Waiting, LayoutError> {
         let (writer, fast) = copied(kernel, target, plan, ring.copies[0], &ring.shape)?;
         let writer = (writer.0.transpose(&ring.seen)?, writer.1);
         let fast = ring.seen.iter().position(|&of| of == fast).unwrap_or(0);
-        let map = ring.plain(form)?;
+        let map = ring.plain(buffer)?;
         let maps = ring.fetched.then(|| map.clone()).into_iter().collect();
         let out = Waiting { load: ring.load, writer, plain: map, maps, registers: Vec::new(), ring: true, stays: ring.fetched };
-        out.with_maps(kernel, target, known, (form.size, fast))
+        out.with_maps(kernel, target, known, (buffer.size, fast))
     }
 
     /// With the maps that suit its readers, and the registers that these would take.
@@ -366,9 +366,9 @@ mod tests {
     #[test]
     fn columns_of_words_lie_in_rows_with_gaps() {
         let column = Layout::blocked(&[32, 32], &[1, 1], &[32, 1], &[1, 32], &[0, 1]).expect("a layout");
-        let (map, [passes, instructions]) = chosen([32, 32], 4, column, false);
+        let (map, [wavefronts, instructions]) = chosen([32, 32], 4, column, false);
         assert_eq!(map, SharedMap::padded(&[32, 32], 4, 1, 4).expect("a map"));
-        assert_eq!([passes, instructions], [1, 1]);
+        assert_eq!([wavefronts, instructions], [1, 1]);
     }
 
     /// What matrix loads bring without conflicts stays where it was.

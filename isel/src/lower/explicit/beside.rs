@@ -1,4 +1,4 @@
-//! Tiles that a task loads beside the sums of its products: where they do not fit a lane's registers together, they are loaded piece by
+//! Tiles that a task loads beside the accumulators of its products: where they do not fit a lane's registers together, they are loaded piece by
 //! piece, each as it is wanted.
 
 use super::Lower;
@@ -16,12 +16,12 @@ fn taken(kernel: &Kernel, assigned: &Assignment, v: Value) -> u32 {
 
 /// True if what so many instructions have summed up and whole tiles that the list loads behind the first of them do not fit so many registers
 /// of a lane together. What is loaded as it is wanted need not be there all at once.
-fn exceeds_registers(kernel: &Kernel, assigned: &Assignment, list: &[Inst], sums: impl Fn(Inst) -> bool, most: u32) -> bool {
+fn exceeds_registers(kernel: &Kernel, assigned: &Assignment, list: &[Inst], accumulates: impl Fn(Inst) -> bool, most: u32) -> bool {
     let (mut held, mut loaded) = (0, 0);
     for &i in list {
         let d = &kernel.insts[i];
         let all: u32 = d.results.iter().map(|&v| taken(kernel, assigned, v)).sum();
-        if sums(i) {
+        if accumulates(i) {
             held += all;
         } else if held > 0 && d.op == Op::Load {
             loaded += all;
@@ -34,10 +34,10 @@ fn exceeds_registers(kernel: &Kernel, assigned: &Assignment, list: &[Inst], sums
 pub(in super::super) fn loads_at_use(kernel: &Kernel, assigned: &Assignment, r: &TaskRole, all: bool) -> bool {
     let product = |op: Op| op == Op::AsyncDot;
     let (false, Some(most), true) = (all, r.registers, has(kernel, r.region, product)) else { return all };
-    let sums = |i: Inst| product(kernel.insts[i].op) || kernel.insts[i].regions.iter().any(|&inner| has(kernel, inner, product));
+    let accumulates = |i: Inst| product(kernel.insts[i].op) || kernel.insts[i].regions.iter().any(|&inner| has(kernel, inner, product));
     let mut lists = vec![r.region];
     kernel.walk(r.region, &mut |i| lists.extend(&kernel.insts[i].regions));
-    lists.iter().any(|&list| exceeds_registers(kernel, assigned, &kernel.regions[list].insts, sums, most))
+    lists.iter().any(|&list| exceeds_registers(kernel, assigned, &kernel.regions[list].insts, accumulates, most))
 }
 
 impl Lower<'_> {

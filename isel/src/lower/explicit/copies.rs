@@ -1,4 +1,4 @@
-//! Copies between views and panels.
+//! Copies between views and swizzled buffers.
 
 use super::super::Lower;
 use crate::lower::location::Local;
@@ -9,28 +9,28 @@ use tilelift_schedule::LowerError;
 use tilelift_schedule::plan::{BufferLayout, Part, SwizzledTile};
 use tilelift_schedule::reason::{Missing, NotAddressed, Unsupported};
 
-/// Bytes from a buffer's base to a part of it, and whether a panel begins there.
-pub(super) fn start(form: &BufferLayout, parts: &[Part]) -> Option<u32> {
-    let panels = form.panels?;
+/// Bytes from a buffer's base to a part of it, and whether a swizzle atom begins there.
+pub(super) fn start(buffer: &BufferLayout, parts: &[Part]) -> Option<u32> {
+    let swizzled = buffer.swizzled?;
     let mut offset = 0;
     for p in parts {
-        if p.of == panels.contiguous {
-            let bytes = p.at * form.size;
-            offset += bytes / panels.swizzle * form.panel_bytes() + bytes % panels.swizzle;
+        if p.of == swizzled.contiguous {
+            let bytes = p.at * buffer.size;
+            offset += bytes / swizzled.swizzle * buffer.atom_stride() + bytes % swizzled.swizzle;
         } else {
-            let rows = p.at * form.row_step(p.of);
-            let inside = rows % panels.rows;
+            let rows = p.at * buffer.row_step(p.of);
+            let inside = rows % swizzled.rows;
             if !inside.is_multiple_of(8) {
                 return None;
             }
-            offset += rows / panels.rows * form.block_bytes() + inside * panels.swizzle;
+            offset += rows / swizzled.rows * buffer.block_bytes() + inside * swizzled.swizzle;
         }
     }
     Some(offset)
 }
 
 impl Lower<'_> {
-    /// A copy's boxes: the launch parameter, and for each panel where it lies and where the box begins.
+    /// A copy's boxes: the launch parameter, and for each where it lies and where the box begins.
     #[allow(clippy::type_complexity)]
     fn boxes(&mut self, b: &mut LaneBuilder, i: Inst) -> Result<(u32, Vec<(Place, Vals)>), LowerError> {
         let kernel = self.kernel;
@@ -40,8 +40,8 @@ impl Lower<'_> {
         };
         let tile: SwizzledTile = tile;
         let local = self.local(kernel.operand(i, "buffer")[0])?;
-        let form: Rc<BufferLayout> = local.form.clone();
-        let Some(first) = start(&form, &local.parts).filter(|o| form.panels.is_some_and(|p| o.is_multiple_of(8 * p.swizzle))) else {
+        let buffer: Rc<BufferLayout> = local.buffer.clone();
+        let Some(first) = start(&buffer, &local.parts).filter(|o| buffer.swizzled.is_some_and(|p| o.is_multiple_of(8 * p.swizzle))) else {
             return Err(NotAddressed::Copy.into());
         };
         let indices = self.index_values(kernel.operand(i, "indices"))?;
@@ -49,14 +49,14 @@ impl Lower<'_> {
         if let Some(&m) = self.task()?.groupwise.rows.get(&i) {
             return Ok((map, self.own_boxes(b, &tile, &local, &indices, m)?));
         }
-        let panels = (0..tile.panels()).map(|p| {
-            let offset = (first + p * form.panel_bytes()) as i32;
-            (Place { addr: local.base, offset }, tile.panel_at(b, &indices, p))
+        let boxes = (0..tile.boxes()).map(|p| {
+            let offset = (first + p * buffer.atom_stride()) as i32;
+            (Place { addr: local.base, offset }, tile.box_at(b, &indices, p))
         });
-        Ok((map, panels.collect()))
+        Ok((map, boxes.collect()))
     }
 
-    /// The boxes of a buffer that each group of the task stores: `m` rows at a time, in turns with the other groups.
+    /// The boxes of a buffer that each group of the task stores: `m` rows at a time, alternating with the other groups.
     fn own_boxes(
         &mut self,
         b: &mut LaneBuilder,
@@ -78,9 +78,9 @@ impl Lower<'_> {
         let mut out = Vec::new();
         for first in (0..tile.rows).step_by((m * groups) as usize) {
             indices[down] = b.add_const(row, i64::from(first));
-            for p in 0..tile.panels() {
-                let offset = (p * local.form.panel_bytes() + first * swizzle) as i32;
-                out.push((Place { addr, offset }, tile.panel_at(b, &indices, p)));
+            for p in 0..tile.boxes() {
+                let offset = (p * local.buffer.atom_stride() + first * swizzle) as i32;
+                out.push((Place { addr, offset }, tile.box_at(b, &indices, p)));
             }
         }
         Ok(out)
@@ -90,7 +90,7 @@ impl Lower<'_> {
         let kernel = self.kernel;
         self.meet(b, false)?;
         let (map, boxes) = self.boxes(b, i)?;
-        let barrier = self.word(kernel.operand(i, "barrier")[0])?;
+        let barrier = self.mbarrier(kernel.operand(i, "barrier")[0])?;
         let ranks: Option<LVal> = match kernel.operand(i, "multicast").first() {
             Some(&v) if kernel.cluster > 1 => Some(self.scalar(v)?),
             Some(_) | None => None,

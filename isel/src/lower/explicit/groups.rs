@@ -14,7 +14,7 @@ use cranelift_entity::SecondaryMap;
 use std::collections::{BTreeMap, BTreeSet};
 use tilelift_ir::layout::{Axis, Layout};
 use tilelift_ir::{Inst, Kernel, Op, Region, Value};
-use tilelift_schedule::plan::{Explicit, allocation, handle};
+use tilelift_schedule::plan::{TaskPlan, allocation, handle};
 
 /// The instruction that allocates a barrier.
 fn barriers(kernel: &Kernel, mut v: Value) -> Option<Inst> {
@@ -32,22 +32,22 @@ fn buffer(kernel: &Kernel, v: Value) -> Option<Inst> {
     Some(allocation(kernel, handle(kernel, v)?.root))
 }
 
-/// True if rows are shared by so many groups in turns of `m`: by the bits of a warp's number from `first` on, and by nothing else.
+/// True if rows are shared by so many groups, `m` at a time in rotation: by the bits of a warp's number from `first` on, and by nothing else.
 fn shared_by_groups(layout: &Layout, rows: usize, m: u32, groups: u32, first: u32) -> bool {
     let mask = m * (groups - 1);
     let odd = |a: Axis| (0..layout.odd(a).len()).any(|k| layout.odd_column(a, k).0 == rows);
     let own = |a: Axis, bits: u32| (0..bits).all(|bit| layout.column(a, bit)[rows] & mask == 0);
-    let turns = (0..groups.trailing_zeros()).all(|n| {
+    let alternate = (0..groups.trailing_zeros()).all(|n| {
         let column = layout.column(Axis::Warp, first + n);
         column.iter().enumerate().all(|(d, &c)| c == if d == rows { m << n } else { 0 })
     });
     let lanes = own(Axis::Lane, layout.bits(Axis::Lane)) && own(Axis::Warp, first) && !odd(Axis::Lane) && !odd(Axis::Warp);
-    turns && lanes && (0..layout.size(Axis::Reg)).all(|r| layout.reg_coord(r)[rows] & mask == 0)
+    alternate && lanes && (0..layout.size(Axis::Reg)).all(|r| layout.reg_coord(r)[rows] & mask == 0)
 }
 
 impl Lower<'_> {
     /// Decides it.
-    pub(super) fn groupwise(&self, plan: &Explicit) -> Groupwise {
+    pub(super) fn groupwise(&self, plan: &TaskPlan) -> Groupwise {
         let mut out = Groupwise::default();
         let Some(units) = &self.target.units else { return out };
         let kernel = self.kernel;
@@ -96,7 +96,7 @@ impl Lower<'_> {
     }
 
     /// Rows of the instructions of a task's products; `None` if they differ.
-    fn product_rows(&self, plan: &Explicit, region: Region) -> Option<u32> {
+    fn product_rows(&self, plan: &TaskPlan, region: Region) -> Option<u32> {
         let units = self.target.units.as_ref()?;
         let mut dots = Vec::new();
         self.kernel.walk(region, &mut |i| dots.extend((self.kernel.insts[i].op == Op::AsyncDot).then_some(i)));
@@ -106,7 +106,7 @@ impl Lower<'_> {
     }
 
     /// The stores of a task whose groups have nothing to do with one another but at barriers, and the rows of their boxes; `None` if they have.
-    fn apart(&self, plan: &Explicit, region: Region, groups: u32, first: u32) -> Option<BTreeMap<Inst, u32>> {
+    fn apart(&self, plan: &TaskPlan, region: Region, groups: u32, first: u32) -> Option<BTreeMap<Inst, u32>> {
         let kernel = self.kernel;
         let (mut insts, mut all) = (Vec::new(), Vec::new());
         kernel.walk(region, &mut |i| insts.push(i));
@@ -147,14 +147,14 @@ impl Lower<'_> {
         for &i in insts.iter().filter(|&&i| kernel.insts[i].op == Op::AsyncStore) {
             let tile = plan.boxes.get(&i)?;
             let h = handle(kernel, kernel.operand(i, "buffer")[0])?;
-            let form = plan.forms.get(&h.root)?;
-            let (panels, &down) = (form.panels?, tile.order.get(1)?);
-            let whole = h.parts.len() == form.shape.len() && h.parts.iter().all(|p| p.at == 0 && p.extent == form.shape[p.of]);
+            let buffer = plan.buffers.get(&h.root)?;
+            let (swizzled, &down) = (buffer.swizzled?, tile.order.get(1)?);
+            let whole = h.parts.len() == buffer.shape.len() && h.parts.iter().all(|p| p.at == 0 && p.extent == buffer.shape[p.of]);
             let rows_alone = tile.order[2..].iter().all(|&d| tile.shape[d] == 1);
             if !whole
                 || !rows_alone
-                || panels.contiguous != tile.order[0]
-                || panels.rows != tile.rows
+                || swizzled.contiguous != tile.order[0]
+                || swizzled.rows != tile.rows
                 || !tile.rows.is_multiple_of(m * groups)
             {
                 return None;
@@ -165,7 +165,7 @@ impl Lower<'_> {
         for &i in insts.iter().filter(|&&i| kernel.insts[i].op == Op::LocalStore) {
             let d = &kernel.insts[i];
             let (h, layout) = (handle(kernel, d.args[0])?, self.assigned.layout(d.args[1])?);
-            let whole = h.parts.len() == layout.rank() && plan.forms.get(&h.root)?.shape == layout.shape();
+            let whole = h.parts.len() == layout.rank() && plan.buffers.get(&h.root)?.shape == layout.shape();
             let &down = staged.get(&allocation(kernel, h.root))?;
             if !whole || !shared_by_groups(layout, down, m, groups, first) {
                 return None;

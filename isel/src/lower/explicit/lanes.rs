@@ -88,16 +88,16 @@ impl<'a> Lies<'a> {
 impl Local {
     /// The slot as products fetch it.
     pub(super) fn staged(&self) -> Result<Staged, LowerError> {
-        let form = &self.form;
-        if let Some(map) = form.seen(&self.parts) {
+        let buffer = &self.buffer;
+        if let Some(map) = buffer.seen(&self.parts) {
             return Ok(Staged { map, base: self.base, alloc: self.alloc });
         }
-        let panels = form.panels.ok_or(NotAddressed::Slot)?;
+        let swizzled = buffer.swizzled.ok_or(NotAddressed::Slot)?;
         let mut order: Vec<usize> = (0..self.parts.len()).collect();
         order.sort_by_key(|&k| self.parts[k].of);
         let shape: Vec<u32> = order.iter().map(|&k| self.parts[k].extent).collect();
-        let contiguous = order.iter().position(|&k| self.parts[k].of == panels.contiguous).ok_or(NotAddressed::Slot)?;
-        let map = operand_swizzle(&shape, form.size, contiguous)?;
+        let contiguous = order.iter().position(|&k| self.parts[k].of == swizzled.contiguous).ok_or(NotAddressed::Slot)?;
+        let map = operand_swizzle(&shape, buffer.size, contiguous)?;
         let mut perm = vec![0; order.len()];
         order.iter().enumerate().for_each(|(n, &k)| perm[k] = n);
         Ok(Staged { map: map.transpose(&perm)?, base: self.base, alloc: self.alloc })
@@ -148,7 +148,7 @@ impl Lower<'_> {
         let layout = Rc::new(coalesced(&shape, bytes, &order, vec, self.target.lanes, self.plan.warps)?);
         let columns = AccessColumns::global(&layout, &order)?;
         // A vector must be one in both memories.
-        let slot = local.form.seen(&local.parts).map(|map| map.columns_from(&layout)).transpose()?;
+        let slot = local.buffer.seen(&local.parts).map(|map| map.columns_from(&layout)).transpose()?;
         let most = if local.contiguous() == order.first().copied() { (vec * bytes).min(local.vector_bytes()) } else { bytes };
         let most =
             if slot.is_some() { vectors_without(&columns, bytes, vec * bytes, layout.free_mask(Axis::Reg)).width * bytes } else { most };

@@ -1,7 +1,7 @@
 //! Local memory: where a handle's elements lie, and what lanes read and write there.
 //!
 //! ```text
-//! byte of an element = base + blocks and rows + panel + (byte in the panel's row ^ swizzle of the row)
+//! byte of an element = base + blocks and rows + atom + (byte in the atom's row ^ swizzle of the row)
 //! each of these is a part of the lane, computed once, and a constant of the register
 //! ```
 
@@ -34,7 +34,7 @@ fn power_of_two(n: u32) -> u32 {
 impl Local {
     /// The dimension whose elements lie side by side, if the handle has it.
     pub(super) fn contiguous(&self) -> Option<usize> {
-        let of = self.form.panels.map_or(self.form.shape.len() - 1, |p| p.contiguous);
+        let of = self.buffer.swizzled.map_or(self.buffer.shape.len() - 1, |p| p.contiguous);
         self.parts.iter().position(|p| p.of == of)
     }
 
@@ -48,23 +48,23 @@ impl Local {
 
     /// Bytes up to which vectors are aligned.
     pub(super) fn vector_bytes(&self) -> u32 {
-        let Some(d) = self.contiguous() else { return self.form.size };
+        let Some(d) = self.contiguous() else { return self.buffer.size };
         let p = self.parts[d];
-        let rows = if self.form.panels.is_some() { WIDEST } else { power_of_two(self.form.shape[p.of] * self.form.size) };
-        rows.min(power_of_two(p.at * self.form.size)).max(self.form.size)
+        let rows = if self.buffer.swizzled.is_some() { WIDEST } else { power_of_two(self.buffer.shape[p.of] * self.buffer.size) };
+        rows.min(power_of_two(p.at * self.buffer.size)).max(self.buffer.size)
     }
 
     /// Address and offset of the element at the lanes' coordinates and a register's.
     pub(super) fn at(&self, b: &mut LaneBuilder, coords: &Coords, c: &[u32]) -> Result<(LVal, i32), LowerError> {
-        let form = &self.form;
-        if form.slot.is_some() {
+        let buffer = &self.buffer;
+        if buffer.slot.is_some() {
             return Err(NotAddressed::Slot.into());
         }
-        let Some(panels) = form.panels else {
+        let Some(swizzled) = buffer.swizzled else {
             let mut addr = None;
             let mut offset = 0;
             for (d, p) in self.parts.iter().enumerate() {
-                let step = form.index_step(p.of).unwrap_or(0);
+                let step = buffer.index_step(p.of).unwrap_or(0);
                 let (part, rest) = coords.split(b, d, c[d]);
                 if let Some(v) = part {
                     let s = b.i32(i64::from(step));
@@ -76,85 +76,85 @@ impl Local {
             let addr = addr.map_or(self.base, |a| b.add(a, self.base));
             return Ok((addr, offset as i32));
         };
-        let chunks = panels.swizzle / 16;
+        let chunks = swizzled.swizzle / 16;
         let swizzle_by = 7 - (chunks.trailing_zeros() + 4);
-        // What lanes give comes first: the base may be another one in each turn of a loop.
+        // What lanes give comes first: the base may be another one in each iteration of a loop.
         let mut addr = None::<LVal>;
         let plus = |b: &mut LaneBuilder, addr: Option<LVal>, v: LVal| Some(addr.map_or(v, |a| b.add(a, v)));
         let mut offset = 0u32;
-        // In a panel's row: what lanes give and which bits they may set, what the register gives.
+        // In an atom's row: what lanes give and which bits they may set, what the register gives.
         let (mut low, mut busy, mut flip) = (None::<LVal>, 0u32, 0u32);
         let join = |b: &mut LaneBuilder, low: Option<LVal>, v: LVal| Some(low.map_or(v, |l| b.bin(BinOp::Xor, l, v)));
         for (d, p) in self.parts.iter().enumerate() {
             let (part, rest) = coords.split(b, d, c[d]);
             let mask = if part.is_some() { coords.mask(d) } else { 0 };
-            if p.of == panels.contiguous {
-                let (bytes, reach) = ((rest + p.at) * form.size, mask * form.size);
+            if p.of == swizzled.contiguous {
+                let (bytes, reach) = ((rest + p.at) * buffer.size, mask * buffer.size);
                 if bytes & reach != 0 {
                     return Err(NotAddressed::Extent.into());
                 }
-                flip ^= bytes % panels.swizzle;
-                offset += bytes / panels.swizzle * form.panel_bytes();
+                flip ^= bytes % swizzled.swizzle;
+                offset += bytes / swizzled.swizzle * buffer.atom_stride();
                 if let Some(v) = part {
-                    let size = b.i32(i64::from(form.size));
+                    let size = b.i32(i64::from(buffer.size));
                     let v = b.mul(v, size);
-                    let inside = b.i32(i64::from(panels.swizzle - 1));
-                    if reach & (panels.swizzle - 1) != 0 {
-                        let x = if reach < panels.swizzle { v } else { b.bin(BinOp::And, v, inside) };
+                    let inside = b.i32(i64::from(swizzled.swizzle - 1));
+                    if reach & (swizzled.swizzle - 1) != 0 {
+                        let x = if reach < swizzled.swizzle { v } else { b.bin(BinOp::And, v, inside) };
                         low = join(b, low, x);
-                        busy |= reach & (panels.swizzle - 1);
+                        busy |= reach & (swizzled.swizzle - 1);
                     }
-                    if reach >= panels.swizzle {
-                        let by = b.i32(i64::from(panels.swizzle.trailing_zeros()));
+                    if reach >= swizzled.swizzle {
+                        let by = b.i32(i64::from(swizzled.swizzle.trailing_zeros()));
                         let n = b.bin(BinOp::ShrU, v, by);
-                        let bytes = b.i32(i64::from(form.panel_bytes()));
+                        let bytes = b.i32(i64::from(buffer.atom_stride()));
                         let v = b.mul(n, bytes);
                         addr = plus(b, addr, v);
                     }
                 }
                 continue;
             }
-            let step = form.row_step(p.of);
+            let step = buffer.row_step(p.of);
             let rows = (rest + p.at) * step;
-            if step.is_multiple_of(panels.rows) {
+            if step.is_multiple_of(swizzled.rows) {
                 // Whole blocks.
-                offset += rows / panels.rows * form.block_bytes();
+                offset += rows / swizzled.rows * buffer.block_bytes();
                 if let Some(v) = part {
-                    let bytes = b.i32(i64::from(step / panels.rows * form.block_bytes()));
+                    let bytes = b.i32(i64::from(step / swizzled.rows * buffer.block_bytes()));
                     let v = b.mul(v, bytes);
                     addr = plus(b, addr, v);
                 }
                 continue;
             }
-            let together = form.block_rows() / step;
+            let together = buffer.block_rows() / step;
             let crosses = together == 0 || p.at % together + p.extent > together;
             if crosses || (step != 1 && !step.is_multiple_of(8)) || (step == 1 && mask & 7 & p.at != 0) {
                 return Err(NotAddressed::Rows.into());
             }
-            offset += rows / panels.rows * form.block_bytes() + rows % panels.rows * panels.swizzle;
+            offset += rows / swizzled.rows * buffer.block_bytes() + rows % swizzled.rows * swizzled.swizzle;
             if step == 1 {
                 flip ^= (rows >> swizzle_by & (chunks - 1)) << 4;
             }
             if let Some(v) = part {
-                let bytes = b.i32(i64::from(step * panels.swizzle));
+                let bytes = b.i32(i64::from(step * swizzled.swizzle));
                 let down = b.mul(v, bytes);
                 addr = plus(b, addr, down);
-                let turned = mask >> swizzle_by & (chunks - 1);
-                if step == 1 && turned != 0 {
+                let swizzled_rows = mask >> swizzle_by & (chunks - 1);
+                if step == 1 && swizzled_rows != 0 {
                     let (by, all, four) = (b.i32(i64::from(swizzle_by)), b.i32(i64::from(chunks - 1)), b.i32(4));
                     let moved = b.bin(BinOp::ShrU, v, by);
                     let moved = b.bin(BinOp::And, moved, all);
                     let moved = b.bin(BinOp::Shl, moved, four);
                     low = join(b, low, moved);
-                    busy |= turned << 4;
+                    busy |= swizzled_rows << 4;
                 }
             }
         }
         match low {
             None => Ok((addr.map_or(self.base, |a| b.add(a, self.base)), (offset + flip) as i32)),
             Some(low) => {
-                let turned = b.i32(i64::from(flip & busy));
-                let low = b.bin(BinOp::Xor, low, turned);
+                let swizzle = b.i32(i64::from(flip & busy));
+                let low = b.bin(BinOp::Xor, low, swizzle);
                 let lanes = addr.map_or(low, |a| b.add(a, low));
                 Ok((b.add(lanes, self.base), (offset + (flip & !busy)) as i32))
             }
@@ -194,7 +194,7 @@ impl Lower<'_> {
         let kernel = self.kernel;
         let d = &kernel.insts[i];
         let plan = self.task()?.plan.clone();
-        let Some(form) = plan.forms.get(&i) else { return Ok(()) };
+        let Some(buffer) = plan.buffers.get(&i) else { return Ok(()) };
         let alloc = match sizes::shares(kernel, i).map(|root| self.task().map(|t| t.allocs.get(&root).copied())).transpose()?.flatten() {
             Some(same) => same,
             None => {
@@ -210,8 +210,8 @@ impl Lower<'_> {
                     });
                 };
                 let alloc = b.alloc_aligned(n, align, "local memory");
-                let [grain, slot] = self.grain(i, n);
-                b.set_grain(alloc, grain, slot);
+                let [region_bytes, slot] = self.region_bytes(i, n);
+                b.set_regions(alloc, region_bytes, slot);
                 b.set_name(alloc, self.called(i));
                 if !self.written_by_lanes(i) {
                     b.set_read_only(alloc);
@@ -221,8 +221,8 @@ impl Lower<'_> {
         };
         b.touch(alloc);
         self.task_mut()?.allocs.insert(i, alloc);
-        let parts = form.shape.iter().enumerate().map(|(of, &extent)| Part { of, at: 0, extent }).collect();
-        let local = Local { alloc, base: b.shared_addr(alloc), form: Rc::new(form.clone()), parts };
+        let parts = buffer.shape.iter().enumerate().map(|(of, &extent)| Part { of, at: 0, extent }).collect();
+        let local = Local { alloc, base: b.shared_addr(alloc), buffer: Rc::new(buffer.clone()), parts };
         self.values[d.results[0]] = Some(ValueLocation::Local(Rc::new(local)));
         Ok(())
     }
@@ -250,9 +250,9 @@ impl Lower<'_> {
     /// The parts of an allocation of so many bytes that tasks may use apart from one another: slots, what parts that are cut out are made of as
     /// a whole, and other buffers in its bytes with theirs; and what the first index takes apart, which may hold several of them. Buffers that
     /// share bytes have no slots in common.
-    fn grain(&self, i: Inst, bytes: u32) -> [u32; 2] {
+    fn region_bytes(&self, i: Inst, bytes: u32) -> [u32; 2] {
         let kernel = self.kernel;
-        let (mut grain, mut slot, mut shared) = (bytes, bytes, false);
+        let (mut region_bytes, mut slot, mut shared) = (bytes, bytes, false);
         let Some(plan) = self.task.as_ref().map(|t| t.plan.clone()) else { return [bytes, bytes] };
         // What an allocation shares its bytes with is no alias itself.
         let aliases: BTreeSet<Inst> = plan.locals.aliases(i).iter().copied().collect();
@@ -264,31 +264,31 @@ impl Lower<'_> {
                 continue;
             }
             let of = |v: Option<&Value>| v.and_then(|&v| handle(kernel, v)).filter(|h| own(allocation(kernel, h.root)));
-            let form = |h: &tilelift_schedule::plan::Handle| self.task.as_ref().and_then(|t| t.plan.forms.get(&h.root));
+            let buffer = |h: &tilelift_schedule::plan::Handle| self.task.as_ref().and_then(|t| t.plan.buffers.get(&h.root));
             let step = match d.op {
-                Op::LocalIndex => of(d.args.first()).and_then(|h| form(&h)?.index_step(h.parts[0].of)),
-                Op::LocalSlice => of(d.results.first()).and_then(|h| Some(form(&h)?.cut(&h.parts))),
-                Op::LocalAlloc => of(d.results.first()).and_then(|h| u32::try_from(form(&h)?.bytes()).ok()),
+                Op::LocalIndex => of(d.args.first()).and_then(|h| buffer(&h)?.index_step(h.parts[0].of)),
+                Op::LocalSlice => of(d.results.first()).and_then(|h| Some(buffer(&h)?.cut(&h.parts))),
+                Op::LocalAlloc => of(d.results.first()).and_then(|h| u32::try_from(buffer(&h)?.bytes()).ok()),
                 _ => None,
             };
-            // Groups store rows of their own, or columns that are panels.
+            // Groups store rows of their own, or columns that are boxes.
             let rows = self.task.as_ref().and_then(|t| t.groupwise.shares.get(&j));
             if let (Some(m), Some(h)) = (rows, of(kernel.operand(j, "buffer").first()))
-                && let Some(panels) = form(&h).and_then(|f| f.panels)
+                && let Some(swizzled) = buffer(&h).and_then(|f| f.swizzled)
             {
-                grain = gcd(grain, m * panels.swizzle);
+                region_bytes = gcd(region_bytes, m * swizzled.swizzle);
             }
             shared |= d.op == Op::LocalAlloc && j != i && own(j);
             // All of it is no part.
             if let Some(step) = step.filter(|&n| n > 0) {
-                grain = gcd(grain, step);
+                region_bytes = gcd(region_bytes, step);
                 // Of a buffer itself, not of a part.
                 if d.args.first().and_then(|&v| kernel.def_inst(v)) == Some(i) {
                     slot = gcd(slot, step);
                 }
             }
         }
-        [grain, if shared { bytes } else { slot }]
+        [region_bytes, if shared { bytes } else { slot }]
     }
 
     /// A handle made from another one.
@@ -298,13 +298,13 @@ impl Lower<'_> {
         let mut local = (*self.local(d.args[0])?).clone();
         let result = d.results[0];
         if d.op == Op::LocalReinterpret {
-            let Some(form) = self.task()?.plan.forms.get(&i).cloned() else { return Ok(()) };
-            local.parts = form.shape.iter().enumerate().map(|(of, &extent)| Part { of, at: 0, extent }).collect();
-            local.form = Rc::new(form);
+            let Some(buffer) = self.task()?.plan.buffers.get(&i).cloned() else { return Ok(()) };
+            local.parts = buffer.shape.iter().enumerate().map(|(of, &extent)| Part { of, at: 0, extent }).collect();
+            local.buffer = Rc::new(buffer);
         } else if let Some(h) = handle(kernel, result) {
             if d.op == Op::LocalIndex {
                 let p = local.parts[0];
-                let Some(step) = local.form.index_step(p.of) else {
+                let Some(step) = local.buffer.index_step(p.of) else {
                     return Err(NotAddressed::Index.into());
                 };
                 let n = self.scalar(d.args[1])?;
@@ -329,7 +329,7 @@ impl Lower<'_> {
         }
         let layout = self.layout_of(result)?;
         let elem = self.kernel.ty(result).elem();
-        let slot = local.form.seen(&local.parts).map(|map| map.columns_from(&layout)).transpose()?;
+        let slot = local.buffer.seen(&local.parts).map(|map| map.columns_from(&layout)).transpose()?;
         let parts = groups(&local, slot.as_ref(), &layout, elem);
         let slot = slot.map(|columns| columns.scaled(elem.bytes())).transpose()?;
         let out = match if slot.is_some() { None } else { self.load_by_matrices(b, &local, &layout, elem)? } {
@@ -348,7 +348,7 @@ impl Lower<'_> {
         };
         let regs = filled(out, &layout)?;
         self.set_tile(result, crate::lower::location::Tile { layout, regs });
-        let reads = if self.in_panels(self.kernel.insts[i].args[0]) { Reads::Open } else { Reads::None };
+        let reads = if self.is_swizzled(self.kernel.insts[i].args[0]) { Reads::Open } else { Reads::None };
         let t = self.task_mut()?;
         t.met = false;
         t.traces.reads = t.traces.reads.max(reads);
@@ -420,7 +420,7 @@ impl Lower<'_> {
             Some(&v) => {
                 // Its bytes tell the other block that all lanes are done with what they read before.
                 self.meet(b, false)?;
-                let (place, rank) = (self.word(v)?, self.scalar(d.args[1])?);
+                let (place, rank) = (self.mbarrier(v)?, self.scalar(d.args[1])?);
                 Some(Place { addr: b.remote(place, rank), offset: 0 })
             }
             None => None,

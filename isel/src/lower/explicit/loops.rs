@@ -1,4 +1,4 @@
-//! Loops and choices of tasks: sums that begin at zero, loops that are known to run, arrivals under a condition, what lanes may have stored.
+//! Loops and choices of tasks: accumulators that begin at zero, loops that are known to run, arrivals under a condition, what lanes may have stored.
 
 use super::super::Lower;
 use super::super::vectors::{from_words, to_words};
@@ -76,11 +76,11 @@ impl Lower<'_> {
         let mut all = Traces::ALL;
         for &i in &self.kernel.regions[r].insts {
             let d = &self.kernel.insts[i];
-            let panels = d.op == Op::LocalLoad && self.in_panels(d.args[0]);
+            let swizzled = d.op == Op::LocalLoad && self.is_swizzled(d.args[0]);
             for at in &mut all {
                 match d.op {
                     Op::LocalStore | Op::RemoteStore | Op::CopyAsync | Op::CopyAsyncWait => at.stored = true,
-                    Op::LocalLoad if panels => at.reads = Reads::Open,
+                    Op::LocalLoad if swizzled => at.reads = Reads::Open,
                     Op::FenceAsync => at.fenced(),
                     Op::TaskBarrier | Op::AsyncStoreWait => at.met(),
                     Op::If => *at = d.regions.iter().fold(Traces::default(), |all, &arm| all.or(self.traces_of(arm, *at))),
@@ -156,16 +156,18 @@ impl Lower<'_> {
         if from_zero.is_empty() {
             return from_zero;
         }
-        let (mut uses, mut products) = (BTreeMap::new(), BTreeMap::new());
-        kernel.walk(region, &mut |j| kernel.insts[j].args.iter().for_each(|&a| *uses.entry(a).or_insert(0) += 1));
+        let mut uses: BTreeMap<Value, u32> = from_zero.iter().map(|&n| (params[n + 1], 0)).collect();
+        let mut products = uses.clone();
+        let count = |list: &mut BTreeMap<Value, u32>, v: &Value| list.get_mut(v).into_iter().for_each(|n| *n += 1);
+        kernel.walk(region, &mut |j| kernel.insts[j].args.iter().for_each(|a| count(&mut uses, a)));
         for d in kernel.regions[region].insts.iter().map(|&j| &kernel.insts[j]).filter(|d| d.op == Op::AsyncDot) {
-            *products.entry(d.args[2]).or_insert(0) += 1;
+            count(&mut products, &d.args[2]);
         }
         let once = |list: &BTreeMap<Value, u32>, n: usize| list.get(&params[n + 1]) == Some(&1);
         from_zero.into_iter().filter(|&n| once(&uses, n) && once(&products, n)).collect()
     }
 
-    /// What such sums begin at is not looked at.
+    /// What such accumulators begin at is not looked at.
     pub(in super::super) fn undefined_at_first(&self, b: &mut LaneBuilder, slots: &[Slot], fresh: &[usize], init: &mut [LVal]) {
         let mut at = 0;
         for (n, s) in slots.iter().enumerate() {
@@ -179,7 +181,7 @@ impl Lower<'_> {
         }
     }
 
-    /// Such sums in a step of the loop.
+    /// Such accumulators in a step of the loop.
     pub(in super::super) fn begin_sums(&mut self, params: &[Value], fresh: &[usize], at: [LVal; 2]) {
         if let Some(t) = &mut self.task {
             t.fresh.extend(fresh.iter().map(|&n| (params[n], Fresh { at })));
@@ -193,8 +195,13 @@ impl Lower<'_> {
         }
         let kernel = self.kernel;
         let mut products = Vec::new();
-        kernel.insts[i].regions.iter().for_each(|&r| kernel.walk(r, &mut |j| products.push(j)));
-        for j in products.into_iter().filter(|&j| kernel.insts[j].op == Op::AsyncDot) {
+        let mut look = |j: Inst| {
+            if kernel.insts[j].op == Op::AsyncDot {
+                products.push(j);
+            }
+        };
+        kernel.insts[i].regions.iter().for_each(|&r| kernel.walk(r, &mut look));
+        for j in products {
             let a = kernel.insts[j].args[0];
             if let (Some(ValueLocation::Tile(_)), Some(dot)) = (&self.values[a], self.assigned.dots[j].clone()) {
                 self.tile(b, a, &dot.a)?;
@@ -208,24 +215,30 @@ impl Lower<'_> {
     pub(in super::super) fn carried_as_words(&self, i: Inst, slots: &[Slot]) -> Vec<Option<Scalar>> {
         let kernel = self.kernel;
         let region = kernel.insts[i].regions[0];
-        let (mut products, mut others) = (BTreeSet::<Value>::new(), BTreeSet::<Value>::new());
-        if self.task.as_ref().is_some_and(TaskState::multiplies) {
-            kernel.walk(region, &mut |j| {
-                let d = &kernel.insts[j];
-                let left = d.op == Op::AsyncDot;
-                products.extend(d.args.iter().take(usize::from(left)));
-                others.extend(d.args.iter().skip(usize::from(left)));
-            });
-        }
-        let words = |(&v, s): (&Value, &Slot)| {
+        let params = &kernel.regions[region].params[1..];
+        let narrow = |(&v, s): (&Value, &Slot)| {
             let elem = kernel.ty(v).as_tile()?.elem;
             let per = 4usize.checked_div(elem.bytes() as usize).filter(|&n| n > 1)?;
-            if self.task.is_none() || elem.is_packed() || elem == Scalar::I1 || !s.count.is_multiple_of(per) {
-                return None;
-            }
-            (products.contains(&v) && !others.contains(&v)).then_some(elem)
+            (!elem.is_packed() && elem != Scalar::I1 && s.count.is_multiple_of(per)).then_some(elem)
         };
-        kernel.regions[region].params[1..].iter().zip(slots).map(words).collect()
+        let mut words: Vec<Option<Scalar>> = params.iter().zip(slots).map(narrow).collect();
+        if !self.task.as_ref().is_some_and(TaskState::multiplies) {
+            words.fill(None);
+        }
+        if words.iter().all(Option::is_none) {
+            return words;
+        }
+        let (mut products, mut others) = (BTreeSet::<Value>::new(), BTreeSet::<Value>::new());
+        kernel.walk(region, &mut |j| {
+            let d = &kernel.insts[j];
+            let left = d.op == Op::AsyncDot;
+            products.extend(d.args.iter().take(usize::from(left)));
+            others.extend(d.args.iter().skip(usize::from(left)));
+        });
+        for (elem, v) in words.iter_mut().zip(params) {
+            *elem = elem.filter(|_| products.contains(v) && !others.contains(v));
+        }
+        words
     }
 
     /// Carried lane values with words for such tiles.
@@ -289,7 +302,7 @@ impl Lower<'_> {
                 self.inst(b, j).map_err(|e| e.at(kernel.locs[j]))?;
                 continue;
             }
-            let barrier = self.word(kernel.insts[j].args[0])?;
+            let barrier = self.mbarrier(kernel.insts[j].args[0])?;
             let guard = b.and_guard(first, Some(holds));
             b.unit(Unit::Arrive { barrier, guard });
         }

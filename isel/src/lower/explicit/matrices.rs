@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! plan      which registers an instruction moves: a question about the layout alone, rows of 16 bytes being whole in the buffer
-//! address   lane l names the row that the fragment has where its row bits, and the matrix, are those of l; the buffer's form says where
+//! address   lane l names the row that the fragment has where its row bits, and the matrix, are those of l; the buffer's layout says where
 //! ```
 
 use super::super::Lower;

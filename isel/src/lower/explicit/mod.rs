@@ -19,14 +19,14 @@ use super::facts::loads_what_it_leaves;
 use super::location::ValueLocation;
 use crate::lower::commits::Commits;
 use crate::lower::facts::{count, has};
-use crate::lower::location::Words;
+use crate::lower::location::Mbarriers;
 use crate::lower::task::{Reads, Summaries, TaskState, Traces};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use tilelift_ir::{CmpOp, Inst, Op, Region, Type, Value};
 use tilelift_lane::{BinOp, LTy, LVal, LaneBuilder, Param, ParamSource, Place, RoleSpec, Special, Unit};
 use tilelift_schedule::LowerError;
-use tilelift_schedule::plan::{Explicit, TaskRole, allocation, handle, tasks};
+use tilelift_schedule::plan::{TaskPlan, TaskRole, allocation, handle, tasks};
 use tilelift_schedule::reason::{Location, Missing, Unsupported};
 
 impl Lower<'_> {
@@ -44,7 +44,7 @@ impl Lower<'_> {
     }
 
     /// Lowers the whole kernel.
-    pub(super) fn explicit(&mut self, b: &mut LaneBuilder, plan: &Rc<Explicit>) -> Result<(), LowerError> {
+    pub(super) fn explicit(&mut self, b: &mut LaneBuilder, plan: &Rc<TaskPlan>) -> Result<(), LowerError> {
         let kernel = self.kernel;
         b.set_cluster(kernel.cluster);
         let mut maps = BTreeMap::new();
@@ -84,7 +84,7 @@ impl Lower<'_> {
             maps,
             allocs: BTreeMap::new(),
             for_units,
-            words: Vec::new(),
+            mbarriers: Vec::new(),
             unpublished: false,
             named,
             first,
@@ -118,12 +118,12 @@ impl Lower<'_> {
         let state = self.task()?;
         let ended: BTreeSet<Inst> = last.into_values().flatten().collect();
         let others = state.allocs.iter().filter(|x| !ended.contains(x.0)).map(|x| x.1);
-        others.chain(&state.words).for_each(|&a| b.touch(a));
+        others.chain(&state.mbarriers).for_each(|&a| b.touch(a));
         self.task = None;
         Ok(())
     }
 
-    fn tasks(&mut self, b: &mut LaneBuilder, plan: &Rc<Explicit>) -> Result<(), LowerError> {
+    fn tasks(&mut self, b: &mut LaneBuilder, plan: &Rc<TaskPlan>) -> Result<(), LowerError> {
         let kernel = self.kernel;
         // What stands in front of the tasks is done by all warps before one of them does more.
         if self.accessed() {
@@ -241,10 +241,10 @@ impl Lower<'_> {
             Op::BarrierAlloc => self.barrier_alloc(b, i)?,
             Op::LocalIndex | Op::LocalSlice | Op::LocalTranspose | Op::LocalReinterpret => self.local_view(b, i)?,
             Op::BarrierIndex => {
-                let (at, n) = (self.words_of(d.args[0])?.at, self.scalar(d.args[1])?);
+                let (at, n) = (self.mbarriers_of(d.args[0])?.at, self.scalar(d.args[1])?);
                 let eight = b.i32(8);
                 let offset = b.mul(n, eight);
-                self.values[d.results[0]] = Some(ValueLocation::Words(Words { at: b.add(at, offset) }));
+                self.values[d.results[0]] = Some(ValueLocation::Mbarriers(Mbarriers { at: b.add(at, offset) }));
             }
             Op::ClusterRank => {
                 let v = if kernel.cluster > 1 { b.special(Special::ClusterRank) } else { b.i32(0) };
@@ -276,22 +276,22 @@ impl Lower<'_> {
             Op::RemoteStore | Op::RemoteStoreAsync => self.remote_store(b, i)?,
             Op::BarrierExpect => {
                 self.meet(b, false)?;
-                let (barrier, guard) = (self.word(d.args[0])?, self.task()?.first);
+                let (barrier, guard) = (self.mbarrier(d.args[0])?, self.task()?.first);
                 b.unit(Unit::ArriveExpect { barrier, bytes: count(kernel, i, 0), guard });
             }
             Op::BarrierArrive => {
                 self.before_arrival(b)?;
-                let (barrier, guard) = (self.word(d.args[0])?, self.task()?.first);
+                let (barrier, guard) = (self.mbarrier(d.args[0])?, self.task()?.first);
                 b.unit(Unit::Arrive { barrier, guard });
             }
             Op::RemoteArrive => {
                 self.before_arrival(b)?;
-                let (place, rank, guard) = (self.word(d.args[0])?, self.scalar(d.args[1])?, self.task()?.first);
+                let (place, rank, guard) = (self.mbarrier(d.args[0])?, self.scalar(d.args[1])?, self.task()?.first);
                 let addr = b.remote(place, rank);
                 b.unit(Unit::RemoteArrive { barrier: Place { addr, offset: 0 }, guard });
             }
             Op::BarrierWait => {
-                let (barrier, phase) = (self.word(d.args[0])?, self.scalar(d.args[1])?);
+                let (barrier, phase) = (self.mbarrier(d.args[0])?, self.scalar(d.args[1])?);
                 // Of a number of phases the lowest bit is asked for.
                 let parity = if loops::is_bit(kernel, d.args[1]) {
                     phase
@@ -352,10 +352,10 @@ impl Lower<'_> {
         Ok(())
     }
 
-    /// True for a part of a buffer in panels that units use: one may write next what lanes have read of it.
-    fn in_panels(&self, v: Value) -> bool {
+    /// True for a part of a swizzled buffer that units use: one may write next what lanes have read of it.
+    fn is_swizzled(&self, v: Value) -> bool {
         let Some((t, h)) = self.task.as_ref().zip(handle(self.kernel, v)) else { return false };
-        t.plan.forms.get(&h.root).is_some_and(|f| f.panels.is_some()) && t.for_units.contains(&allocation(self.kernel, h.root))
+        t.plan.buffers.get(&h.root).is_some_and(|f| f.swizzled.is_some()) && t.for_units.contains(&allocation(self.kernel, h.root))
     }
 
     /// One lane is about to arrive for the task.
@@ -368,15 +368,15 @@ impl Lower<'_> {
         self.meet(b, reads != Reads::None)
     }
 
-    fn words_of(&self, v: Value) -> Result<Words, LowerError> {
+    fn mbarriers_of(&self, v: Value) -> Result<Mbarriers, LowerError> {
         match &self.values[v] {
-            Some(ValueLocation::Words(w)) => Ok(*w),
+            Some(ValueLocation::Mbarriers(w)) => Ok(*w),
             _ => Err(Unsupported::Location(v, Location::Barrier).into()),
         }
     }
 
-    fn word(&self, v: Value) -> Result<Place, LowerError> {
-        Ok(Place { addr: self.words_of(v)?.at, offset: 0 })
+    fn mbarrier(&self, v: Value) -> Result<Place, LowerError> {
+        Ok(Place { addr: self.mbarriers_of(v)?.at, offset: 0 })
     }
 
     fn barrier_alloc(&mut self, b: &mut LaneBuilder, i: Inst) -> Result<(), LowerError> {
@@ -388,13 +388,13 @@ impl Lower<'_> {
         let at = b.shared_addr(alloc);
         let guard = self.task()?.first;
         let count = count(self.kernel, i, 0) * self.task()?.groupwise.arrivals.get(&i).copied().unwrap_or(1);
-        for word in 0..n {
-            let barrier = Place { addr: at, offset: 8 * word as i32 };
+        for number in 0..n {
+            let barrier = Place { addr: at, offset: 8 * number as i32 };
             b.unit(Unit::InitBarrier { barrier, count, guard });
         }
-        self.values[d.results[0]] = Some(ValueLocation::Words(Words { at }));
+        self.values[d.results[0]] = Some(ValueLocation::Mbarriers(Mbarriers { at }));
         let t = self.task_mut()?;
-        t.words.push(alloc);
+        t.mbarriers.push(alloc);
         t.unpublished = true;
         Ok(())
     }

@@ -8,12 +8,14 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use tilelift_ir::layout::Axis;
 use tilelift_ir::{Inst, Op, Precision, Value};
-use tilelift_lane::{BinOp, GroupMatrix, GroupOperand, LTy, LVal, LaneBuilder, Multiply, OperandA, Panels, Place, Special, Unit, Vals};
+use tilelift_lane::{
+    BinOp, GroupMatrix, GroupOperand, LTy, LVal, LaneBuilder, Multiply, OperandA, Place, Special, SwizzleAtoms, Unit, Vals,
+};
 use tilelift_schedule::LowerError;
 use tilelift_schedule::plan::{allocation, handle, is_zero};
 use tilelift_schedule::reason::{Missing, NoOperand, NotAddressed, Product, Unsupported};
 
-/// An operand in panels.
+/// A swizzled operand.
 struct Operand {
     base: LVal,
     /// Bytes from the base to its first element.
@@ -21,7 +23,7 @@ struct Operand {
     /// Its first byte in a row of the buffer.
     column: u32,
     swizzle: u32,
-    panel_bytes: u32,
+    atom_stride: u32,
     along_k: bool,
 }
 
@@ -31,13 +33,13 @@ impl Operand {
         let byte = k * size;
         let offset = if self.along_k {
             let (from, to) = (self.column, self.column + byte);
-            to / self.swizzle * self.panel_bytes + to % self.swizzle - (from / self.swizzle * self.panel_bytes + from % self.swizzle)
+            to / self.swizzle * self.atom_stride + to % self.swizzle - (from / self.swizzle * self.atom_stride + from % self.swizzle)
         } else {
             byte / size * self.swizzle
         };
         GroupOperand {
             at: Place { addr: self.base, offset: (self.first + offset + more) as i32 },
-            panels: Panels { swizzle: self.swizzle, along_k: self.along_k, stride: self.panel_bytes },
+            atoms: SwizzleAtoms { swizzle: self.swizzle, along_k: self.along_k, stride: self.atom_stride },
         }
     }
 }
@@ -51,24 +53,24 @@ enum SourceA {
 /// A matrix in a buffer, whose dimension `k` is multiplied along.
 fn operand(local: &Local, k: usize, row: &GroupMatrix) -> Result<Operand, LowerError> {
     let refuse = |why: NoOperand| Err(NotAddressed::Operand(why).into());
-    let form = &local.form;
-    let (Some(panels), [_, _]) = (form.panels, &local.parts[..]) else { return refuse(NoOperand::Panels) };
-    let Some(c) = local.parts.iter().position(|p| p.of == panels.contiguous) else { return refuse(NoOperand::Contiguous) };
+    let buffer = &local.buffer;
+    let (Some(swizzled), [_, _]) = (buffer.swizzled, &local.parts[..]) else { return refuse(NoOperand::NotSwizzled) };
+    let Some(c) = local.parts.iter().position(|p| p.of == swizzled.contiguous) else { return refuse(NoOperand::Contiguous) };
     let (fast, slow) = (local.parts[c], local.parts[1 - c]);
-    let together = form.block_rows();
-    if form.row_step(slow.of) != 1 || slow.at % together + slow.extent > together {
+    let together = buffer.block_rows();
+    if buffer.row_step(slow.of) != 1 || slow.at % together + slow.extent > together {
         return refuse(NoOperand::Rows);
     }
     let along_k = c == k;
     if !along_k && !row.any_order {
         return refuse(NoOperand::AlongK);
     }
-    let column = fast.at * form.size;
-    let fits = if along_k { column.is_multiple_of(32) } else { column.is_multiple_of(panels.swizzle) };
-    let Some(first) = start(form, &local.parts).filter(|_| fits) else {
+    let column = fast.at * buffer.size;
+    let fits = if along_k { column.is_multiple_of(32) } else { column.is_multiple_of(swizzled.swizzle) };
+    let Some(first) = start(buffer, &local.parts).filter(|_| fits) else {
         return refuse(NoOperand::Start);
     };
-    Ok(Operand { base: local.base, first, column, swizzle: panels.swizzle, panel_bytes: form.panel_bytes(), along_k })
+    Ok(Operand { base: local.base, first, column, swizzle: swizzled.swizzle, atom_stride: buffer.atom_stride(), along_k })
 }
 
 impl Lower<'_> {
@@ -85,7 +87,7 @@ impl Lower<'_> {
         let groups = self.task()?.groups;
         let size = row.operand.bytes();
         let right = operand(&*self.local(d.args[1])?, 0, &row)?;
-        let (left, step) = self.left_operand(b, d.args[0], &plan, &row, (groups, group_warps))?;
+        let (a, step) = self.operand_a(b, d.args[0], &plan, &row, (groups, group_warps))?;
         let c = d.args[2];
         let (mut regs, fresh) = if is_zero(kernel, c) {
             let ty = LTy::Num(row.acc);
@@ -108,7 +110,7 @@ impl Lower<'_> {
         let n = plan.d.shape()[1];
         let Some(instr) = plan.group else { return Ok(()) };
         let shares = shares(&plan.d, &row, groups);
-        let words = match &left {
+        let words = match &a {
             SourceA::Shared(_) => Vec::new(),
             SourceA::Regs(fragments) => fragments.values().flatten().copied().collect(),
         };
@@ -116,7 +118,7 @@ impl Lower<'_> {
         for k in (0..depth).step_by(row.k as usize) {
             for (r, list) in shares.iter().enumerate() {
                 let r = r as u32;
-                let a = match &left {
+                let a = match &a {
                     SourceA::Shared(o) => OperandA::Shared(o.at(k, size, r * groups * step)),
                     SourceA::Regs(words) => {
                         let at = (r * groups * row.m, k);
@@ -151,7 +153,7 @@ impl Lower<'_> {
     }
 
     /// The operand A, and the bytes from one group's rows to the next one's if it is in a buffer.
-    fn left_operand(
+    fn operand_a(
         &mut self,
         b: &mut LaneBuilder,
         v: Value,
@@ -168,7 +170,7 @@ impl Lower<'_> {
             return Ok((SourceA::Regs(a_words(b, &held, plan, row)?), 0));
         }
         let mut o = operand(&*self.local(v)?, 1, row)?;
-        let step = if o.along_k { row.m * o.swizzle } else { row.m * row.operand.bytes() / o.swizzle * o.panel_bytes };
+        let step = if o.along_k { row.m * o.swizzle } else { row.m * row.operand.bytes() / o.swizzle * o.atom_stride };
         if groups > 1 {
             let warp = b.special(Special::Warp);
             let shift = b.i32(i64::from(group_warps.trailing_zeros()));

@@ -15,7 +15,7 @@ use tilelift_ir::{Attr, Inst, Kernel, Loc, Op, Region, Scalar, Type, Value};
 use tilelift_lane::Life;
 use tilelift_lane::hash::Map;
 use tilelift_lane::{LTy, Target};
-use tilelift_schedule::plan::{Explicit, Plan, is_panels, tasks};
+use tilelift_schedule::plan::{Plan, TaskPlan, is_swizzle, tasks};
 
 /// Where a value is.
 #[derive(Clone)]
@@ -33,19 +33,19 @@ pub(super) struct Walk<'a> {
     pub target: &'a Target,
     /// The plan, with the warps of the task that is walked through.
     pub plan: Plan,
-    pub explicit: Option<Rc<Explicit>>,
+    pub explicit: Option<Rc<TaskPlan>>,
     pub assigned: &'a Assignment,
     /// Loads that go to shared memory for dots.
     pub staged: &'a SecondaryMap<Inst, bool>,
     pub direct: bool,
-    /// The instruction that is looked at, and the form in which it runs, where layouts were searched.
+    /// The instruction that is looked at, and its run, where layouts were searched.
     running: Option<(Inst, InstLayouts)>,
     pub values: SecondaryMap<Value, Option<At>>,
     /// Conversions done, with the block they were done in.
     pub variants: Map<Value, Vec<(Rc<Layout>, u32)>>,
     /// Bytes of conversions from layout to layout, of elements of so many bytes, that go through shared memory.
     converted: Map<(Rc<Layout>, Rc<Layout>, u32), Option<u64>>,
-    /// Blocks that are open, the innermost one last, and how many there have been.
+    /// Swizzled that are open, the innermost one last, and how many there have been.
     pub open: Vec<u32>,
     pub blocks: u32,
     /// Where the instruction stands that is being looked at.
@@ -79,7 +79,7 @@ impl<'a> Walk<'a> {
         (assigned, staged): (&'a Assignment, &'a SecondaryMap<Inst, bool>),
         direct: bool,
     ) -> Walk<'a> {
-        let explicit = plan.explicit().cloned();
+        let explicit = plan.task_plan().cloned();
         let mut values = SecondaryMap::new();
         values.resize(kernel.values.len());
         Walk {
@@ -204,11 +204,11 @@ impl<'a> Walk<'a> {
 
     pub fn layout_of(&self, v: Value) -> Walked<Rc<Layout>> {
         let d = |i: Inst| &self.kernel.insts[i];
-        let form = self.running.as_ref().and_then(|(i, form)| {
-            let result = d(*i).results.iter().position(|&r| r == v).and_then(|k| form.results[k].as_ref());
-            result.or_else(|| d(*i).args.iter().position(|&a| a == v).and_then(|k| form.operands[k].as_ref()))
+        let run = self.running.as_ref().and_then(|(i, run)| {
+            let result = d(*i).results.iter().position(|&r| r == v).and_then(|k| run.results[k].as_ref());
+            result.or_else(|| d(*i).args.iter().position(|&a| a == v).and_then(|k| run.operands[k].as_ref()))
         });
-        form.or_else(|| self.assigned.layout(v)).cloned().ok_or(Refused)
+        run.or_else(|| self.assigned.layout(v)).cloned().ok_or(Refused)
     }
 
     pub fn held(&self, v: Value) -> Walked<Rc<Layout>> {
@@ -275,15 +275,15 @@ impl<'a> Walk<'a> {
 
     pub fn inst(&mut self, i: Inst) -> Walked {
         let around = std::mem::replace(&mut self.loc, self.kernel.locs[i]);
-        let forms = self.assigned.forms[i].clone();
-        if forms.is_empty() {
+        let runs = self.assigned.runs[i].clone();
+        if runs.is_empty() {
             self.inst_once(i)?;
             self.hold(i)?;
         }
         let results = &self.kernel.insts[i].results;
         let mut first = Vec::new();
-        for (n, form) in forms.iter().enumerate() {
-            self.running = Some((i, form.clone()));
+        for (n, run) in runs.iter().enumerate() {
+            self.running = Some((i, run.clone()));
             let done = self.inst_once(i);
             self.running = None;
             done?;
@@ -387,7 +387,7 @@ impl<'a> Walk<'a> {
             Op::Reduce | Op::ArgMin | Op::ArgMax | Op::ReduceBy | Op::Scan | Op::ScanReverse | Op::ScanBy | Op::ScanReverseBy => {
                 self.fold(i)?
             }
-            Op::RequireLayout if is_panels(kernel, i) => self.values[result()?] = self.values[d.args[0]].clone(),
+            Op::RequireLayout if is_swizzle(kernel, i) => self.values[result()?] = self.values[d.args[0]].clone(),
             Op::RequireLayout | Op::ReleaseLayout => {
                 let layout = self.layout_of(result()?)?;
                 self.tile(d.args[0], &layout)?;

@@ -6,7 +6,7 @@ use crate::error::{ErrorKind, R};
 use crate::num::{low, sext};
 use crate::program::op::{Atom, Order};
 use crate::program::operand::AtomOp;
-use crate::state::Machine;
+use crate::state::Simulator;
 use crate::state::warp::{Warp, lanes};
 use crate::types::Ty;
 
@@ -88,7 +88,7 @@ pub(crate) fn apply_element(op: AtomOp, ty: Ty, dst: &mut [u8], src: &[u8]) {
     }
 }
 
-impl Machine<'_> {
+impl Simulator<'_> {
     /// Executes an atomic on the lanes of `mask`.
     pub(crate) fn atomic(&mut self, w: &mut Warp, at: u32, mask: u32, a: &Atom) -> R<()> {
         let size = u64::from(a.ty.bytes());

@@ -6,7 +6,7 @@
 use crate::config::Landing;
 use crate::error::{ErrorKind, R};
 use crate::program::op::CpAsync;
-use crate::state::Machine;
+use crate::state::Simulator;
 use crate::state::race::{ASYNC, GRANULE, Rec, byte_mask};
 use crate::state::warp::{Flight, Warp, lanes};
 
@@ -21,7 +21,7 @@ fn newest_complete(w: &Warp, l: usize, n: u32) -> u32 {
     e
 }
 
-impl Machine<'_> {
+impl Simulator<'_> {
     /// Issues a copy for the lanes of `mask`.
     pub(crate) fn cp_async(&mut self, w: &mut Warp, at: u32, mask: u32, c: &CpAsync) -> R<()> {
         let size = u64::from(c.size);

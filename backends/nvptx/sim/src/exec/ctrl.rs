@@ -3,7 +3,7 @@
 use crate::error::{ErrorKind, R};
 use crate::program::op::{BarKind, Op};
 use crate::program::operand::{PSrc, Reg};
-use crate::state::Machine;
+use crate::state::Simulator;
 use crate::state::race::StreamKind;
 use crate::state::warp::{Group, Wait, Warp, lanes};
 
@@ -17,7 +17,7 @@ pub(crate) struct BarArgs {
     pub(crate) p: Option<PSrc>,
 }
 
-impl Machine<'_> {
+impl Simulator<'_> {
     /// A branch taken by `taken` out of the active lanes. `w.pc` is already the next instruction.
     pub(crate) fn branch(&self, w: &mut Warp, at: u32, taken: u32, target: u32, uni: bool) -> R<()> {
         let stay = w.active & !taken;

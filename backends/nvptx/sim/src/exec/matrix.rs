@@ -4,11 +4,11 @@ use crate::banks;
 use crate::error::{ErrorKind, R};
 use crate::memory::SHARED_BASE;
 use crate::program::operand::{Addr, Reg};
-use crate::state::Machine;
+use crate::state::Simulator;
 use crate::state::race::{GRANULE, byte_mask};
 use crate::state::warp::{FULL, Warp, lanes};
 
-impl Machine<'_> {
+impl Simulator<'_> {
     /// Offsets of the 8n rows, checked; lane i addresses row i.
     fn rows(&mut self, w: &Warp, at: u32, n: usize, addr: &Addr, write: bool) -> R<[u64; 32]> {
         let mask = if n == 4 { FULL } else { (1u32 << (8 * n)) - 1 };

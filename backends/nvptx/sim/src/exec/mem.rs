@@ -7,7 +7,7 @@ use crate::memory::{RANK_SHIFT, SHARED_BASE, SHARED_WINDOW};
 use crate::num::sext;
 use crate::program::op::{MemOp, Order};
 use crate::program::operand::{Addr, Reg};
-use crate::state::Machine;
+use crate::state::Simulator;
 use crate::state::warp::{Warp, lanes};
 use crate::types::Space;
 use smallvec::SmallVec;
@@ -23,7 +23,7 @@ pub(crate) struct Where {
     pub(crate) global: u32,
 }
 
-impl Machine<'_> {
+impl Simulator<'_> {
     /// CTA position and window address of a shared::cluster address.
     pub(crate) fn cluster_address(&self, w: &Warp, at: u32, lane: usize, addr: u64) -> R<(usize, u64)> {
         let r = addr >> RANK_SHIFT;

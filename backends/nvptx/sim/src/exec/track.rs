@@ -2,7 +2,7 @@
 
 use crate::error::{ErrorKind, Fail, R, Site};
 use crate::memory::SHARED_BASE;
-use crate::state::Machine;
+use crate::state::Simulator;
 use crate::state::race::{ASYNC, Clocks, Far, Fine, GRANULE, Rec, STREAM, Stream, StreamKind, byte_mask};
 use crate::state::warp::Warp;
 
@@ -57,7 +57,7 @@ pub(crate) fn stream_words(kind: StreamKind, wrote: bool) -> (&'static str, &'st
     }
 }
 
-impl Machine<'_> {
+impl Simulator<'_> {
     /// Checks and records shared accesses at offsets `offs` (from the window base). Returns whether lanes of
     /// this very instruction overlap in a write.
     pub(crate) fn track_shared(&mut self, w: &Warp, at: u32, mask: u32, offs: &[u64; 32], size: u64, how: Access) -> R<bool> {

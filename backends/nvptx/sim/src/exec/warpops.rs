@@ -4,11 +4,11 @@ use super::int;
 use crate::error::{ErrorKind, R};
 use crate::program::op::{IntOp, Shfl, Vote};
 use crate::program::operand::{PSrc, Pred, Reg};
-use crate::state::Machine;
+use crate::state::Simulator;
 use crate::state::warp::{Wait, Warp, lanes};
 use crate::types::Ty;
 
-impl Machine<'_> {
+impl Simulator<'_> {
     /// Checks the member mask of a `.sync` operation executed by `mask`. `Ok(None)`: lanes are missing and
     /// the group was put aside to wait for them.
     pub(crate) fn members(&mut self, w: &mut Warp, at: u32, mask: u32, r: Reg) -> R<Option<u32>> {

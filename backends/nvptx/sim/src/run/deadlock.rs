@@ -1,10 +1,10 @@
 //! What every blocked warp waits for.
 
 use crate::error::{ErrorKind, SimError};
-use crate::state::Machine;
+use crate::state::Simulator;
 use crate::state::warp::Wait;
 
-impl Machine<'_> {
+impl Simulator<'_> {
     /// Describes every blocked warp.
     pub(crate) fn deadlock(&mut self) -> Box<SimError> {
         let mut e = SimError::new(ErrorKind::Deadlock, "no warp can make progress");

@@ -6,9 +6,9 @@ use crate::state::cta::{Barrier, ClusterBar, Cta, Owed};
 use crate::state::race::{Clocks, Shadow};
 use crate::state::warp::{FULL, Warp};
 use crate::state::wgmma::Group;
-use crate::state::{Machine, product};
+use crate::state::{Simulator, product};
 
-impl Machine<'_> {
+impl Simulator<'_> {
     /// Registers as every warp starts with them; special registers are filled per warp.
     pub(super) fn make_template(&self) -> Warp {
         let value = |f: &Fill| match f {

@@ -2,10 +2,10 @@
 
 use crate::error::R;
 use crate::program::hop::{Hop, ProxyFence};
-use crate::state::Machine;
+use crate::state::Simulator;
 use crate::state::warp::{Warp, lanes};
 
-impl Machine<'_> {
+impl Simulator<'_> {
     /// Executes one operation on the lanes of `mask`.
     pub(crate) fn hop(&mut self, w: &mut Warp, at: u32, mask: u32, h: &Hop) -> R<()> {
         match h {

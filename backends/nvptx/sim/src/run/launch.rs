@@ -7,7 +7,7 @@ use crate::program::op::Program;
 use crate::report::{Report, Stat};
 use crate::state::race::Shadow;
 use crate::state::warp::Warp;
-use crate::state::{Machine, product};
+use crate::state::{Simulator, product};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Shared memory a CTA may have on the largest modelled device (sm_90), static and dynamic together.
@@ -102,7 +102,7 @@ pub(crate) fn launch(prog: &Program, src: &str, globals: &[u64], l: &Launch<'_>,
     };
     let n_warps = threads.div_ceil(32) as u32;
     let gshadow = if l.config.global_races { mem.buffers.iter().map(|b| Shadow::new(b.bytes.len())).collect() } else { Vec::new() };
-    let mut m = Machine {
+    let mut m = Simulator {
         prog,
         src,
         cfg: &l.config,

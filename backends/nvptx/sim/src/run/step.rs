@@ -7,11 +7,11 @@ use crate::exec::{cvt, float, mem, mma};
 use crate::memory::{PARAM_WINDOW, SHARED_WINDOW};
 use crate::num::low;
 use crate::program::op::Op;
-use crate::state::Machine;
+use crate::state::Simulator;
 use crate::state::warp::{Warp, lanes};
 use crate::types::{Space, Ty};
 
-impl Machine<'_> {
+impl Simulator<'_> {
     /// Runs up to `quantum` instructions, or until the warp cannot go on. Returns the number executed.
     pub(crate) fn run(&mut self, w: &mut Warp, quantum: u64) -> R<u64> {
         let mut n = 0;

@@ -5,7 +5,7 @@ use crate::error::{ErrorKind, SimError};
 use crate::program::op::Op;
 use crate::report::{Report, SiteReport};
 use crate::run::sched::Sched;
-use crate::state::Machine;
+use crate::state::Simulator;
 use crate::state::cta::Cta;
 
 /// How often polls that found nothing are let run again when nothing else can.
@@ -17,7 +17,7 @@ const WORK: u32 = 64;
 /// Instructions after which something in flight lands although warps can run.
 const LAZY: u64 = 20_000;
 
-impl Machine<'_> {
+impl Simulator<'_> {
     /// Runs clusters; without clusters each is a CTA.
     pub(super) fn run_all(mut self, mut list: Vec<u32>) -> Result<Report, Box<SimError>> {
         let n = list.len() as u64 * u64::from(self.cluster_size);

@@ -43,7 +43,7 @@ pub(crate) struct Cta {
     /// Per barrier: generations completed, and the stream that counts them.
     pub(crate) generations: [(u32, Option<u32>); 16],
     pub(crate) warps: Vec<Warp>,
-    /// Linear number of its cluster and its rank there. CTAs of a cluster are neighbours in `Machine::ctas`.
+    /// Linear number of its cluster and its rank there. CTAs of a cluster are neighbours in `Simulator::ctas`.
     pub(crate) cluster: u32,
     pub(crate) rank: u32,
     pub(crate) mbars: Vec<Mbar>,

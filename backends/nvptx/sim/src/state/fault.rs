@@ -3,10 +3,10 @@
 use super::flight::Flight;
 use crate::error::{ErrorKind, Fail, SimError, Site};
 use crate::state::cta::Barrier;
-use crate::state::machine::Machine;
+use crate::state::machine::Simulator;
 use crate::state::warp::Warp;
 
-impl Machine<'_> {
+impl Simulator<'_> {
     /// A place in the text and the execution.
     pub(crate) fn site(&self, w: &Warp, at: u32, lane: Option<u32>, address: Option<u64>) -> Site {
         self.place(at, w.home, w.id, lane, address)

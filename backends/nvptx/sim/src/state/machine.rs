@@ -11,7 +11,7 @@ use crate::state::warp::Warp;
 use std::collections::HashMap;
 
 /// State of a launch.
-pub(crate) struct Machine<'a> {
+pub(crate) struct Simulator<'a> {
     pub(crate) prog: &'a Program,
     pub(crate) src: &'a str,
     pub(crate) cfg: &'a SimConfig,
@@ -53,7 +53,7 @@ pub(crate) fn product(d: [u32; 3]) -> u64 {
     d.iter().map(|&x| u64::from(x)).product()
 }
 
-impl Machine<'_> {
+impl Simulator<'_> {
     /// Coordinates of a linear CTA index.
     pub(crate) fn coords(&self, i: u32) -> [u32; 3] {
         let [x, y, _] = self.grid;

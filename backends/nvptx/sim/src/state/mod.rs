@@ -9,4 +9,4 @@ pub(crate) mod race;
 pub(crate) mod warp;
 pub(crate) mod wgmma;
 
-pub(crate) use machine::{Machine, product};
+pub(crate) use machine::{Simulator, product};

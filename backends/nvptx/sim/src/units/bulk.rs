@@ -5,7 +5,7 @@ use crate::error::{ErrorKind, R};
 use crate::memory::{RANK_SHIFT, SHARED_BASE};
 use crate::program::hop::{Bulk, End, Remote, reduction_ok};
 use crate::program::operand::{Addr, Reg};
-use crate::state::Machine;
+use crate::state::Simulator;
 use crate::state::flight::{Flight, Mem, Plan, Run, Way};
 use crate::state::mbar::At;
 use crate::state::race::StreamKind;
@@ -30,7 +30,7 @@ fn reduce_type(e: MapElement) -> Option<Ty> {
     })
 }
 
-impl Machine<'_> {
+impl Simulator<'_> {
     /// Address of one lane; a shared one keeps its rank bits.
     fn lane_address(&self, w: &Warp, at: u32, l: usize, a: &Addr) -> R<(u64, bool)> {
         let pl = self.addresses(w, at, 1 << l, a)?;

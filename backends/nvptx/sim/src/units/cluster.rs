@@ -3,11 +3,11 @@
 use crate::error::{ErrorKind, R};
 use crate::memory::{RANK_SHIFT, SHARED_WINDOW};
 use crate::program::operand::Reg;
-use crate::state::Machine;
+use crate::state::Simulator;
 use crate::state::race::StreamKind;
 use crate::state::warp::{Wait, Warp, lanes};
 
-impl Machine<'_> {
+impl Simulator<'_> {
     /// All live lanes must be here for `.aligned`; `true` when the group was put aside to wait for them.
     fn gather(&mut self, w: &mut Warp, at: u32, mask: u32, aligned: bool) -> R<bool> {
         if !aligned || mask == w.live {

@@ -9,12 +9,12 @@ use crate::config::Landing;
 use crate::error::{ErrorKind, R, SimError};
 use crate::exec::atomic::apply_element;
 use crate::num::f32_to_tf32;
-use crate::state::Machine;
+use crate::state::Simulator;
 use crate::state::flight::Flight;
 use crate::state::flight::{Mem, Run, Way};
 use crate::types::Round;
 
-impl Machine<'_> {
+impl Simulator<'_> {
     /// Cuts runs into up to four segments.
     pub(crate) fn segments(&mut self, runs: Vec<Run>) -> Vec<Vec<Run>> {
         let n = if self.cfg.landing == Landing::Random { 1 + self.rng.below(4) as usize } else { 1 };

@@ -15,7 +15,7 @@ use crate::error::{ErrorKind, Fail, R, Site};
 use crate::memory::SHARED_BASE;
 use crate::program::hop::{Arrive, MbarWait, Phase, Sem};
 use crate::program::operand::{Addr, Reg};
-use crate::state::Machine;
+use crate::state::Simulator;
 use crate::state::mbar::{At, Mbar, Released};
 use crate::state::race::{Clocks, StreamKind};
 use crate::state::warp::{Wait, Warp, lanes};
@@ -26,7 +26,7 @@ const MAX_COUNT: i64 = (1 << 20) - 1;
 /// Polls answered "not yet" before a warp is put to sleep until the phase completes.
 const POLLS: u32 = 3;
 
-impl Machine<'_> {
+impl Simulator<'_> {
     /// CTA positions and window offsets of 8-byte mbarrier addresses.
     fn mbar_places(&self, w: &Warp, at: u32, mask: u32, addr: &Addr) -> R<[(usize, u64); 32]> {
         let pl = self.addresses(w, at, mask, addr)?;

@@ -8,7 +8,7 @@
 use crate::error::{ErrorKind, R};
 use crate::exec::track::stream_words;
 use crate::memory::SHARED_BASE;
-use crate::state::Machine;
+use crate::state::Simulator;
 use crate::state::race::{ASYNC, Clocks, Fine, GRANULE, Rec, STREAM, byte_mask};
 use crate::state::warp::{Warp, lanes};
 
@@ -44,7 +44,7 @@ impl Issue<'_> {
     }
 }
 
-impl Machine<'_> {
+impl Simulator<'_> {
     /// `fence.proxy.async`: what the warp knows becomes known to asynchronous operations it issues or signals from now on.
     pub(crate) fn fence_proxy(&mut self, w: &mut Warp, mask: u32, shared: bool, global: bool) {
         w.clocks.cover(shared, global);

@@ -2,14 +2,14 @@
 
 use crate::error::{ErrorKind, R};
 use crate::memory::{PARAM_WINDOW, SHARED_BASE};
-use crate::state::Machine;
+use crate::state::Simulator;
 use crate::state::flight::Plan;
 use crate::state::flight::{Mem, Run};
 use crate::state::race::STREAM;
 use crate::state::warp::Warp;
 use crate::tensor_map::{MapElement, TensorMap};
 
-impl Machine<'_> {
+impl Simulator<'_> {
     /// The tensor map at a generic address.
     pub(crate) fn map_at(&self, w: &Warp, at: u32, l: usize, addr: u64) -> R<TensorMap> {
         let lane = Some(l as u32);
@@ -94,7 +94,7 @@ impl Machine<'_> {
                 place = Some((b, o));
             }
             // Pieces of the row that are contiguous on both sides: chunks of 16 bytes when swizzled.
-            let step = if map.swizzle.span().is_some() { 16 } else { inner * es };
+            let step = if map.swizzle.width().is_some() { 16 } else { inner * es };
             let mut x = 0;
             while x < inner * es {
                 let end = x + step;

@@ -11,7 +11,7 @@ use crate::error::{ErrorKind, R};
 use crate::program::hop::{Hop, WgA, Wgmma};
 use crate::program::op::Op;
 use crate::program::operand::Reg;
-use crate::state::Machine;
+use crate::state::Simulator;
 use crate::state::race::{Clocks, StreamKind};
 use crate::state::warp::{FULL, Wait, Warp};
 use crate::state::wgmma::{Hold, Lock, Pending};
@@ -19,7 +19,7 @@ use crate::units::proxy::Issue;
 use crate::units::wgmma_math;
 use crate::units::wgmma_math::Desc;
 
-impl Machine<'_> {
+impl Simulator<'_> {
     /// An ordinary instruction names 32-bit planes.
     pub(crate) fn touch(&self, w: &mut Warp, at: u32) -> R<()> {
         let f = &mut w.frag;

@@ -59,7 +59,7 @@ impl Desc {
         if mn_major {
             for kk in 0..k {
                 for c in 0..mn / per {
-                    let a = match self.swizzle.span() {
+                    let a = match self.swizzle.width() {
                         None => self.start + c * self.sbo + (kk / 8) * self.lbo + (kk % 8) * 16,
                         Some(s) => {
                             let s = u64::from(s);
@@ -73,7 +73,7 @@ impl Desc {
         } else {
             for r in 0..mn {
                 for c in 0..k / per {
-                    let a = match self.swizzle.span() {
+                    let a = match self.swizzle.width() {
                         None => self.start + (r / 8) * self.sbo + c * self.lbo + (r % 8) * 16,
                         Some(s) => self.start + (r / 8) * self.sbo + (r % 8) * u64::from(s) + 16 * c,
                     };

@@ -119,7 +119,7 @@ pub fn ptx(p: &Plan<'_>) -> String {
     if on("drop-consumer-arrive") {
         o("setp.ne.and.u32 %p10, %r7, 5, %p10;");
     }
-    // Staging: two panels of 64 columns; row = lane & 15 of the warp's 16 rows, 16-byte chunk XOR row.
+    // Staging: two boxes of 64 columns; row = lane & 15 of the warp's 16 rows, 16-byte chunk XOR row.
     o(&format!("mad.lo.u32 %r30, %r8, 16384, %r5; add.u32 %r30, %r30, {};", p.staging()));
     o(
         "and.b32 %r31, %r6, 15; mad.lo.u32 %r31, %r27, 16, %r31; mad.lo.u32 %r31, %r31, 128, %r30; and.b32 %r32, %r6, 7; shr.u32 %r33, %r6, 4;",
@@ -200,7 +200,7 @@ pub fn ptx(p: &Plan<'_>) -> String {
         o("fence.proxy.async.shared::cta;");
     }
     for j in 0..8 {
-        // Columns 16 j: panel j / 4, chunks 2 (j % 4) and the next.
+        // Columns 16 j: box j / 4, chunks 2 (j % 4) and the next.
         list.clear();
         for q in 0..4 {
             o(&format!("cvt.rn.bf16x2.f32 %x{q}, %c{}, %c{};", 8 * j + 2 * q + 1, 8 * j + 2 * q));

@@ -1,0 +1,272 @@
+//! Loops and choices: which way an agent goes.
+
+use super::super::env::Env;
+use super::super::site::Site;
+use super::super::value::Abs;
+use super::checker::Checker;
+use super::code::{Arms, Loop};
+use super::progress::{End, Frame, State, Step, advance};
+use crate::error::ProtocolError;
+use crate::problem::Problem;
+use smallvec::SmallVec;
+use tilelift_lane::{For, If, Inst, LVal};
+
+/// What is known of the next iteration of a loop.
+enum Next {
+    /// Whether there is one, and how much has been read of the loop's trip-count class, or of what was to be passed over, to know.
+    Known(bool, Option<usize>),
+    Open(usize),
+}
+
+impl<'a> Checker<'a> {
+    /// The end of a block.
+    pub(super) fn close(&self, s: &mut State<'a>, t: usize) -> Result<Step, ProtocolError> {
+        let Some(frame) = s.tasks[t].frames.last() else { return Ok(Step::Ended) };
+        match frame.end {
+            End::Done => {
+                s.tasks[t].frames.pop();
+            }
+            End::Choice(c, holds) => {
+                let task = &mut s.tasks[t];
+                task.frames.pop();
+                enter(&mut task.env, c.results.iter().map(|&(r, a, b)| (r, if holds { a } else { b })));
+            }
+            End::Leave => {
+                s.tasks[t].frames.pop();
+            }
+            End::Either(c, multiply) => {
+                self.settled(s, multiply)?;
+                let task = &mut s.tasks[t];
+                task.frames.pop();
+                c.results.iter().for_each(|r| task.env.set(r.0, None));
+            }
+            End::Iteration(n) => return self.iterate(s, t, n, false),
+        }
+        Ok(Step::Ran)
+    }
+
+    /// An iteration is over and it is not known yet whether there is another one: nothing else of it outlives it.
+    fn rest(&self, env: &mut Env, n: usize) {
+        let Loop { l, carried, .. } = self.code.counted_loop(n);
+        env.end_iteration_but(l.iv, carried.iter().map(|c| c.0.next).chain([l.iv]));
+    }
+
+    /// Goes on to a choice's block.
+    pub(super) fn choose(&self, s: &mut State<'a>, t: usize, c: &'a If, (arms, reads): ([usize; 2], Arms)) -> Result<Step, ProtocolError> {
+        let mut answered = None;
+        let holds = if let Some(Abs::All(x)) = s.tasks[t].env.get(&c.condition) {
+            let holds = x != 0;
+            // A loop that is not begun has had its answer; so has one whose first step stands in front of it.
+            if let Some((l, behind)) = self.guards(c)
+                && (!holds || behind)
+                && self.ends_where(l, true, &s.tasks[t].env).is_none()
+            {
+                match self.passed(s, t, l) {
+                    Some(read) => answered = Some((l, read + 1)),
+                    None => return Ok(Step::Open(self.trip_class(t, l))),
+                }
+            }
+            holds
+        } else {
+            let Some((l, behind)) = self.guards(c) else {
+                if matches!(reads, Arms::Read | Arms::Multiply) {
+                    let multiply = reads == Arms::Multiply;
+                    self.settled(s, multiply)?;
+                    let task = &mut s.tasks[t];
+                    advance(task);
+                    task.frames.extend([arms[1], arms[0]].map(|block| Frame { block, at: 0, end: End::Either(c, multiply) }));
+                    return Ok(Step::Ran);
+                }
+                if reads == Arms::Leave {
+                    self.may_leave(s, t, arms)?;
+                    let task = &mut s.tasks[t];
+                    c.results.iter().for_each(|r| task.env.set(r.0, None));
+                    advance(task);
+                    return Ok(Step::Ran);
+                }
+                let here = self.here(s, t).unwrap_or(Site(t, std::ptr::null()));
+                return self.error(Problem::Choice, here, None);
+            };
+            match self.next(s, t, l, true, &s.tasks[t].env) {
+                Next::Open(trip_class) => return Ok(Step::Open(trip_class)),
+                Next::Known(holds, read) => {
+                    answered = read.filter(|_| !holds || behind).map(|r| (l, r));
+                    holds
+                }
+            }
+        };
+        if let Some((l, read)) = answered {
+            self.read(s, t, l, holds, read);
+        }
+        let task = &mut s.tasks[t];
+        advance(task);
+        task.frames.push(Frame { block: arms[usize::from(!holds)], at: 0, end: End::Choice(c, holds) });
+        Ok(Step::Ran)
+    }
+
+    /// Where a block that may not be run begins or ends, and it multiplies: a wait in it would count for products that no other way waits for.
+    fn settled(&self, s: &State<'a>, multiply: bool) -> Result<(), ProtocolError> {
+        match if multiply { self.busy_region(&s.shared) } else { None } {
+            Some(site) => self.error(Problem::ProductInChoice, site, None),
+            None => Ok(()),
+        }
+    }
+
+    /// Follows both blocks of a choice that let a task's results leave, one after the other: behind each of them no more is known than if it
+    /// had not been run, and all is in flight that may be.
+    fn may_leave(&self, s: &mut State<'a>, t: usize, arms: [usize; 2]) -> Result<(), ProtocolError> {
+        for block in arms {
+            let before = s.shared.before();
+            let task = &mut s.tasks[t];
+            let depth = task.frames.len();
+            task.frames.push(Frame { block, at: 0, end: End::Leave });
+            while s.tasks[t].frames.len() > depth {
+                if !matches!(self.step(s, t)?, Step::Ran) {
+                    let here = self.here(s, t).unwrap_or(Site(t, std::ptr::null()));
+                    return self.error(Problem::WaitInChoice, here, None);
+                }
+            }
+            self.perhaps(s, t, before);
+        }
+        Ok(())
+    }
+
+    /// Goes round a loop again, or leaves it.
+    pub(super) fn iterate(&self, s: &mut State<'a>, t: usize, n: usize, first: bool) -> Result<Step, ProtocolError> {
+        let &Loop { l, body, ref carried } = self.code.counted_loop(n);
+        // What an iteration has learnt of what stands in front of the loop says nothing of the next one.
+        if !first && s.tasks[t].env.has_learnt() {
+            self.rest(&mut s.tasks[t].env, n);
+        }
+        // The answer first: without it, the agent stops here.
+        let again = match self.next(s, t, l, first, &s.tasks[t].env) {
+            Next::Open(trip_class) => {
+                if !first {
+                    self.rest(&mut s.tasks[t].env, n);
+                }
+                return Ok(Step::Open(trip_class));
+            }
+            Next::Known(again, read) => {
+                if first && l.runs && !again {
+                    return Ok(Step::Impossible);
+                }
+                if let Some(read) = read {
+                    self.read(s, t, l, again, read);
+                }
+                again
+            }
+        };
+        let task = &mut s.tasks[t];
+        let mut passed: SmallVec<[(LVal, Abs); 8]> = SmallVec::new();
+        for &(c, counts) in carried {
+            let (from, to) = (if first { c.init } else { c.next }, if again { c.param } else { c.result });
+            let a = task.env.get(&from).unwrap_or(Abs::Any);
+            passed.push((to, if counts && a != Abs::Any { self.analysis.carried(c.param, a) } else { a }));
+        }
+        let index = again.then(|| self.index(l, first, &task.env));
+        let end = if again { None } else { self.end(l, first, &task.env) };
+        if first {
+            advance(task);
+            task.env.enter();
+        } else {
+            task.frames.pop();
+            task.env.end_iteration(l.iv);
+        }
+        if let Some(index) = index {
+            passed.into_iter().for_each(|(v, a)| task.env.insert(v, a));
+            task.env.insert(l.iv, index);
+            task.frames.push(Frame { block: body, at: 0, end: End::Iteration(n) });
+            return Ok(Step::Ran);
+        }
+        task.env.leave();
+        passed.into_iter().for_each(|(v, a)| task.env.insert(v, a));
+        // The loop is over: its end is where the index stands.
+        if let Some(end) = end {
+            task.env.learn(l.hi, end);
+            self.again(task, self.agents[t].block);
+        }
+        Ok(Step::Ran)
+    }
+
+    /// Takes note of what has been read of a loop's trip-count class.
+    fn read(&self, s: &mut State<'a>, t: usize, l: &For, again: bool, read: usize) {
+        let (trip_class, task) = (self.trip_class(t, l), &mut s.tasks[t]);
+        task.read[trip_class] = read;
+        task.debt[trip_class] = if again { 0 } else { self.trips(l).skip };
+    }
+
+    /// Whether a loop goes round (once more); with `first`, whether it begins.
+    fn next(&self, s: &State<'a>, t: usize, l: &For, first: bool, env: &Env) -> Next {
+        if let Some(known) = self.ends_where(l, first, env) {
+            return Next::Known(known, None);
+        }
+        let trip_class = self.trip_class(t, l);
+        let Some(at) = self.passed(s, t, l) else { return Next::Open(trip_class) };
+        let answers = &s.answers[trip_class];
+        // The first step may stand in front of the loop: then its answer has been read.
+        let (begin, every) = self.trips(l).strides;
+        for n in at..at + if first { begin + 1 } else { every } {
+            match answers.get(n) {
+                None => return Next::Open(trip_class),
+                Some(false) => return Next::Known(false, Some(n + 1)),
+                Some(true) => {}
+            }
+        }
+        Next::Known(true, Some(at + if first { begin + 1 } else { every }))
+    }
+
+    /// How much of a loop's trip-count class is read when the runs that it passes over are; `None` if they are not known yet.
+    fn passed(&self, s: &State<'a>, t: usize, l: &For) -> Option<usize> {
+        let trip_class = self.trip_class(t, l);
+        let mut at = s.tasks[t].read[trip_class];
+        for _ in 0..s.tasks[t].debt[trip_class] {
+            at += s.answers[trip_class].iter().skip(at).position(|a| !a)? + 1;
+        }
+        Some(at)
+    }
+
+    /// The same, where bounds say so.
+    fn ends_where(&self, l: &For, first: bool, env: &Env) -> Option<bool> {
+        let trips = self.trips(l);
+        if let Some((lo, hi, step)) = trips.bounds {
+            let at = match env.get(&l.iv) {
+                _ if first => lo,
+                Some(Abs::All(v)) => v + step,
+                _ => return None,
+            };
+            return Some(at < hi);
+        }
+        if !trips.splits {
+            return None;
+        }
+        let index = if first { env.get(&l.lo)? } else { self.index(l, false, env) };
+        match (index, env.get(&l.hi)?) {
+            (Abs::All(v), Abs::All(h)) => Some(v < h),
+            (Abs::All(v), Abs::Count(h, _)) if v < h => Some(true),
+            // It counts by ones, so that it can't end elsewhere.
+            (Abs::All(v) | Abs::Count(v, _), Abs::Count(h, m)) if (v - h) % m != 0 => Some(true),
+            _ => None,
+        }
+    }
+
+    /// The loop whose first step a condition stands for, and whether that step is in front of the loop.
+    fn guards(&self, c: &'a If) -> Option<(&'a For, bool)> {
+        // `lo < hi` around a loop from lo to hi that runs at least once is the loop's own first answer.
+        let whole = |l: &For| l.runs && self.less.get(&c.condition) == Some(&(l.lo, l.hi));
+        c.then.iter().find_map(|i| match i {
+            Inst::For(l) if whole(l) || self.trip_classes.behind.contains(&l.iv) => {
+                self.trip_classes.of.get(&l.iv)?;
+                Some((&**l, !l.runs))
+            }
+            _ => None,
+        })
+    }
+}
+
+/// Assigns values side by side.
+fn enter(env: &mut Env, pairs: impl Iterator<Item = (LVal, LVal)>) {
+    // Of hundreds of sums in registers none is followed.
+    let values: SmallVec<[(LVal, Option<Abs>); 4]> =
+        pairs.filter(|(to, _)| env.slot(*to).is_some()).map(|(to, from)| (to, env.get(&from))).collect();
+    values.into_iter().for_each(|(to, a)| env.set(to, a));
+}

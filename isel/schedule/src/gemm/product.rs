@@ -1,0 +1,75 @@
+//! A product of matrices, and how it may run.
+
+use super::stream_k::StreamK;
+use std::fmt;
+use tilelift_ir::{Precision, Scalar};
+use tilelift_lane::{GroupMatrix, Units};
+
+/// Products of matrices, `C[M, N] = A[M, K] B[K, N]`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub struct Product {
+    /// How many, each with operands of its own.
+    pub batch: u32,
+    /// Rows of C, columns of C, depth.
+    pub shape: [u32; 3],
+    /// Element type of A and B.
+    pub elem: Scalar,
+    /// Element type of C.
+    pub out: Scalar,
+    /// Whether A is stored `KxM`, and B `NxK`.
+    pub trans: (bool, bool),
+}
+
+/// How a product runs on a machine with units.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub struct Choice {
+    /// Rows and columns of a tile, depth of a step.
+    pub tile: [u32; 3],
+    /// Warpgroups that share a tile.
+    pub consumers: u32,
+    /// Consumer sets of so many groups; two take tiles in ping-pong.
+    pub consumer_sets: u32,
+    /// The operands are multiplied the other way round, so that columns of C are the instruction's rows.
+    pub swapped: bool,
+    /// Slots of the ring.
+    pub stages: u32,
+    /// Tile rows per group of the order.
+    pub group: u32,
+    /// Parts of the depth, each summed by a program of its own.
+    pub splits: u32,
+    /// Steps of the depth are dealt out, as many to each worker, instead of tiles or equal parts of them.
+    pub stream_k: Option<StreamK>,
+}
+
+impl Choice {
+    /// A second launch adds up what the first one left in a workspace.
+    pub fn sums_apart(&self) -> bool {
+        self.splits > 1 || self.stream_k.is_some()
+    }
+
+    /// All that the first launch leaves are partial sums in a workspace: its ring needs no room for results.
+    pub(super) fn only_partial_sums(&self) -> bool {
+        self.splits > 1 || self.stream_k.is_some_and(|s| !s.rest)
+    }
+}
+
+impl fmt::Display for Choice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [m, n, k] = self.tile;
+        write!(f, "{m}x{n}x{k}{} c{} s{} g{}", if self.swapped { " swapped" } else { "" }, self.consumers, self.stages, self.group)?;
+        if self.consumer_sets > 1 {
+            write!(f, " t{}", self.consumer_sets)?;
+        }
+        if self.splits > 1 {
+            write!(f, " k{}", self.splits)?;
+        }
+        self.stream_k.map_or(Ok(()), |s| write!(f, " d{s}"))
+    }
+}
+
+/// The instruction that multiplies a product's operands.
+pub fn instruction<'t>(units: &'t Units, product: &Product) -> Option<&'t GroupMatrix> {
+    let along_k = !product.trans.0 && product.trans.1;
+    let precision = if product.elem == Scalar::F32 { Precision::Tf32 } else { Precision::Exact };
+    units.matrix.iter().find(|r| r.operand == product.elem && r.precision == precision && (r.any_order || along_k))
+}

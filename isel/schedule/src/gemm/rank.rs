@@ -1,0 +1,170 @@
+//! The choices that are considered, and their order by the model.
+
+use super::model::{Prediction, predict};
+use super::product::{Choice, Product, instruction};
+use super::stream_k::{self, LEAST_STEPS, StreamK};
+use crate::plan::{ALIGN, MAX_DEPTH, budget};
+use tilelift_lane::Target;
+
+/// A choice and what the model says of it.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Ranked {
+    /// The choice.
+    pub choice: Choice,
+    /// Its time and what makes it up.
+    pub prediction: Prediction,
+}
+
+/// Rows of tiles that are considered.
+const ROWS: [u32; 4] = [64, 128, 192, 256];
+/// Columns of tiles that are considered.
+const COLUMNS: [u32; 10] = [32, 64, 96, 112, 128, 160, 176, 192, 224, 256];
+/// Depths of a step in bytes: one swizzle width, two, four.
+const DEPTHS: [u32; 3] = [128, 256, 512];
+/// Most tile rows per group of the order; of those that make no difference, the first.
+const GROUPS: [u32; 5] = [8, 16, 4, 32, 1];
+/// Parts of the depth.
+const SPLITS: [u32; 7] = [1, 2, 3, 4, 6, 8, 16];
+/// Rows of C below which the operands may be multiplied the other way round.
+const FEW_ROWS: u32 = 128;
+/// The largest tile: what each of its bytes in shared memory is used for is most.
+const TALLEST: [u32; 2] = [192, 256];
+/// The narrowest swizzle width that is considered, in bytes.
+const NARROWEST: u32 = 64;
+
+/// What dealing out steps must gain, and equal parts of the depth, which the model knows less well: less is within what it does not know.
+const WORTH: [f64; 2] = [1.01, 1.03];
+
+/// Everything that the planner would specialise, for a product on a target: none if it has no units, none for these types, or rows that
+/// bulk copies do not take.
+pub fn candidates(target: &Target, product: &Product) -> Vec<Choice> {
+    let (Some(units), Some(rates)) = (&target.units, &target.rates) else { return Vec::new() };
+    let Some(row) = instruction(units, product) else { return Vec::new() };
+    let [m, n, k] = product.shape;
+    let (size, out) = (product.elem.bytes(), product.out.bytes());
+    // Bulk copies take rows that are so many bytes apart.
+    let aligned = |row: u32| (u64::from(row) * u64::from(size)).is_multiple_of(u64::from(units.bulk.align));
+    if !aligned(if product.trans.0 { m } else { k }) || !aligned(if product.trans.1 { k } else { n }) {
+        return Vec::new();
+    }
+    let mut list = Vec::new();
+    let mut push = |tile: [u32; 3], consumer_sets: u32, swapped: bool| {
+        let [bm, bn, bk] = tile;
+        let [rows, columns] = if swapped { [bn, bm] } else { [bm, bn] };
+        let consumers = if consumer_sets == 1 && rows.is_multiple_of(2 * row.m) { 2 } else { 1 };
+        let accumulator = bm * bn / (consumers * units.group_warps * target.lanes);
+        let held = if row.promotion_depth.is_some() { 2 * accumulator } else { accumulator };
+        let whole = rows.is_multiple_of(row.m) && columns.is_multiple_of(row.n_step) && columns <= row.n_max;
+        // Results leave in swizzles of 64 bytes at least: narrower ones are not measured.
+        let whole = whole && (swapped || (columns * out).is_multiple_of(NARROWEST));
+        let fits = whole && row.promotion_depth.is_none_or(|most| bk <= most);
+        // Operands that do not run along K come in swizzles of 128 bytes.
+        let across = (!product.trans.0 || (bm * size).is_multiple_of(128)) && (product.trans.1 || (bn * size).is_multiple_of(128));
+        // Accumulators that lanes add to leave nothing to ping-pong for.
+        let ping_pongs = consumer_sets == 1 || row.promotion_depth.is_none();
+        if !fits || !across || !ping_pongs || budget(target, units, consumer_sets * consumers, [held, 0]).is_err() {
+            return;
+        }
+        let stage = (bm + bn) * bk * size;
+        let room = |staging: u32| target.shared_bytes.saturating_sub(staging + ALIGN) / stage;
+        let slots = |staging: u32| if room(staging) < 2 { room(0) } else { room(staging) }.min(MAX_DEPTH);
+        // Consumer sets let the rows of one instruction leave at a time.
+        let leaving = if consumer_sets > 1 { consumer_sets * row.m * consumers } else { rows };
+        let staging = if out == 2 && (!swapped || bm == bn) { leaving * columns * out } else { 0 };
+        if slots(staging) < 2 {
+            return;
+        }
+        let tiles = u64::from(product.batch) * u64::from(m.div_ceil(bm)) * u64::from(n.div_ceil(bn));
+        // Groups of about as many rows each: a last one of few rows fetches columns for little.
+        let rows = m.div_ceil(bm);
+        let mut groups: Vec<u32> = Vec::new();
+        for g in GROUPS.map(|g| rows.div_ceil(rows.div_ceil(g.min(rows)))) {
+            if !groups.contains(&g) {
+                groups.push(g);
+            }
+        }
+        let mut add = |group: u32, splits: u32, stream_k: Option<StreamK>| {
+            let c = Choice { tile, consumers, consumer_sets, swapped, stages: 0, group, splits, stream_k };
+            list.push(Choice { stages: slots(if c.only_partial_sums() { 0 } else { staging }), ..c });
+        };
+        // Tiles for which the operands are exchanged for the sake of registers leave by lanes, column by column: as partial sums only.
+        let for_parts = swapped && m > FEW_ROWS;
+        for splits in SPLITS.into_iter().filter(|_| !for_parts) {
+            let steps = k.div_ceil(bk).div_ceil(splits);
+            // More parts than make up for idle multiprocessors only add partial sums.
+            if splits > 1
+                && (product.batch > 1
+                    || consumer_sets > 1
+                    || steps < LEAST_STEPS
+                    || tiles * u64::from(splits - 1) >= 2 * u64::from(rates.multiprocessors))
+            {
+                break;
+            }
+            groups.iter().for_each(|&group| add(group, splits, None));
+        }
+        // Segments have as many steps as each has, and consumer sets pass over one another's by their number.
+        if product.batch == 1 && consumer_sets == 1 {
+            for &group in &groups {
+                let mut push = |s: StreamK| {
+                    if !(s.rest && for_parts) {
+                        add(group, 1, Some(s));
+                    }
+                };
+                stream_k::candidates(tiles, k.div_ceil(bk), rates.multiprocessors, group, &mut push);
+            }
+        }
+    };
+    for bm in ROWS {
+        for bn in COLUMNS {
+            // A tile that is mostly padding is never best.
+            if (bm > row.m && bm / 2 >= m) || bn / 2 >= n.max(32) {
+                continue;
+            }
+            for depth in DEPTHS {
+                // Deep steps are for narrow tiles, whose copies would be small.
+                if depth == DEPTHS[0] || bm * bn <= 64 * 128 {
+                    push([bm, bn, depth / size], 1, false);
+                    push([bm, bn, depth / size], 2, false);
+                }
+            }
+        }
+    }
+    // The largest tile whose accumulators two groups hold, 128 rows of the exchanged product and 192 columns each.
+    if m > FEW_ROWS && m > TALLEST[0] / 2 && product.batch == 1 {
+        push([TALLEST[0], TALLEST[1], DEPTHS[0] / size], 1, true);
+    }
+    // Few rows: the other way round none of the instruction's are wasted.
+    if m <= FEW_ROWS && product.batch == 1 {
+        for bm in [16, 32, 64, 128].into_iter().filter(|&bm| bm < 2 * m.max(16)) {
+            for bn in [64, 128] {
+                for depth in DEPTHS {
+                    push([bm, bn, depth / size], 1, true);
+                }
+            }
+        }
+    }
+    list
+}
+
+/// The choices for a product by predicted time, best first; of those that differ in their order alone, the best one.
+pub fn rank(target: &Target, product: &Product) -> Vec<Ranked> {
+    let mut list: Vec<Ranked> = candidates(target, product)
+        .into_iter()
+        .filter_map(|choice| Some(Ranked { choice, prediction: predict(target, product, &choice)? }))
+        .collect();
+    let worth = |c: &Choice| match c.stream_k {
+        Some(_) => WORTH[0],
+        None if c.splits > 1 => WORTH[1],
+        None => 1.0,
+    };
+    let promised = |r: &Ranked| r.prediction.total() * worth(&r.choice);
+    list.sort_by(|a, b| promised(a).total_cmp(&promised(b)));
+    let mut seen = Vec::new();
+    list.retain(|r| {
+        let what = (r.choice.tile, r.choice.swapped, r.choice.consumer_sets, r.choice.splits, r.choice.stream_k.is_some());
+        let new = !seen.contains(&what);
+        seen.push(what);
+        new
+    });
+    list
+}

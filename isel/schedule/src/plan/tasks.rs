@@ -1,0 +1,370 @@
+//! Kernels whose author says who does what: where the tasks run, how their buffers lie, which instructions their products take.
+
+use super::buffer_layout::BufferLayout;
+use super::buffers::{Buffers, buffers};
+use super::handle::handle;
+use super::lanes::{Fetches, fetches};
+use super::locals::{Locals, views};
+use super::options::LowerOptions;
+use super::registers::{IdleWarps, share};
+use super::role::TaskRole;
+use super::swizzled_tile::SwizzledTile;
+use crate::error::LowerError;
+use crate::reason::{Lacking, NoMeeting, NoProduct, Outline, Remedy, Resource, RoleOutline, Unsupported};
+use cranelift_entity::{EntityRef, SecondaryMap};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use tilelift_ir::{Attr, Effects, Inst, Kernel, Op, Precision, Region, Type};
+use tilelift_lane::Registers;
+use tilelift_lane::{GroupMatrixId, Target, Units};
+
+/// How a kernel with explicit control runs: one whose author says who does what, with tasks or without.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TaskPlan {
+    /// Its tasks, a role per replica; none if the whole program instance is one task.
+    pub roles: Vec<TaskRole>,
+    /// Warpgroups of no task, which give registers up.
+    pub idle: Vec<IdleWarps>,
+    /// Warps of the program instance.
+    pub warps: u32,
+    /// Warps over which tiles in front of the tasks are spread: all, or one, if each warp has them whole.
+    pub front: u32,
+    /// It is lowered without a proof.
+    pub unproven: bool,
+    /// How each buffer lies in shared memory.
+    pub buffers: BTreeMap<Inst, BufferLayout>,
+    /// What each bulk copy moves.
+    pub boxes: BTreeMap<Inst, SwizzledTile>,
+    /// The matrix instruction of each asynchronous dot.
+    pub dots: BTreeMap<Inst, GroupMatrixId>,
+    /// Who touches which allocation.
+    pub locals: Rc<Locals>,
+    /// What products do with buffers that lanes have filled.
+    pub fetches: Rc<Fetches>,
+}
+
+impl TaskPlan {
+    /// What is said of it.
+    pub(super) fn outline(&self) -> Outline {
+        let role = |r: &TaskRole| RoleOutline { name: r.name.clone(), warps: r.warps, single: r.single, registers: r.registers };
+        Outline::Tasks {
+            warps: self.warps,
+            roles: self.roles.iter().map(role).collect(),
+            idle: self.idle.iter().map(|i| (i.warps, i.registers)).collect(),
+        }
+    }
+
+    /// The same plan with buffers in other layouts.
+    pub fn with_buffers(&self, kernel: &Kernel, buffers: BTreeMap<Inst, BufferLayout>) -> TaskPlan {
+        TaskPlan { fetches: Rc::new(fetches(kernel, &buffers)), buffers, ..self.clone() }
+    }
+}
+
+/// The `tasks` of a kernel.
+pub fn tasks(kernel: &Kernel) -> Option<Inst> {
+    kernel.regions[kernel.body].insts.iter().copied().find(|&i| kernel.insts[i].op == Op::Tasks)
+}
+
+/// True for an op that needs mbarriers and asynchronous units.
+pub fn needs_units(op: Op) -> bool {
+    !matches!(
+        op,
+        Op::LocalAlloc
+            | Op::LocalIndex
+            | Op::LocalSlice
+            | Op::LocalTranspose
+            | Op::LocalReinterpret
+            | Op::LocalLoad
+            | Op::LocalStore
+            | Op::CopyAsync
+            | Op::CopyAsyncCommit
+            | Op::CopyAsyncWait
+            | Op::TaskBarrier
+            | Op::FenceAsync
+            | Op::ClusterRank
+            | Op::ClusterSize
+            | Op::WorkerId
+            | Op::NumWorkers
+            | Op::ChannelAlloc
+            | Op::ChannelPut
+            | Op::ChannelGet
+            | Op::ChannelConsumed
+    )
+}
+
+/// Plans a kernel with explicit control.
+///
+/// # Errors
+/// What the target lacks, what no layout of a buffer satisfies, what does not fit the warps.
+pub fn plan_tasks(kernel: &Kernel, target: &Target, options: &LowerOptions, outer: u32) -> Result<TaskPlan, LowerError> {
+    if target.units.is_none() {
+        let mut missing = None;
+        kernel.walk(kernel.body, &mut |i| {
+            let op = kernel.insts[i].op;
+            if op.is_explicit() && missing.is_none() && needs_units(op) {
+                missing = Some(LowerError::from(Lacking::Units(op, target.name)).at(kernel.locs[i]));
+            }
+        });
+        if let Some(e) = missing {
+            return Err(e);
+        }
+    }
+    let most = target.units.as_ref().map_or(1, |u| u.max_cluster);
+    if kernel.cluster > most {
+        let why = Lacking::Cluster { size: kernel.cluster, most, target: target.name };
+        return Err(LowerError::from(why).at(kernel.hint_locs[2]));
+    }
+    meetings(kernel)?;
+    views(kernel)?;
+    let placed = buffers(kernel, target.units.as_ref())?;
+    let mut dots = BTreeMap::new();
+    let Placed { roles, idle, warps, front } = match (tasks(kernel), &target.units) {
+        (Some(i), Some(units)) => roles(kernel, target, units, i)?,
+        _ => Placed { roles: Vec::new(), idle: Vec::new(), warps: outer, front: outer },
+    };
+    let group = target.units.as_ref().map_or(1, |u| u.group_warps);
+    if let Some(units) = &target.units {
+        let registers = Registers::of(target, units, warps.max(1));
+        let mut home: SecondaryMap<Inst, Option<Region>> = SecondaryMap::new();
+        home.resize(kernel.insts.len());
+        roles.iter().for_each(|r| kernel.walk(r.region, &mut |i| home[i] = Some(r.region)));
+        let mut products = |r: Region, task: Option<&TaskRole>| -> Result<(), LowerError> {
+            let warps = task.map_or(warps, |t| t.warps[1]);
+            let mut list = Vec::new();
+            kernel.walk(r, &mut |i| list.push(i));
+            for i in list.into_iter().filter(|&i| kernel.insts[i].op == Op::AsyncDot) {
+                if home[i].is_some_and(|task| task != r) {
+                    continue;
+                }
+                let q = product(kernel, units, i, warps / group).map_err(|why| LowerError::NoProduct {
+                    op: kernel.insts[i].op,
+                    why: Box::new(why),
+                    loc: kernel.locs[i],
+                })?;
+                product_registers(kernel, units, (i, q), &registers, task).map_err(|e| e.at(kernel.locs[i]))?;
+                dots.insert(i, q);
+            }
+            Ok(())
+        };
+        products(kernel.body, None)?;
+        for r in &roles {
+            products(r.region, Some(r))?;
+        }
+    }
+    if warps > target.max_warps {
+        return Err(LowerError::ResourceExceeded {
+            resource: Resource::Warps,
+            need: warps.into(),
+            have: target.max_warps.into(),
+            remedy: Box::new(Remedy::Tasks),
+            loc: Default::default(),
+        });
+    }
+    let fetches = Rc::new(fetches(kernel, &placed.buffers));
+    let Buffers { buffers, boxes, locals } = placed;
+    Ok(TaskPlan { roles, idle, warps, front, unproven: options.unproven, buffers, boxes, dots, locals: Rc::new(locals), fetches })
+}
+
+/// Refuses meetings that can't take place: with a cluster where there is none, and at named barriers of warps that are not there.
+fn meetings(kernel: &Kernel) -> Result<(), LowerError> {
+    let named = |op: Op| matches!(op, Op::NamedBarrierSync | Op::NamedBarrierArrive);
+    // The warps of the task that an instruction stands in, and those of all.
+    let (mut own, mut all) = (BTreeMap::new(), 0);
+    if let Some(i) = tasks(kernel)
+        && let Some(Attr::Tasks(list)) = kernel.insts[i].attrs.first()
+    {
+        for (t, &r) in list.iter().zip(&kernel.insts[i].regions) {
+            all += t.warps * t.replicas;
+            kernel.walk(r, &mut |i| {
+                if named(kernel.insts[i].op) {
+                    own.insert(i, t.warps);
+                }
+            });
+        }
+    }
+    let mut wrong = None;
+    kernel.walk(kernel.body, &mut |i| {
+        let d = &kernel.insts[i];
+        let why = match (d.op, own.get(&i), d.attrs.get(1)) {
+            (
+                Op::ClusterArrive
+                | Op::ClusterWait
+                | Op::ClusterBarrier
+                | Op::RemoteLoad
+                | Op::RemoteStore
+                | Op::RemoteStoreAsync
+                | Op::RemoteArrive,
+                ..,
+            ) if kernel.cluster <= 1 => NoMeeting::Cluster,
+            (Op::NamedBarrierSync | Op::NamedBarrierArrive, None, _) => NoMeeting::NoTask,
+            (Op::NamedBarrierSync | Op::NamedBarrierArrive, Some(&own), Some(&Attr::Count(n))) if !(own..=all).contains(&n) => {
+                NoMeeting::Warps { meet: n, own, all }
+            }
+            _ => return,
+        };
+        wrong = wrong.take().or(Some(LowerError::from(Unsupported::Meeting(d.op, why)).at(kernel.locs[i])));
+    });
+    wrong.map_or(Ok(()), Err)
+}
+
+/// True if one lane can do all that a region asks for.
+fn single(kernel: &Kernel, r: Region) -> bool {
+    let mut lanes = false;
+    kernel.walk(r, &mut |i| {
+        let d = &kernel.insts[i];
+        let tile = |v: &tilelift_ir::Value| matches!(kernel.ty(*v), Type::Tile(_));
+        let together = matches!(
+            d.op,
+            Op::NamedBarrierSync
+                | Op::NamedBarrierArrive
+                | Op::ClusterArrive
+                | Op::ClusterWait
+                | Op::ClusterBarrier
+                | Op::Print
+                | Op::Assert
+                | Op::While
+                | Op::Load
+                | Op::Store
+                | Op::Prefetch
+                | Op::CopyAsync
+                | Op::CopyAsyncCommit
+                | Op::CopyAsyncWait
+                | Op::Atomic
+                | Op::AtomicCas
+        );
+        lanes |= together || d.args.iter().chain(&d.results).any(tile) || d.op == Op::LocalLoad || d.op == Op::LocalStore;
+    });
+    !lanes
+}
+
+/// Tasks on their warps.
+struct Placed {
+    roles: Vec<TaskRole>,
+    idle: Vec<IdleWarps>,
+    warps: u32,
+    front: u32,
+}
+
+/// Places the tasks on warps.
+fn roles(kernel: &Kernel, target: &Target, units: &Units, i: Inst) -> Result<Placed, LowerError> {
+    let d = &kernel.insts[i];
+    let list = if let Some(Attr::Tasks(list)) = d.attrs.first() { &list[..] } else { &[] };
+    let group = units.group_warps;
+    let mut next = 0u32;
+    let mut out = Vec::new();
+    for (t, &region) in list.iter().zip(&d.regions) {
+        let single = single(kernel, region);
+        for replica in 0..t.replicas {
+            // Groups multiply, and change registers, as a whole.
+            let whole = t.warps >= group || t.registers.is_some();
+            let first = if whole { next.next_multiple_of(group) } else { next };
+            // A task of a warp or two stays in one warpgroup.
+            let first = if first / group != (first + t.warps - 1) / group { first.next_multiple_of(group) } else { first };
+            let idle = if t.registers.is_some() { t.warps.next_multiple_of(group) - t.warps } else { 0 };
+            let name = if t.replicas > 1 { format!("{}{replica}", t.name) } else { t.name.clone() };
+            out.push(TaskRole { name, region, replica, warps: [first, t.warps], idle, single, registers: t.registers });
+            next = first + t.warps + idle;
+        }
+    }
+    let group_of = |warps: u32| if out.iter().any(|r| r.registers.is_some()) { warps.next_multiple_of(group) } else { warps };
+    let front = front(kernel, i);
+    // Layouts are for powers of two.
+    let mut warps = group_of(if front == Front::Spread { next.next_power_of_two() } else { next });
+    let idle = share(kernel, target, units, &mut out, &mut warps)?;
+    let front = if front == Front::Whole && !warps.is_power_of_two() { 1 } else { warps };
+    Ok(Placed { roles: out, idle, warps, front })
+}
+
+/// What stands in front of tasks.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Front {
+    /// No tiles.
+    Scalars,
+    /// Tiles of one element that are loaded or computed: every warp may have them whole.
+    Whole,
+    /// Tiles that are spread over all warps.
+    Spread,
+}
+
+fn front(kernel: &Kernel, tasks: Inst) -> Front {
+    let mut found = Front::Scalars;
+    let mut look = |i: Inst| {
+        let d = &kernel.insts[i];
+        let mut tiles = d.results.iter().chain(&d.args).filter_map(|&v| if let Type::Tile(t) = kernel.ty(v) { Some(t) } else { None });
+        // Operands of a dot may wait in shared memory, which all warps would write.
+        let mut whole = matches!(d.op.info().effects, Effects::Pure) && d.op != Op::Dot || d.op == Op::Load;
+        let mut any = false;
+        for t in &mut tiles {
+            any = true;
+            whole &= t.shape.iter().product::<u32>() == 1;
+        }
+        found = match (any, whole) {
+            (true, false) => Front::Spread,
+            (true, true) if found == Front::Scalars => Front::Whole,
+            _ => found,
+        };
+    };
+    for &j in kernel.regions[kernel.body].insts.iter().filter(|&&j| j != tasks) {
+        look(j);
+        kernel.insts[j].regions.iter().for_each(|&r| kernel.walk(r, &mut look));
+    }
+    found
+}
+
+/// Refuses a product whose operands the registers do not hold: those of its task, and what the program starts with, where assemblers look.
+fn product_registers(
+    kernel: &Kernel,
+    units: &Units,
+    (i, q): (Inst, GroupMatrixId),
+    registers: &Registers,
+    task: Option<&TaskRole>,
+) -> Result<(), LowerError> {
+    let row = &units.matrix[q.index()];
+    let d = &kernel.insts[i];
+    let Type::Tile(t) = kernel.ty(d.results[0]) else { return Ok(()) };
+    let n = t.shape.last().copied().unwrap_or(0);
+    let left = handle(kernel, d.args[0]).is_none();
+    let operands = |n: u32| row.registers(n, left);
+    let asked = task.and_then(|t| t.registers);
+    let Err([need, have]) = registers.check_matrix(Some(operands(n)), asked) else { return Ok(()) };
+    let fits = (1..n / row.n_step).rev().map(|k| k * row.n_step).find(|&n| registers.check_matrix(Some(operands(n)), asked).is_ok());
+    Err(LowerError::ResourceExceeded {
+        resource: Resource::ProductRegisters,
+        need: need.into(),
+        have: have.into(),
+        remedy: Box::new(Remedy::Product { columns: fits, asked: asked == Some(have) }),
+        loc: Default::default(),
+    })
+}
+
+/// The instruction for an asynchronous product.
+fn product(kernel: &Kernel, units: &Units, i: Inst, groups: u32) -> Result<GroupMatrixId, NoProduct> {
+    let d = &kernel.insts[i];
+    let precision = match d.attrs.first() {
+        Some(Attr::Precision(p)) => *p,
+        _ => Precision::Exact,
+    };
+    let (ea, eb, acc) = (kernel.ty(d.args[0]).elem(), kernel.ty(d.args[1]).elem(), kernel.ty(d.results[0]).elem());
+    let Some(at) = units.matrix.iter().position(|x| x.operand == ea && x.operand == eb && x.acc == acc && x.precision == precision) else {
+        return Err(NoProduct::Types { elems: [ea, eb, acc], precision });
+    };
+    let row = &units.matrix[at];
+    let shape = |v: tilelift_ir::Value| match kernel.ty(v) {
+        Type::Tile(t) => t.shape.to_vec(),
+        Type::Shared(t) => t.shape.to_vec(),
+        _ => Vec::new(),
+    };
+    let (a, c) = (shape(d.args[0]), shape(d.args[2]));
+    let (&[m, k], &[_, n]) = (&a[..], &c[..]) else { return Err(NoProduct::NoMatrices) };
+    if groups == 0 {
+        return Err(NoProduct::Warps { group: units.group_warps });
+    }
+    if !m.is_multiple_of(row.m * groups) || !k.is_multiple_of(row.k) || !n.is_multiple_of(row.n_step) || n > row.n_max {
+        let (each, columns) = ([row.m, row.k], [row.n_step, row.n_max]);
+        return Err(NoProduct::Shape { shape: [m, n, k], groups: Some(groups), each, columns });
+    }
+    if handle(kernel, d.args[0]).is_none() && row.a.is_none() {
+        return Err(NoProduct::NoRegisters { instruction: row.name });
+    }
+    Ok(GroupMatrixId::new(at))
+}

@@ -1,0 +1,86 @@
+//! What is written of a specialised loop: its ring, its buffers, and which grid positions a task takes.
+
+use super::Refusal;
+use super::write::{Writer, number};
+use crate::plan::{Specialised, SwizzledTile, is_view};
+use std::collections::{BTreeMap, BTreeSet};
+use tilelift_ir::{Inst, Kernel, Op, Region, SharedType, Type, Value};
+use tilelift_lane::Units;
+
+/// Slots of the ring, and what tells who may use them.
+pub(super) struct Ring {
+    pub depth: u32,
+    pub full: Value,
+    pub empty: Value,
+    /// The slots of each load.
+    pub slots: Vec<Value>,
+}
+
+impl Ring {
+    /// The slot of a step, and how often the ring has gone round before.
+    pub fn slot_and_round(&self, w: &mut Writer<'_>, step: Value) -> Result<[Value; 2], Refusal> {
+        Ok([w.bin(Op::Rem, step, number(self.depth))?, w.bin(Op::Div, step, number(self.depth))?])
+    }
+
+    /// Gives the slot of a step back.
+    pub fn give_back(&self, w: &mut Writer<'_>, step: Value) -> Result<(), Refusal> {
+        let slot = w.bin(Op::Rem, step, number(self.depth))?;
+        let empty = w.bin(Op::BarrierIndex, self.empty, slot)?;
+        w.act(Op::BarrierArrive, &[empty.into()], &[]);
+        Ok(())
+    }
+}
+
+/// The positions of an instance that a task takes: from the `first`th on, every `of`th.
+#[derive(Clone, Copy)]
+pub(super) struct Share {
+    pub first: u32,
+    pub of: u32,
+}
+
+/// What is written, and how.
+pub(super) struct Schedule<'k> {
+    pub kernel: &'k Kernel,
+    pub plan: &'k Specialised,
+    pub units: Option<&'k Units>,
+    /// The region of the loop.
+    pub region: Region,
+    /// What a step of a mixed loop computes that somebody looks at, but for what the ring holds.
+    pub live: BTreeSet<Inst>,
+    /// How many steps the loop has at every position, where tasks pass over those of others; absent if that is not the same at each.
+    pub count: Option<Value>,
+    pub ring: Ring,
+    /// A buffer per bulk store.
+    pub staging: BTreeMap<Inst, Staging>,
+    /// Layouts in registers are required.
+    pub required: bool,
+}
+
+/// A buffer through which a result leaves.
+pub(super) struct Staging {
+    /// The buffer.
+    pub buffer: Value,
+    /// The dimension of the result that is cut, and into how many parts.
+    pub parts: (usize, u32),
+}
+
+impl Staging {
+    /// The shape of the buffer through which a tile leaves, so many parts one behind the other.
+    pub fn shape(t: &SwizzledTile, parts: u32) -> (Vec<u32>, usize) {
+        let down = t.order.get(1).copied().unwrap_or(0);
+        let shape = t.shape.iter().enumerate().map(|(d, &e)| if d == down { e / parts } else { e });
+        (shape.collect(), down)
+    }
+}
+
+/// True if layouts in registers are required.
+pub(super) fn required(kernel: &Kernel) -> bool {
+    let mut found = false;
+    kernel.walk(kernel.body, &mut |i| found |= kernel.insts[i].op == Op::RequireLayout && !is_view(kernel, i));
+    found
+}
+
+/// The type of a buffer of a tile's elements.
+pub(super) fn buffer_type(shape: &[u32], t: &SwizzledTile) -> Type {
+    Type::Shared(SharedType::new(shape, t.elem))
+}

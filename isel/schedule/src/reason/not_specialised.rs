@@ -1,0 +1,334 @@
+//! Why a main loop is not specialised.
+
+use super::copy::{Misplaced, NoBulkCopy, NotStaged};
+use super::product::{NoProduct, NotOverlapped};
+use super::refusal::Refusal;
+use crate::named::{Made, Named};
+use std::fmt;
+use tilelift_ir::{Op, Value};
+
+/// Why a main loop is not specialised.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum NotSpecialised {
+    /// The caller asks for the pipelined schedule.
+    Asked,
+    /// The caller asks for a number of warps.
+    Warps {
+        /// The number.
+        warps: u32,
+    },
+    /// The target has no asynchronous units.
+    NoUnits {
+        /// Its name.
+        target: &'static str,
+    },
+    /// Other than one loop of the outermost level loads operands of dots.
+    Loops {
+        /// How many do.
+        count: usize,
+    },
+    /// A load of the loop brings no tile.
+    ScalarLoad,
+    /// A load of the loop is none for bulk copies.
+    Copy(NoBulkCopy),
+    /// A load of the loop is for more than products.
+    Beside {
+        /// What it brings.
+        load: Named,
+        /// Why it is no operand.
+        why: NotOperand,
+    },
+    /// The loop does what neither producer nor consumers do.
+    Effect {
+        /// The op.
+        op: Op,
+    },
+    /// A view that is copied from is stored to.
+    Stored {
+        /// The view.
+        view: Named,
+    },
+    /// A dot is none for group matrix instructions.
+    Product(NoProduct),
+    /// The loop carries more than the accumulators of its dots.
+    Carries,
+    /// What is copied depends on more than the producer knows.
+    Address {
+        /// The value that it does not know.
+        value: Named,
+    },
+    /// Consumers do not share the rows of a result.
+    Shares {
+        /// Warpgroups.
+        consumers: u32,
+        /// Rows of the result.
+        rows: u32,
+        /// Rows of an instruction.
+        each: u32,
+    },
+    /// A layout is required of values in the loop.
+    RequiredInside,
+    /// A layout is required over another number of warps.
+    RequiredWarps {
+        /// The number.
+        required: u64,
+        /// Warps that would compute.
+        warps: u32,
+    },
+    /// Products do not run while lanes compute.
+    Overlap {
+        /// The caller asks for it.
+        asked: bool,
+        /// Why not.
+        why: NotOverlapped,
+    },
+    /// One warpgroup computes between products, and nothing is multiplied meanwhile.
+    OneGroup {
+        /// Rows of the accumulators.
+        rows: u32,
+    },
+    /// Warpgroups that fetch operands by rows do not share boxes.
+    Boxes {
+        /// The swizzle width in bytes.
+        swizzle: u32,
+        /// Rows of a box.
+        depth: u32,
+        /// Rows that a group fetches.
+        share: u32,
+    },
+    /// Consumer sets are for loops that do no more than multiply.
+    PingPongComputes,
+    /// Consumer sets are for instances that run several grid positions.
+    ConsumerSetsOnce,
+    /// No more than two consumer sets are known.
+    ConsumerSets {
+        /// How many are asked for.
+        consumer_sets: u32,
+    },
+    /// The target runs fewer warps.
+    TooManyWarps {
+        /// Warps of the program.
+        warps: u32,
+        /// Warps that it runs.
+        most: u32,
+        /// The target.
+        target: &'static str,
+    },
+    /// Accumulators do not fit the registers.
+    Accumulators {
+        /// Registers per lane of the accumulators and what is beside them.
+        held: u32,
+        /// Warpgroups.
+        groups: u32,
+    },
+    /// The operands of one instruction do not fit the registers.
+    ProductRegisters {
+        /// Columns of the product.
+        columns: u32,
+        /// Registers that it needs per lane.
+        need: u32,
+        /// Registers that are there.
+        have: u32,
+    },
+    /// A result that is required to leave in bulk does not.
+    Result(NotStaged),
+    /// A result that is required to leave in bulk does not fit beside the ring.
+    Staging {
+        /// Bytes of all results.
+        bytes: u32,
+        /// One of them.
+        value: Named,
+        /// Bytes of a slot.
+        slot: u32,
+    },
+    /// The ring has too few slots, or more than fit.
+    Ring {
+        /// Slots that it would have.
+        depth: u32,
+        /// Slots that fit.
+        room: u32,
+        /// Bytes of a slot.
+        slot: u32,
+    },
+    /// Two swizzle widths are required of one load.
+    TwoSpans {
+        /// What it brings.
+        load: Named,
+    },
+    /// A swizzle is required of what is neither loaded nor stored.
+    NoSwizzle {
+        /// The value.
+        value: Named,
+    },
+    /// The schedule is not written as a program.
+    Unwritten {
+        /// Why not.
+        why: Refusal,
+    },
+}
+
+impl NotSpecialised {
+    /// True if the target lacks the units.
+    pub fn needs_units(&self) -> bool {
+        matches!(self, NotSpecialised::NoUnits { .. })
+    }
+
+    /// The values that the reason names.
+    pub fn values(&self) -> Vec<Value> {
+        match self {
+            NotSpecialised::Copy(why) => why.values(),
+            NotSpecialised::Product(why) => why.value().into_iter().collect(),
+            NotSpecialised::Overlap { why, .. } => why.value().into_iter().collect(),
+            NotSpecialised::Result(NotStaged { value, why }) => match why {
+                Misplaced::Copy(why) => why.values(),
+                _ => vec![value.value],
+            },
+            NotSpecialised::Beside { load: v, .. }
+            | NotSpecialised::Stored { view: v }
+            | NotSpecialised::Address { value: v }
+            | NotSpecialised::Staging { value: v, .. }
+            | NotSpecialised::TwoSpans { load: v }
+            | NotSpecialised::NoSwizzle { value: v } => vec![v.value],
+            NotSpecialised::Asked
+            | NotSpecialised::Warps { .. }
+            | NotSpecialised::NoUnits { .. }
+            | NotSpecialised::Loops { .. }
+            | NotSpecialised::ScalarLoad
+            | NotSpecialised::Effect { .. }
+            | NotSpecialised::Carries
+            | NotSpecialised::Shares { .. }
+            | NotSpecialised::RequiredInside
+            | NotSpecialised::RequiredWarps { .. }
+            | NotSpecialised::OneGroup { .. }
+            | NotSpecialised::Boxes { .. }
+            | NotSpecialised::PingPongComputes
+            | NotSpecialised::ConsumerSetsOnce
+            | NotSpecialised::ConsumerSets { .. }
+            | NotSpecialised::TooManyWarps { .. }
+            | NotSpecialised::Accumulators { .. }
+            | NotSpecialised::ProductRegisters { .. }
+            | NotSpecialised::Ring { .. }
+            | NotSpecialised::Unwritten { .. } => Vec::new(),
+        }
+    }
+}
+
+impl From<Refusal> for NotSpecialised {
+    fn from(why: Refusal) -> NotSpecialised {
+        NotSpecialised::Unwritten { why }
+    }
+}
+
+impl From<NoBulkCopy> for NotSpecialised {
+    fn from(why: NoBulkCopy) -> NotSpecialised {
+        NotSpecialised::Copy(why)
+    }
+}
+
+impl From<NoProduct> for NotSpecialised {
+    fn from(why: NoProduct) -> NotSpecialised {
+        NotSpecialised::Product(why)
+    }
+}
+
+impl From<NotStaged> for NotSpecialised {
+    fn from(why: NotStaged) -> NotSpecialised {
+        NotSpecialised::Result(why)
+    }
+}
+
+impl fmt::Display for NotSpecialised {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NotSpecialised::Asked => f.write_str("asked for so"),
+            NotSpecialised::Warps { warps } => write!(f, "{warps} warps are asked for"),
+            NotSpecialised::NoUnits { target } => write!(f, "{target} has no bulk copies and group matrix instructions"),
+            NotSpecialised::Loops { count: 0 } => f.write_str("no loop of the kernel's outermost level loads operands of dots"),
+            NotSpecialised::Loops { count } => write!(f, "{count} loops load operands of dots; one can be specialised"),
+            NotSpecialised::ScalarLoad => f.write_str("a load of a scalar"),
+            NotSpecialised::Copy(why) => why.fmt(f),
+            NotSpecialised::Beside { load, why } => match why {
+                NotOperand::Masked => write!(f, "{load} has a mask, or says what stands outside of the view"),
+                NotOperand::Packed => write!(f, "elements of {load} share bytes"),
+                NotOperand::Unread => write!(f, "nobody multiplies what {load} brings"),
+                NotOperand::Read { by } => {
+                    write!(f, "{load} is not for products alone: {by} takes what it brings")?;
+                    match by.op {
+                        Op::ReleaseLayout => f.write_str("; what waits swizzled is not held, and needs no release"),
+                        _ => Ok(()),
+                    }
+                }
+            },
+            NotSpecialised::Effect { op } => write!(f, "the loop does more than load and compute: `{op}`"),
+            NotSpecialised::Stored { view } => write!(f, "{view} is stored to, and copies of it would run ahead"),
+            NotSpecialised::Product(why) => why.fmt(f),
+            NotSpecialised::Carries => f.write_str("the loop carries more than the accumulators of its dots"),
+            NotSpecialised::Address { value } => {
+                write!(f, "{value} decides what is copied, and does not follow from parameters and indices alone")
+            }
+            NotSpecialised::Shares { consumers, rows, each } => {
+                write!(f, "{consumers} warpgroups do not share {rows} rows of results by {each}")
+            }
+            NotSpecialised::RequiredInside => f.write_str("a layout is required of values in the loop"),
+            NotSpecialised::RequiredWarps { required, warps } => {
+                write!(f, "a layout is required over {required} warps, and {warps} would compute")
+            }
+            NotSpecialised::Overlap { asked: true, why } => write!(f, "products cannot run while lanes compute: {why}"),
+            NotSpecialised::Overlap { asked: false, why } => {
+                write!(f, "products would wait for what the lanes compute between them: {why}")
+            }
+            NotSpecialised::OneGroup { rows } => {
+                write!(f, "{rows} rows make one warpgroup, and nothing is multiplied while it computes; use taller tiles")
+            }
+            NotSpecialised::Boxes { swizzle, depth, share } => {
+                write!(f, "boxes of {swizzle} bytes and a depth of {depth} are not shared by groups that fetch {share} rows")
+            }
+            NotSpecialised::PingPongComputes => {
+                f.write_str("ping-pong consumer sets are used only where the loop does no more than multiply")
+            }
+            NotSpecialised::ConsumerSetsOnce => {
+                f.write_str("ping-pong consumer sets are used only where an instance runs several grid positions")
+            }
+            NotSpecialised::ConsumerSets { consumer_sets } => {
+                write!(f, "{consumer_sets} consumer sets; one set, or two in ping-pong, are known")
+            }
+            NotSpecialised::TooManyWarps { warps, most, target } => write!(f, "{warps} warps are more than the {most} that {target} runs"),
+            NotSpecialised::Accumulators { held, groups } => {
+                write!(f, "{held} registers of accumulators per lane do not fit the registers of {groups} warpgroups; use a smaller tile")
+            }
+            NotSpecialised::ProductRegisters { columns, need, have } => write!(
+                f,
+                "a product of {columns} columns needs {need} registers per lane, and {have} are there; use a smaller tile, or fewer warpgroups"
+            ),
+            NotSpecialised::Result(why) => why.fmt(f),
+            NotSpecialised::Staging { bytes, value, slot } => {
+                write!(f, "the {bytes} bytes through which {value} would leave do not fit beside 2 slots of {slot} bytes")
+            }
+            NotSpecialised::Ring { depth, room, slot } => write!(
+                f,
+                "its ring would have {depth} of the {room} slots of {slot} bytes that fit beside the results, and 2 are the least; use smaller tiles, or other `stages=`"
+            ),
+            NotSpecialised::TwoSpans { load } => write!(f, "two swizzle widths are required of {load}"),
+            NotSpecialised::NoSwizzle { value } => {
+                write!(f, "{value} is neither loaded for a dot nor stored; require its swizzle behind its load or in front of its store")
+            }
+            NotSpecialised::Unwritten { why } => why.fmt(f),
+        }
+    }
+}
+
+/// Why a load in a loop is not one that fills a ring.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum NotOperand {
+    /// It has a mask, or says what stands outside of the view.
+    Masked,
+    /// Its elements share bytes.
+    Packed,
+    /// No dot reads it, and nothing else.
+    Unread,
+    /// Something else than a dot reads it.
+    Read {
+        /// What does.
+        by: Made,
+    },
+}

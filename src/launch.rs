@@ -1,0 +1,82 @@
+//! What a launch of a text sets on the CUDA driver, beside what the [`Artifact`] holds. The CUDA device goes by it, and so does whoever
+//! launches a text by other means.
+
+use crate::artifact::Artifact;
+use tilelift_ir::Scalar;
+use tilelift_isel::lane::TensorBox;
+
+/// Dynamic shared memory that a block may have without asking for more, in bytes.
+const PLAIN_SHARED: u32 = 48 * 1024;
+
+/// The largest grid that may be asked for.
+pub const MAX_GRID: [u32; 3] = [i32::MAX as u32, 65535, 65535];
+
+/// The most grid positions of a program that takes the extents of its grid as parameters: it counts them in 32 bits.
+pub const MAX_POSITIONS: u32 = i32::MAX as u32;
+
+/// Bytes of an encoded tensor map.
+pub const TENSOR_MAP_BYTES: u32 = 128;
+
+/// Alignment of a tensor map among the parameters of an entry, in bytes.
+pub const TENSOR_MAP_ALIGN: u32 = 64;
+
+impl Artifact {
+    /// The value of `CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES` that a function needs in front of its first launch; `None` where it
+    /// needs none.
+    pub fn shared_opt_in(&self) -> Option<u32> {
+        (self.shared_bytes > PLAIN_SHARED).then_some(self.shared_bytes)
+    }
+}
+
+/// The numbers that `cuTensorMapEncodeTiled` takes for a tensor map, in its own enumerations.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TensorCodes {
+    /// `CUtensorMapDataType`.
+    pub data_type: u32,
+    /// `CUtensorMapInterleave`: none.
+    pub interleave: u32,
+    /// `CUtensorMapSwizzle`.
+    pub swizzle: u32,
+    /// `CUtensorMapL2promotion`: 256 bytes.
+    pub l2_promotion: u32,
+    /// `CUtensorMapFloatOOBfill`: what lies outside reads as zeros.
+    pub oob_fill: u32,
+}
+
+impl TensorCodes {
+    /// The numbers for boxes of a view.
+    pub const fn of_box(b: &TensorBox) -> TensorCodes {
+        TensorCodes::of(b.elem, b.tf32, b.swizzle)
+    }
+
+    /// The numbers for an element type, whether it is rounded to tf32, and a swizzle width in bytes.
+    pub const fn of(elem: Scalar, tf32: bool, swizzle: u32) -> TensorCodes {
+        TensorCodes { data_type: data_type(elem, tf32), interleave: 0, swizzle: swizzle_mode(swizzle), l2_promotion: 3, oob_fill: 0 }
+    }
+}
+
+const fn data_type(elem: Scalar, tf32: bool) -> u32 {
+    match elem {
+        Scalar::I1 | Scalar::I8 => 0,
+        Scalar::F8E4M3 | Scalar::F8E5M2 | Scalar::F8E4M3Fnuz | Scalar::F8E5M2Fnuz | Scalar::F8E8M0 => 0,
+        // Views of elements that share bytes are not specialised; their bytes are.
+        Scalar::I4 | Scalar::F4E2M1 => 0,
+        Scalar::I16 => 1,
+        Scalar::I32 => 3,
+        Scalar::I64 => 5,
+        Scalar::F16 => 6,
+        Scalar::F32 if tf32 => 11,
+        Scalar::F32 => 7,
+        Scalar::F64 => 8,
+        Scalar::BF16 => 9,
+    }
+}
+
+const fn swizzle_mode(width: u32) -> u32 {
+    match width {
+        128 => 3,
+        64 => 2,
+        32 => 1,
+        _ => 0,
+    }
+}

@@ -1,0 +1,153 @@
+//! Launch descriptors: how a compiled text is launched, as JSON (`--emit launch`; the format is in `docs/launch.md`).
+//!
+//! ```text
+//! Artifact ─┬─ text ───────────────────────────► cuModuleLoadDataEx        of a program in any language
+//!           └─ launch facts ── [`describe`] ─► JSON ─► cuLaunchKernelEx
+//! ```
+//!
+//! Everything is the artifact's and [`tilelift::launch`]'s, by which the CUDA device launches; nothing is decided here.
+
+mod json;
+#[cfg(test)]
+mod tests;
+
+use json::{Fields, lines};
+use tilelift::launch::{MAX_GRID, MAX_POSITIONS, TENSOR_MAP_ALIGN, TENSOR_MAP_BYTES, TensorCodes};
+use tilelift::{Artifact, interp};
+use tilelift_ir::{Extent, GridAxis, Type};
+use tilelift_isel::lane::{Param, ParamSource, TensorBox, persistent};
+
+/// The version of the format: it grows when a field changes its meaning or goes, not when one is added.
+const VERSION: u32 = 1;
+
+/// The descriptor of several kernels, made of each one's.
+pub(crate) fn document(each: &[String]) -> String {
+    let kernels = lines(each.iter().cloned(), 4);
+    format!("{{\n  \"version\": {VERSION},\n  \"kernels\": {kernels}\n}}\n")
+}
+
+/// The descriptor of a kernel, as a part of a [`document`].
+pub(crate) fn describe(a: &Artifact) -> String {
+    let (parameters, bytes) = parameters(a);
+    let shared = Fields::default().with("dynamic", a.shared_bytes).with("static", 0).with("opt_in", a.shared_opt_in());
+    Fields::default()
+        .with("kernel", a.kernel.name.as_str())
+        .with("entry", a.entry.as_str())
+        .with("target", a.target.as_str())
+        .with("block", vec![a.threads, 1, 1])
+        .with("cluster", vec![a.cluster.max(1), 1, 1])
+        .raw("shared_bytes", shared.in_a_line())
+        .raw("grid", grid(a).in_a_line())
+        .with("early_launch", a.early_launch)
+        .raw("arguments", lines((0..a.kernel.params.len()).map(|n| argument(a, n).in_a_line()), 8))
+        .with("parameter_bytes", bytes)
+        .raw("parameters", lines(parameters.iter().map(Fields::in_a_line), 8))
+        .in_lines(4)
+}
+
+/// How many blocks are launched of the grid that is asked for.
+fn grid(a: &Artifact) -> Fields {
+    let persistent = persistent(&a.params);
+    let fields =
+        Fields::default().with("persistent", persistent).with("multiple_of", vec![a.cluster.max(1), 1, 1]).with("max", MAX_GRID.to_vec());
+    if persistent { fields.with("max_positions", MAX_POSITIONS).with("blocks_per_multiprocessor", 1) } else { fields }
+}
+
+/// What the kernel promises of an argument, which every launch is checked against.
+fn argument(a: &Artifact, number: usize) -> Fields {
+    match a.kernel.ty(a.kernel.params[number]) {
+        Type::View(v) => Fields::default()
+            .with("kind", "view")
+            .with("type", v.elem.name())
+            .with("bits", v.elem.storage(2) as u32 * 4)
+            .raw("extents", facts(&v.dims))
+            .raw("strides", v.strides.as_ref().map_or_else(|| "null".to_owned(), |s| facts(s)))
+            .with("align", v.align.max(v.elem.bytes()))
+            .with("written", interp::written_params(&a.kernel).contains(&number)),
+        // The verifier lets nothing else be a parameter.
+        ty @ (Type::Scalar(_) | Type::Tile(_) | Type::Shared(_) | Type::Barrier(_) | Type::Channel(_)) => {
+            Fields::default().with("kind", "scalar").with("type", ty.elem().name())
+        }
+    }
+}
+
+/// What is known of extents or strides.
+fn facts(list: &[Extent]) -> String {
+    let each = list.iter().map(|e| {
+        match e {
+            Extent::Fixed(n) => Fields::default().with("fixed", *n),
+            Extent::Dynamic(d) => Fields::default().with("multiple_of", *d),
+        }
+        .in_a_line()
+    });
+    format!("[{}]", each.collect::<Vec<_>>().join(", "))
+}
+
+/// The parameters in order, and the bytes that they take in the text's own order: each stands at the next multiple of its alignment. Where
+/// there are tensor maps, the assembler aligns them by an address that its architecture chooses, so that no place is known.
+fn parameters(a: &Artifact) -> (Vec<Fields>, Option<u32>) {
+    let mut end = (!a.params.iter().any(|p| matches!(p.source, ParamSource::Tensor(_)))).then_some(0u32);
+    let place = |p: &Param| {
+        let (size, align) = room(p);
+        let offset = end.map(|e| e.next_multiple_of(align));
+        end = offset.map(|o| o + size);
+        source(Fields::default().with("offset", offset).with("size", size).with("align", align), a, p)
+    };
+    (a.params.iter().map(place).collect(), end)
+}
+
+/// Bytes of a parameter, and its alignment.
+fn room(p: &Param) -> (u32, u32) {
+    match p.source {
+        ParamSource::Tensor(_) => (TENSOR_MAP_BYTES, TENSOR_MAP_ALIGN),
+        ParamSource::Pointer(_) | ParamSource::Extent(..) | ParamSource::Stride(..) | ParamSource::Scalar(_) | ParamSource::Grid(_) => {
+            (p.ty.bytes(), p.ty.bytes())
+        }
+    }
+}
+
+/// What a parameter carries.
+fn source(placed: Fields, a: &Artifact, p: &Param) -> Fields {
+    match p.source {
+        ParamSource::Pointer(view) => placed.with("kind", "pointer").with("argument", view),
+        ParamSource::Extent(view, dim) => placed.with("kind", "extent").with("argument", view).with("dim", dim),
+        ParamSource::Stride(view, dim) => placed.with("kind", "stride").with("argument", view).with("dim", dim),
+        ParamSource::Scalar(n) => {
+            let given = a.kernel.params.get(n as usize).map(|&v| a.kernel.ty(v).elem().name());
+            placed.with("kind", "scalar").with("argument", n).with("type", given)
+        }
+        ParamSource::Grid(axis) => placed.with("kind", "grid").with("axis", axis_number(axis)),
+        ParamSource::Tensor(t) => tensor(placed.with("kind", "tensor_map"), &t),
+    }
+}
+
+const fn axis_number(axis: GridAxis) -> u32 {
+    match axis {
+        GridAxis::X => 0,
+        GridAxis::Y => 1,
+        GridAxis::Z => 2,
+    }
+}
+
+/// What `cuTensorMapEncodeTiled` is told.
+fn tensor(placed: Fields, t: &TensorBox) -> Fields {
+    let rank = usize::from(t.rank);
+    let codes = TensorCodes::of_box(t);
+    let driver = Fields::default()
+        .with("data_type", codes.data_type)
+        .with("interleave", codes.interleave)
+        .with("swizzle", codes.swizzle)
+        .with("l2_promotion", codes.l2_promotion)
+        .with("oob_fill", codes.oob_fill);
+    placed
+        .with("argument", t.view)
+        .with("type", t.elem.name())
+        .with("tf32", t.tf32)
+        .with("rank", t.rank)
+        .with("dims", t.order[..rank].to_vec())
+        .with("stride_unit", t.elem.bytes())
+        .with("box", t.extents[..rank].to_vec())
+        .with("element_strides", vec![1u32; rank])
+        .with("swizzle_bytes", t.swizzle)
+        .raw("driver", driver.in_a_line())
+}
