@@ -160,10 +160,10 @@ fn with_depth(plan: &Plan, ring: &Specialised, depth: u32) -> Plan {
 /// Pipelined loops as a program that fits, if there are any.
 ///
 /// # Errors
-/// What does not fit, if the number of stages is given; what layouts say.
+/// What does not fit, if the caller gives the number of stages; what layouts say.
 fn pipelined(kernel: &Kernel, target: &Target, options: &LowerOptions, mut plan: Plan) -> Result<Fitted, LowerError> {
     let (mut refused, have) = (None, u64::from(target.shared_bytes));
-    let stages = options.stages.or(kernel.hints.stages);
+    let stages = options.stages;
     let loops = Pipelines::of(kernel, target, &plan);
     // Slots of fewer stages take their part of what so many bytes are for so many stages.
     let fewer = |bytes: u64, stages: u32, most: u32| (have * u64::from(stages) / bytes.max(1)).clamp(1, u64::from(most)) as u32;

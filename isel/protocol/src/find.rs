@@ -5,7 +5,7 @@ use cranelift_entity::EntityRef;
 use tilelift_ir::CmpOp;
 use tilelift_lane::hash::{Map, Set};
 use tilelift_lane::visit::{blocks, computed, reads};
-use tilelift_lane::{Block, For, Inst, LTy, LVal, OperandA, Program, Unit, visit};
+use tilelift_lane::{Block, For, If, Inst, LTy, LVal, OperandA, Program, Unit, visit};
 
 /// The comparisons `lo < hi` of a block and the blocks inside it.
 pub(super) fn comparisons(block: &Block, less: &mut Map<LVal, (LVal, LVal)>) {
@@ -135,6 +135,16 @@ pub(super) fn loops<'p>(block: &'p Block, f: &mut dyn FnMut(&'p For)) {
             f(l);
         }
         blocks(inst).into_iter().for_each(|b| loops(b, f));
+    }
+}
+
+/// Calls `f` for every choice.
+pub(super) fn choices<'p>(block: &'p Block, f: &mut dyn FnMut(&'p If)) {
+    for inst in block {
+        if let Inst::If(c) = inst {
+            f(c);
+        }
+        blocks(inst).into_iter().for_each(|b| choices(b, f));
     }
 }
 

@@ -5,13 +5,15 @@
 //!
 //! A loop may take every `k`th iteration of another one, from the `a`th on: from `x + a step` to the same end by `k step`. The same instruction
 //! in another block of a cluster goes round equally often if its bounds are the same in all blocks.
+//!
+//! A choice is taken alike by roles that ask the same: it counts as a loop that goes round once or not at all.
 
 use super::unwritten::Unwritten;
 use std::ops::Range;
 use tilelift_ir::{CmpOp, GridAxis};
 use tilelift_lane::hash::{Map, Set};
 use tilelift_lane::visit::blocks;
-use tilelift_lane::{BinOp, Block, For, Inst, LVal, Program, Special, Unit};
+use tilelift_lane::{BinOp, Block, For, If, Inst, LVal, Program, Special, Unit};
 
 /// Numbers of loops: loops with one number go round equally often. Keyed by the loop's index.
 #[derive(Default)]
@@ -28,12 +30,19 @@ pub(super) struct TripClasses {
     pub shared: Set<LVal>,
     /// The numbers of the ends of loops.
     pub ends: Map<LVal, LVal>,
+    /// Choices that are asked about as loops are, and whether the answer is the same in all blocks. Keyed by the place of the instruction.
+    pub choices: Map<usize, (usize, bool)>,
 }
 
 impl TripClasses {
     /// How many numbers there are.
     pub fn count(&self) -> usize {
-        self.of.values().max().map_or(0, |m| m + 1)
+        self.of.values().chain(self.choices.values().map(|c| &c.0)).max().map_or(0, |m| m + 1)
+    }
+
+    /// The number of a choice, and whether the answer is the same in all blocks.
+    pub fn choice(&self, c: &If) -> Option<(usize, bool)> {
+        self.choices.get(&std::ptr::from_ref(c).addr()).copied()
     }
 }
 
@@ -50,6 +59,15 @@ struct Known {
     direct: bool,
 }
 
+/// A choice that has a number.
+struct Asked {
+    role: usize,
+    condition: LVal,
+    number: usize,
+    /// The number of what is around it.
+    around: Option<usize>,
+}
+
 /// Where a loop stands.
 #[derive(Clone, Copy, Default)]
 struct Around {
@@ -59,6 +77,8 @@ struct Around {
     shared: bool,
     /// No choice, and no second loop, lies in between.
     direct: bool,
+    /// The index of the loop around.
+    index: Option<LVal>,
 }
 
 /// A sum of multiples of values, and a number.
@@ -82,7 +102,10 @@ struct Finder<'a> {
     known: Vec<Known>,
     /// Loops, by their place in the list, of the other branch of a choice: of the two only one goes round.
     instead: Vec<Range<usize>>,
+    /// Choices that have a number.
+    asked: Vec<Asked>,
     same: Map<(LVal, LVal), bool>,
+    agreed: Map<LVal, bool>,
     uniform: Map<LVal, bool>,
     cluster: u32,
     /// Accesses of shared memory count.
@@ -99,7 +122,9 @@ pub(super) fn trip_classes(program: &Program) -> TripClasses {
         trip_classes: TripClasses::default(),
         known: Vec::new(),
         instead: Vec::new(),
+        asked: Vec::new(),
         same: Map::default(),
+        agreed: Map::default(),
         uniform: Map::default(),
         cluster: program.cluster,
         local: program.allocs.values().any(|a| a.region_bytes > 0),
@@ -151,10 +176,12 @@ impl<'a> Finder<'a> {
                 Inst::For(l) if matters(&l.body, self.local) => self.number(role, l, around, choice),
                 Inst::If(c) => {
                     let first = self.known.len();
-                    let inside = Around { direct: false, ..around };
-                    self.loops(role, &c.then, inside, Some((c.condition, around.direct)));
+                    // Loops of an arm are told from those of other arms and choices.
+                    let arms = self.choice(role, c, around).map(|n| [n, n + 1].map(|n| Some(usize::MAX / 2 + n)));
+                    let inside = |arm: usize| Around { direct: false, trip_class: arms.map_or(around.trip_class, |a| a[arm]), ..around };
+                    self.loops(role, &c.then, inside(0), Some((c.condition, around.direct)));
                     self.instead.push(first..self.known.len());
-                    self.loops(role, &c.otherwise, inside, None);
+                    self.loops(role, &c.otherwise, inside(1), None);
                     self.instead.pop();
                 }
                 // They come on their own.
@@ -162,6 +189,68 @@ impl<'a> Finder<'a> {
                 other => blocks(other).into_iter().for_each(|b| self.loops(role, b, around, None)),
             }
         }
+    }
+
+    /// Numbers a choice that does not ask for a loop, if all lanes answer alike; gives twice its number. Choices of other roles have the same number
+    /// if they ask the same, in the same place; each role asks once.
+    fn choice(&mut self, role: usize, c: &'a If, around: Around) -> Option<usize> {
+        let mine = |i: &Inst| matches!(i, Inst::For(l) if self.asks_for(c.condition, l));
+        if around.stride.is_some() || c.then.iter().any(mine) || !(matters(&c.then, self.local) || matters(&c.otherwise, self.local)) {
+            return None;
+        }
+        let first = c.then.iter().any(|i| matches!(i, Inst::For(l) if self.first_step(c.condition, l).is_some()));
+        // Which iteration it is, is followed.
+        let follows = matches!(self.makers.get(&c.condition), Some(Inst::Cmp { a, b, .. }) if [Some(*a), Some(*b)].contains(&around.index));
+        if first || follows || !self.lanes_agree(c.condition) {
+            return None;
+        }
+        let own: Vec<usize> = self.asked.iter().filter(|a| a.role == role).map(|a| a.number).collect();
+        let others: Vec<(usize, LVal)> = (self.asked.iter())
+            .filter(|a| a.role != role && a.around == around.trip_class && !own.contains(&a.number))
+            .map(|a| (a.number, a.condition))
+            .collect();
+        let found = others.into_iter().find(|o| self.equal(o.1, c.condition)).map(|o| o.0);
+        let number = found.unwrap_or_else(|| self.trip_classes.count());
+        let shared = around.shared && self.uniform(c.condition);
+        self.trip_classes.choices.insert(std::ptr::from_ref(c).addr(), (number, shared));
+        self.asked.push(Asked { role, condition: c.condition, number, around: around.trip_class });
+        Some(2 * number)
+    }
+
+    /// True if a value is the same in all lanes, whoever computes it: made of parameters, the place in the grid, indices of loops and what is read
+    /// where nobody writes.
+    fn lanes_agree(&mut self, v: LVal) -> bool {
+        if let Some(&known) = self.agreed.get(&v) {
+            return known;
+        }
+        let result = match self.makers.get(&v).copied() {
+            Some(Inst::Const { .. } | Inst::Param { .. }) => true,
+            Some(Inst::Special { what, .. }) => {
+                matches!(what, Special::NumPrograms(_) | Special::ProgramId(_) | Special::Worker | Special::Workers)
+            }
+            Some(Inst::LoadGlobal { addr, guard, other, .. }) => {
+                self.unwritten.is_read_only(self.program, &self.makers, *addr)
+                    && [addr].into_iter().chain(guard).chain(other).all(|&v| self.lanes_agree(v))
+            }
+            Some(
+                computed @ (Inst::Un { .. }
+                | Inst::Bin { .. }
+                | Inst::Cmp { .. }
+                | Inst::Select { .. }
+                | Inst::Fma { .. }
+                | Inst::MadWide { .. }
+                | Inst::Cvt { .. }
+                | Inst::Bitcast { .. }),
+            ) => {
+                let mut of = Vec::new();
+                computed.operands(|v, _| of.push(v));
+                of.into_iter().all(|v| self.lanes_agree(v))
+            }
+            Some(_) => false,
+            None => self.trip_classes.of.contains_key(&v),
+        };
+        self.agreed.insert(v, result);
+        result
     }
 
     fn number(&mut self, role: usize, l: &'a For, around: Around, choice: Option<(LVal, bool)>) {
@@ -210,7 +299,7 @@ impl<'a> Finder<'a> {
         self.known.push(Known { role, bounds, trip_class, around: around.trip_class, every: stride.is_none(), direct: around.direct });
         // In the loops of a loop that takes some iterations only nothing is counted.
         let trip_class = if around.stride.is_some() { Some(usize::MAX - self.known.len()) } else { Some(trip_class) };
-        self.loops(role, &l.body, Around { trip_class, stride, shared, direct: true }, None);
+        self.loops(role, &l.body, Around { trip_class, stride, shared, direct: true, index: Some(l.iv) }, None);
     }
 
     /// Which iterations of a loop another one to the same end takes: the first, and how many there are from one to the next.

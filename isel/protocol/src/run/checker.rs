@@ -5,7 +5,7 @@ use super::code::{Code, Needs};
 use super::fuel::Fuel;
 use super::lifetimes::{Lifetime, lifetimes};
 use crate::env::{Env, Homes};
-use crate::find::{comparisons, fixed, loops, relevant};
+use crate::find::{choices, comparisons, fixed, loops, relevant};
 use crate::state::analysis::{Analysis, Effort, analyse};
 use crate::state::found::Found;
 use crate::state::knowledge::Places;
@@ -129,6 +129,9 @@ impl<'a> Checker<'a> {
                 let s = checker.trip_class(n, l);
                 checker.readers[s].push(n);
             }
+            let mut asked = Vec::new();
+            choices(checker.agents[n].body, &mut |c| asked.extend(checker.choice_class(n, c)));
+            asked.into_iter().for_each(|class| checker.readers[class].push(n));
         }
         let mut e = std::mem::take(&mut checker.analysis);
         e.count(program, &checker.relevant, trip_classes);

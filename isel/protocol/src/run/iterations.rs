@@ -84,8 +84,16 @@ impl<'a> Checker<'a> {
                     advance(task);
                     return Ok(Step::Ran);
                 }
-                let here = self.here(s, t).unwrap_or(Site(t, std::ptr::null()));
-                return self.error(Problem::Choice, here, None);
+                let Some(class) = self.choice_class(t, c) else {
+                    let here = self.here(s, t).unwrap_or(Site(t, std::ptr::null()));
+                    return self.error(Problem::Choice, here, None);
+                };
+                let Some(&holds) = s.answers[class].get(s.tasks[t].read[class]) else { return Ok(Step::Open(class)) };
+                s.tasks[t].read[class] += 1;
+                let task = &mut s.tasks[t];
+                advance(task);
+                task.frames.push(Frame { block: arms[usize::from(!holds)], at: 0, end: End::Choice(c, holds) });
+                return Ok(Step::Ran);
             };
             match self.next(s, t, l, true, &s.tasks[t].env) {
                 Next::Open(trip_class) => return Ok(Step::Open(trip_class)),

@@ -4,7 +4,7 @@ use super::checker::{Checker, Trips};
 use crate::find::loops;
 use crate::trip_classes::TripClasses;
 use cranelift_entity::EntityRef;
-use tilelift_lane::For;
+use tilelift_lane::{For, If};
 
 impl Checker<'_> {
     /// What is to be asked of loops.
@@ -27,6 +27,12 @@ impl Checker<'_> {
 
     pub(super) fn trips(&self, l: &For) -> &Trips {
         &self.trips.0[self.trips.1[l.iv.index()] as usize]
+    }
+
+    /// The class of a choice that is asked about as loops are.
+    pub(super) fn choice_class(&self, t: usize, c: &If) -> Option<usize> {
+        let (class, shared) = self.trip_classes.choice(c)?;
+        Some(if shared { class } else { class + self.agents[t].block * self.classes })
     }
 
     /// The trip class of a loop.

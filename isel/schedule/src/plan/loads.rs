@@ -1,6 +1,6 @@
 //! Loads that only dots read: candidates for shared memory, and what requirements of layouts leave to a loop.
 
-use super::views::{is_view, keeps_extents};
+use super::views::{is_view, keeps_extents, merges_rows};
 use crate::reason::NotSpecialised;
 use cranelift_entity::SecondaryMap;
 use tilelift_ir::require::{requirements, spec};
@@ -16,9 +16,9 @@ pub(super) fn local_loads(kernel: &Kernel) -> SecondaryMap<Inst, bool> {
     loads_for_dots(kernel, Op::LocalLoad, &|_| false)
 }
 
-/// The same where requirements say how they wait: those are other views of what a ring holds.
+/// The same where requirements say how they wait, or rows are merged: those are other views of what a ring holds.
 pub fn ring_loads(kernel: &Kernel) -> SecondaryMap<Inst, bool> {
-    loads_for_dots(kernel, Op::Load, &|i| is_view(kernel, i))
+    loads_for_dots(kernel, Op::Load, &|i| is_view(kernel, i) || merges_rows(kernel, i))
 }
 
 fn loads_for_dots(kernel: &Kernel, load: Op, view: &dyn Fn(Inst) -> bool) -> SecondaryMap<Inst, bool> {
@@ -44,7 +44,7 @@ fn loads_for_dots(kernel: &Kernel, load: Op, view: &dyn Fn(Inst) -> bool) -> Sec
         let passes = match d.op {
             Op::Dot => false,
             Op::Transpose => only_dots(&users, i),
-            Op::Reshape => only_dots(&users, i) && keeps_extents(kernel, i),
+            Op::Reshape if keeps_extents(kernel, i) => only_dots(&users, i),
             _ => only_dots(&users, i) && view(i),
         };
         for (k, &v) in d.args.iter().enumerate() {

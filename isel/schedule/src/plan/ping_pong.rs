@@ -1,10 +1,15 @@
 //! Loops whose number of steps is the same at every grid position, as consumers that take positions in ping-pong need it.
 
+use super::replay::needs;
 use std::collections::BTreeSet;
 use tilelift_ir::{Effects, Inst, Kernel, Literal, Op, Scalar, Value, ValueDef};
 
 /// What the bounds of a loop are made of, and its step, if it has as many steps at every grid position, and these are an `i32`.
 pub(crate) fn alike(kernel: &Kernel, main: Inst) -> Option<(BTreeSet<Inst>, u32)> {
+    // In other loops and choices it may not run at all, or more than once.
+    if !kernel.regions[kernel.body].insts.contains(&main) {
+        return None;
+    }
     let bounds = &kernel.insts[main].args[..3];
     let made = slice(kernel, bounds.to_vec());
     let everywhere = |&i: &Inst| {
@@ -24,17 +29,17 @@ pub(crate) fn can_ping_pong(kernel: &Kernel, main: Inst) -> bool {
 
 /// What values are made of.
 pub(crate) fn slice(kernel: &Kernel, open: Vec<Value>) -> BTreeSet<Inst> {
-    slice_by(kernel, open, &|i| &kernel.insts[i].args)
+    slice_by(kernel, open, &|i, take| needs(kernel, i, take))
 }
 
-/// What values are made of, by way of operands of each instruction.
-pub(crate) fn slice_by<'k>(kernel: &'k Kernel, mut open: Vec<Value>, by: &dyn Fn(Inst) -> &'k [Value]) -> BTreeSet<Inst> {
+/// What values are made of, by way of the values that each instruction is said to need.
+pub(crate) fn slice_by(kernel: &Kernel, mut open: Vec<Value>, by: &dyn Fn(Inst, &mut dyn FnMut(Value))) -> BTreeSet<Inst> {
     let mut slice = BTreeSet::new();
     while let Some(v) = open.pop() {
         if let ValueDef::Result(i, _) = kernel.values[v].def
             && slice.insert(i)
         {
-            open.extend(by(i));
+            by(i, &mut |v| open.push(v));
         }
     }
     slice

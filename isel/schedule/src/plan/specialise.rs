@@ -10,20 +10,22 @@
 //!
 //! Everything else of the kernel belongs to the consumers. What does not fit is declined with the reason; nothing has changed then.
 
+use super::live::{computed_carried, live};
 use super::loads::{ring_loads, suits};
 use super::options::LowerOptions;
 use super::overlap::{Overlap, overlap};
-use super::ping_pong::can_ping_pong;
+use super::ping_pong::{can_ping_pong, slice_by};
+use super::replay::{Replay, around, decisions, needs, replay, written_views};
 use super::ring_layouts::{EpilogueStore, RingLayouts};
 use super::swizzled_tile::{ALIGN, SwizzledTile};
 use super::views::{behind_reshapes, is_view, keeps_extents, trace};
 use crate::access::GlobalAccess;
 use crate::named::{Made, Named};
 use crate::reason::{LoopOutline, Misplaced, NoProduct, NotOperand, NotOverlapped, NotSpecialised, NotStaged};
-use cranelift_entity::EntityRef;
+use cranelift_entity::{EntityRef, SecondaryMap};
 use std::collections::HashSet;
 use std::fmt;
-use tilelift_ir::{Attr, Effects, Inst, Kernel, Op, Precision, Region, Type, Value, ValueDef};
+use tilelift_ir::{Attr, Effects, Inst, Kernel, Op, Precision, Region, Type, Value};
 use tilelift_lane::{GroupMatrixId, Registers, Target, Units};
 
 /// A kernel whose main loop is split between a producer that copies and consumers that compute.
@@ -53,6 +55,14 @@ pub struct Specialised {
     pub overlap: Option<Overlap>,
     /// The loop.
     pub main: Inst,
+    /// The loops and choices around it, the outermost one first.
+    pub around: Vec<Inst>,
+    /// What the producer computes again: the loop's bounds, and the indices of its copies.
+    pub replay: Replay,
+    /// Which of the loop's carried values the consumers carry.
+    pub carried: Vec<usize>,
+    /// Loops in front of it that take the same ring.
+    pub before: Vec<Specialised>,
     /// Its loads, in program order.
     pub loads: Vec<(Inst, SwizzledTile)>,
     /// Its dots.
@@ -66,6 +76,16 @@ pub struct Specialised {
 }
 
 impl Specialised {
+    /// All loops that take the ring, in program order.
+    pub fn loops(&self) -> impl Iterator<Item = &Specialised> {
+        self.before.iter().chain([self])
+    }
+
+    /// True for a loop or choice around one of them.
+    pub fn is_around(&self, i: Inst) -> bool {
+        self.loops().any(|s| s.around.contains(&i))
+    }
+
     /// What is said of it.
     pub(super) fn outline(&self) -> LoopOutline {
         LoopOutline {
@@ -107,53 +127,102 @@ pub(super) fn specialise(
     ring_layouts: &RingLayouts,
 ) -> Result<Specialised, NotSpecialised> {
     let Some(units) = &target.units else { return Err(NotSpecialised::NoUnits { target: target.name }) };
-    let named = |v: Value| Named::of(kernel, v);
     let staged = ring_loads(kernel);
-    let top = &kernel.regions[kernel.body].insts;
     let of = |i: Inst| kernel.insts[i].regions.first().map(|&r| &kernel.regions[r].insts);
-    let loops: Vec<Inst> =
-        top.iter().copied().filter(|&i| kernel.insts[i].op == Op::For && of(i).is_some_and(|l| l.iter().any(|&j| staged[j]))).collect();
-    let &[main] = &loops[..] else {
-        return Err(NotSpecialised::Loops { count: loops.len() });
+    let mut loops = Vec::new();
+    kernel.walk(kernel.body, &mut |i| {
+        let loads = kernel.insts[i].op == Op::For && of(i).is_some_and(|l| l.iter().any(|&j| staged[j]));
+        loops.extend(loads.then_some(i));
+    });
+    let mut found = Vec::with_capacity(loops.len());
+    for &main in &loops {
+        found.push(specialised_loop(kernel, target, units, options, ring_layouts, &staged, main)?);
+    }
+    together(found)
+}
+
+/// Loops that run one behind the other through one ring: each finds there what it needs.
+///
+/// # Errors
+/// They don't agree on its slots, or on who computes.
+fn together(mut found: Vec<Specialised>) -> Result<Specialised, NotSpecialised> {
+    let count = found.len();
+    let Some(mut all) = found.pop() else { return Err(NotSpecialised::Loops { count }) };
+    let alike = |s: &Specialised| {
+        let tiles = |s: &Specialised| s.loads.iter().map(|l| l.1.clone()).collect::<Vec<SwizzledTile>>();
+        (s.consumers, s.consumer_sets) == (all.consumers, all.consumer_sets) && tiles(s) == tiles(&all)
     };
+    if !found.iter().all(alike) || !found.is_empty() && all.consumer_sets > 1 {
+        return Err(NotSpecialised::Loops { count });
+    }
+    all.depth = found.iter().map(|s| s.depth).chain([all.depth]).min().unwrap_or(all.depth);
+    // Registers that one of them needs are there for all.
+    all.registers = found.iter().map(|s| s.registers).chain([all.registers]).max_by_key(|r| r.map(|r| r[1])).flatten();
+    all.persistent = found.is_empty() && all.persistent;
+    all.before = found;
+    Ok(all)
+}
+
+/// The same of one loop.
+fn specialised_loop(
+    kernel: &Kernel,
+    target: &Target,
+    units: &Units,
+    options: &LowerOptions,
+    ring_layouts: &RingLayouts,
+    staged: &SecondaryMap<Inst, bool>,
+    main: Inst,
+) -> Result<Specialised, NotSpecialised> {
+    let named = |v: Value| Named::of(kernel, v);
+    let around = around(kernel, main);
+    if let Some(&i) = around.iter().find(|&&i| !matches!(kernel.insts[i].op, Op::For | Op::If)) {
+        return Err(NotSpecialised::Inside { op: kernel.insts[i].op });
+    }
     let region = kernel.insts[main].regions[0];
     let body = &kernel.regions[region].insts;
     let mut loads = Vec::new();
     let mut dots = Vec::new();
+    let live = live(kernel, region, &|i| staged[i]);
     let mut mixed = false;
     for &i in body {
         let d = &kernel.insts[i];
-        let scalar = d.op.info().effects == Effects::Pure && d.results.iter().all(|&r| matches!(kernel.ty(r), Type::Scalar(_)));
+        let effects = d.op.info().effects;
+        let scalar = effects == Effects::Pure && d.results.iter().all(|&r| matches!(kernel.ty(r), Type::Scalar(_)));
         match d.op {
             Op::Load if staged[i] => {
                 let Type::Tile(t) = kernel.ty(d.results[0]) else { return Err(NotSpecialised::ScalarLoad) };
                 loads.push((i, SwizzledTile::of(kernel, i, &t.shape, units, ring_layouts.swizzles.get(&i).copied())?));
             }
+            // A swizzle is one of the ring.
+            Op::Load if ring_layouts.swizzles.contains_key(&i) => return Err(beside_products(kernel, i)),
             Op::Dot => dots.push(i),
             Op::Transpose | Op::Reshape | Op::Yield => {}
             Op::Const => {}
             _ if is_view(kernel, i) => {}
             _ if scalar && d.regions.is_empty() => {}
-            _ if d.op.info().effects == Effects::Pure && d.regions.is_empty() => mixed = true,
-            Op::Load => return Err(beside_products(kernel, i)),
-            op => return Err(NotSpecialised::Effect { op }),
+            op if effects.is_shared() || multiplies(kernel, i) => return Err(NotSpecialised::Effect { op }),
+            // The consumers do it, unless it only says where copies come from.
+            _ => mixed |= live.contains(&i),
         }
     }
     sole_views(kernel, &loads)?;
+    // Of a chain of products into one accumulator the last one is looked at.
+    let feeds = |i: Inst| dots.iter().any(|&j| kernel.insts[j].args[2] == kernel.insts[i].results[0]);
+    let last: Vec<Inst> = dots.iter().copied().filter(|&i| !feeds(i)).collect();
+    let replay = copied(kernel, main, &around, &loads)?;
+    // The consumers don't carry what only says where copies come from.
+    let carried = computed_carried(kernel, main, &replay, &|i| staged[i]);
+    // So it is where products have to be waited for one by one, or take an operand A that lanes hold.
+    let a_in_ring =
+        |i: Inst| trace(kernel, kernel.insts[i].args[0], &|j| loads.iter().find(|l| l.0 == j).map(|l| l.1.contiguous())).is_some();
+    mixed |= carried.len() != last.len() || dots.iter().any(|&i| !accumulates(kernel, region, i) || !a_in_ring(i));
     let (mut register_a, mut found) = (Vec::new(), Vec::new());
     for i in dots {
-        let (q, through) = multiplication(kernel, units, main, i, &mut loads, mixed, ring_layouts)?;
+        let (q, through) = multiplication(kernel, units, i, &mut loads, ring_layouts).map_err(|why| unstaged(kernel, i, staged, why))?;
         found.push((i, q));
         register_a.extend(through.then_some(i));
     }
     let dots = found;
-    // Of a chain of products into one accumulator the last one is looked at.
-    let feeds = |i: Inst| dots.iter().any(|&(j, _)| kernel.insts[j].args[2] == kernel.insts[i].results[0]);
-    let last: Vec<Inst> = dots.iter().map(|d| d.0).filter(|&i| !feeds(i)).collect();
-    if !mixed && kernel.insts[main].results.len() != last.len() {
-        return Err(NotSpecialised::Carries);
-    }
-    addresses(kernel, main, &loads)?;
 
     // Shares of the consumers.
     let accumulators: Vec<[u32; 2]> = dots.iter().filter_map(|&(i, _)| accumulator_shape(kernel, i)).collect();
@@ -184,7 +253,8 @@ pub(super) fn specialise(
     };
     let parts = match (parts, options.overlap) {
         (Err(why), Some(true)) => return Err(NotSpecialised::Overlap { asked: true, why }),
-        (Err(why), None) if options.schedule.is_none() => return Err(NotSpecialised::Overlap { asked: false, why }),
+        // While one warpgroup computes, another one multiplies.
+        (Err(why), None) if options.schedule.is_none() && consumers < 2 => return Err(NotSpecialised::Overlap { asked: false, why }),
         (parts, _) => parts.unwrap_or(None),
     };
     // Lanes that compute leave the matrix units idle, unless those of another group multiply meanwhile.
@@ -205,7 +275,9 @@ pub(super) fn specialise(
     // What multiplications read from registers is fetched anew when they are done.
     let in_flight = if parts.is_none() && (mixed || promoted || !register_a.is_empty()) { 0 } else { 1 };
     // Positions that take long drift apart where nothing deals them out, and no longer share what is in the cache.
-    let persistent = options.persistent.unwrap_or(!mixed);
+    // Tiles that tasks need are computed in front of them, for one position.
+    let repeated = around.iter().any(|&i| kernel.insts[i].op == Op::For);
+    let persistent = options.persistent.unwrap_or(!mixed && !replay.tiles && !repeated);
     match consumer_sets {
         1 => {}
         2 if mixed || promoted => return Err(NotSpecialised::PingPongComputes),
@@ -240,7 +312,7 @@ pub(super) fn specialise(
     // Results that leave through shared memory.
     let mut stores = Vec::new();
     let mut results = Vec::new();
-    result_stores(kernel, kernel.body, &mut |i| results.push(i));
+    result_stores(kernel, kernel.body, &around, &mut |i| results.push(i));
     for i in results {
         let want = match ring_layouts.epilogue.get(&i) {
             Some(EpilogueStore::Lanes) => continue,
@@ -285,6 +357,10 @@ pub(super) fn specialise(
         mixed,
         overlap: parts,
         main,
+        around,
+        replay,
+        carried,
+        before: Vec::new(),
         loads,
         dots,
         register_a,
@@ -391,26 +467,17 @@ fn accumulates(kernel: &Kernel, region: Region, i: Inst) -> bool {
 fn multiplication(
     kernel: &Kernel,
     units: &Units,
-    main: Inst,
     i: Inst,
     loads: &mut [(Inst, SwizzledTile)],
-    mixed: bool,
     ring_layouts: &RingLayouts,
 ) -> Result<(GroupMatrixId, bool), NoProduct> {
     let d = &kernel.insts[i];
-    let region = kernel.insts[main].regions[0];
     let result = d.results[0];
     let named = || Named::of(kernel, result);
-    if !mixed && !accumulates(kernel, region, i) {
-        return Err(NoProduct::NotCarried { result: named() });
-    }
     let contiguous = |j: Inst| loads.iter().find(|l| l.0 == j).map(|l| l.1.contiguous());
     let (a, Some(b)) = (trace(kernel, d.args[0], &contiguous), trace(kernel, d.args[1], &contiguous)) else {
         return Err(NoProduct::Right { result: named() });
     };
-    if a.is_none() && !mixed {
-        return Err(NoProduct::Left { result: named() });
-    }
     let precision = match d.attrs.first() {
         Some(Attr::Precision(p)) => *p,
         _ => Precision::Exact,
@@ -454,33 +521,30 @@ fn multiplication(
     Ok((GroupMatrixId::new(at), through))
 }
 
-/// The producer must be able to compute bounds and addresses: pure scalars of parameters, grid position and the index.
-fn addresses(kernel: &Kernel, main: Inst, loads: &[(Inst, SwizzledTile)]) -> Result<(), NotSpecialised> {
-    let region = kernel.insts[main].regions[0];
-    let mut seen = HashSet::new();
-    fn known(kernel: &Kernel, v: Value, index: (tilelift_ir::Region, u32), seen: &mut HashSet<Value>) -> bool {
-        if !seen.insert(v) {
-            return true;
-        }
-        match kernel.values[v].def {
-            ValueDef::KernelParam(_) => true,
-            ValueDef::RegionParam(r, n) => (r, n) == index,
-            ValueDef::Result(i, _) => {
-                let d = &kernel.insts[i];
-                d.op.info().effects == Effects::Pure
-                    && d.regions.is_empty()
-                    && d.args.iter().all(|&a| !matches!(kernel.ty(a), Type::Tile(_)) && known(kernel, a, index, seen))
-            }
-        }
+/// What the producer computes again: how many copies there are, and from where.
+fn copied(kernel: &Kernel, main: Inst, around: &[Inst], loads: &[(Inst, SwizzledTile)]) -> Result<Replay, NotSpecialised> {
+    let mut wanted = decisions(kernel, main);
+    around.iter().for_each(|&i| wanted.extend(decisions(kernel, i)));
+    wanted.extend(loads.iter().flat_map(|&(i, _)| kernel.operand(i, "indices").iter().copied()));
+    let found = replay(kernel, (main, around), &written_views(kernel), wanted, &|_| false);
+    found.map_err(|v| NotSpecialised::Address { value: Named::of(kernel, v) })
+}
+
+/// True if an instruction holds dots.
+fn multiplies(kernel: &Kernel, i: Inst) -> bool {
+    let mut found = false;
+    kernel.insts[i].regions.iter().for_each(|&r| kernel.walk(r, &mut |j| found |= kernel.insts[j].op == Op::Dot));
+    found
+}
+
+/// Why a dot is not multiplied: where an operand is not from the ring, by the load that brings it.
+fn unstaged(kernel: &Kernel, dot: Inst, staged: &SecondaryMap<Inst, bool>, why: NoProduct) -> NotSpecialised {
+    if !matches!(why, NoProduct::Right { .. }) {
+        return why.into();
     }
-    let bounds = kernel.insts[main].args[..3].iter().copied();
-    let indices = loads.iter().flat_map(|&(i, _)| kernel.operand(i, "indices").iter().copied());
-    for v in bounds.chain(indices) {
-        if !known(kernel, v, (region, 0), &mut seen) {
-            return Err(NotSpecialised::Address { value: Named::of(kernel, v) });
-        }
-    }
-    Ok(())
+    let made = slice_by(kernel, vec![kernel.insts[dot].args[1]], &|i, take| needs(kernel, i, take));
+    let load = made.into_iter().find(|&i| kernel.insts[i].op == Op::Load && !staged[i]);
+    load.map_or_else(|| why.into(), |load| beside_products(kernel, load))
 }
 
 /// Lanes over which an accumulator's row is spread: the others hold the same of what all rows share.
@@ -488,7 +552,9 @@ const LANES_OF_ROW: u32 = 4;
 
 /// Registers per lane of whole tiles that are loaded behind the main loop, while its accumulators are held.
 fn loaded_behind(kernel: &Kernel, main: Inst, lanes: u32) -> u32 {
-    let body = &kernel.regions[kernel.body].insts;
+    let place =
+        around(kernel, main).last().and_then(|&i| kernel.insts[i].regions.iter().find(|&&r| kernel.regions[r].insts.contains(&main)));
+    let body = &kernel.regions[place.copied().unwrap_or(kernel.body)].insts;
     let behind = body.iter().skip_while(|&&i| i != main).skip(1).filter(|&&i| kernel.insts[i].op == Op::Load);
     let registers = |v: Value| {
         operand_registers(kernel, v, if kernel.ty(v).as_tile().is_some_and(|t| t.shape.len() > 1) { lanes } else { LANES_OF_ROW })
@@ -523,13 +589,15 @@ pub fn budget(target: &Target, units: &Units, consumers: u32, [held, beside]: [u
     found.map(Some).ok_or(NotSpecialised::Accumulators { held, groups: consumers })
 }
 
-/// The stores of a region and of the arms of its choices: all warpgroups take the same arm, so results leave from there as well.
-fn result_stores(kernel: &Kernel, r: Region, visit: &mut dyn FnMut(Inst)) {
+/// The stores of a region, of the arms of its choices and of loops around the main one: all warpgroups go the same way, so results leave from there
+/// as well.
+fn result_stores(kernel: &Kernel, r: Region, around: &[Inst], visit: &mut dyn FnMut(Inst)) {
     for &i in &kernel.regions[r].insts {
         let d = &kernel.insts[i];
         match d.op {
             Op::Store => visit(i),
-            Op::If => d.regions.iter().for_each(|&arm| result_stores(kernel, arm, visit)),
+            Op::If => d.regions.iter().for_each(|&arm| result_stores(kernel, arm, around, visit)),
+            Op::For if around.contains(&i) => result_stores(kernel, d.regions[0], around, visit),
             _ => {}
         }
     }

@@ -102,9 +102,6 @@ impl SwizzledTile {
         if order[1..].iter().any(|&d| shape[d] > bulk.max_box) {
             return Err(no(CopyLimit::Box { most: bulk.max_box }));
         }
-        if order[1..].iter().filter(|&&d| shape[d] > 1).count() > 1 {
-            return Err(no(CopyLimit::Dimensions));
-        }
         let rows = order[1..].iter().map(|&d| shape[d]).product();
         Ok(SwizzledTile { order, shape: shape.to_vec(), elem: view.elem, swizzle, widest, per: swizzle / size, rows, tf32: false })
     }

@@ -280,11 +280,14 @@ fn roles(kernel: &Kernel, target: &Target, units: &Units, i: Inst) -> Result<Pla
 enum Front {
     /// No tiles.
     Scalars,
-    /// Tiles of one element that are loaded or computed: every warp may have them whole.
+    /// Short rows that are loaded or computed: every warp may have them whole.
     Whole,
     /// Tiles that are spread over all warps.
     Spread,
 }
+
+/// Elements of a row that every warp has whole at most: a few registers of each lane, which pass among its lanes.
+const WHOLE: u64 = 256;
 
 fn front(kernel: &Kernel, tasks: Inst) -> Front {
     let mut found = Front::Scalars;
@@ -296,7 +299,7 @@ fn front(kernel: &Kernel, tasks: Inst) -> Front {
         let mut any = false;
         for t in &mut tiles {
             any = true;
-            whole &= t.shape.iter().product::<u32>() == 1;
+            whole &= t.elements() <= WHOLE && t.shape.iter().filter(|&&e| e > 1).count() <= 1;
         }
         found = match (any, whole) {
             (true, false) => Front::Spread,

@@ -10,6 +10,15 @@ pub fn keeps_extents(kernel: &Kernel, i: Inst) -> bool {
     matches!((real(d.args[0]), real(d.results[0])), (Some(a), Some(b)) if a == b)
 }
 
+/// True for a reshape of what a load brings that merges or parts its rows, as image rows become rows of a matrix: the same bytes in the same
+/// order, in rows of the same length.
+pub fn merges_rows(kernel: &Kernel, i: Inst) -> bool {
+    let d = &kernel.insts[i];
+    let row = |v: Value| kernel.ty(v).as_tile().and_then(|t| t.shape.iter().copied().rfind(|&e| e != 1));
+    let loaded = || kernel.def_inst(d.args[0]).is_some_and(|j| kernel.insts[j].op == Op::Load);
+    d.op == Op::Reshape && !keeps_extents(kernel, i) && loaded() && row(d.args[0]).is_some() && row(d.args[0]) == row(d.results[0])
+}
+
 /// True for a requirement that says how an operand of a ring is read: another view of it, as the ring sees it.
 pub fn is_view(kernel: &Kernel, i: Inst) -> bool {
     kernel.insts[i].op == Op::RequireLayout && matches!(spec(kernel, i), Some(LayoutSpec::Swizzle(_) | LayoutSpec::Mma(DotPart::A)))
@@ -37,6 +46,11 @@ pub fn trace(kernel: &Kernel, v: Value, contiguous: &dyn Fn(Inst) -> Option<usiz
             let nth = from[..c].iter().filter(|&&e| e != 1).count();
             let real = to.iter().enumerate().filter(|(_, e)| **e != 1).nth(nth)?;
             Some((load, real.0))
+        }
+        (Op::Reshape, _) if merges_rows(kernel, i) => {
+            let (load, c) = trace(kernel, d.args[0], contiguous)?;
+            let last = |v: Value| kernel.ty(v).as_tile()?.shape.iter().rposition(|&e| e != 1);
+            if Some(c) == last(d.args[0]) { Some((load, last(v)?)) } else { None }
         }
         _ if is_view(kernel, i) => trace(kernel, d.args[0], contiguous),
         _ => None,

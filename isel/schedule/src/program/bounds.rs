@@ -9,7 +9,7 @@ use super::Refusal;
 use super::schedule::Schedule;
 use super::write::{Arg, Writer, number};
 use crate::plan::alike;
-use tilelift_ir::{CmpOp, Literal, Op, Scalar, Value};
+use tilelift_ir::{Attr, CmpOp, Literal, Op, Scalar, Value};
 
 /// Whether a loop runs.
 #[derive(Clone, Copy)]
@@ -63,12 +63,25 @@ impl Schedule<'_> {
 
     /// Whether there is a step.
     pub(super) fn runs(&self, w: &mut Writer<'_>) -> Result<Runs, Refusal> {
+        if self.count.is_none() && self.asked_before() {
+            return Ok(Runs::Always);
+        }
         let [lo, hi, _] = self.counters(w)?;
         Ok(match (literal(lo), literal(hi)) {
             (Some(lo), Some(hi)) if lo < hi => Runs::Always,
             (Some(_), Some(_)) => Runs::Never,
             _ => Runs::If(w.cmp(CmpOp::Lt, lo, hi)?),
         })
+    }
+
+    /// True if the loop stands in the arm of a choice that asks whether it runs.
+    fn asked_before(&self) -> bool {
+        let (kernel, main) = (self.kernel, self.plan.main);
+        let Some(&choice) = self.plan.around.last().filter(|&&i| kernel.insts[i].op == Op::If) else { return false };
+        let d = &kernel.insts[choice];
+        let Some(asks) = kernel.def_inst(d.args[0]).map(|i| &kernel.insts[i]) else { return false };
+        let less = asks.op == Op::Cmp && matches!(asks.attrs.first(), Some(Attr::Cmp(CmpOp::Lt)));
+        less && asks.args[..] == kernel.insts[main].args[..2] && kernel.regions[d.regions[0]].insts.contains(&main)
     }
 
     /// The loop over the steps.

@@ -12,16 +12,16 @@ use super::bounds::Runs;
 use super::ping_pong::PingPong;
 use super::schedule::Schedule;
 use super::write::{Arg, Writer, number};
-use crate::plan::is_view;
+use crate::plan::merges_rows;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
-use tilelift_ir::{Attr, Inst, Literal, Op, Value};
+use tilelift_ir::{Attr, Inst, Literal, Op, SharedType, Type, Value};
 
 impl Schedule<'_> {
     /// The loop; gives the number of the step behind. In `ping_pong` it waits for its own, and hands over when its products have begun.
     pub fn main(&self, w: &mut Writer<'_>, start: Arg, ping_pong: Option<PingPong>) -> Result<Arg, Refusal> {
         let d = &self.kernel.insts[self.plan.main];
-        let accumulators = d.args[3..].iter().map(|&v| w.get(v)).collect::<Result<Vec<Arg>, Refusal>>()?;
+        let accumulators = self.plan.carried.iter().map(|&k| w.get(d.args[3 + k])).collect::<Result<Vec<Arg>, Refusal>>()?;
         ping_pong.map_or(Ok(()), |t| t.take(w))?;
         let none = |w: &mut Writer<'_>| {
             ping_pong.map_or(Ok(()), |t| t.hand_over(w))?;
@@ -32,7 +32,7 @@ impl Schedule<'_> {
             Runs::Never => none(w)?,
             Runs::If(some) => w.choice(some, |w| self.multiply(w, &accumulators, start, ping_pong), none)?,
         };
-        d.results.iter().zip(&ends).for_each(|(&v, &accumulator)| w.set(v, accumulator));
+        self.plan.carried.iter().zip(&ends).for_each(|(&k, &accumulator)| w.set(d.results[k], accumulator));
         Ok(ends[accumulators.len()])
     }
 
@@ -44,7 +44,7 @@ impl Schedule<'_> {
         let fresh = self.fresh(w)?;
         let init: Vec<Arg> = accumulators.iter().copied().chain([start]).collect();
         let ends = self.steps(w, &init, |w, step, carried| {
-            params[1..].iter().zip(carried).for_each(|(&p, &v)| w.set(p, v));
+            plan.carried.iter().zip(carried).for_each(|(&k, &v)| w.set(params[k + 1], v));
             let done = carried[held];
             let [slot, round] = self.ring.slot_and_round(w, done)?;
             let full = w.bin(Op::BarrierIndex, self.ring.full, slot)?;
@@ -66,7 +66,8 @@ impl Schedule<'_> {
                 self.ring.give_back(w, done)?;
             }
             self.promote(w)?;
-            let mut next = kernel.yields(self.region).iter().map(|&v| w.get(v)).collect::<Result<Vec<Arg>, Refusal>>()?;
+            let yields = kernel.yields(self.region);
+            let mut next = plan.carried.iter().map(|&k| w.get(yields[k])).collect::<Result<Vec<Arg>, Refusal>>()?;
             next.push(w.bin(Op::Add, done, number(1))?.into());
             Ok(next)
         })?;
@@ -158,11 +159,7 @@ impl Schedule<'_> {
 
     /// What an instruction makes of a slot. Loads are the producer's, and so are the scalars that say from where.
     fn view(&self, w: &mut Writer<'_>, i: Inst) -> Result<(), Refusal> {
-        match self.kernel.insts[i].op {
-            Op::Transpose | Op::Reshape => self.look(w, i),
-            _ if is_view(self.kernel, i) => self.look(w, i),
-            _ => Ok(()),
-        }
+        if self.in_ring(i) && self.kernel.insts[i].op != Op::Load { self.look(w, i) } else { Ok(()) }
     }
 
     /// Another view of a slot. Behind a reshape it has no extents of 1: a product asks for none, whatever the views in front of it have.
@@ -172,6 +169,14 @@ impl Schedule<'_> {
         let Some(shape) = self.kernel.ty(d.args[0]).as_tile().map(|t| &t.shape) else { return Err(Refusal::Written { value: d.args[0] }) };
         let Some(extents) = w.extents(from) else { return Err(Refusal::Written { value: d.args[0] }) };
         let bare = extents.len() != shape.len();
+        if merges_rows(self.kernel, i)
+            && let Some(t) = self.kernel.ty(d.results[0]).as_tile()
+        {
+            let shape: Vec<u32> = t.shape.iter().copied().filter(|&e| e != 1).collect();
+            let seen = w.make(Op::LocalReinterpret, &[from], &[], Some(&Type::Shared(SharedType::new(&shape, t.elem))))?;
+            w.set(d.results[0], seen);
+            return Ok(());
+        }
         let seen = match (d.op, d.attrs.first()) {
             (Op::Transpose, Some(Attr::Perm(perm))) if bare => {
                 let real: Vec<usize> = (0..shape.len()).filter(|&k| shape[k] != 1).collect();

@@ -27,21 +27,23 @@ impl Schedule<'_> {
         let kernel = self.kernel;
         for &i in &kernel.regions[r].insts {
             let d = &kernel.insts[i];
-            if i == self.plan.main {
-                *done = match &self.plan.overlap {
-                    Some(parts) => overlap::main(self, parts, w, *done)?,
-                    None if self.plan.mixed => self.mixed(w, *done)?,
-                    None => self.main(w, *done, ping_pong)?,
+            if let Some(s) = self.of_loop(i) {
+                *done = match &s.plan.overlap {
+                    Some(parts) => overlap::main(s, parts, w, *done)?,
+                    None if s.plan.mixed => s.mixed(w, *done)?,
+                    None => s.main(w, *done, ping_pong)?,
                 };
+            } else if self.plan.is_around(i) && d.op == Op::For {
+                self.round(w, i, done)?;
             } else if let Some(staging) = self.staging.get(&i) {
                 self.store(w, i, staging)?;
-            } else if d.op == Op::If && self.stores_in(i) {
-                self.arms(w, i)?;
+            } else if d.op == Op::If && (self.stores_in(i) || self.plan.is_around(i)) {
+                self.arms(w, i, done)?;
             } else if is_swizzle(kernel, i) {
                 // The buffer lies so.
                 let v = w.get(d.args[0])?;
                 w.set(d.results[0], v);
-            } else if d.op != Op::Yield && !self.is_position(i) {
+            } else if d.op != Op::Yield && !self.is_position(i) && !self.front.contains(&i) {
                 w.copy(i)?;
             }
         }
@@ -55,18 +57,48 @@ impl Schedule<'_> {
         found
     }
 
-    /// A choice with bulk stores in it.
-    fn arms(&self, w: &mut Writer<'_>, i: Inst) -> Result<(), Refusal> {
+    /// A choice with bulk stores in it, or around the loop.
+    fn arms(&self, w: &mut Writer<'_>, i: Inst, done: &mut Arg) -> Result<(), Refusal> {
         let kernel = self.kernel;
         let d = &kernel.insts[i];
+        let (around, start) = (self.plan.is_around(i), *done);
         let arm = |w: &mut Writer<'_>, r: Region| {
-            // The loop is the body's own.
-            self.epilogue(w, r, &mut number(0), None)?;
-            kernel.yields(r).iter().map(|&v| w.get(v)).collect::<Result<Vec<Arg>, Refusal>>()
+            let mut steps = start;
+            self.epilogue(w, r, &mut steps, None)?;
+            let mut given = self.all(w, kernel.yields(r))?;
+            // Elsewhere no step is taken.
+            given.extend(around.then_some(steps));
+            Ok(given)
         };
         let condition = w.get(d.args[0])?;
         let ends = w.choice(condition, |w| arm(w, d.regions[0]), |w| arm(w, d.regions[1]))?;
+        if around && let Some(&steps) = ends.last() {
+            *done = steps;
+        }
         d.results.iter().zip(ends).for_each(|(&v, to)| w.set(v, to));
+        Ok(())
+    }
+
+    /// A loop around the loop.
+    fn round(&self, w: &mut Writer<'_>, i: Inst, done: &mut Arg) -> Result<(), Refusal> {
+        let kernel = self.kernel;
+        let d = &kernel.insts[i];
+        let params = &kernel.regions[d.regions[0]].params;
+        let bounds = [w.get(d.args[0])?, w.get(d.args[1])?, w.get(d.args[2])?];
+        let mut init = self.all(w, &d.args[3..])?;
+        let held = init.len();
+        init.push(*done);
+        let ends = w.for_loop(bounds, &init, |w, index, carried| {
+            w.set(params[0], index);
+            params[1..].iter().zip(carried).for_each(|(&p, &v)| w.set(p, v));
+            let mut steps: Arg = carried[held].into();
+            self.epilogue(w, d.regions[0], &mut steps, None)?;
+            let mut next = self.all(w, kernel.yields(d.regions[0]))?;
+            next.push(steps);
+            Ok(next)
+        })?;
+        d.results.iter().zip(&ends).for_each(|(&v, &end)| w.set(v, end));
+        *done = ends[held].into();
         Ok(())
     }
 

@@ -1,14 +1,12 @@
-//! The tasks of a specialised loop: rings, the producer, and the grid positions that the instance runs. What the consumers do at one is
-//! [`super::epilogue`]'s, the loop of plain products [`super::consume`]'s, that of loops that compute between them [`super::mixed`]'s.
+//! The tasks of a specialised loop: rings, and the grid positions that the instance runs. What the producer does at one is [`super::produce`]'s, what the
+//! consumers do [`super::epilogue`]'s, the loop of plain products [`super::consume`]'s, that of loops that compute between them [`super::mixed`]'s.
 
 use super::Refusal;
-use super::mixed::live;
 use super::schedule::{Ring, Schedule, Share, Staging, buffer_type, required};
 use super::write::{Arg, Writer, number};
-use crate::plan::Specialised;
-use crate::plan::slice;
+use crate::plan::{Specialised, live};
 use std::collections::{BTreeMap, BTreeSet};
-use tilelift_ir::{Attr, GridAxis, Inst, Kernel, Op, Region, Task, Type, Value};
+use tilelift_ir::{Attr, GridAxis, Inst, Kernel, Op, Task, Type, Value};
 use tilelift_lane::Target;
 
 const AXES: [GridAxis; 3] = [GridAxis::X, GridAxis::Y, GridAxis::Z];
@@ -17,7 +15,7 @@ const AXES: [GridAxis; 3] = [GridAxis::X, GridAxis::Y, GridAxis::Z];
 const CONSUMER_SETS: [&str; 2] = ["first", "second"];
 
 /// Writes the kernel.
-pub(super) fn write(kernel: &Kernel, target: &Target, plan: &Specialised) -> Result<Kernel, Refusal> {
+pub(super) fn write<'k>(kernel: &'k Kernel, target: &'k Target, plan: &'k Specialised) -> Result<Kernel, Refusal> {
     let group = target.units.as_ref().map_or(1, |u| u.group_warps);
     let mut w = Writer::new(kernel);
     w.loc = kernel.locs[plan.main];
@@ -43,18 +41,26 @@ pub(super) fn write(kernel: &Kernel, target: &Target, plan: &Specialised) -> Res
         1 => None,
         n => Some(w.make(Op::BarrierAlloc, &[], &[Attr::Count(1)], Some(&Type::Barrier(n)))?),
     };
-    let region = kernel.insts[plan.main].regions[0];
     let ring = Ring { depth: plan.depth, full, empty, slots };
-    let live = if plan.mixed { live(kernel, plan, region) } else { BTreeSet::new() };
     let units = target.units.as_ref();
-    let mut s = Schedule { count: None, kernel, plan, units, region, live, ring, staging: BTreeMap::new(), required: required(kernel) };
+    let required = required(kernel);
+    let one = |plan: &'k Specialised, before: Vec<Schedule<'k>>| {
+        let region = kernel.insts[plan.main].regions[0];
+        let in_ring = |i: Inst| plan.loads.iter().any(|l| l.0 == i);
+        let live = if plan.mixed { live(kernel, region, &in_ring) } else { BTreeSet::new() };
+        let (staging, front) = (BTreeMap::new(), BTreeSet::new());
+        Schedule { count: None, kernel, plan, units, region, live, ring: ring.clone(), staging, front, required, before }
+    };
+    let before = plan.before.iter().map(|s| one(s, Vec::new())).collect();
+    let mut s = one(plan, before);
     if barriers.is_some() {
         s.count = s.counted(&mut w)?;
     }
+    s.front = s.in_front(&mut w)?;
     let task = |name: &str, warps: u32, n: usize| Task { registers: plan.registers.map(|r| r[n]), ..Task::new(name, warps) };
     let all = Share { first: 0, of: 1 };
     let mut tasks = vec![task("producer", group, 0)];
-    let mut regions = vec![w.task(|w| s.positions(w, &s.copied(), all, &[number(0)], |w, ring| Ok(vec![s.produce(w, ring[0])?])))?];
+    let mut regions = vec![w.task(|w| s.positions(w, &plan.replay.insts, all, &[number(0)], |w, ring| Ok(vec![s.produce(w, ring[0])?])))?];
     let everything: BTreeSet<Inst> = kernel.regions[kernel.body].insts.iter().copied().collect();
     for (set, own) in (0..).zip(staging) {
         s.staging = own;
@@ -70,14 +76,6 @@ pub(super) fn write(kernel: &Kernel, target: &Target, plan: &Specialised) -> Res
 }
 
 impl<'k> Schedule<'k> {
-    /// What decides how many copies there are, and their places.
-    fn copied(&self) -> BTreeSet<Inst> {
-        let kernel = self.kernel;
-        let bounds = kernel.insts[self.plan.main].args[..3].iter();
-        let indices = self.plan.loads.iter().flat_map(|&(i, _)| kernel.operand(i, "indices"));
-        slice(kernel, bounds.chain(indices).copied().collect())
-    }
-
     /// A task's work at its grid positions: the one that the instance stands at, or its share of every so many-th. `body` gets and gives what is
     /// carried from one to the next; `of` is what it computes.
     pub fn positions(
@@ -143,37 +141,5 @@ impl<'k> Schedule<'k> {
     /// True for what `positions` makes.
     pub fn is_position(&self, i: Inst) -> bool {
         self.plan.persistent && self.kernel.insts[i].op == Op::ProgramId
-    }
-
-    /// The producer at a grid position.
-    fn produce(&self, w: &mut Writer<'_>, start: Arg) -> Result<Arg, Refusal> {
-        let (kernel, plan) = (self.kernel, self.plan);
-        let slice = self.copied();
-        let mine = |r: Region| kernel.regions[r].insts.iter().copied().filter(|i| slice.contains(i) && !self.is_position(*i));
-        mine(kernel.body).try_for_each(|i| w.copy(i))?;
-        let ends = self.steps(w, &[start], |w, step, done| {
-            let at = self.index(w, step)?;
-            w.set(kernel.regions[self.region].params[0], at);
-            mine(self.region).try_for_each(|i| w.copy(i))?;
-            let [slot, round] = self.ring.slot_and_round(w, done[0])?;
-            let empty = w.bin(Op::BarrierIndex, self.ring.empty, slot)?;
-            // The phase before the one that is filled.
-            let before = w.bin(Op::Add, round, number(1))?;
-            w.act(Op::BarrierWait, &[empty.into(), before.into()], &[]);
-            let full = w.bin(Op::BarrierIndex, self.ring.full, slot)?;
-            let bytes = plan.loads.iter().map(|(_, t)| t.bytes()).sum();
-            w.act(Op::BarrierExpect, &[full.into()], &[Attr::Count(bytes)]);
-            for (n, &(load, _)) in plan.loads.iter().enumerate() {
-                let buffer = w.bin(Op::LocalIndex, self.ring.slots[n], slot)?;
-                let mut args = vec![w.get(kernel.insts[load].args[0])?];
-                for &v in kernel.operand(load, "indices") {
-                    args.push(w.get(v)?);
-                }
-                args.extend([Arg::from(buffer), full.into()]);
-                w.act(Op::AsyncLoad, &args, &[]);
-            }
-            Ok(vec![w.bin(Op::Add, done[0], number(1))?.into()])
-        })?;
-        Ok(ends[0].into())
     }
 }

@@ -13,21 +13,10 @@ use super::Refusal;
 use super::schedule::Schedule;
 use super::write::{Arg, Writer, number};
 use crate::plan::slice_by;
-use crate::plan::{Specialised, is_view, is_zero};
+use crate::plan::{is_view, is_zero};
 use cranelift_entity::EntityRef;
-use std::collections::BTreeSet;
-use tilelift_ir::{Attr, Inst, Kernel, Literal, Op, Region, Scalar, Value};
+use tilelift_ir::{Attr, Inst, Literal, Op, Scalar, Value};
 use tilelift_lane::Units;
-
-/// What a step computes that somebody looks at, but for what the ring holds.
-pub(super) fn live(kernel: &Kernel, plan: &Specialised, region: Region) -> BTreeSet<Inst> {
-    slice_by(kernel, kernel.yields(region).to_vec(), &|i| match kernel.insts[i].op {
-        Op::Load if plan.loads.iter().any(|l| l.0 == i) => &[],
-        // Accumulators that begin at zero are written where the product stands.
-        Op::Dot if is_zero(kernel, kernel.insts[i].args[2]) => &kernel.insts[i].args[..2],
-        _ => &kernel.insts[i].args,
-    })
-}
 
 impl<'k> Schedule<'k> {
     /// The loop of the consumers; gives the number of the step behind it.
@@ -93,7 +82,7 @@ impl<'k> Schedule<'k> {
     }
 
     /// True for loads of the ring, and other views of what they bring.
-    fn in_ring(&self, i: Inst) -> bool {
+    pub(super) fn in_ring(&self, i: Inst) -> bool {
         let d = &self.kernel.insts[i];
         match d.op {
             Op::Load => self.plan.loads.iter().any(|l| l.0 == i),
@@ -113,7 +102,11 @@ impl<'k> Schedule<'k> {
         let kernel = self.kernel;
         let operands: Vec<Value> = dots.iter().flat_map(|&i| kernel.insts[i].args[..2].iter().copied()).collect();
         let views = |i: Inst| self.in_ring(i) && kernel.insts[i].op != Op::Load;
-        let seen = slice_by(kernel, operands, &|i| if views(i) { &kernel.insts[i].args } else { &[] });
+        let seen = slice_by(kernel, operands, &|i, take| {
+            if views(i) {
+                kernel.insts[i].args.iter().for_each(|&v| take(v));
+            }
+        });
         for &i in kernel.regions[self.region].insts.iter().filter(|i| seen.contains(i) && self.in_ring(**i)) {
             match self.plan.loads.iter().position(|l| l.0 == i) {
                 Some(n) => {

@@ -15,6 +15,7 @@
 //! The result prints, parses, is interpreted, proved and lowered as any other kernel with explicit control. What can't be written
 //! is a [`Refusal`].
 
+mod ahead;
 mod bounds;
 mod consume;
 mod epilogue;
@@ -23,6 +24,7 @@ mod mixed;
 mod overlap;
 mod ping_pong;
 mod pipelined;
+mod produce;
 mod schedule;
 mod write;
 

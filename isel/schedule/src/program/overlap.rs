@@ -9,10 +9,11 @@
 //! The loop carries what heads carry, the operands A of late products, and the accumulators on which these add.
 
 use super::Refusal;
+use super::bounds::Runs;
 use super::schedule::Schedule;
 use super::write::{Arg, Writer, number};
 use crate::plan::{Overlap, Specialised, is_zero};
-use tilelift_ir::{Attr, CmpOp, Inst, Kernel, Literal, Op, Region, Value, ValueDef};
+use tilelift_ir::{Attr, Inst, Kernel, Literal, Op, Region, Value, ValueDef};
 
 /// A loop in parts.
 struct Parts<'a, 'k> {
@@ -42,9 +43,12 @@ pub(super) fn main(schedule: &Schedule<'_>, parts: &Overlap, w: &mut Writer<'_>,
     let p = Parts { schedule, kernel, plan, region, parts, late };
     let bounds = schedule.bounds(w)?;
     let init = schedule.all(w, &d.args[3..])?;
-    let some = w.cmp(CmpOp::Lt, bounds[0], bounds[1])?;
     let none: Vec<Arg> = init.iter().copied().chain([start]).collect();
-    let ends = w.choice(some, |w| p.steps(w, bounds, &init, start), |_| Ok(none))?;
+    let ends = match schedule.runs(w)? {
+        Runs::Always => p.steps(w, bounds, &init, start)?,
+        Runs::Never => none,
+        Runs::If(some) => w.choice(some, |w| p.steps(w, bounds, &init, start), |_| Ok(none))?,
+    };
     d.results.iter().zip(&ends).for_each(|(&v, &end)| w.set(v, end));
     Ok(ends[init.len()])
 }
@@ -133,7 +137,7 @@ impl Parts<'_, '_> {
     /// Starts the late products of a step, whose operands A and accumulators are these.
     fn start_late(&self, w: &mut Writer<'_>, step: Value, pending: &Pending) -> Result<Vec<Value>, Refusal> {
         let late = &self.parts.late;
-        let slot = w.bin(Op::Rem, step, number(self.plan.depth))?;
+        let slot = w.bin(Op::Rem, step, number(self.schedule.ring.depth))?;
         self.schedule.see(w, slot.into(), late)?;
         let (mut register_a, mut accumulators) = (pending.register_a.iter(), pending.accumulators.iter());
         let mut out = Vec::new();

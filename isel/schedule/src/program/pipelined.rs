@@ -11,9 +11,10 @@
 //! the end of the loop bring what the view has there, or zeros, and are never looked at. All else stays as it is.
 
 use super::Refusal;
+use super::ahead::Ahead;
 use super::write::{Arg, Writer, number};
 use crate::access::GlobalAccess;
-use crate::plan::{Plan, Schedule, staged_loads};
+use crate::plan::{Plan, Replay, Schedule, live, replay, staged_loads, written_views};
 use std::collections::{BTreeMap, BTreeSet};
 use tilelift_ir::layout::{Axis, coalesced, operand_swizzle, vectors_without};
 use tilelift_ir::{Attr, CmpOp, Effects, Inst, Kernel, Literal, Op, Region, Scalar, SharedType, Type, Value, ValueDef};
@@ -24,8 +25,8 @@ use tilelift_lane::Target;
 struct Ring {
     /// The loads.
     loads: Vec<Inst>,
-    /// What their indices follow from, in the order of the body.
-    slice: Vec<Inst>,
+    /// What their indices follow from.
+    replay: Replay,
     /// The slots of each load.
     slots: Vec<Value>,
 }
@@ -104,6 +105,7 @@ fn copy_bytes(kernel: &Kernel, target: &Target, warps: u32, load: Inst) -> Optio
 /// The loops that are pipelined, and what of them runs ahead.
 fn rings(kernel: &Kernel, target: &Target, warps: u32) -> BTreeMap<Inst, Ring> {
     let staged = staged_loads(kernel);
+    let written = written_views(kernel);
     let mut out = BTreeMap::new();
     let mut loops = Vec::new();
     kernel.walk(kernel.body, &mut |i| loops.extend((kernel.insts[i].op == Op::For).then_some(i)));
@@ -112,43 +114,29 @@ fn rings(kernel: &Kernel, target: &Target, warps: u32) -> BTreeMap<Inst, Ring> {
         let (mut inside, mut writes) = (BTreeSet::new(), false);
         kernel.walk(region, &mut |i| {
             inside.insert(i);
-            writes |= kernel.insts[i].op.info().effects == Effects::Writes;
+            writes |= matches!(kernel.insts[i].op.info().effects, Effects::Writes | Effects::Updates);
         });
-        if writes {
-            continue;
-        }
-        let mut ahead = BTreeSet::new();
-        let mut loads = Vec::new();
+        // Of the loop's own values only its index, and what it carries, are computed ahead.
+        let there = |v: Value| match kernel.values[v].def {
+            ValueDef::KernelParam(_) => true,
+            ValueDef::RegionParam(r, _) => r != region && kernel.holder(r).is_none_or(|i| !inside.contains(&i)),
+            ValueDef::Result(i, _) => !inside.contains(&i),
+        };
+        let mut ring = Ring { loads: Vec::new(), replay: Replay::default(), slots: Vec::new() };
         for &load in kernel.regions[region].insts.iter().filter(|&&i| staged[i]) {
-            let mut slice = BTreeSet::new();
-            let known = kernel.operand(load, "indices").iter().all(|&v| follows(kernel, v, (region, &inside), &mut slice));
-            if known && copy_bytes(kernel, target, warps, load).is_some() {
-                loads.push(load);
-                ahead.append(&mut slice);
+            if writes && written.contains(&kernel.insts[load].args[0]) || copy_bytes(kernel, target, warps, load).is_none() {
+                continue;
+            }
+            if let Ok(found) = replay(kernel, (main, &[]), &written, kernel.operand(load, "indices").to_vec(), &there) {
+                ring.loads.push(load);
+                ring.replay.add(found);
             }
         }
-        if !loads.is_empty() {
-            let slice = kernel.regions[region].insts.iter().copied().filter(|i| ahead.contains(i)).collect();
-            out.insert(main, Ring { loads, slice, slots: Vec::new() });
+        if !ring.loads.is_empty() {
+            out.insert(main, ring);
         }
     }
     out
-}
-
-/// True if a scalar depends on nothing that a loop makes but its index, by pure ops, which are collected.
-fn follows(kernel: &Kernel, v: Value, of: (Region, &BTreeSet<Inst>), slice: &mut BTreeSet<Inst>) -> bool {
-    match kernel.values[v].def {
-        ValueDef::KernelParam(_) => true,
-        ValueDef::RegionParam(r, n) => n == 0 || r != of.0,
-        ValueDef::Result(i, _) if !of.1.contains(&i) || slice.contains(&i) => true,
-        ValueDef::Result(i, _) => {
-            let d = &kernel.insts[i];
-            slice.insert(i);
-            d.op.info().effects == Effects::Pure
-                && d.regions.is_empty()
-                && d.args.iter().all(|&a| !matches!(kernel.ty(a), Type::Tile(_)) && follows(kernel, a, of, slice))
-        }
-    }
 }
 
 /// A number of a scalar type.
@@ -235,24 +223,33 @@ impl Pipelined<'_> {
             // All are done with what the slots held when it ran before.
             w.act(Op::TaskBarrier, &[], &[]);
         }
+        let ahead = Ahead::of(kernel, main, &ring.replay, ring.loads.clone());
         let mut at = args[0];
+        let mut state = ahead.first(w, at)?;
         for slot in 0..self.stages - 1 {
-            self.begin(w, (params[0], at), ring, number(slot))?;
+            let by = |w: &mut Writer<'_>| plus(w, at, args[2], 1, ty);
+            state = self.begin(w, (&ahead, at, &state), by, (ring, number(slot)))?;
             if slot + 2 < self.stages {
                 at = plus(w, at, args[2], 1, ty)?;
             }
         }
         let held = args.len() - 3;
-        let init: Vec<Arg> = args[3..].iter().copied().chain([number(0), number(self.stages - 1)]).collect();
+        let mut init: Vec<Arg> = args[3..].iter().copied().chain([number(0), number(self.stages - 1)]).collect();
+        init.extend(state);
+        // What is read for copies alone is not read once more.
+        let live = live(kernel, region, &|i| ring.loads.contains(&i));
+        let reads = |i: Inst| kernel.insts[i].op.info().effects == Effects::Reads && !ring.loads.contains(&i);
         let results = w.for_loop([args[0], args[1], args[2]], &init, |w, index, carried| {
             let [read, fill] = [carried[held], carried[held + 1]];
             w.act(Op::CopyAsyncWait, &[], &[Attr::Count(self.stages - 2)]);
             w.act(Op::TaskBarrier, &[], &[]);
-            let ahead = plus(w, index.into(), args[2], self.stages - 1, ty)?;
-            self.begin(w, (params[0], ahead), ring, fill.into())?;
+            let at = plus(w, index.into(), args[2], self.stages - 1, ty)?;
+            let state: Vec<Arg> = carried[held + 2..].iter().map(|&v| v.into()).collect();
+            let state = self.begin(w, (&ahead, at, &state), |w| plus(w, at, args[2], 1, ty), (ring, fill.into()))?;
             w.set(params[0], index);
             Self::set_all(w, &params[1..], &carried[..held]);
-            for &i in kernel.regions[region].insts.iter().filter(|&&i| kernel.insts[i].op != Op::Yield) {
+            let taken = |i: Inst| kernel.insts[i].op != Op::Yield && (live.contains(&i) || !reads(i));
+            for &i in kernel.regions[region].insts.iter().filter(|&&i| taken(i)) {
                 match ring.loads.iter().position(|&load| load == i) {
                     Some(n) => {
                         let slot = w.bin(Op::LocalIndex, ring.slots[n], read)?;
@@ -268,6 +265,7 @@ impl Pipelined<'_> {
                 let last = w.cmp(CmpOp::Eq, slot, number(self.stages - 1))?;
                 next.push(w.make(Op::Select, &[last.into(), number(0), more.into()], &[], None)?.into());
             }
+            next.extend(state);
             Ok(next)
         })?;
         w.act(Op::CopyAsyncWait, &[], &[Attr::Count(0)]);
@@ -275,22 +273,25 @@ impl Pipelined<'_> {
         Ok(())
     }
 
-    /// Begins the copies of an iteration, whose index is given, into a slot, as a group.
-    fn begin(&self, w: &mut Writer<'_>, (index, at): (Value, Arg), ring: &Ring, slot: Arg) -> Result<(), Refusal> {
+    /// Begins the copies of an iteration, whose index and state are given, into a slot, as a group; gives the state of the next one.
+    fn begin(
+        &self,
+        w: &mut Writer<'_>,
+        (ahead, at, state): (&Ahead<'_>, Arg, &[Arg]),
+        then: impl FnOnce(&mut Writer<'_>) -> Result<Arg, Refusal>,
+        (ring, slot): (&Ring, Arg),
+    ) -> Result<Vec<Arg>, Refusal> {
         let kernel = self.kernel;
-        w.set(index, at);
-        ring.slice.iter().try_for_each(|&i| w.copy(i))?;
-        for (n, &load) in ring.loads.iter().enumerate() {
+        let (places, state) = ahead.step(w, at, state, then)?;
+        for (n, (&load, at)) in ring.loads.iter().zip(places).enumerate() {
             let buffer = w.bin(Op::LocalIndex, ring.slots[n], slot)?;
             let mut args = vec![w.get(kernel.insts[load].args[0])?];
-            for &v in kernel.operand(load, "indices") {
-                args.push(w.get(v)?);
-            }
+            args.extend(at);
             args.push(buffer.into());
             w.act(Op::CopyAsync, &args, &[]);
         }
         w.act(Op::CopyAsyncCommit, &[], &[]);
-        Ok(())
+        Ok(state)
     }
 }
 

@@ -2,12 +2,13 @@
 
 use super::Refusal;
 use super::write::{Writer, number};
-use crate::plan::{Specialised, SwizzledTile, is_view};
+use crate::plan::{Replay, Specialised, SwizzledTile, is_view};
 use std::collections::{BTreeMap, BTreeSet};
 use tilelift_ir::{Inst, Kernel, Op, Region, SharedType, Type, Value};
 use tilelift_lane::Units;
 
 /// Slots of the ring, and what tells who may use them.
+#[derive(Clone)]
 pub(super) struct Ring {
     pub depth: u32,
     pub full: Value,
@@ -52,8 +53,26 @@ pub(super) struct Schedule<'k> {
     pub ring: Ring,
     /// A buffer per bulk store.
     pub staging: BTreeMap<Inst, Staging>,
+    /// What has been computed in front of all tasks.
+    pub front: BTreeSet<Inst>,
     /// Layouts in registers are required.
     pub required: bool,
+    /// Loops in front of this one, which take the same ring.
+    pub before: Vec<Schedule<'k>>,
+}
+
+impl<'k> Schedule<'k> {
+    /// The loop that an instruction is, if its copies go through the ring.
+    pub fn of_loop(&self, i: Inst) -> Option<&Schedule<'k>> {
+        if i == self.plan.main { Some(self) } else { self.before.iter().find(|s| s.plan.main == i) }
+    }
+
+    /// What the producer computes again for all loops.
+    pub fn replay(&self) -> Replay {
+        let mut all = Replay::default();
+        self.plan.loops().for_each(|s| all.add(s.replay.clone()));
+        all
+    }
 }
 
 /// A buffer through which a result leaves.

@@ -72,6 +72,11 @@ impl<'k> Writer<'k> {
         self.map[v] = Some(to.into());
     }
 
+    /// Says that a value of the other kernel is nothing here.
+    pub fn forget(&mut self, v: Value) {
+        self.map[v] = None;
+    }
+
     /// What a value of the other kernel is here.
     ///
     /// # Errors

@@ -84,8 +84,6 @@ pub enum CopyLimit {
         /// The largest extent of a box.
         most: u32,
     },
-    /// More than two extents of the tile are greater than one.
-    Dimensions,
 }
 
 /// An index of an access.
@@ -138,7 +136,6 @@ impl fmt::Display for NoBulkCopy {
                 list(f, possible)
             }
             CopyLimit::Box { most } => write!(f, "a tile of {view} has an extent above {most}"),
-            CopyLimit::Dimensions => write!(f, "a tile of {view} has more than two dimensions"),
         }
     }
 }

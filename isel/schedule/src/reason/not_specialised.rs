@@ -22,10 +22,15 @@ pub enum NotSpecialised {
         /// Its name.
         target: &'static str,
     },
-    /// Other than one loop of the outermost level loads operands of dots.
+    /// No loop loads operands of dots, or several do that do not go through one ring.
     Loops {
         /// How many do.
         count: usize,
+    },
+    /// The loop stands in what the producer does not go through.
+    Inside {
+        /// The op.
+        op: Op,
     },
     /// A load of the loop brings no tile.
     ScalarLoad,
@@ -193,6 +198,7 @@ impl NotSpecialised {
             | NotSpecialised::Warps { .. }
             | NotSpecialised::NoUnits { .. }
             | NotSpecialised::Loops { .. }
+            | NotSpecialised::Inside { .. }
             | NotSpecialised::ScalarLoad
             | NotSpecialised::Effect { .. }
             | NotSpecialised::Carries
@@ -243,8 +249,13 @@ impl fmt::Display for NotSpecialised {
             NotSpecialised::Asked => f.write_str("asked for so"),
             NotSpecialised::Warps { warps } => write!(f, "{warps} warps are asked for"),
             NotSpecialised::NoUnits { target } => write!(f, "{target} has no bulk copies and group matrix instructions"),
-            NotSpecialised::Loops { count: 0 } => f.write_str("no loop of the kernel's outermost level loads operands of dots"),
-            NotSpecialised::Loops { count } => write!(f, "{count} loops load operands of dots; one can be specialised"),
+            NotSpecialised::Loops { count: 0 } => f.write_str("no loop loads operands of dots"),
+            NotSpecialised::Loops { count } => {
+                write!(f, "{count} loops load operands of dots, and do not all find them in the slots of one ring")
+            }
+            NotSpecialised::Inside { op } => {
+                write!(f, "the loop that loads operands of dots stands in a `{op}`, whose rounds the producer does not know")
+            }
             NotSpecialised::ScalarLoad => f.write_str("a load of a scalar"),
             NotSpecialised::Copy(why) => why.fmt(f),
             NotSpecialised::Beside { load, why } => match why {

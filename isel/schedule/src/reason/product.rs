@@ -7,18 +7,8 @@ use tilelift_ir::{Op, Precision, Scalar, Value};
 /// Why group matrix instructions do not take a product.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum NoProduct {
-    /// Its accumulator is not one that the loop just carries.
-    NotCarried {
-        /// The accumulator.
-        result: Named,
-    },
     /// Its right operand is not loaded in the loop.
     Right {
-        /// The product.
-        result: Named,
-    },
-    /// Its operand A is not loaded in the loop.
-    Left {
         /// The product.
         result: Named,
     },
@@ -81,10 +71,7 @@ impl NoProduct {
     /// The value that the reason names.
     pub(super) fn value(&self) -> Option<Value> {
         match self {
-            NoProduct::NotCarried { result }
-            | NoProduct::Right { result }
-            | NoProduct::Left { result }
-            | NoProduct::AFromRegisters { result, .. } => Some(result.value),
+            NoProduct::Right { result } | NoProduct::AFromRegisters { result, .. } => Some(result.value),
             _ => None,
         }
     }
@@ -93,9 +80,7 @@ impl NoProduct {
 impl fmt::Display for NoProduct {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            NoProduct::NotCarried { result } => write!(f, "{result} is not an accumulator that the loop just carries"),
             NoProduct::Right { result } => write!(f, "the right operand of {result} is not loaded in the loop"),
-            NoProduct::Left { result } => write!(f, "the operand A of {result} is not loaded in the loop"),
             NoProduct::AFromRegisters { result, instruction } => {
                 write!(f, "the operand A of {result} is not loaded in the loop, and {instruction} takes none from registers")
             }

@@ -1,0 +1,146 @@
+//! Choices that roles take alike, by what is the same for all of them: proved if each role asks the same in the same place, and refused where one
+//! asks something else, asks more often, asks not at all, or waits in the other arm.
+
+use tilelift_ir::verify::verify;
+use tilelift_isel::lane::Program;
+use tilelift_isel::{LowerOptions, lower, prove};
+use tilelift_nvptx::sm_90a;
+
+/// A producer and a consumer of one slot; each goes round in a choice.
+fn program(producer: &str, consumer: &str) -> String {
+    format!(
+        "kernel @k(v0: view<f32, [?, ?%64]>, v1: view<f32, [?, ?%64]>, v2: i32, v3: view<i32, [?]>, v4: i32) {{
+    v5 = local_alloc : shared<2x1x32xf32>
+    v6 = barrier_alloc 1 : barrier<2>
+    v7 = barrier_alloc 1 : barrier<2>
+    v8 = dim v0, 0
+    tasks {{
+        task producer warps 1 {{
+{producer}
+            yield
+        }}
+        task consumer warps 1 {{
+{consumer}
+            yield
+        }}
+    }}
+}}
+"
+    )
+}
+
+/// The copies of a run of steps; values count from `n`.
+fn copies(n: u32) -> String {
+    let v = |k: u32| format!("v{}", n + k);
+    format!(
+        "for {0} in 0..v8 step 1 {{
+             {1} = rem {0}, 2
+             {2} = div {0}, 2
+             {3} = add {2}, 1
+             {4} = barrier_index v7, {1}
+             barrier_wait {4}, {3}
+             {5} = barrier_index v6, {1}
+             barrier_expect {5}, 128
+             {6} = local_index v5, {1}
+             async_load v0[{0}, 0], {6}, {5}
+             yield
+         }}",
+        v(0),
+        v(1),
+        v(2),
+        v(3),
+        v(4),
+        v(5),
+        v(6)
+    )
+}
+
+/// What reads them.
+fn reads(n: u32) -> String {
+    let v = |k: u32| format!("v{}", n + k);
+    format!(
+        "for {0} in 0..v8 step 1 {{
+             {1} = rem {0}, 2
+             {2} = div {0}, 2
+             {3} = barrier_index v6, {1}
+             barrier_wait {3}, {2}
+             {4} = local_index v5, {1}
+             {5} = local_load {4}
+             {6} = barrier_index v7, {1}
+             barrier_arrive {6}
+             store v1[{0}, 0], {5}
+             yield
+         }}",
+        v(0),
+        v(1),
+        v(2),
+        v(3),
+        v(4),
+        v(5),
+        v(6)
+    )
+}
+
+/// A choice by whether a number is less than another one.
+fn choice(n: u32, condition: &str, then: &str, otherwise: &str) -> String {
+    format!("v{n} = {condition}\nif v{n} {{\n{then}\nyield\n}} else {{\n{otherwise}\nyield\n}}")
+}
+
+fn lowered(text: &str) -> Program {
+    let file = tilelift_ir::text::parse(text).unwrap_or_else(|e| panic!("{e:?}\n{text}"));
+    let kernel = verify(&file.kernels[0]).unwrap_or_else(|e| panic!("{e:?}\n{text}"));
+    let options = LowerOptions { unproven: true, ..LowerOptions::default() };
+    lower(&kernel, &sm_90a(), &options).unwrap_or_else(|e| panic!("{e}\n{text}")).program
+}
+
+fn is_proved(producer: &str, consumer: &str) -> bool {
+    let text = program(producer, consumer);
+    prove(&lowered(&text), &sm_90a()).is_ok()
+}
+
+/// The condition that is read from memory.
+fn loaded(n: u32) -> String {
+    format!("v{n} = load v3[v2] : tile<1xi32>\nv{} = reshape v{n} : i32\n", n + 1)
+}
+
+#[test]
+fn roles_that_ask_the_same_go_the_same_way() {
+    for condition in ["cmp lt v2, 7", "cmp ne v4, v2"] {
+        assert!(is_proved(&choice(10, condition, &copies(20), ""), &choice(110, condition, &reads(120), "")), "{condition}");
+        // It may be the arm behind `else`, or both.
+        assert!(is_proved(&choice(10, condition, "", &copies(20)), &choice(110, condition, "", &reads(120))));
+        assert!(is_proved(&choice(10, condition, &copies(20), &copies(40)), &choice(110, condition, &reads(120), &reads(140))));
+    }
+    let [asks, answers] = [10, 110].map(|n| format!("cmp lt v{}, 7", n + 3));
+    let [p, c] = [(12, 10, asks, copies(20)), (112, 110, answers, reads(120))].map(|(m, n, k, body)| loaded(m) + &choice(n, &k, &body, ""));
+    assert!(is_proved(&p, &c));
+}
+
+#[test]
+fn roles_that_ask_otherwise_are_refused() {
+    let [less, other] = ["cmp lt v2, 7", "cmp lt v4, 7"];
+    // Another question, or none.
+    assert!(!is_proved(&choice(10, less, &copies(20), ""), &choice(110, other, &reads(120), "")));
+    assert!(!is_proved(&choice(10, less, &copies(20), ""), &choice(110, "cmp le v2, 7", &reads(120), "")));
+    assert!(!is_proved(&choice(10, less, &copies(20), ""), &reads(120)));
+    assert!(!is_proved(&copies(20), &choice(110, less, &reads(120), "")));
+    // The other arm.
+    assert!(!is_proved(&choice(10, less, &copies(20), ""), &choice(110, less, "", &reads(120))));
+    assert!(!is_proved(&choice(10, less, &copies(20), ""), &choice(110, less, &reads(120), &reads(140))));
+    // A question of every step is not one of all of them.
+    let every = format!("for v16 in 0..v4 step 1 {{\n{}\nyield\n}}", choice(10, less, &copies(20), ""));
+    assert!(!is_proved(&every, &choice(110, less, &reads(120), "")));
+}
+
+#[test]
+fn what_is_read_where_somebody_writes_is_no_answer() {
+    let body = |n: u32, view: &str| {
+        format!("v{n} = load {view} : tile<1x1xf32>\nv{} = reshape v{n} : f32\nv{} = cast v{} : i32\n", n + 1, n + 2, n + 1)
+    };
+    let [p, c] = [(12, 10, copies(20)), (112, 110, reads(120))]
+        .map(|(m, n, what)| body(m, "v1[0, 0]") + &choice(n, &format!("cmp lt v{}, 7", m + 2), &what, ""));
+    assert!(!is_proved(&p, &c), "the consumer writes v1");
+    let [p, c] = [(12, 10, copies(20)), (112, 110, reads(120))]
+        .map(|(m, n, what)| body(m, "v0[0, 0]") + &choice(n, &format!("cmp lt v{}, 7", m + 2), &what, ""));
+    assert!(is_proved(&p, &c));
+}

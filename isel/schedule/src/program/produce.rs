@@ -1,0 +1,159 @@
+//! The producer at a grid position: the slices of bounds and indices, and the copies of each step.
+//!
+//! ```text
+//! a step:  indices (see [`super::ahead`]) ─ wait until the slot is empty ─ expect its bytes ─ begin the copies
+//! ```
+
+use super::Refusal;
+use super::ahead::Ahead;
+use super::schedule::Schedule;
+use super::write::{Arg, Writer, number};
+use crate::plan::{decisions, needs, slice_by};
+use std::collections::BTreeSet;
+use tilelift_ir::{Attr, Inst, Op, Region, Type, Value};
+
+impl Schedule<'_> {
+    /// The producer at a grid position: gives the number of the step behind.
+    pub(super) fn produce(&self, w: &mut Writer<'_>, start: Arg) -> Result<Arg, Refusal> {
+        self.produce_in(w, self.kernel.body, &self.before(), start)
+    }
+
+    /// The same in a region: what copies need, and the loops and choices around them.
+    fn produce_in(&self, w: &mut Writer<'_>, r: Region, before: &BTreeSet<Inst>, start: Arg) -> Result<Arg, Refusal> {
+        let kernel = self.kernel;
+        let mut done = start;
+        for &i in &kernel.regions[r].insts {
+            let d = &kernel.insts[i];
+            if let Some(s) = self.of_loop(i) {
+                done = s.copies(w, done)?;
+            } else if !self.plan.is_around(i) {
+                if before.contains(&i) && !self.is_position(i) {
+                    w.copy(i)?;
+                }
+            } else if d.op == Op::If {
+                let condition = w.get(d.args[0])?;
+                let arm = |w: &mut Writer<'_>, r: Region| Ok(vec![self.produce_in(w, r, before, done)?]);
+                done = w.choice(condition, |w| arm(w, d.regions[0]), |w| arm(w, d.regions[1]))?[0];
+            } else {
+                let carried = self.replayed(i);
+                let bounds = [w.get(d.args[0])?, w.get(d.args[1])?, w.get(d.args[2])?];
+                let mut init = vec![done];
+                for &k in &carried {
+                    init.push(w.get(d.args[3 + k])?);
+                }
+                let (params, yields) = (&kernel.regions[d.regions[0]].params, kernel.yields(d.regions[0]));
+                let ends = w.for_loop(bounds, &init, |w, index, at| {
+                    w.set(params[0], index);
+                    carried.iter().zip(&at[1..]).for_each(|(&k, &v)| w.set(params[k + 1], v));
+                    let mut next = vec![self.produce_in(w, d.regions[0], before, at[0].into())?];
+                    for &k in &carried {
+                        next.push(w.get(yields[k])?);
+                    }
+                    Ok(next)
+                })?;
+                done = ends[0].into();
+            }
+        }
+        Ok(done)
+    }
+
+    /// What a loop carries for the copies, by number.
+    fn replayed(&self, i: Inst) -> BTreeSet<usize> {
+        self.plan.loops().flat_map(|s| &s.replay.carried).filter(|c| c.0 == i).map(|c| c.1).collect()
+    }
+
+    /// The copies of the loop; gives the number of the step behind.
+    fn copies(&self, w: &mut Writer<'_>, start: Arg) -> Result<Arg, Refusal> {
+        let (kernel, plan) = (self.kernel, self.plan);
+        let ahead = Ahead::of(kernel, plan.main, &plan.replay, plan.loads.iter().map(|l| l.0).collect());
+        let [first, _, by] = self.bounds(w)?;
+        let mut init = vec![start];
+        init.extend(ahead.first(w, first)?);
+        let ends = self.steps(w, &init, |w, step, carried| {
+            let (done, at) = (carried[0], self.index(w, step)?);
+            let state: Vec<Arg> = carried[1..].iter().map(|&v| v.into()).collect();
+            let (places, state) = ahead.step(w, at.into(), &state, |w| Ok(w.bin(Op::Add, at, by)?.into()))?;
+            self.fill(w, done, &places)?;
+            let mut next = vec![w.bin(Op::Add, done, number(1))?.into()];
+            next.extend(state);
+            Ok(next)
+        })?;
+        Ok(ends[0].into())
+    }
+
+    /// What the producer computes in front of the loop: what its copies need, but for what is there in front of all tasks.
+    fn before(&self) -> BTreeSet<Inst> {
+        let kernel = self.kernel;
+        let mut open = Vec::new();
+        for s in self.plan.loops() {
+            open.extend(decisions(kernel, s.main));
+            s.around.iter().for_each(|&i| open.extend(decisions(kernel, i)));
+            for &(i, k) in &s.replay.carried {
+                open.push(kernel.insts[i].args[3 + k]);
+                // What the loop itself carries on is computed in its steps.
+                if i != s.main {
+                    open.extend(kernel.insts[i].regions.first().map(|&r| kernel.yields(r)[k]));
+                }
+            }
+            s.loads.iter().for_each(|&(i, _)| open.extend(kernel.operand(i, "indices")));
+        }
+        slice_by(kernel, open, &|i, take| {
+            if !self.front.contains(&i) {
+                needs(kernel, i, take);
+            }
+        })
+        .difference(&self.front)
+        .copied()
+        .collect()
+    }
+
+    /// Fills the slot of a step from these places.
+    fn fill(&self, w: &mut Writer<'_>, done: Value, places: &[Vec<Arg>]) -> Result<(), Refusal> {
+        let (kernel, plan) = (self.kernel, self.plan);
+        let [slot, round] = self.ring.slot_and_round(w, done)?;
+        let empty = w.bin(Op::BarrierIndex, self.ring.empty, slot)?;
+        // The phase before the one that is filled.
+        let before = w.bin(Op::Add, round, number(1))?;
+        w.act(Op::BarrierWait, &[empty.into(), before.into()], &[]);
+        let full = w.bin(Op::BarrierIndex, self.ring.full, slot)?;
+        let bytes = plan.loads.iter().map(|(_, t)| t.bytes()).sum();
+        w.act(Op::BarrierExpect, &[full.into()], &[Attr::Count(bytes)]);
+        for (n, (&(load, _), at)) in plan.loads.iter().zip(places).enumerate() {
+            let buffer = w.bin(Op::LocalIndex, self.ring.slots[n], slot)?;
+            let mut args = vec![w.get(kernel.insts[load].args[0])?];
+            args.extend(at.iter().copied().chain([Arg::from(buffer), full.into()]));
+            w.act(Op::AsyncLoad, &args, &[]);
+        }
+        Ok(())
+    }
+
+    /// What stands in front of the loop and is computed in front of all tasks: what copies need, where it takes tiles or reads memory. Tiles stay
+    /// in front: those that the tasks look at are computed there again.
+    pub(super) fn in_front(&self, w: &mut Writer<'_>) -> Result<BTreeSet<Inst>, Refusal> {
+        let (kernel, replay) = (self.kernel, self.replay());
+        let mut done = BTreeSet::new();
+        if self.plan.persistent || !(replay.tiles || replay.reads) {
+            return Ok(done);
+        }
+        let front: Vec<Inst> = kernel.regions[kernel.body].insts.iter().copied().filter(|i| replay.insts.contains(i)).collect();
+        front.iter().try_for_each(|&i| w.copy(i))?;
+        let scalar = |v: Value| matches!(kernel.ty(v), Type::Scalar(_));
+        // What nothing but these look at, and scalars, need not be computed again; from the last one on, since users stand behind.
+        let mut others: BTreeSet<Value> = BTreeSet::new();
+        kernel.walk(kernel.body, &mut |i| {
+            if !replay.insts.contains(&i) {
+                others.extend(kernel.insts[i].args.iter().copied());
+            }
+        });
+        for &i in front.iter().rev() {
+            let d = &kernel.insts[i];
+            if d.results.iter().all(|v| scalar(*v) || !others.contains(v)) {
+                done.insert(i);
+            } else {
+                needs(kernel, i, &mut |v| _ = others.insert(v));
+            }
+        }
+        front.iter().flat_map(|&i| &kernel.insts[i].results).filter(|v| !scalar(**v)).for_each(|&v| w.forget(v));
+        Ok(done)
+    }
+}
