@@ -34,6 +34,7 @@ pub use registers::IdleWarps;
 pub use ring_layouts::{EpilogueStore, RingLayouts, value_at};
 pub use role::TaskRole;
 pub use slots::{FetchedRing, slots};
+pub(crate) use specialise::not_operand;
 pub use specialise::{MAX_DEPTH, Specialised, budget};
 pub use swizzled_tile::{ALIGN, SwizzledTile};
 pub use tasks::{TaskPlan, needs_units, tasks};

@@ -13,7 +13,9 @@
 use super::Refusal;
 use super::write::{Arg, Writer, number};
 use crate::access::GlobalAccess;
-use crate::plan::{Plan, Schedule, staged_loads};
+use crate::named::Named;
+use crate::plan::{Plan, Schedule, not_operand, staged_loads};
+use crate::reason::NotAhead;
 use std::collections::{BTreeMap, BTreeSet};
 use tilelift_ir::layout::{Axis, coalesced, operand_swizzle, vectors_without};
 use tilelift_ir::{Attr, CmpOp, Effects, Inst, Kernel, Literal, Op, Region, Scalar, SharedType, Type, Value, ValueDef};
@@ -109,20 +111,14 @@ fn rings(kernel: &Kernel, target: &Target, warps: u32) -> BTreeMap<Inst, Ring> {
     kernel.walk(kernel.body, &mut |i| loops.extend((kernel.insts[i].op == Op::For).then_some(i)));
     for main in loops {
         let region = kernel.insts[main].regions[0];
-        let (mut inside, mut writes) = (BTreeSet::new(), false);
-        kernel.walk(region, &mut |i| {
-            inside.insert(i);
-            writes |= kernel.insts[i].op.info().effects == Effects::Writes;
-        });
-        if writes {
+        let (inside, writes) = content(kernel, region);
+        if writes.is_some() {
             continue;
         }
         let mut ahead = BTreeSet::new();
         let mut loads = Vec::new();
         for &load in kernel.regions[region].insts.iter().filter(|&&i| staged[i]) {
-            let mut slice = BTreeSet::new();
-            let known = kernel.operand(load, "indices").iter().all(|&v| follows(kernel, v, (region, &inside), &mut slice));
-            if known && copy_bytes(kernel, target, warps, load).is_some() {
+            if let Ok(mut slice) = slice_of(kernel, target, warps, load, (region, &inside)) {
                 loads.push(load);
                 ahead.append(&mut slice);
             }
@@ -135,18 +131,76 @@ fn rings(kernel: &Kernel, target: &Target, warps: u32) -> BTreeMap<Inst, Ring> {
     out
 }
 
-/// True if a scalar depends on nothing that a loop makes but its index, by pure ops, which are collected.
-fn follows(kernel: &Kernel, v: Value, of: (Region, &BTreeSet<Inst>), slice: &mut BTreeSet<Inst>) -> bool {
+/// The instructions in a region, and the first op among them that writes.
+fn content(kernel: &Kernel, region: Region) -> (BTreeSet<Inst>, Option<Op>) {
+    let (mut inside, mut writes) = (BTreeSet::new(), None);
+    kernel.walk(region, &mut |i| {
+        inside.insert(i);
+        let op = kernel.insts[i].op;
+        if op.info().effects == Effects::Writes {
+            writes.get_or_insert(op);
+        }
+    });
+    (inside, writes)
+}
+
+/// What the indices of a load for products follow from in the body of a loop, if it can run ahead.
+fn slice_of(kernel: &Kernel, target: &Target, warps: u32, load: Inst, of: (Region, &BTreeSet<Inst>)) -> Result<BTreeSet<Inst>, NotAhead> {
+    let mut slice = BTreeSet::new();
+    for &v in kernel.operand(load, "indices") {
+        follows(kernel, v, of, &mut slice).map_err(|v| NotAhead::Address { value: Named::of(kernel, v) })?;
+    }
+    match copy_bytes(kernel, target, warps, load) {
+        Some(_) => Ok(slice),
+        None => Err(NotAhead::Width),
+    }
+}
+
+/// Why a load of a loop's body is done where it is used, by a plan that does so.
+pub fn not_ahead(kernel: &Kernel, target: &Target, plan: &Plan, main: Inst, load: Inst) -> NotAhead {
+    match plan.schedule {
+        Schedule::Explicit(_) => return NotAhead::Tasks,
+        Schedule::Specialised(ref s) if s.main != main => return NotAhead::Elsewhere,
+        Schedule::Specialised(_) | Schedule::Pipelined { .. } => {}
+    }
+    let (d, region) = (&kernel.insts[load], *kernel.insts[main].regions.last().unwrap_or(&kernel.body));
+    let (inside, writes) = content(kernel, region);
+    if target.copy_async.is_empty() && target.units.is_none() {
+        NotAhead::NoCopies { target: target.name }
+    } else if kernel.insts[main].op != Op::For {
+        NotAhead::While
+    } else if let Some(op) = writes {
+        NotAhead::Writes { op }
+    } else if d.op != Op::Load {
+        NotAhead::Gathered
+    } else if !kernel.regions[region].insts.contains(&load) {
+        NotAhead::Choice
+    } else if !staged_loads(kernel)[load] {
+        NotAhead::Beside { why: not_operand(kernel, load) }
+    } else if plan.stages < 2 {
+        NotAhead::Stages
+    } else {
+        slice_of(kernel, target, plan.warps, load, (region, &inside)).err().unwrap_or(NotAhead::Unwritten)
+    }
+}
+
+/// Says whether a scalar depends on nothing that a loop makes but its index, by pure ops, which are collected.
+///
+/// # Errors
+/// The value that does not.
+fn follows(kernel: &Kernel, v: Value, of: (Region, &BTreeSet<Inst>), slice: &mut BTreeSet<Inst>) -> Result<(), Value> {
     match kernel.values[v].def {
-        ValueDef::KernelParam(_) => true,
-        ValueDef::RegionParam(r, n) => n == 0 || r != of.0,
-        ValueDef::Result(i, _) if !of.1.contains(&i) || slice.contains(&i) => true,
+        ValueDef::KernelParam(_) => Ok(()),
+        ValueDef::RegionParam(r, n) => (n == 0 || r != of.0).then_some(()).ok_or(v),
+        ValueDef::Result(i, _) if !of.1.contains(&i) || slice.contains(&i) => Ok(()),
         ValueDef::Result(i, _) => {
             let d = &kernel.insts[i];
             slice.insert(i);
-            d.op.info().effects == Effects::Pure
-                && d.regions.is_empty()
-                && d.args.iter().all(|&a| !matches!(kernel.ty(a), Type::Tile(_)) && follows(kernel, a, of, slice))
+            let pure = d.op.info().effects == Effects::Pure && d.regions.is_empty();
+            if !pure || d.args.iter().any(|&a| matches!(kernel.ty(a), Type::Tile(_))) {
+                return Err(v);
+            }
+            d.args.iter().try_for_each(|&a| follows(kernel, a, of, slice))
         }
     }
 }
