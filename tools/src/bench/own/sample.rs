@@ -5,11 +5,13 @@
 //! ```
 //!
 //! Tensors that instances update by atomics hold the sum of all instances' work, and are left out; the report says so. Elements are compared within a bound
-//! that follows from the narrowest float type that the kernel computes in, in proportion to the root mean square of what a tensor's sample holds.
+//! that follows from the narrowest float type that the kernel computes in, in proportion to the root mean square of what a tensor's sample holds; where the
+//! data are ill-conditioned, the bound is wider: the first sample runs again with the lowest bit of every float input turned, and shows how far that moves
+//! its results.
 
 use crate::filetest::data;
 use crate::filetest::runline::Number;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::time::{Duration, Instant};
 use tilelift_interp::{self as interp, Arg, Buffer, InterpError, Memory, ViewArg};
@@ -20,6 +22,8 @@ use tilelift_kernels::rng;
 
 /// Roundings of the narrowest type by which elements may differ: order of sums, and functions that machines approximate.
 const ROUNDINGS: f64 = 4.0;
+/// How far results may be off, in what turning the lowest bits of inputs moves them by.
+const TURNED: f64 = 2.0;
 /// The least bound: sums of `f32` in another order, approximate functions.
 const LEAST: f64 = 1.0 / 8192.0;
 
@@ -31,7 +35,7 @@ pub(crate) struct Reference {
     /// Instances of the grid.
     pub(crate) of: u64,
     /// Parameters that are written, with what is stored: where elements begin, in bits, and their bits.
-    stored: Vec<(usize, Vec<(usize, u64)>)>,
+    stored: Stored,
     /// Parameters that are updated by atomics, and not compared.
     pub(crate) updated: Vec<usize>,
     /// The bound, in proportion.
@@ -101,30 +105,101 @@ pub(crate) fn reference(
     let mut before: Vec<(usize, Buffer)> = written.iter().filter_map(buffer).map(|b| (b, memory.buffers[b].clone())).collect();
     let (start, mut programs) = (Instant::now(), Vec::new());
     let mut ran = Ok(());
+    let run = |memory: &mut Memory, together: &[[u32; 3]]| {
+        let options = interp::Options { programs: Some(together.to_vec()), conflicts: false, ..interp::Options::default() };
+        interp::interpret(kernel, grid, args, memory, &options).map(drop)
+    };
+    let mut first = Vec::new();
     for together in positions(grid, kernel.cluster, count, seed) {
         if !programs.is_empty() && start.elapsed() > time {
             break;
         }
-        let options = interp::Options { programs: Some(together.clone()), conflicts: false, ..interp::Options::default() };
-        ran = interp::interpret(kernel, grid, args, memory, &options).map(drop);
+        ran = run(memory, &together);
         if ran.is_err() {
             break;
+        }
+        if programs.is_empty() {
+            first.clone_from(&together);
         }
         programs.extend(together);
     }
     // What was, is again; what the instances left is at hand.
-    before.iter_mut().for_each(|(b, was)| std::mem::swap(&mut memory.buffers[*b], was));
+    let mut exchange = |memory: &mut Memory| before.iter_mut().for_each(|(b, was)| std::mem::swap(&mut memory.buffers[*b], was));
+    exchange(memory);
     ran?;
-    let mut stored = Vec::new();
-    for p in compared {
-        if let Arg::View(view) = &args[p]
-            && let Some((_, after)) = before.iter().find(|(b, _)| *b == view.buffer)
-        {
-            stored.push((p, data::changed(view, &memory.buffers[view.buffer], after)));
-        }
+    let after = before;
+    let stored_in = |memory: &Memory, after: &[(usize, Buffer)]| {
+        let one = |&p: &usize| match &args[p] {
+            Arg::View(view) => {
+                let (_, after) = after.iter().find(|(b, _)| *b == view.buffer)?;
+                Some((p, data::changed(view, &memory.buffers[view.buffer], after)))
+            }
+            Arg::Scalar(_) => None,
+        };
+        compared.iter().filter_map(one).collect::<Vec<_>>()
+    };
+    let stored = stored_in(memory, &after);
+    // The same with inputs that differ by their lowest bits; what can't run so says nothing.
+    let mut turned = Vec::new();
+    let inputs: Vec<&ViewArg> = args.iter().enumerate().filter(|(p, _)| !written.contains(p)).filter_map(|(_, a)| view_of(a)).collect();
+    turn_lowest_bits(&inputs, memory);
+    let mut before: Vec<(usize, Buffer)> = after.iter().map(|(b, _)| (*b, memory.buffers[*b].clone())).collect();
+    let again = run(memory, &first);
+    before.iter_mut().for_each(|(b, was)| std::mem::swap(&mut memory.buffers[*b], was));
+    turn_lowest_bits(&inputs, memory);
+    if again.is_ok() {
+        turned = stored_in(memory, &before);
     }
     let of = grid.iter().map(|&e| u64::from(e)).product();
-    Ok(Reference { programs, of, stored, updated, bound: bound(kernel.kernel()) })
+    let bound = bound(kernel.kernel()).max(TURNED * moved(args, &stored, &turned));
+    Ok(Reference { programs, of, stored, updated, bound })
+}
+
+fn view_of(arg: &Arg) -> Option<&ViewArg> {
+    match arg {
+        Arg::View(view) => Some(view),
+        Arg::Scalar(_) => None,
+    }
+}
+
+/// Turns the lowest bit of every float of dense views; doing it twice does nothing.
+fn turn_lowest_bits(inputs: &[&ViewArg], memory: &mut Memory) {
+    for view in inputs.iter().filter(|v| v.elem.is_float() && !v.elem.is_packed()) {
+        let range = view.byte_range();
+        if !memory.buffers[view.buffer].is_initialised(range.start as usize..range.end as usize) {
+            continue;
+        }
+        let bytes = memory.buffers[view.buffer].bytes_mut();
+        let held = &mut bytes[(range.start as usize)..(range.end as usize)];
+        held.iter_mut().step_by(view.elem.bytes() as usize).for_each(|low| *low ^= 1);
+    }
+}
+
+/// Elements stored by parameter: where they begin, in bits, and their bits.
+type Stored = Vec<(usize, Vec<(usize, u64)>)>;
+
+/// How far results move at most, in proportion to them and to the root mean square of their tensor.
+fn moved(args: &[Arg], stored: &Stored, turned: &Stored) -> f64 {
+    let mut most = 0.0f64;
+    for ((p, was), (_, is)) in stored.iter().zip(turned) {
+        let Some(view) = view_of(&args[*p]).filter(|v| v.elem.is_float()) else { continue };
+        let scale = root_mean_square(was, view.elem);
+        let was: HashMap<usize, u64> = was.iter().copied().collect();
+        for (at, bits) in is {
+            let number = |bits: u64| data::number(bits, view.elem).as_f64();
+            let Some(x) = was.get(at).map(|&b| number(b)) else { continue };
+            let far = (number(*bits) - x).abs() / x.abs().max(scale);
+            most = if far.is_finite() { most.max(far) } else { most };
+        }
+    }
+    most
+}
+
+/// The root mean square of the finite ones of some elements.
+fn root_mean_square(stored: &[(usize, u64)], elem: Scalar) -> f64 {
+    let finite = stored.iter().map(|s| data::number(s.1, elem).as_f64()).filter(|x| x.is_finite());
+    let (n, squares) = finite.fold((0.0, 0.0), |(n, sum), x| (n + 1.0, sum + x * x));
+    if n > 0.0 { f64::sqrt(squares / n) } else { 0.0 }
 }
 
 /// How far elements may be from the interpreter's, in proportion to them.
@@ -145,9 +220,7 @@ impl Reference {
             let Arg::View(view) = &args[*param] else { continue };
             let elem = view.elem;
             let number = |bits: u64| data::number(bits, elem);
-            let finite = stored.iter().map(|s| number(s.1).as_f64()).filter(|x| x.is_finite());
-            let (n, squares) = finite.fold((0.0, 0.0), |(n, sum), x| (n + 1.0, sum + x * x));
-            let scale = if n > 0.0 { f64::sqrt(squares / n) } else { 0.0 };
+            let scale = root_mean_square(stored, elem);
             let bound = if elem.is_float() { self.bound } else { 0.0 };
             let right = |want: u64, have: u64| {
                 let (x, y) = (number(want).as_f64(), number(have).as_f64());
@@ -237,6 +310,29 @@ mod tests {
         assert!(wrong.contains("v1: 1 of 320") && wrong.contains("[6399]: 1000"), "{wrong}");
         // What was not written is NaN.
         assert!(r.compare(&args, &memory).is_err());
+    }
+
+    #[test]
+    fn ill_conditioned_data_have_a_wider_bound() {
+        let text = "kernel @k(v0: view<bf16, [?]>, v1: view<bf16, [?]>, v2: view<f32, [?]>) {
+    v3 = load v0[0] : tile<64xbf16>
+    v4 = load v1[0] : tile<64xbf16>
+    v5 = sub v3, v4
+    v6 = cast v5 : tile<64xf32>
+    store v2[0], v6
+}";
+        let kernel = tilelift_ir::text::parse(text).unwrap().kernels.remove(0);
+        let bound = |run: &str| {
+            let run = runline::parse(1, run).unwrap();
+            let (args, mut memory) = data::arguments(&run, &kernel).unwrap();
+            let before = memory.clone();
+            let r = reference(&verify(&kernel).unwrap(), (run.grid, &args), &mut memory, (1, 1), Duration::from_secs(9)).unwrap();
+            assert_eq!(memory, before);
+            r.bound
+        };
+        // Neighbours among the numbers of bf16: their difference changes its sign.
+        assert_eq!(bound("@k(grid=1, v0=fill:1.0[64], v1=fill:1.0078125[64], out v2=[64])"), 2.0 * TURNED);
+        assert!(bound("@k(grid=1, v0=rand:1[64], v1=rand:2[64], out v2=[64])") < 0.1);
     }
 
     #[test]
