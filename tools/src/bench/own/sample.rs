@@ -24,6 +24,8 @@ use tilelift_kernels::rng;
 const ROUNDINGS: f64 = 4.0;
 /// How far results may be off, in what turning the lowest bits of inputs moves them by.
 const TURNED: f64 = 2.0;
+/// A bound from which on no digit of a result means anything, and nothing is compared.
+const NONE: f64 = 1.0;
 /// The least bound: sums of `f32` in another order, approximate functions.
 const LEAST: f64 = 1.0 / 8192.0;
 
@@ -224,7 +226,9 @@ impl Reference {
             let bound = if elem.is_float() { self.bound } else { 0.0 };
             let right = |want: u64, have: u64| {
                 let (x, y) = (number(want).as_f64(), number(have).as_f64());
-                want == have || elem.is_float() && (x.is_nan() && y.is_nan() || x == y || (x - y).abs() <= bound * x.abs().max(scale))
+                want == have
+                    || bound >= NONE
+                    || elem.is_float() && (x.is_nan() && y.is_nan() || x == y || (x - y).abs() <= bound * x.abs().max(scale))
             };
             let bytes = got.buffers[view.buffer].bytes();
             let have = |at: usize| data::bits_at(bytes, at, elem);
@@ -249,6 +253,13 @@ impl Reference {
             self.of,
             self.bound
         );
+        if self.bound >= NONE {
+            text = format!(
+                "no float is compared: the data are ill-conditioned, and turning the lowest bits of inputs moves results by {:.1e} of their size{}{of}",
+                self.bound / TURNED,
+                if of.is_empty() { "" } else { "; " }
+            );
+        }
         if !self.updated.is_empty() {
             text += &format!("; {} is updated by atomics of many instances, and not compared", list(&mut self.updated.iter().copied()));
         }
@@ -331,7 +342,7 @@ mod tests {
             r.bound
         };
         // Neighbours among the numbers of bf16: their difference changes its sign.
-        assert_eq!(bound("@k(grid=1, v0=fill:1.0[64], v1=fill:1.0078125[64], out v2=[64])"), 2.0 * TURNED);
+        assert!(bound("@k(grid=1, v0=fill:1.0[64], v1=fill:1.0078125[64], out v2=[64])") >= NONE);
         assert!(bound("@k(grid=1, v0=rand:1[64], v1=rand:2[64], out v2=[64])") < 0.1);
     }
 
