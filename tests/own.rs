@@ -175,7 +175,7 @@ fn what_cannot_be_benched_is_told_with_its_place_and_remedy() {
         (
             sim(&["--launch", "@paged(grid=1, v0=ones[1x16x65], v1=ones[1x16x64], v2=iota[1], out v3=[1x16x16])"]),
             Status::Failed,
-            "--launch: @paged: argument 0",
+            "--launch: @paged: extent 2 of argument 0 is 65",
         ),
         (tool(&["bench", "no-such-file.tile"]), Status::Unusable, "no-such-file.tile"),
     ] {
