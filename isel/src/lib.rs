@@ -9,12 +9,14 @@
 #![deny(missing_docs)]
 
 mod chosen;
+mod exposure;
 mod fit;
 mod layout;
 mod lower;
 mod pipeline;
 
 pub use chosen::{Chosen, choose, estimate};
+pub use exposure::{ESTIMATE, Exposure, LoopEstimate, LoopExposure, exposure};
 pub use layout::search::seconds;
 pub use lower::Lowered;
 pub use pipeline::lower;

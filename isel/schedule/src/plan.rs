@@ -39,6 +39,7 @@ pub(crate) use replay::{decisions, needs, replay, written_views};
 pub use ring_layouts::{EpilogueStore, RingLayouts, value_at};
 pub use role::TaskRole;
 pub use slots::{FetchedRing, slots};
+pub(crate) use specialise::not_operand;
 pub use specialise::{MAX_DEPTH, Specialised, budget};
 pub use swizzled_tile::{ALIGN, SwizzledTile};
 pub use tasks::{TaskPlan, needs_units, tasks};

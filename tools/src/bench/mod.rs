@@ -5,6 +5,7 @@
 //!                                └─► sim   counts of the simulator: instructions, conflicts, sectors ├─► report
 //!  kernel list ────────────────────► layouts  counts without and with searched layouts              │
 //!  kernel list ────────────────────► estimate  times of the cost model, beside measured ones
+//!  FILE, launches ─────────────────► own      times or counts of an author's own kernels
 //!  kernel list ────────────────────► compile  wall time of every stage of the compiler              ─┘
 //! ```
 //!
@@ -29,6 +30,7 @@ pub(crate) mod layouts;
 #[cfg(feature = "cuda")]
 pub(crate) mod limits;
 pub(crate) mod locate;
+pub(crate) mod own;
 pub(crate) mod problem;
 pub(crate) mod records;
 pub(crate) mod report;

@@ -3,24 +3,37 @@
 // The hardware half idles in a build without it.
 #![cfg_attr(not(feature = "cuda"), allow(dead_code))]
 
-use super::options;
 use super::outcome::{CliError, Outcome, Streams};
+use super::{options, own};
 use crate::bench::problem::{ELEMS, ORDERS, OUTS, Suite, Variant};
 use crate::bench::report::quote;
 use crate::bench::selection::Selection;
 use crate::bench::{compile, records, sim};
 use crate::execute::DeviceKind;
 use lexopt::Arg::{Long, Short, Value};
+use std::ffi::OsString;
 use std::fs;
 use tilelift::{OptLevel, targets};
 use tilelift_ir::Scalar;
 use tilelift_isel::Target;
 
 pub(super) const HELP: &str = "\
-usage: tilelift bench [SUITE…] [OPTION…]
+usage: tilelift bench FILE [OPTION…]
+       tilelift bench [SUITE…] [OPTION…]
        tilelift bench compile [--explicit] [--filter TEXT] [--target NAME] [--repeat N] [--json FILE]
 
-Times kernels on the GPU: ours in every variant asked for, cuBLASLt (products) and a device copy (the others), interleaved in one
+FILE (it ends in `.tile`, or has a `/`): times launches of your own kernels on the GPU: those of its `; run:` lines, or others. The
+outputs of sampled instances are compared with the interpreter first. docs/bench.md says what is measured and counted.
+  --launch '@k(…)'    a launch in the syntax of `; run:` lines; may be given several times
+  --launches FILE     launches, one a line; those behind `NAME:` are for NAME.tile
+  --iterations N      timed launches (20), each behind a copy that overwrites the L2 cache; the median counts
+  --rest-ms X         rest in front of each (5)
+  --check N           instances that the interpreter runs, too (4; 0 for none)
+  --peer-us X         what a peer takes for the launch, or for all of them in a row
+  --device NAME       cuda (default), or sim: counts of the sampled instances instead of times
+  --target, --opt, --schedule, --seed, --json   as below
+
+SUITE: times kernels of the library on the GPU: ours in every variant asked for, cuBLASLt (products) and a device copy (the others), interleaved in one
 process. Every output is checked before it is timed. Suites: elementwise, norms (softmax,
 RMSNorm, LayerNorm), rows (running sums, sorts of up to 4096 columns), transpose, gemm, attention; all of them for `all`, or if none is named.
 `compile` times every stage of the compiler for the kernels of the library, and needs no GPU.
@@ -106,7 +119,11 @@ const MAX: u32 = 1 << 30;
 const SWITCH: [(&str, bool); 2] = [("on", true), ("off", false)];
 
 pub(super) fn run(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> Outcome {
-    let job = job(parser)?;
+    let args: Vec<OsString> = parser.raw_args()?.collect();
+    if own::names_file(&args) {
+        return own::run(args, streams);
+    }
+    let job = job(&mut lexopt::Parser::from_args(args))?;
     let mut json = Json::default();
     let result = if job.emit {
         texts(&job, streams)
@@ -275,7 +292,10 @@ fn suite_of(word: &str, list: &mut Vec<Suite>) -> Outcome {
             list.push(suite);
             Ok(())
         }
-        None => Err(CliError::Usage(format!("there is no suite `{word}`; known are all, {}, compile", suites()))),
+        None => Err(CliError::Usage(format!(
+            "there is no suite `{word}`; known are all, {}, compile; a file ends in `.tile` or has a `/`",
+            suites()
+        ))),
     }
 }
 

@@ -174,10 +174,7 @@ fn one(
     show(run, &args, &memory, &got, streams)?;
     let verdict = data::compare(&args, &want, &got, &run.tolerance).and_then(|()| {
         run.expect.iter().try_for_each(|e| match &args[e.param] {
-            Arg::View(view) => {
-                let tolerance = if e.near { run.tolerance } else { Default::default() };
-                data::compare_values(e.param, view, &got, &e.values, &tolerance)
-            }
+            Arg::View(view) => data::expected(e, view, &got, &run.tolerance),
             Arg::Scalar(_) => Ok(()),
         })
     });

@@ -19,6 +19,7 @@ mod layer;
 mod optimise;
 mod options;
 mod outcome;
+mod own;
 mod plan;
 mod sim;
 
@@ -58,7 +59,7 @@ const COMMANDS: &[Command] = &[
     },
     Command {
         name: "explain",
-        summary: "which rules made the optimizer's kernel of a file",
+        summary: "how a kernel runs, what its loops wait for and why, and which rules changed it",
         help: optimise::EXPLAIN_HELP,
         run: optimise::explain,
     },
@@ -78,7 +79,12 @@ const COMMANDS: &[Command] = &[
         run: layer::run,
     },
     Command { name: "accept", summary: "run the acceptance cases of the kernel library", help: accept::HELP, run: accept::run },
-    Command { name: "bench", summary: "time kernels against cuBLASLt and copies, or compiles", help: bench::HELP, run: bench::run },
+    Command {
+        name: "bench",
+        summary: "time your own launches, or kernels against cuBLASLt and copies, or compiles",
+        help: bench::HELP,
+        run: bench::run,
+    },
     Command { name: "devices", summary: "list devices and targets", help: devices::HELP, run: devices::run },
     Command { name: "doctor", summary: "what this machine has, and what to do about the rest", help: doctor::HELP, run: doctor::run },
 ];

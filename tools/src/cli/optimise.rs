@@ -1,4 +1,4 @@
-//! `opt`, `explain` and `dot`: what the optimizer makes of a file, and why.
+//! `opt`, `explain` and `dot`: what the optimizer makes of a file, and why; how its kernels run, and what that costs.
 
 use super::outcome::{CliError, Outcome, Streams};
 use super::{input, options};
@@ -8,7 +8,7 @@ use lexopt::Arg::{Long, Short, Value};
 use tilelift::targets;
 use tilelift_egraph::{Class, Options, explain as reasons, optimise};
 use tilelift_ir::{Kernel, Verified, text, verify};
-use tilelift_isel::{LayoutChoice, LowerOptions, Target, choose};
+use tilelift_isel::{ESTIMATE, LayoutChoice, LowerOptions, Target, choose, exposure};
 use tilelift_kernels::{Case, CaseLaunch, Size, cases};
 
 pub(super) const OPT_HELP: &str = "\
@@ -31,8 +31,12 @@ the library's acceptance cases, at level 0 and at level 2.
 pub(super) const EXPLAIN_HELP: &str = "\
 usage: tilelift explain FILE [--allow CLASS] [--stage NAME] [--target NAME]
 
-Prints, for every value that the optimizer computes in another way than the file, the chain of rules that leads there, and what the
+Prints how every kernel runs on the target (specialised, pipelined or by its tasks; warps, stages, slots), and of each loop that loads or
+multiplies the loads and dots for which every iteration waits, why each is not done ahead, and what that costs: an estimate, in cycles.
+Then, for every value that the optimizer computes in another way than the file, the chain of rules that leads there, and what the
 next best program would cost. With --stage physical, the layouts, and the rule behind each that is not the plain assignment's.
+  --target NAME   what it is to run on (sm_80)
+  --stage NAME    logical (default), or physical: layouts, too
   --allow CLASS   the loosest rules that may apply: exact, free (default), reassoc, approx";
 
 pub(super) const DOT_HELP: &str = "\
@@ -64,12 +68,12 @@ enum Command {
 }
 
 /// An option that has nothing to do beside the others: its name, and what it is for.
-fn idle(job: &Job, given: &[String]) -> Option<(String, &'static str)> {
+fn idle(job: &Job, command: Command, given: &[String]) -> Option<(String, &'static str)> {
     let tables = job.table || job.times;
     let of = |name: &str| match name {
         "large" | "all" if !job.times => Some("--times"),
         "part" | "device" if !tables => Some("--table or --times"),
-        "target" if !tables && !job.physical => Some("--stage physical"),
+        "target" if !tables && !job.physical && command != Command::Explain => Some("--stage physical"),
         "stage" | "allow" | "report" if tables => Some("a file"),
         "times" if job.table => Some("a call without --table"),
         "all" if given.iter().any(|g| g == "large") => Some("a call without --large"),
@@ -123,7 +127,7 @@ fn job(parser: &mut lexopt::Parser, command: Command) -> Result<Job, CliError> {
         part,
         device,
     };
-    match idle(&job, &given) {
+    match idle(&job, command, &given) {
         Some((name, what)) => Err(CliError::Usage(format!("--{name} is for {what}"))),
         None => Ok(job),
     }
@@ -171,11 +175,34 @@ pub(super) fn opt(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> Out
 pub(super) fn explain(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> Outcome {
     let job = job(parser, Command::Explain)?;
     each(&job, streams, |kernel, streams| {
+        let made = optimise(kernel, &job.options).0;
+        schedule(&job, &made, streams)?;
         if job.physical {
-            return with_layouts(&job, &optimise(kernel, &job.options).0, true, streams);
+            return with_layouts(&job, &made, true, streams);
         }
         Ok(write!(streams.out, "{}", reasons::explain(kernel, &job.options))?)
     })
+}
+
+/// Says how a kernel runs, and what its loops wait for, as comments.
+fn schedule(job: &Job, kernel: &Kernel, streams: &mut Streams<'_>) -> Outcome {
+    let target = job.target.clone().unwrap_or_else(targets::usual);
+    let verified = verify(kernel).map_err(|e| CliError::Failed(e.to_string()))?;
+    let layouts = if job.physical { LayoutChoice::Searched } else { LayoutChoice::Spread };
+    // Tasks that are not proved run, too, where the author says so.
+    let options = LowerOptions { layouts, unproven: true, ..LowerOptions::default() };
+    let found = match exposure(&verified, &target, &options) {
+        Ok(found) => found,
+        Err(e) => return Ok(writeln!(streams.out, "; @{} does not run on {}: {e}", kernel.name, target.name)?),
+    };
+    writeln!(streams.out, "; @{} on {}: {}", kernel.name, target.name, found.outline)?;
+    for l in &found.loops {
+        writeln!(streams.out, ";   {}", l.to_string().replace('\n', "\n;   "))?;
+    }
+    if found.loops.iter().any(|l| !l.is_fast()) {
+        writeln!(streams.out, ";   ({ESTIMATE})")?;
+    }
+    Ok(())
 }
 
 /// The table of what searched layouts change, or of times.

@@ -1,7 +1,9 @@
 //! Buffers of a run line: filling them, reading elements back, comparing two runs.
 
-use super::runline::{ArgSpec, Init, Number, RunLine, Tensor, Tolerance};
+use super::runline::{ArgSpec, Expect, Init, Number, RunLine, Tensor, Tolerance, Want};
 use smallvec::SmallVec;
+use std::path::Path;
+use std::thread;
 use tilelift_interp::{Arg, Buffer, Memory, ScalarArg, ViewArg};
 use tilelift_ir::{Kernel, Scalar, Type, num};
 use tilelift_kernels::rng;
@@ -11,11 +13,25 @@ use tilelift_kernels::rng;
 /// # Errors
 /// A sentence, if the line does not fit the kernel's parameters.
 pub fn arguments(run: &RunLine, kernel: &Kernel) -> Result<(Vec<Arg>, Memory), String> {
+    let args = shaped(run, kernel)?;
+    let mut memory = Memory::new();
+    for (i, (spec, arg)) in run.args.iter().zip(&args).enumerate() {
+        if let (ArgSpec::Tensor(t), Arg::View(view)) = (spec, arg) {
+            memory.add(fill(view, t).map_err(|e| format!("v{i}: {e}"))?);
+        }
+    }
+    Ok((args, memory))
+}
+
+/// The arguments alone.
+///
+/// # Errors
+/// As [`arguments`].
+pub fn shaped(run: &RunLine, kernel: &Kernel) -> Result<Vec<Arg>, String> {
     if run.args.len() != kernel.params.len() {
         return Err(format!("@{} has {} parameters, the run line gives {}", kernel.name, kernel.params.len(), run.args.len()));
     }
-    let mut memory = Memory::new();
-    let mut args = Vec::new();
+    let (mut args, mut buffers) = (Vec::new(), 0);
     for (i, (spec, &param)) in run.args.iter().zip(&kernel.params).enumerate() {
         args.push(match (spec, kernel.ty(param)) {
             (ArgSpec::Scalar(n), Type::Scalar(elem)) => match n {
@@ -23,14 +39,13 @@ pub fn arguments(run: &RunLine, kernel: &Kernel) -> Result<(Vec<Arg>, Memory), S
                 Number::Float(x) => ScalarArg::float(*elem, *x).into(),
             },
             (ArgSpec::Tensor(t), Type::View(v)) => {
-                let view = view(memory.buffers.len(), t, v.elem);
-                memory.add(fill(&view, t));
-                view.into()
+                buffers += 1;
+                view(buffers - 1, t, v.elem).into()
             }
             (ArgSpec::Scalar(_) | ArgSpec::Tensor(_), ty) => return Err(format!("v{i} is {ty}; the run line gives something else")),
         });
     }
-    Ok((args, memory))
+    Ok(args)
 }
 
 fn view(buffer: usize, t: &Tensor, elem: Scalar) -> ViewArg {
@@ -56,31 +71,101 @@ fn positions(view: &ViewArg) -> Vec<usize> {
     list
 }
 
-fn fill(view: &ViewArg, t: &Tensor) -> Buffer {
+/// The bytes of a file that holds all elements of a view.
+fn file(path: &str, view: &ViewArg) -> Result<Vec<u8>, String> {
+    let elements = view.shape.iter().fold(1usize, |n, &e| n.saturating_mul(e.max(0) as usize));
+    let need = view.elem.storage(elements);
+    let bytes = crate::read::whole(Path::new(path), need as u64).map_err(|e| format!("{path}: {e}"))?;
+    if bytes.len() < need {
+        let (elem, shape) = (view.elem, &view.shape);
+        return Err(format!(
+            "{path}: has {} bytes, and {elem} {shape:?} takes {need}; a file holds the elements as memory does",
+            bytes.len()
+        ));
+    }
+    Ok(bytes)
+}
+
+fn fill(view: &ViewArg, t: &Tensor) -> Result<Buffer, String> {
     let len = view.byte_range().end as usize;
     if t.init == Init::Poison {
-        return Buffer::uninit(len);
+        return Ok(Buffer::uninit(len));
     }
+    let held = match &t.init {
+        Init::File(path) => file(path, view)?,
+        Init::Poison | Init::Rand(_) | Init::Bits(_) | Init::Edge { .. } | Init::Iota | Init::Fill(_) | Init::Values(_) => Vec::new(),
+    };
     // Bytes between and in front of the elements are no element's, so no kernel may look at them: NaN and -1.
     let mut bytes = vec![0xff; len];
-    let width = width(view.elem) / 8;
+    let width = width(view.elem);
+    if t.strides.is_none() {
+        let dense = &mut bytes[(view.offset_bytes as usize).min(len)..];
+        match &t.init {
+            Init::File(_) => dense.copy_from_slice(&held[..dense.len()]),
+            init => fill_dense(dense, view, init),
+        }
+        return Ok(Buffer::from_bytes(bytes));
+    }
+    let of = |i: usize| match &t.init {
+        Init::File(_) => bits_at(&held, i * width, view.elem),
+        init => pair(init, i as u64 & !1, view.elem)[i & 1],
+    };
     for (i, at) in positions(view).into_iter().enumerate() {
-        let bits = element(&t.init, i as u64, view.elem);
-        let byte = at / 8;
-        if width == 0 {
+        let (bits, byte) = (of(i), at / 8);
+        if width < 8 {
             bytes[byte] = bytes[byte] & !(15 << (at % 8)) | (bits as u8 & 15) << (at % 8);
         } else {
-            bytes[byte..byte + width].copy_from_slice(&bits.to_le_bytes()[..width]);
+            bytes[byte..byte + width / 8].copy_from_slice(&bits.to_le_bytes()[..width / 8]);
         }
     }
-    Buffer::from_bytes(bytes)
+    Ok(Buffer::from_bytes(bytes))
+}
+
+/// Elements that a thread fills at least.
+const EACH: usize = 1 << 16;
+
+/// Fills the elements of a dense view, of which the bytes are all.
+fn fill_dense(bytes: &mut [u8], view: &ViewArg, init: &Init) {
+    let elements = view.shape.iter().map(|&e| e as usize).product::<usize>();
+    // Two elements at a time: normal deviates come in pairs, and packed elements share a byte.
+    let both = (2 * width(view.elem) / 8).max(1);
+    let threads = thread::available_parallelism().map_or(1, |n| n.get().min(16));
+    let chunk = elements.div_ceil(2).div_ceil(threads).max(EACH);
+    let one = |bytes: &mut [u8], first: usize| {
+        for (n, two) in bytes.chunks_mut(both).enumerate() {
+            let at = 2 * (first + n);
+            // Values are as many as elements.
+            let [a, b] = if at + 1 < elements { pair(init, at as u64, view.elem) } else { [element(init, at as u64, view.elem), 0] };
+            if view.elem.is_packed() {
+                let high = if at + 1 < elements { b as u8 & 15 } else { 15 };
+                two[0] = a as u8 & 15 | high << 4;
+            } else {
+                two.chunks_mut(both / 2).zip([a, b]).for_each(|(to, bits)| to.copy_from_slice(&bits.to_le_bytes()[..both / 2]));
+            }
+        }
+    };
+    thread::scope(|s| {
+        for (t, part) in bytes.chunks_mut(chunk * both).enumerate() {
+            s.spawn(move || one(part, t * chunk));
+        }
+    });
+}
+
+/// The bits of elements `i` and `i + 1`, of an even `i`.
+fn pair(init: &Init, i: u64, elem: Scalar) -> [u64; 2] {
+    match init {
+        Init::Rand(seed) if elem.is_float() => rng::normal_pair(*seed, i / 2).map(|x| ScalarArg::float(elem, x).bits()),
+        Init::Values(v) if i as usize + 1 >= v.len() => [element(init, i, elem), 0],
+        init => [i, i + 1].map(|i| element(init, i, elem)),
+    }
 }
 
 /// The bits of element `i`.
 fn element(init: &Init, i: u64, elem: Scalar) -> u64 {
     let int = |x: i64| ScalarArg::int(elem, x).bits();
     match init {
-        Init::Poison => u64::MAX,
+        // A file's elements are copied.
+        Init::Poison | Init::File(_) => u64::MAX,
         Init::Rand(seed) if elem.is_float() => ScalarArg::float(elem, rng::normal_pair(*seed, i / 2)[(i % 2) as usize]).bits(),
         Init::Rand(seed) | Init::Bits(seed) => raw_bits(rng::bits(*seed, i), elem),
         Init::Edge { slow } => {
@@ -147,12 +232,12 @@ fn value(bytes: &[u8], at: usize, elem: Scalar) -> Number {
 }
 
 /// The number of an element's bits.
-fn number(bits: u64, elem: Scalar) -> Number {
+pub(crate) fn number(bits: u64, elem: Scalar) -> Number {
     if elem.is_float() { Number::Float(num::from_bits(bits, elem)) } else { Number::Int(num::wrap(bits as i64, elem)) }
 }
 
 /// The bits at a position (in bits) of some bytes.
-fn bits_at(bytes: &[u8], at: usize, elem: Scalar) -> u64 {
+pub(crate) fn bits_at(bytes: &[u8], at: usize, elem: Scalar) -> u64 {
     if elem.is_packed() {
         return u64::from(bytes[at / 8] >> (at % 8) & 15);
     }
@@ -201,6 +286,20 @@ pub fn compare(args: &[Arg], want: &Memory, got: &Memory, tolerance: &Tolerance)
     Ok(())
 }
 
+/// The elements of a view that were written, or are others than before: where they begin, in bits, and their bits.
+pub(crate) fn changed(view: &ViewArg, before: &Buffer, after: &Buffer) -> Vec<(usize, u64)> {
+    let width = width(view.elem).div_ceil(8);
+    let held = |b: &Buffer, at: usize| b.is_initialised(at / 8..at / 8 + width).then(|| bits_at(b.bytes(), at, view.elem));
+    let of = |at: usize| held(after, at).filter(|&bits| held(before, at) != Some(bits)).map(|bits| (at, bits));
+    positions(view).into_iter().filter_map(of).collect()
+}
+
+/// Coordinates of the element of a view that begins at a position, in bits.
+pub(crate) fn coordinates_at(view: &ViewArg, at: usize) -> Vec<usize> {
+    let n = positions(view).into_iter().position(|p| p == at).unwrap_or_default();
+    coordinates(n, &view.shape).to_vec()
+}
+
 /// Coordinates of row-major element `i`.
 fn coordinates(mut i: usize, shape: &[i64]) -> SmallVec<[usize; 4]> {
     let mut c: SmallVec<[usize; 4]> = SmallVec::from_elem(0, shape.len());
@@ -209,6 +308,29 @@ fn coordinates(mut i: usize, shape: &[i64]) -> SmallVec<[usize; 4]> {
         i /= (e as usize).max(1);
     }
     c
+}
+
+/// Compares a view with what a line expects of it, numbers or a file.
+///
+/// # Errors
+/// A sentence that names the first difference, or what is wrong with the file.
+pub fn expected(e: &Expect, view: &ViewArg, memory: &Memory, tolerance: &Tolerance) -> Result<(), String> {
+    let exact = Tolerance::default();
+    let tolerance = if e.near { tolerance } else { &exact };
+    match &e.want {
+        Want::Values(values) => compare_values(e.param, view, memory, values, tolerance),
+        Want::File(path) => {
+            let held = file(path, view).map_err(|why| format!("v{}: {why}", e.param))?;
+            let got = memory.buffers[view.buffer].bytes();
+            for (i, at) in positions(view).into_iter().enumerate() {
+                let (x, y) = (value(&held, i * width(view.elem), view.elem), value(got, at, view.elem));
+                if !tolerance.accepts_number(x, y) {
+                    return Err(format!("v{}: element {:?} is {y}, {path} has {x}", e.param, coordinates(i, &view.shape)));
+                }
+            }
+            Ok(())
+        }
+    }
 }
 
 /// Compares a view with written numbers.
@@ -233,6 +355,45 @@ pub fn compare_values(param: usize, view: &ViewArg, memory: &Memory, want: &[Num
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn dense_tensors_hold_what_strided_ones_do() {
+        let values = Init::Values((0..35).map(Number::Int).collect());
+        for init in [Init::Rand(3), Init::Bits(4), Init::Edge { slow: true }, Init::Iota, Init::Fill(Number::Float(0.5)), values] {
+            for elem in [Scalar::F32, Scalar::BF16, Scalar::I8, Scalar::I4, Scalar::I64] {
+                let dense = Tensor { init: init.clone(), shape: vec![5, 7], strides: None, offset: 8 };
+                let spread = Tensor { strides: Some(vec![7, 1]), ..dense.clone() };
+                let filled = |t: &Tensor| fill(&view(0, t, elem), t).unwrap();
+                assert_eq!(filled(&dense), filled(&spread), "{init:?} {elem}");
+            }
+        }
+        // More than a thread's share.
+        let large = Tensor { init: Init::Rand(3), shape: vec![300_001], strides: None, offset: 0 };
+        let spread = Tensor { strides: Some(vec![1]), ..large.clone() };
+        assert!(fill(&view(0, &large, Scalar::F16), &large) == fill(&view(0, &spread, Scalar::F16), &spread));
+    }
+
+    #[test]
+    fn files_hold_elements_as_memory_does() {
+        let path = std::env::temp_dir().join(format!("tilelift-data-{}.bin", std::process::id()));
+        let name = path.to_string_lossy().into_owned();
+        std::fs::write(&path, [1.5f32, -2.0, 3.0, 4.0].iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<u8>>()).unwrap();
+        let t = Tensor { init: Init::File(name.clone()), shape: vec![2, 2], strides: Some(vec![4, 1]), offset: 0 };
+        let mut memory = Memory::new();
+        let strided = view(memory.buffers.len(), &t, Scalar::F32);
+        memory.add(fill(&strided, &t).unwrap());
+        let read: Vec<f64> = elements(&strided, &memory).iter().map(|n| n.as_f64()).collect();
+        assert_eq!(read, [1.5, -2.0, 3.0, 4.0]);
+        let mut e = Expect { param: 0, near: false, want: Want::File(name.clone()) };
+        assert_eq!(expected(&e, &strided, &memory, &Tolerance::default()), Ok(()));
+        e.want = Want::Values(vec![Number::Float(1.5)]);
+        assert!(expected(&e, &strided, &memory, &Tolerance::default()).unwrap_err().contains("1 are expected"));
+        let longer = Tensor { shape: vec![3, 2], ..t };
+        let why = fill(&view(0, &longer, Scalar::F32), &longer).unwrap_err();
+        assert!(why.contains("has 16 bytes") && why.contains("takes 24"), "{why}");
+        std::fs::remove_file(&path).unwrap();
+        assert!(file(&name, &strided).unwrap_err().starts_with(&name));
+    }
 
     #[test]
     fn integers_beyond_53_bits_are_compared_and_printed_exactly() {

@@ -261,8 +261,7 @@ impl Test<'_> {
         if refused.is_none() {
             for expect in &run.expect {
                 let Arg::View(view) = &args[expect.param] else { continue };
-                let tolerance = if expect.near { run.tolerance } else { Default::default() };
-                if let Err(e) = data::compare_values(expect.param, view, &want, &expect.values, &tolerance) {
+                if let Err(e) = data::expected(expect, view, &want, &run.tolerance) {
                     self.fail(run.line, format!("interpreter: {e}"));
                 }
             }

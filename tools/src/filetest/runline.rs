@@ -5,7 +5,7 @@
 //!      kernel  grid        parameter 0      1       2 (written)   interpreter ⇄ device   explicit expectation
 //!
 //! tensor  = [init] "[" extents "]" [ "@" "[" strides "]" ] [ "+" bytes ]
-//! init    = rand:SEED | bits:SEED | edge | edge2 | iota | zeros | ones | fill:NUMBER | {n, n, …}
+//! init    = rand:SEED | bits:SEED | edge | edge2 | iota | zeros | ones | fill:NUMBER | {n, n, …} | file:PATH
 //! ```
 //!
 //! A tensor without `init` is poison until the kernel writes it. Parameters are numbered as the printer numbers them.
@@ -61,6 +61,8 @@ pub enum Init {
     Fill(Number),
     /// The numbers, in row-major order.
     Values(Vec<Number>),
+    /// The bytes of a file: elements in row-major order as memory holds them, little-endian.
+    File(String),
 }
 
 /// A tensor argument.
@@ -119,7 +121,16 @@ pub struct Expect {
     /// True for `~=`: within the line's tolerance; else equal.
     pub near: bool,
     /// All elements in row-major order.
-    pub values: Vec<Number>,
+    pub want: Want,
+}
+
+/// What a tensor must hold.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Want {
+    /// These numbers.
+    Values(Vec<Number>),
+    /// What a file holds, as [`Init::File`].
+    File(String),
 }
 
 /// A parsed run line.
@@ -182,6 +193,8 @@ pub const MAX_ELEMENTS: i64 = 1 << 26;
 struct Scan<'t> {
     text: &'t str,
     at: usize,
+    /// The most elements of a tensor.
+    most: i64,
 }
 
 type Parsed<T> = Result<T, RunLineError>;
@@ -285,6 +298,26 @@ impl<'t> Scan<'t> {
         }
         Ok(list)
     }
+    /// A path: up to a bracket, a comma or a space, or between quotation marks.
+    fn path(&mut self) -> Parsed<String> {
+        self.expect(":")?;
+        let rest = self.text[self.at..].trim_start();
+        let path = match rest.strip_prefix('"') {
+            Some(quoted) => quoted.split_once('"').map(|(path, _)| (path, path.len() + 2)),
+            None => {
+                let end = rest.find(|c: char| c.is_whitespace() || "[](){},".contains(c)).unwrap_or(rest.len());
+                Some((&rest[..end], end))
+            }
+        };
+        match path {
+            Some((path, len)) if !path.is_empty() => {
+                self.space();
+                self.at += len;
+                Ok(path.to_owned())
+            }
+            Some(_) | None => self.error("a path is expected here: file:data/x.bin, or file:\"…\" around spaces and brackets"),
+        }
+    }
     fn param(&mut self) -> Parsed<usize> {
         let word = self.word();
         match word.strip_prefix('v').and_then(|n| n.parse().ok()) {
@@ -295,14 +328,14 @@ impl<'t> Scan<'t> {
     fn tensor(&mut self, init: Init) -> Parsed<ArgSpec> {
         let shape = self.ints("extent", i64::from(i32::MAX))?;
         let strides = if self.eat("@") { Some(self.ints("stride", i64::from(i32::MAX))?) } else { None };
-        let offset = if self.eat("+") { self.int("offset", MAX_ELEMENTS)? as u64 } else { 0 };
+        let offset = if self.eat("+") { self.int("offset", self.most)? as u64 } else { 0 };
         let count = |steps: &mut dyn Iterator<Item = i64>| steps.fold(1i64, |n, e| n.saturating_mul(e.max(1)));
         let reach = match &strides {
             Some(s) => shape.iter().zip(s).fold(1i64, |n, (&e, &s)| n.saturating_add((e - 1).max(0).saturating_mul(s))),
             None => count(&mut shape.iter().copied()),
         };
-        if reach > MAX_ELEMENTS {
-            return self.error(format!("the tensor takes {reach} elements; a run line may ask for {MAX_ELEMENTS}"));
+        if reach > self.most {
+            return self.error(format!("the tensor takes {reach} elements; a run line may ask for {}", self.most));
         }
         if strides.as_ref().is_some_and(|s| s.len() != shape.len()) {
             return self.error("there must be one stride per extent");
@@ -336,6 +369,7 @@ impl<'t> Scan<'t> {
             "iota" => Init::Iota,
             "zeros" => Init::Fill(Number::Int(0)),
             "ones" => Init::Fill(Number::Int(1)),
+            "file" => Init::File(self.path()?),
             "fill" => {
                 self.expect(":")?;
                 Init::Fill(self.number()?)
@@ -358,7 +392,15 @@ impl<'t> Scan<'t> {
 /// # Errors
 /// The first mistake.
 pub fn parse(line: u32, text: &str) -> Result<RunLine, RunLineError> {
-    let mut s = Scan { text, at: 0 };
+    parse_within(line, text, MAX_ELEMENTS)
+}
+
+/// The same with tensors of up to so many elements.
+///
+/// # Errors
+/// The first mistake.
+pub fn parse_within(line: u32, text: &str, most: i64) -> Result<RunLine, RunLineError> {
+    let mut s = Scan { text, at: 0, most };
     s.expect("@")?;
     let kernel = s.word().to_owned();
     s.expect("(")?;
@@ -419,7 +461,8 @@ pub fn parse(line: u32, text: &str) -> Result<RunLine, RunLineError> {
             if !matches!(run.args.get(param), Some(ArgSpec::Tensor(_))) {
                 return s.error(format!("v{param} is no tensor of this line"));
             }
-            run.expect.push(Expect { param, near, values: s.numbers()? });
+            let want = if s.eat("file") { Want::File(s.path()?) } else { Want::Values(s.numbers()?) };
+            run.expect.push(Expect { param, near, want });
         }
     }
     Ok(run)
@@ -443,6 +486,20 @@ mod tests {
     }
 
     #[test]
+    fn files_are_named_bare_or_in_quotation_marks() {
+        let r = parse(1, "@k(grid=1, v0=file:data/x-1.bin[4, 5], out v1=file:\"a b[1].bin\"[3]) == v1 file:want.bin ~= v0 {1}").unwrap();
+        let file = |n: usize| match &r.args[n] {
+            ArgSpec::Tensor(Tensor { init: Init::File(path), .. }) => path.as_str(),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!((file(0), file(1)), ("data/x-1.bin", "a b[1].bin"));
+        assert_eq!(r.expect[0].want, Want::File("want.bin".into()));
+        let large = "@k(grid=1, v0=iota[8192x64x8x128])";
+        assert!(parse(1, large).is_err());
+        assert!(parse_within(1, large, 1 << 29).is_ok());
+    }
+
+    #[test]
     fn grids_are_bounded_by_steps() {
         let bounded = |text: &str, steps| parse(1, text).unwrap().bounded(steps);
         assert_eq!(bounded("@k(grid=[16, 4])", Some(64)), Ok(()));
@@ -463,6 +520,8 @@ mod tests {
             ("@k(grid=1, v0=iota[4]@[1, 2])", "one stride per extent"),
             ("@k(grid=1, v0=wibble)", "no number"),
             ("@k(grid=1) tol 3", "rel=… or abs=…"),
+            ("@k(grid=1, v0=file:[4])", "a path"),
+            ("@k(grid=1, v0=file:\"x[4])", "a path"),
             ("@k(grid=1) == v0 {1}", "no tensor"),
             ("@k(grid=1) what", "is expected here"),
             ("@k(grid=-1)", "not in"),

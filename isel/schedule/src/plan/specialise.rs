@@ -384,13 +384,17 @@ fn sole_views(kernel: &Kernel, loads: &[(Inst, SwizzledTile)]) -> Result<(), Not
 
 /// Why a load in the loop is not one that fills the ring.
 fn beside_products(kernel: &Kernel, load: Inst) -> NotSpecialised {
+    NotSpecialised::Beside { load: Named::of(kernel, kernel.insts[load].results[0]), why: not_operand(kernel, load) }
+}
+
+/// Why a load is not for dots alone.
+pub(crate) fn not_operand(kernel: &Kernel, load: Inst) -> NotOperand {
     let v = kernel.insts[load].results[0];
-    let no = |why: NotOperand| NotSpecialised::Beside { load: Named::of(kernel, v), why };
     if kernel.insts[load].present != 0 {
-        return no(NotOperand::Masked);
+        return NotOperand::Masked;
     }
     if kernel.ty(v).elem().is_packed() {
-        return no(NotOperand::Packed);
+        return NotOperand::Packed;
     }
     let mut seen = vec![v];
     let mut users = Vec::new();
@@ -404,7 +408,7 @@ fn beside_products(kernel: &Kernel, load: Inst) -> NotSpecialised {
             _ => users.push(i),
         }
     });
-    no(users.first().map_or(NotOperand::Unread, |&i| NotOperand::Read { by: Made::of(kernel, i) }))
+    users.first().map_or(NotOperand::Unread, |&i| NotOperand::Read { by: Made::of(kernel, i) })
 }
 
 /// M and N of a dot.

@@ -29,7 +29,7 @@ mod schedule;
 mod write;
 
 pub use crate::reason::Refusal;
-pub use pipelined::Pipelines;
+pub use pipelined::{Pipelines, not_ahead};
 
 use crate::plan::{Plan, Specialised, admit};
 use tilelift_ir::Kernel;

@@ -14,8 +14,10 @@ use super::Refusal;
 use super::ahead::Ahead;
 use super::write::{Arg, Writer, number};
 use crate::access::GlobalAccess;
-use crate::plan::{Plan, Replay, Schedule, live, replay, staged_loads, written_views};
-use std::collections::{BTreeMap, BTreeSet};
+use crate::named::Named;
+use crate::plan::{Plan, Replay, Schedule, live, not_operand, replay, staged_loads, written_views};
+use crate::reason::NotAhead;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use tilelift_ir::layout::{Axis, coalesced, operand_swizzle, vectors_without};
 use tilelift_ir::{Attr, CmpOp, Effects, Inst, Kernel, Literal, Op, Region, Scalar, SharedType, Type, Value, ValueDef};
 use tilelift_lane::Target;
@@ -111,23 +113,10 @@ fn rings(kernel: &Kernel, target: &Target, warps: u32) -> BTreeMap<Inst, Ring> {
     kernel.walk(kernel.body, &mut |i| loops.extend((kernel.insts[i].op == Op::For).then_some(i)));
     for main in loops {
         let region = kernel.insts[main].regions[0];
-        let (mut inside, mut writes) = (BTreeSet::new(), false);
-        kernel.walk(region, &mut |i| {
-            inside.insert(i);
-            writes |= matches!(kernel.insts[i].op.info().effects, Effects::Writes | Effects::Updates);
-        });
-        // Of the loop's own values only its index, and what it carries, are computed ahead.
-        let there = |v: Value| match kernel.values[v].def {
-            ValueDef::KernelParam(_) => true,
-            ValueDef::RegionParam(r, _) => r != region && kernel.holder(r).is_none_or(|i| !inside.contains(&i)),
-            ValueDef::Result(i, _) => !inside.contains(&i),
-        };
+        let inside = content(kernel, region);
         let mut ring = Ring { loads: Vec::new(), replay: Replay::default(), slots: Vec::new() };
         for &load in kernel.regions[region].insts.iter().filter(|&&i| staged[i]) {
-            if writes && written.contains(&kernel.insts[load].args[0]) || copy_bytes(kernel, target, warps, load).is_none() {
-                continue;
-            }
-            if let Ok(found) = replay(kernel, (main, &[]), &written, kernel.operand(load, "indices").to_vec(), &there) {
+            if let Ok(found) = slice_of(kernel, target, warps, load, (main, &inside, &written)) {
                 ring.loads.push(load);
                 ring.replay.add(found);
             }
@@ -137,6 +126,73 @@ fn rings(kernel: &Kernel, target: &Target, warps: u32) -> BTreeMap<Inst, Ring> {
         }
     }
     out
+}
+
+/// The instructions in a region, and the first op among them that writes.
+fn content(kernel: &Kernel, region: Region) -> (BTreeSet<Inst>, Option<Op>) {
+    let (mut inside, mut writes) = (BTreeSet::new(), None);
+    kernel.walk(region, &mut |i| {
+        inside.insert(i);
+        let op = kernel.insts[i].op;
+        if matches!(op.info().effects, Effects::Writes | Effects::Updates) {
+            writes.get_or_insert(op);
+        }
+    });
+    (inside, writes)
+}
+
+/// What a body holds.
+type Content = (BTreeSet<Inst>, Option<Op>);
+
+/// What the indices of a load for products follow from in the body of a loop, if it can run ahead of all that the loop writes.
+fn slice_of(
+    kernel: &Kernel,
+    target: &Target,
+    warps: u32,
+    load: Inst,
+    (main, (inside, writes), written): (Inst, &Content, &HashSet<Value>),
+) -> Result<Replay, NotAhead> {
+    let region = kernel.insts[main].regions[0];
+    if let Some(op) = *writes
+        && written.contains(&kernel.insts[load].args[0])
+    {
+        return Err(NotAhead::Writes { op });
+    }
+    // Of the loop's own values only its index, and what it carries, are computed ahead.
+    let there = |v: Value| match kernel.values[v].def {
+        ValueDef::KernelParam(_) => true,
+        ValueDef::RegionParam(r, _) => r != region && kernel.holder(r).is_none_or(|i| !inside.contains(&i)),
+        ValueDef::Result(i, _) => !inside.contains(&i),
+    };
+    let found = replay(kernel, (main, &[]), written, kernel.operand(load, "indices").to_vec(), &there);
+    let found = found.map_err(|v| NotAhead::Address { value: Named::of(kernel, v) })?;
+    copy_bytes(kernel, target, warps, load).map(|_| found).ok_or(NotAhead::Width)
+}
+
+/// Why a load of a loop's body is done where it is used, by a plan that does so.
+pub fn not_ahead(kernel: &Kernel, target: &Target, plan: &Plan, main: Inst, load: Inst) -> NotAhead {
+    match plan.schedule {
+        Schedule::Explicit(_) => return NotAhead::Tasks,
+        Schedule::Specialised(ref s) if s.loops().all(|s| s.main != main) => return NotAhead::Elsewhere,
+        Schedule::Specialised(_) | Schedule::Pipelined { .. } => {}
+    }
+    let (d, region) = (&kernel.insts[load], *kernel.insts[main].regions.last().unwrap_or(&kernel.body));
+    if target.copy_async.is_empty() && target.units.is_none() {
+        NotAhead::NoCopies { target: target.name }
+    } else if kernel.insts[main].op != Op::For {
+        NotAhead::While
+    } else if d.op != Op::Load {
+        NotAhead::Gathered
+    } else if !kernel.regions[region].insts.contains(&load) {
+        NotAhead::Choice
+    } else if !staged_loads(kernel)[load] {
+        NotAhead::Beside { why: not_operand(kernel, load) }
+    } else if plan.stages < 2 {
+        NotAhead::Stages
+    } else {
+        let found = slice_of(kernel, target, plan.warps, load, (main, &content(kernel, region), &written_views(kernel)));
+        found.err().unwrap_or(NotAhead::Unwritten)
+    }
 }
 
 /// A number of a scalar type.

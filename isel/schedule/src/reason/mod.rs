@@ -7,11 +7,12 @@
 //!                 └─ NotStaged        a result does not leave in bulk
 //! ```
 //!
-//! What does not lower at all is [`Unsupported`]. Values and instructions are in them as the author of the kernel knows them (a name or a place of the builder), so that a reason outlives the kernel.
+//! A load that waits where it is used has a [`NotAhead`]. What does not lower at all is [`Unsupported`]. Values and instructions are in them as the author of the kernel knows them (a name or a place of the builder), so that a reason outlives the kernel.
 //! Nothing but the `Display` of these types makes a sentence.
 
 mod buffer;
 mod copy;
+mod not_ahead;
 mod not_specialised;
 mod outline;
 mod product;
@@ -23,6 +24,7 @@ mod unsupported;
 
 pub use buffer::{NoBufferLayout, NoOperand, NotAddressed};
 pub use copy::{CopyLimit, Index, Misplaced, NoBulkCopy, NotStaged};
+pub use not_ahead::NotAhead;
 pub use not_specialised::{NotOperand, NotSpecialised};
 pub use outline::{LoopOutline, Outline, RoleOutline};
 pub use product::{NoProduct, NotOverlapped};

@@ -258,18 +258,7 @@ impl fmt::Display for NotSpecialised {
             }
             NotSpecialised::ScalarLoad => f.write_str("a load of a scalar"),
             NotSpecialised::Copy(why) => why.fmt(f),
-            NotSpecialised::Beside { load, why } => match why {
-                NotOperand::Masked => write!(f, "{load} has a mask, or says what stands outside of the view"),
-                NotOperand::Packed => write!(f, "elements of {load} share bytes"),
-                NotOperand::Unread => write!(f, "nobody multiplies what {load} brings"),
-                NotOperand::Read { by } => {
-                    write!(f, "{load} is not for products alone: {by} takes what it brings")?;
-                    match by.op {
-                        Op::ReleaseLayout => f.write_str("; what waits swizzled is not held, and needs no release"),
-                        _ => Ok(()),
-                    }
-                }
-            },
+            NotSpecialised::Beside { load, why } => why.said_of(load, f),
             NotSpecialised::Effect { op } => write!(f, "the loop does more than load and compute: `{op}`"),
             NotSpecialised::Stored { view } => write!(f, "{view} is stored to, and copies of it would run ahead"),
             NotSpecialised::Product(why) => why.fmt(f),
@@ -342,4 +331,22 @@ pub enum NotOperand {
         /// What does.
         by: Made,
     },
+}
+
+impl NotOperand {
+    /// Says it of a load, by what it is called.
+    pub(super) fn said_of(&self, load: &dyn fmt::Display, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NotOperand::Masked => write!(f, "{load} has a mask, or says what stands outside of the view"),
+            NotOperand::Packed => write!(f, "elements of {load} share bytes"),
+            NotOperand::Unread => write!(f, "nobody multiplies what {load} brings"),
+            NotOperand::Read { by } => {
+                write!(f, "{load} is not for products alone: {by} takes what it brings")?;
+                match by.op {
+                    Op::ReleaseLayout => f.write_str("; what waits swizzled is not held, and needs no release"),
+                    _ => Ok(()),
+                }
+            }
+        }
+    }
 }

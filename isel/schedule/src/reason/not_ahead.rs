@@ -1,0 +1,72 @@
+//! Why a load of a loop is done where its tile is used, and not some iterations ahead.
+
+use super::not_specialised::NotOperand;
+use crate::named::Named;
+use std::fmt;
+use tilelift_ir::Op;
+
+/// Why a load of a loop does not run ahead.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum NotAhead {
+    /// The kernel's author says which warps load what, and when.
+    Tasks,
+    /// Another loop of the kernel is specialised.
+    Elsewhere,
+    /// One stage is asked for.
+    Stages,
+    /// The target has no asynchronous copies.
+    NoCopies {
+        /// Its name.
+        target: &'static str,
+    },
+    /// How often the loop runs is not known when it begins.
+    While,
+    /// The loop writes memory, and copies would overtake that.
+    Writes {
+        /// The op.
+        op: Op,
+    },
+    /// Each element has an address of its own.
+    Gathered,
+    /// It stands in a choice, and is not done in every iteration.
+    Choice,
+    /// What it brings is for more than products.
+    Beside {
+        /// Why it is no operand.
+        why: NotOperand,
+    },
+    /// Where it stands follows from more than the loop's index.
+    Address {
+        /// The value that the index does not give.
+        value: Named,
+    },
+    /// Lanes have no asynchronous copies for how its elements lie.
+    Width,
+    /// The loop was not written as a program with copies that run ahead: they do not fit the machine.
+    Unwritten,
+}
+
+impl fmt::Display for NotAhead {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NotAhead::Tasks => {
+                f.write_str("lanes of the author's tasks load it where it is used; `async_copy`, or a channel whose tiles are copied in bulk, runs ahead")
+            }
+            NotAhead::Elsewhere => f.write_str("another loop of the kernel is specialised, and this one is left as it is"),
+            NotAhead::Stages => f.write_str("one stage is asked for; two or more copy ahead"),
+            NotAhead::NoCopies { target } => write!(f, "{target} has no asynchronous copies"),
+            NotAhead::While => f.write_str("it is in a `while`, whose iterations are not known ahead; a `for` can run ahead"),
+            NotAhead::Writes { op } => write!(f, "the loop writes memory (`{op}`), and copies ahead of it would read what is older"),
+            NotAhead::Gathered => f.write_str("each of its elements has an address of its own"),
+            NotAhead::Choice => f.write_str("it stands in an `if`, and not every iteration does it"),
+            NotAhead::Beside { why } => why.said_of(&"it", f),
+            NotAhead::Address { value } => {
+                write!(f, "{value} decides what it brings, and does not follow from the loop's index by scalars alone")
+            }
+            NotAhead::Width => {
+                f.write_str("the lanes have no asynchronous copies for how its elements lie: rows, or their alignment, are too narrow")
+            }
+            NotAhead::Unwritten => f.write_str("slots for copies that run ahead do not fit the machine; use smaller tiles"),
+        }
+    }
+}

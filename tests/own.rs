@@ -1,0 +1,189 @@
+//! Tools for an author's own kernel: `explain` says how it runs and what its loops wait for, `bench FILE` takes launches, checks and counts them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use tilelift_tools::cli::{self, Status};
+use tilelift_tools::execute::{DeviceKind, Executor};
+
+/// Runs the tool: its end, its output, its errors.
+fn tool(args: &[&str]) -> (Status, String, String) {
+    let (mut out, mut err) = (Vec::new(), Vec::new());
+    let status = cli::run(args.iter().map(Into::into).collect(), &mut out, &mut err);
+    (status, String::from_utf8_lossy(&out).into_owned(), String::from_utf8_lossy(&err).into_owned())
+}
+
+/// A folder that goes when the test ends.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Folder {
+        let path = std::env::temp_dir().join(format!("tilelift-own-{name}-{}", std::process::id()));
+        fs::create_dir_all(&path).expect("a folder");
+        Folder(path)
+    }
+    fn file(&self, name: &str, content: impl AsRef<[u8]>) -> String {
+        let path = self.0.join(name);
+        fs::write(&path, content).expect("written");
+        path.to_string_lossy().into_owned()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A product of rows that a table on the device names: the second load waits for the first, and what they bring is multiplied.
+const PAGED: &str = "; run: @paged(grid=[4, 1], v0=rand:1[4x16x64], v1=rand:2[8x16x64], v2={7, 6, 5, 4, 3, 2, 1, 0}, out v3=[4x16x16])
+kernel @paged(v0: view<bf16, [?, 16, 64]>, v1: view<bf16, [?, 16, 64]>, v2: view<i32, [?]>, v3: view<f32, [?, 16, 16]>) warps=1 stages=3 {
+    v4 = program_id x
+    v5 = dim v2, 0
+    v6 = load v0[v4, 0, 0] : tile<1x16x64xbf16>
+    v7 = reshape v6 : tile<16x64xbf16>
+    v8 = splat 0.0 : tile<16x16xf32>
+    v9 = for v10 in v4..v5 step 1 carry v11 = v8 {
+        v12 = load v2[v10] : tile<1xi32>
+        v13 = reshape v12 : i32
+        v14 = load v1[v13, 0, 0] : tile<1x16x64xbf16>
+        v15 = reshape v14 : tile<16x64xbf16>
+        v16 = transpose v15, [1, 0]
+        v17 = dot v7, v16, v11
+        yield v17
+    }
+    v18 = reshape v9 : tile<1x16x16xf32>
+    store v3[v4, 0, 0], v18
+}
+";
+
+/// A product that every target runs its best way.
+const GEMM: &str = "kernel @gemm(v0: view<bf16, [?, ?%64]>, v1: view<bf16, [?, ?%64]>, v2: view<bf16, [?, ?%8]>) {
+    v3 = program_id x
+    v4 = program_id y
+    v5 = mul v3, 128
+    v6 = mul v4, 128
+    v7 = dim v0, 1
+    v8 = splat 0.0 : tile<128x128xf32>
+    v9 = for v10 in 0..v7 step 64 carry v11 = v8 {
+        v12 = load v0[v5, v10] : tile<128x64xbf16>
+        v13 = load v1[v6, v10] : tile<128x64xbf16>
+        v14 = transpose v13, [1, 0]
+        v15 = dot v12, v14, v11
+        yield v15
+    }
+    v16 = cast v9 : tile<128x128xbf16>
+    store v2[v5, v6], v16
+}
+";
+
+/// The lines of a kernel's schedule that `explain` prints.
+fn explained(file: &str, target: &str) -> String {
+    let (status, out, err) = tool(&["explain", file, "--target", target]);
+    assert_eq!(status, Status::Done, "{err}");
+    out.lines().take_while(|l| l.starts_with(';')).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn explain_says_how_a_kernel_runs_on_every_target() {
+    let folder = Folder::new("explain");
+    let (gemm, paged) = (folder.file("gemm.tile", GEMM), folder.file("paged.tile", PAGED));
+    for target in tilelift::targets::NAMES {
+        for file in [&gemm, &paged] {
+            let said = explained(file, target);
+            assert!(said.contains(&format!(" on {target}: ")) && said.contains("`for` at "), "{target}: {said}");
+        }
+    }
+    let fast = explained(&gemm, "sm_90a");
+    assert!(fast.contains("specialised: 1 producer warp") && fast.contains("2 loads and 1 dots, none of which waits"), "{fast}");
+    // The same, pipelined, with products by the lanes' own instructions; another target has no quicker ones.
+    let lanes = explained(&gemm, "sm_80");
+    assert!(lanes.contains("pipelined: ") && lanes.contains("none of which waits"), "{lanes}");
+    let pinned = folder.file("pinned.tile", GEMM.replace("v2: view<bf16, [?, ?%8]>) {", "v2: view<bf16, [?, ?%8]>) stages=1 {"));
+    let waits = explained(&pinned, "sm_80");
+    assert!(waits.contains("`for` at 8:5: every iteration waits for 2 of 2 loads") && waits.contains("one stage is asked for"), "{waits}");
+}
+
+#[test]
+fn explain_names_the_line_the_reason_and_the_cost_of_a_loop_that_waits() {
+    let folder = Folder::new("waits");
+    let gathered = PAGED.replace(
+        "        v14 = load v1[v13, 0, 0] : tile<1x16x64xbf16>\n",
+        "        v30 = splat v13 : tile<16x64xi32>\n        v31 = iota 0 : tile<16x64xi32>\n        v32 = iota 1 : tile<16x64xi32>\n        \
+         v33 = gather v1[v30, v31, v32]\n        v14 = reshape v33 : tile<1x16x64xbf16>\n        store v3[0, 0, 0], v40\n",
+    );
+    let gathered = gathered.replace("    v8 = splat", "    v40 = splat 0.0 : tile<1x16x16xf32>\n    v8 = splat");
+    let said = explained(&folder.file("writes.tile", gathered), "sm_90a");
+    assert!(said.contains("`for` at 9:5: every iteration waits for 2 of 2 loads"), "{said}");
+    assert!(said.contains("the loop writes memory (`store`)"), "{said}");
+    // Two latencies, one behind the other, by the target's table: 660 cycles each.
+    assert!(said.contains("2 * 660 (loads one behind the other)") && said.contains("an estimate from the target's table"), "{said}");
+    let cycles = |word: &str| -> f64 {
+        let front = said.split(word).next().expect("text");
+        front.split_whitespace().rev().find_map(|w| w.trim_end_matches(',').parse().ok()).expect("a number")
+    };
+    let (now, fast) = (cycles(" cycles an iteration"), cycles(" on the fast path"));
+    assert!(now > 1320.0 && now > 5.0 * fast && fast > 0.0, "{now} {fast}");
+}
+
+#[test]
+fn launches_are_checked_and_counted_in_the_simulator() {
+    let folder = Folder::new("bench");
+    let file = folder.file("paged.tile", PAGED);
+    let json = folder.0.join("out.json").to_string_lossy().into_owned();
+    let (status, out, err) = tool(&["bench", &file, "--device", "sim", "--check", "3", "--json", &json]);
+    assert_eq!(status, Status::Done, "{err}");
+    assert!(out.contains("768 elements of v3 that 3 of 4 instances store"), "{out}");
+    // 8, 7, 6 and 5 iterations of a dot of 16x16x64.
+    let gflop = 2.0 * 16.0 * 16.0 * 64.0 * 26.0 * 1e-9;
+    assert!(out.contains(&format!("{gflop:.3} GFLOP of dots, of all 4 instances")), "{out}");
+    let json = fs::read_to_string(json).expect("written");
+    assert!(json.contains("\"programs\": 3") && json.contains("\"instructions\""), "{json}");
+    // Others than those of the file, with a tensor from a file.
+    let table: Vec<u8> = [0i32, 1, 2].iter().flat_map(|n| n.to_le_bytes()).collect();
+    let table = folder.file("table.bin", table);
+    let launch = format!("@paged(grid=2, v0=ones[2x16x64], v1=ones[3x16x64], v2=file:\"{table}\"[3], out v3=[2x16x16])");
+    let (status, out, err) = tool(&["bench", &file, "--device", "sim", "--launch", &launch]);
+    assert_eq!(status, Status::Done, "{err}");
+    assert!(out.contains("2 of 2 instances"), "{out}");
+    let list = folder.file("list.txt", format!("# two files' launches\npaged: {launch}\nother: @other(grid=1)\n"));
+    let (status, again, err) = tool(&["bench", "--launches", &list, "--device", "sim", &file]);
+    assert_eq!((status, again), (Status::Done, out), "{err}");
+}
+
+#[test]
+fn what_cannot_be_benched_is_told_with_its_place_and_remedy() {
+    let folder = Folder::new("refused");
+    let file = folder.file("paged.tile", PAGED);
+    let bare = folder.file("bare.tile", GEMM);
+    let list = folder.file("list.txt", "other: @paged(grid=1)\n");
+    let broken = folder.file("broken.txt", "\n@paged(grid=)\n");
+    let sim = |more: &[&str]| tool(&[&["bench", &file, "--device", "sim"], more].concat());
+    let missing = Path::new("no-such-folder/list.txt");
+    for ((status, _, err), want, part) in [
+        (tool(&["bench", &bare, "--device", "sim"]), Status::Failed, "has no `; run:` line that runs; give `--launch"),
+        (sim(&["--launches", &list]), Status::Failed, "no launch is for `paged`; there are some for other"),
+        (sim(&["--launches", &broken]), Status::Failed, "broken.txt:2: run line, character"),
+        (sim(&["--launches", &missing.to_string_lossy()]), Status::Unusable, "no-such-folder/list.txt: "),
+        (sim(&["--launch", "@pages(grid=1)"]), Status::Failed, "there is no kernel @pages"),
+        (sim(&["--launch", "@paged(grid=1)"]), Status::Failed, "@paged has 4 parameters, the run line gives 0"),
+        (sim(&["--launch", "paged(grid=1)"]), Status::Usage, "write `@kernel(grid="),
+        (
+            sim(&["--launch", "@paged(grid=1, v0=ones[1x16x64], v1=ones[1x16x64], v2=file:nowhere.bin[3], out v3=[1x16x16])"]),
+            Status::Failed,
+            "v2: nowhere.bin: ",
+        ),
+        (
+            sim(&["--launch", "@paged(grid=1, v0=ones[1x16x65], v1=ones[1x16x64], v2=iota[1], out v3=[1x16x16])"]),
+            Status::Failed,
+            "--launch: @paged: extent 2 of argument 0 is 65",
+        ),
+        (tool(&["bench", "no-such-file.tile"]), Status::Unusable, "no-such-file.tile"),
+    ] {
+        assert!(status == want && err.contains(part), "{status:?}, `{part}` is not in {err}");
+    }
+    // Without a GPU times are refused, and the simulator is named.
+    if Executor::open(DeviceKind::Cuda, None).is_err() {
+        let (status, _, err) = tool(&["bench", &file]);
+        assert!(status == Status::Unusable && err.contains("`--device sim` counts instructions"), "{err}");
+    }
+}
