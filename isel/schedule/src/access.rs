@@ -1,5 +1,6 @@
 //! What the facts of a view and its indices say about a global access.
 
+use crate::axis_info::AxisInfo;
 use crate::error::LowerError;
 use crate::facts::{divisor, power_of_two};
 use smallvec::SmallVec;
@@ -92,7 +93,8 @@ impl<'a> GlobalAccess<'a> {
     }
 
     /// Elements that one lane may access at once along the contiguous dimension: bounded by the width of an access, the alignment of
-    /// base, strides and index, and the extent's divisor, so that a vector is inside the view or outside it as a whole.
+    /// base, strides and index, the extent's divisor, so that a vector is inside the view or outside it as a whole, and the mask, which holds
+    /// for all of a vector or for nothing of it.
     pub fn vector_elements(&self, max_bytes: u32) -> u32 {
         let Some(fast) = self.contiguous() else { return 1 };
         let bytes = self.view.elem.bytes();
@@ -101,7 +103,13 @@ impl<'a> GlobalAccess<'a> {
             let known = |e: Extent| power_of_two(i64::from(e.divisor()));
             vec = vec.min(if d == fast { self.divisor(d, max_bytes).min(known(self.view.dims[d])) } else { known(self.view.stride(d)) });
         }
-        if self.mask.is_some() { 1 } else { vec }
+        match self.mask {
+            Some(m) if vec > 1 => {
+                let equal = AxisInfo::of(self.kernel, m).equal(fast);
+                vec.min(if self.packed && fast + 1 == self.view.rank() { (equal / 2).max(1) } else { equal })
+            }
+            Some(_) | None => vec,
+        }
     }
 }
 
