@@ -26,7 +26,11 @@ impl Gen<'_> {
     pub(super) fn gather(&mut self, b: &mut KernelBuilder) {
         let Some(shape) = self.src.pick(&self.shapes).cloned() else { return };
         let Some((view, extents, elem, bound)) = self.some_input() else { return };
-        let at: Vec<Value> = extents.iter().map(|&e| self.index_tile(b, &shape, e)).collect();
+        let at: Vec<Value> = if self.src.chance(96) {
+            self.row_tiles(b, &extents, &shape)
+        } else {
+            extents.iter().map(|&e| self.index_tile(b, &shape, e)).collect()
+        };
         let mut access = Access::default();
         let mut bound = bound;
         if self.src.chance(80) {

@@ -10,6 +10,7 @@ mod indexed;
 mod layouts;
 mod ops;
 mod pairs;
+mod rows;
 mod state;
 mod views;
 
