@@ -47,7 +47,7 @@ impl Gen<'_> {
     }
 
     /// Tiles of indices of a program's own slots that name each element once: an `iota` per dimension, perhaps backward.
-    fn own_tiles(&mut self, b: &mut KernelBuilder, first: &[Value], shape: &[u32]) -> Vec<Value> {
+    pub(super) fn own_tiles(&mut self, b: &mut KernelBuilder, first: &[Value], shape: &[u32]) -> Vec<Value> {
         let mut out = Vec::new();
         for (d, &at) in first.iter().enumerate() {
             let mut i = b.iota(shape, d as u32);

@@ -1,8 +1,9 @@
 //! Numbers along the rows of tiles, and masks of them: runs that begin at multiples and anywhere, quotients, remainders, sums that wrap, and ends of
 //! every kind. Vectors under masks follow from what is known of such numbers.
 
-use super::state::Gen;
-use tilelift_ir::{CmpOp, KernelBuilder, Scalar, Value};
+use super::state::{Gen, Owner, View};
+use crate::data::Init;
+use tilelift_ir::{Access, CmpOp, KernelBuilder, Operand, Scalar, Type, Value};
 
 /// Constants beside which blocks of numbers end, and numbers wrap.
 const CORNERS: &[i64] = &[0, 8, 15, 16, 24, 63, 64, -1, -16, i32::MAX as i64 - 7, i32::MAX as i64, i32::MIN as i64];
@@ -87,5 +88,49 @@ impl Gen<'_> {
             b.broadcast(row, shape)
         })
         .collect()
+    }
+
+    /// Accesses of views whose rows begin aligned: a load or a gather under a mask, and a store or a scatter under another, which may move vectors.
+    pub(super) fn vectors(&mut self, b: &mut KernelBuilder) {
+        let elem = self.elem();
+        let programs: u32 = self.grid.iter().product();
+        let shape = [*self.src.pick(&[4u32, 1, 7, 8]).unwrap_or(&4), *self.src.pick(&[32u32, 64, 48, 16]).unwrap_or(&32)];
+        let [rows, cols] = shape.map(i64::from);
+        let extents = [self.src.range(1, rows * 2), cols + 16 * self.src.range(0, 3)];
+        let init = Init::Rand(self.src.seed());
+        let from = self.declare_rows(b, elem, extents, init);
+        self.views.push(View { v: from, elem, shape: extents.to_vec(), owners: Vec::new(), written: false, near: false, bound: None });
+        let mut access = Access { mask: self.src.chance(192).then(|| self.row_mask(b, &shape)), ..Access::default() };
+        if self.src.chance(80) {
+            let other = self.constant(b, &Type::Scalar(elem));
+            access.other = Some(Operand::Value(other.v));
+        }
+        let t = if self.src.chance(128) {
+            let at = self.row_tiles(b, &extents, &shape);
+            b.gather(from, &at, access)
+        } else {
+            let column = b.constant(16 * self.src.range(0, 3), Scalar::I32);
+            let row = self.index(b, extents[0], shape[0]);
+            b.load_with(from, &[row, column], &shape, access)
+        };
+        let item = self.put(b, t, None);
+        self.work += 8 * item.elements() * self.times;
+
+        let owners = if programs > 1 { vec![Owner { dim: 0, who: self.pid, slot: shape[0] }] } else { Vec::new() };
+        let whole = rows * i64::from(programs);
+        let extents = [whole - self.src.range(0, rows - 1), cols + 16 * self.src.range(0, 2) - 16];
+        let init = Init::Fill(self.src.range(0, 3) - 1);
+        let extents = [extents[0], extents[1].max(16)];
+        let to = self.declare_rows(b, elem, extents, init);
+        let view = View { v: to, elem, shape: extents.to_vec(), owners, written: true, near: false, bound: None };
+        self.views.push(view.clone());
+        let Some(first) = self.indices(b, &view, &shape) else { return };
+        let mask = self.src.chance(192).then(|| self.row_mask(b, &shape));
+        if self.src.chance(96) {
+            let at = self.own_tiles(b, &first, &shape);
+            b.scatter(to, &at, t, mask);
+        } else {
+            b.store_with(to, &first, t, mask);
+        }
     }
 }
