@@ -51,3 +51,64 @@ fn in_one_piece(view: &ViewType, fast: usize, max_bytes: u32) -> u32 {
     let of = |d: usize| known(if d == fast { view.dims[d] } else { view.stride(d) });
     (0..view.rank()).map(of).fold((max_bytes / bytes).min(view.align / bytes).max(1), u32::min)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::indexed_vectors;
+    use tilelift_ir::{Op, text};
+
+    /// The dimension of the vectors of the only gather, and their elements.
+    fn gathered(view: &str, body: &str) -> (usize, u32) {
+        let text = format!("kernel @k(v0: {view}, v1: i32, v2: view<i32, [?]>) {{\n{ROWS}{body}\n}}");
+        let file = text::parse(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+        let k = &file.kernels[0];
+        let i = k.insts.keys().find(|&i| k.insts[i].op == Op::Gather).expect("a gather");
+        let rank = k.ty(k.insts[i].results[0]).shape().map_or(0, <[u32]>::len);
+        let v = indexed_vectors(k, i, rank, 16);
+        assert_eq!(v.order.len(), rank);
+        (v.order[0], v.elements)
+    }
+
+    const ROWS: &str = "%i = load v2[0] : tile<8xi32>\n%i1 = reshape %i : tile<8x1xi32>\n%row = broadcast %i1 : tile<8x64xi32>\n\
+                        %col = iota 1 : tile<8x64xi32>\n%down = iota 0 : tile<8x64xi32>\n%n = splat v1 : tile<8x64xi32>\n";
+    const WIDE: &str = "view<bf16, [?, ?%64]>";
+
+    #[test]
+    fn rows_make_vectors() {
+        for (view, body, want) in [
+            (WIDE, "%t = gather v0[%row, %col]", (1, 8)),
+            ("view<f32, [?, ?%64]>", "%t = gather v0[%row, %col]", (1, 4)),
+            ("view<i8, [?, ?%64]>", "%t = gather v0[%row, %col]", (1, 16)),
+            (WIDE, "%c = add %col, 64\n%t = gather v0[%row, %c]", (1, 8)),
+            (WIDE, "%c = add %col, 4\n%t = gather v0[%row, %c]", (1, 4)),
+            (WIDE, "%m = cmp lt %row, %n\n%t = gather v0[%row, %col], mask=%m", (1, 8)),
+            // What is contiguous in the view may be any dimension of the tile.
+            (WIDE, "%t = gather v0[%col, %down]", (0, 8)),
+            ("view<bf16, [?%64, ?], [1, ?%64]>", "%t = gather v0[%col, %row]", (1, 8)),
+        ] {
+            assert_eq!(gathered(view, body), want, "{view}: {body}");
+        }
+    }
+
+    #[test]
+    fn what_is_torn_stays_narrow() {
+        for (view, body) in [
+            // The end of a row, its beginning, the base, lies anywhere.
+            ("view<bf16, [?, ?]>", "%t = gather v0[%row, %col]"),
+            ("view<bf16, [?, ?], [?%64, 1]>", "%t = gather v0[%row, %col]"),
+            ("view<bf16, [?, ?%64], [?, 1]>", "%t = gather v0[%row, %col]"),
+            ("view<bf16, [?, ?%64], [?%64, 1], align 2>", "%t = gather v0[%row, %col]"),
+            ("view<bf16, [?, ?%64], [?%64, 2]>", "%t = gather v0[%row, %col]"),
+            (WIDE, "%c = add %col, 1\n%t = gather v0[%row, %c]"),
+            (WIDE, "%c = add %col, %n\n%t = gather v0[%row, %c]"),
+            // Every element has a row of its own, or a mask.
+            (WIDE, "%t = gather v0[%col, %col]"),
+            (WIDE, "%t = gather v0[%col, %row]"),
+            (WIDE, "%m = cmp lt %col, %n\n%t = gather v0[%row, %col], mask=%m"),
+            // Below 0 remainders count backward.
+            (WIDE, "%a = sub %col, 32\n%c = rem %a, 8\n%t = gather v0[%row, %c]"),
+        ] {
+            assert_eq!(gathered(view, body).1, 1, "{view}: {body}");
+        }
+    }
+}

@@ -6,7 +6,7 @@
 //!   … < splat of 8·m           equal in blocks of 8: a mask of which one bit decides for a vector of 8 elements
 //! ```
 //!
-//! Facts follow from definitions, op by op ([`ops`]); of what loops carry all is believed until an iteration breaks it. They say which elements
+//! Facts follow from definitions, op by op; of what loops carry all is believed until an iteration breaks it. They say which elements
 //! of a tile one access may take, so they are about blocks of powers of two that begin at their multiples: vectors lie so.
 
 mod info;

@@ -273,7 +273,6 @@ fn choices_keep_what_both_arms_keep() {
     assert_eq!(chosen("add %b, 1", "add %b, 4"), [ALL, 1]);
 }
 
-/// Facts that the numbers keep, found by running the program in mind: runs and equal blocks of a table of small sums, counted out.
 #[test]
 fn long_chains_end() {
     let chain: String = (0..2000).map(|n| format!("%a{} = add %a{n}, 64\n", n + 1)).collect();
