@@ -97,8 +97,13 @@ const MOST: u32 = 1 << 16;
 /// Rows of a tile that a program of the second launch adds up, where they divide the tile's: few, so that many loads of many programs are
 /// in flight at once.
 const ROWS: u32 = 4;
-/// Slots whose sums are in flight together in the second launch.
+/// Slots whose sums are in flight together in the second launch, at most.
 const TOGETHER: u32 = 8;
+/// Warps of a program of the second launch.
+const SUM_WARPS: u32 = 4;
+/// Registers of a lane for sums in flight: beside more of them the assembler, which would have as many programs on a multiprocessor as fit,
+/// spills.
+const IN_FLIGHT: u32 = 32;
 
 impl StreamGemm {
     /// A product whose tiles are all dealt out by steps, with segments that meet in a workspace.
@@ -274,7 +279,7 @@ impl StreamGemm {
         self.check()?;
         let g = &self.gemm;
         let mut b = KernelBuilder::new(&format!("stream_gemm_sums_{}_{}", g.sum(), g.out));
-        b.warps(4);
+        b.warps(SUM_WARPS);
         let w = b.param(self.workspace());
         let bias = g.bias.map(|t| b.param(vector(t, g.n)));
         let c = b.param(matrix(g.out, g.m, g.n));
@@ -303,8 +308,9 @@ impl StreamGemm {
         let zero = b.constant(0, Scalar::I32);
         let none = b.full(&[rows, g.bn], 0, g.sum());
         let past = b.add(last, 1);
-        let t = b.for_loop(first, past, TOGETHER, &[none], |b, worker_group, sum| {
-            let parts: Vec<Value> = (0..TOGETHER)
+        let together = self.together(rows);
+        let t = b.for_loop(first, past, together, &[none], |b, worker_group, sum| {
+            let parts: Vec<Value> = (0..together)
                 .map(|n| {
                     let worker_group = b.add(worker_group, n);
                     let slot = b.mul(worker_group, self.in_flight);
@@ -334,6 +340,13 @@ impl StreamGemm {
     /// Programs of the second launch per tile.
     fn pieces(&self) -> u32 {
         if self.gemm.bm.is_multiple_of(ROWS) { self.gemm.bm / ROWS } else { 1 }
+    }
+
+    /// Slots whose sums of so many rows are in flight together.
+    fn together(&self, rows: u32) -> u32 {
+        let words = self.gemm.sum().bytes() / 4;
+        let lane = (rows * self.gemm.bn * words).div_ceil(SUM_WARPS * 32);
+        (IN_FLIGHT / lane.max(1)).clamp(1, TOGETHER)
     }
 
     /// The first launch's grid.

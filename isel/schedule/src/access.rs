@@ -1,5 +1,6 @@
 //! What the facts of a view and its indices say about a global access.
 
+use crate::axis_info::AxisInfo;
 use crate::error::LowerError;
 use crate::facts::{divisor, power_of_two};
 use smallvec::SmallVec;
@@ -92,7 +93,8 @@ impl<'a> GlobalAccess<'a> {
     }
 
     /// Elements that one lane may access at once along the contiguous dimension: bounded by the width of an access, the alignment of
-    /// base, strides and index, and the extent's divisor, so that a vector is inside the view or outside it as a whole.
+    /// base, strides and index, the extent's divisor, so that a vector is inside the view or outside it as a whole, and the mask, which holds
+    /// for all of a vector or for nothing of it.
     pub fn vector_elements(&self, max_bytes: u32) -> u32 {
         let Some(fast) = self.contiguous() else { return 1 };
         let bytes = self.view.elem.bytes();
@@ -101,7 +103,13 @@ impl<'a> GlobalAccess<'a> {
             let known = |e: Extent| power_of_two(i64::from(e.divisor()));
             vec = vec.min(if d == fast { self.divisor(d, max_bytes).min(known(self.view.dims[d])) } else { known(self.view.stride(d)) });
         }
-        if self.mask.is_some() { 1 } else { vec }
+        match self.mask {
+            Some(m) if vec > 1 => {
+                let equal = AxisInfo::of(self.kernel, m).equal(fast);
+                vec.min(if self.packed && fast + 1 == self.view.rank() { (equal / 2).max(1) } else { equal })
+            }
+            Some(_) | None => vec,
+        }
     }
 }
 
@@ -136,4 +144,45 @@ pub fn access_layout_for(
     };
     let (have, ideal) = (score(want)?, score(&best)?);
     Ok(if have.0 >= ideal.0 && 4 * have.1 >= ideal.1 { want.clone() } else { best })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::GlobalAccess;
+    use tilelift_ir::{Op, text};
+
+    /// Elements that one lane may load at once under a mask.
+    fn loaded(view: &str, elem: &str, body: &str) -> u32 {
+        let text = format!(
+            "kernel @k(v0: {view}, v1: i32) {{\n%row = iota 0 : tile<8x64xi32>\n%col = iota 1 : tile<8x64xi32>\n%n = splat v1 : tile<8x64xi32>\n\
+             %n8 = assume v1, multiple 8\n%end = splat %n8 : tile<8x64xi32>\n{body}\n%t = load v0[0, 0], mask=%m : tile<8x64x{elem}>\n}}"
+        );
+        let file = text::parse(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+        let k = &file.kernels[0];
+        let i = k.insts.keys().find(|&i| k.insts[i].op == Op::Load).expect("a load");
+        GlobalAccess::of(k, i).vector_elements(16)
+    }
+
+    #[test]
+    fn masks_keep_the_vectors_that_they_do_not_tear() {
+        let wide = |body: &str| loaded("view<bf16, [?, ?%64]>", "bf16", body);
+        assert_eq!(wide("%m = cmp lt %row, %n"), 8);
+        assert_eq!(wide("%m = cmp lt %col, %end"), 8);
+        assert_eq!(wide("%a = cmp lt %row, %n\n%b = cmp lt %col, %end\n%m = and %a, %b"), 8);
+        assert_eq!(wide("%m = cmp lt %col, 4"), 4);
+        assert_eq!(wide("%m = cmp lt %col, %n"), 1);
+        assert_eq!(wide("%m = cmp le %col, %end"), 1);
+        assert_eq!(wide("%m = cmp eq %col, %row"), 1);
+        // The mask says nothing of where rows begin and end.
+        assert_eq!(loaded("view<bf16, [?, ?]>", "bf16", "%m = cmp lt %row, %n"), 1);
+        // Along the other dimension, where rows stand beside each other.
+        let columns = "view<bf16, [?%64, ?], [1, ?%64]>";
+        assert_eq!(loaded(columns, "bf16", "%m = cmp lt %col, %n"), 8);
+        assert_eq!(loaded(columns, "bf16", "%m = cmp lt %row, %n"), 1);
+        // Of two elements that share a byte, and of a vector of bytes, both or none.
+        let halves = "view<i4, [?, ?%64]>";
+        assert_eq!(loaded(halves, "i4", "%m = cmp lt %row, %n"), 16);
+        assert_eq!(loaded(halves, "i4", "%m = cmp lt %col, %end"), 4);
+        assert_eq!(loaded(halves, "i4", "%m = cmp lt %col, %n"), 1);
+    }
 }

@@ -20,7 +20,7 @@ const MOST: usize = 256;
 const FEW: u32 = 48;
 
 /// Rounds after which nothing is known of an index whose facts still change.
-const ROUNDS: usize = 64;
+pub(crate) const ROUNDS: usize = 64;
 
 /// The largest power of two known to divide an integer scalar, as far as `most` (a power of two up to 4096; it divides 0).
 pub fn divisor(kernel: &Kernel, v: Value, most: u32) -> u32 {
@@ -35,11 +35,14 @@ pub fn power_of_two(x: i64) -> u32 {
 }
 
 /// How a value is made.
-enum Made {
+#[derive(Clone, Copy)]
+pub(crate) enum Made {
     /// By a pure op.
     Op(Inst),
-    /// It is one of these, or the one plus a multiple of the other.
+    /// It is one of these.
     OneOf([Value; 2]),
+    /// The index of a loop: the first plus a multiple of the second, and never below the first.
+    Index([Value; 2]),
     /// A loop hands it on: it is the first, or the second, which may be made from it.
     Carried([Value; 2]),
     /// Nothing is known.
@@ -77,7 +80,7 @@ fn few(kernel: &Kernel, v: Value, most: u8, left: &mut u32) -> Option<u8> {
             }
             _ => Some(by_op(kernel, i, v, |_, v| few(kernel, v, ALL_ZEROS, left))?.min(most)),
         },
-        Made::OneOf([a, b]) => {
+        Made::OneOf([a, b]) | Made::Index([a, b]) => {
             let least = few(kernel, a, most, left)?;
             few(kernel, b, least, left)
         }
@@ -87,21 +90,21 @@ fn few(kernel: &Kernel, v: Value, most: u8, left: &mut u32) -> Option<u8> {
 }
 
 /// A value and the definitions behind it, users in front of what they use where there is no loop.
-struct Slice {
-    made: Vec<(Value, Made)>,
+pub(crate) struct Slice {
+    pub made: Vec<(Value, Made)>,
     /// Where the operands of each stand; none for those that found no room.
-    from: Vec<SmallVec<[Option<usize>; 3]>>,
+    pub from: Vec<SmallVec<[Option<usize>; 3]>>,
 }
 
 impl Slice {
-    fn behind(kernel: &Kernel, v: Value) -> Slice {
+    pub fn behind(kernel: &Kernel, v: Value) -> Slice {
         let mut slice = Slice { made: vec![(v, made(kernel, v))], from: Vec::new() };
         let mut number = Map::default();
         number.insert(v, 0);
         while let Some((_, of)) = slice.made.get(slice.from.len()) {
             let from: SmallVec<[Value; 4]> = match of {
                 Made::Op(i) => kernel.insts[*i].args.clone(),
-                Made::OneOf(list) | Made::Carried(list) => SmallVec::from_slice(list),
+                Made::OneOf(list) | Made::Index(list) | Made::Carried(list) => SmallVec::from_slice(list),
                 Made::Unknown => SmallVec::new(),
             };
             let places = from.iter().map(|&v| {
@@ -130,7 +133,7 @@ impl Slice {
                 let of = |k: usize| self.from[n][k].map_or(0, |n| zeros[n]);
                 let now = match made {
                     Made::Op(i) => by_op(kernel, *i, *v, |k, _| Some(of(k))).unwrap_or(0),
-                    Made::OneOf(_) | Made::Carried(_) => of(0).min(of(1)),
+                    Made::OneOf(_) | Made::Index(_) | Made::Carried(_) => of(0).min(of(1)),
                     Made::Unknown => 0,
                 };
                 changed |= now < zeros[n];
@@ -173,10 +176,9 @@ fn made(kernel: &Kernel, v: Value) -> Made {
         },
         ValueDef::RegionParam(r, n) => match (owner(kernel, r), n) {
             (None, _) => Made::Unknown,
-            // The index of a `for` is its lower bound plus a multiple of the step.
             (Some(i), 0) if kernel.insts[i].op == Op::For => {
                 let args = &kernel.insts[i].args;
-                pair(args.first(), args.get(2)).map_or(Made::Unknown, Made::OneOf)
+                pair(args.first(), args.get(2)).map_or(Made::Unknown, Made::Index)
             }
             (Some(i), n) => carried(i, n as usize - usize::from(kernel.insts[i].op == Op::For)),
         },

@@ -8,16 +8,19 @@
 //! matrix product ── gemm::rank ─► tiles, stages, splits, stream-K, best first by a model of the machine
 //! ```
 //!
-//! What it stands on: divisibility of scalars ([`facts`]), what a global access may do at once ([`access`]), what moving a tile takes
+//! What it stands on: divisibility of scalars ([`facts`]), what tiles of numbers do along their dimensions ([`axis_info`]), what a global
+//! access may do at once ([`access`], [`indexed`]), what moving a tile takes
 //! ([`transfers`]). It assigns no layouts and knows no lowering.
 
 #![deny(missing_docs)]
 
 pub mod access;
+pub mod axis_info;
 pub mod candidates;
 mod error;
 pub mod facts;
 pub mod gemm;
+pub mod indexed;
 mod named;
 pub mod plan;
 pub mod program;

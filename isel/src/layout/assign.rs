@@ -27,6 +27,7 @@ use tilelift_ir::{Inst, Kernel, Op, Region, Type, Value};
 use tilelift_lane::Target;
 use tilelift_schedule::LowerError;
 use tilelift_schedule::access::GlobalAccess;
+use tilelift_schedule::indexed::indexed_vectors;
 use tilelift_schedule::plan::{Plan, handle};
 use tilelift_schedule::reason::OfScalar;
 
@@ -398,13 +399,17 @@ fn collect(kernel: &Kernel, i: Inst, classes: &mut Classes, links: &mut Vec<(Val
     }
 }
 
-/// The coalesced layout of a load or store of `v`.
+/// The coalesced layout of a load or store of `v`, or of a gather or scatter.
 pub(crate) fn access_layout(kernel: &Kernel, target: &Target, plan: &Plan, i: Inst, v: Value) -> Result<Layout, LowerError> {
     let Type::Tile(t) = kernel.ty(v) else {
         return Err(OfScalar::Access.into());
     };
     if matches!(kernel.insts[i].op, Op::LocalLoad | Op::LocalStore | Op::RemoteLoad | Op::RemoteStore | Op::RemoteStoreAsync) {
         return local_layout(kernel, target, plan, i, &t.shape, t.elem.bytes());
+    }
+    if matches!(kernel.insts[i].op, Op::Gather | Op::Scatter) {
+        let vectors = indexed_vectors(kernel, i, t.shape.len(), target.vector_bytes);
+        return Ok(coalesced(&t.shape, t.elem.bytes(), &vectors.order, vectors.elements, target.lanes, plan.warps)?);
     }
     if !matches!(kernel.insts[i].op, Op::Load | Op::Store) {
         return scattered_layout(&t.shape, t.elem.bytes(), target, plan);

@@ -1,8 +1,11 @@
-//! Accesses through tiles of indices: gather, scatter, atomic updates. One element at a time, bounds checked.
+//! Accesses through tiles of indices: gather, scatter, atomic updates. Bounds checked.
 //!
 //! ```text
 //! address = pointer + bytes * sum over d of index[d] * stride[d]        in bounds iff for every d: (unsigned) index[d] < extent[d]
 //! ```
+//!
+//! Where the indices of neighbours are known to be neighbours in a row, gather and scatter move vectors, each at the address and under the guard
+//! of its first element; else, as an update does, one element at a time.
 //!
 //! Lanes, warps and registers that hold copies of an element take no part in a write; the old values of an update reach them by
 //! shuffles and through shared memory.
@@ -13,13 +16,15 @@ use super::scratch::Scratch;
 use super::shared::representative;
 use super::vectors::{from_words, to_words, word_types};
 use crate::layout::assign::scattered_layout;
+use crate::layout::{legal_width, memory_type};
 use crate::lower::scratch::{first_copies, plain_copies};
 use std::rc::Rc;
-use tilelift_ir::layout::{Axis, Layout};
-use tilelift_ir::{Attr, CmpOp, Extent, Inst, MemoryOrder, Scope, Value};
+use tilelift_ir::layout::{AccessColumns, Axis, Layout, vectors_without};
+use tilelift_ir::{Attr, CmpOp, Extent, Inst, MemoryOrder, Scalar, Scope, Value};
 use tilelift_lane::{Atomic, AtomicKind, BinOp, LTy, LVal, LaneBuilder, Param, ParamSource, ShuffleFrom, Space, Special, Vals};
 use tilelift_schedule::LowerError;
-use tilelift_schedule::reason::Missing;
+use tilelift_schedule::indexed::indexed_vectors;
+use tilelift_schedule::reason::{Missing, NoRegister};
 
 /// The tiles of an access in one layout.
 struct Indexed {
@@ -77,24 +82,41 @@ impl Lower<'_> {
         let other = match self.kernel.operand(i, "other").first() {
             Some(&o) => {
                 let o = self.scalar(o)?;
-                to_words(b, &[o], elem)
+                [o].into_iter().collect()
             }
             None => Vals::new(),
         };
         self.order_indexed(b, x.view, false, &layout);
         let cache = self.cache_hint(i);
-        let mut regs: Vec<LVal> = Vec::new();
-        for (r, first) in first_copies(&layout).into_iter().enumerate() {
-            if first < r {
-                regs.push(regs[first]);
+        let copies = first_copies(&layout);
+        let mut regs: Vec<Option<LVal>> = vec![None; copies.len()];
+        for part in self.parts(i, &layout, elem)? {
+            // Other registers may hold the same elements.
+            if part.iter().all(|&r| copies[r as usize] < r as usize) {
                 continue;
             }
-            let (addr, guard) = self.place(b, &x, r);
-            let words = b.load_global_hinted(&word_types(1, elem), (addr, 0), guard, other.clone(), cache);
-            regs.push(from_words(b, &words, elem, 1)[0]);
+            let (addr, guard) = self.place(b, &x, part[0] as usize);
+            let n = part.len() as u32;
+            let other = if other.is_empty() { Vals::new() } else { to_words(b, &vec![other[0]; part.len()], elem) };
+            let words = b.load_global_hinted(&word_types(n, elem), (addr, 0), guard, other, cache);
+            for (&r, v) in part.iter().zip(from_words(b, &words, elem, n)) {
+                regs[r as usize] = Some(v);
+            }
         }
-        self.set_tile(result, Tile { layout, regs });
+        let held = (0..copies.len()).map(|r| regs[r].or(regs[copies[r]])).collect::<Option<Vec<LVal>>>();
+        self.set_tile(result, Tile { layout, regs: held.ok_or(NoRegister::Load)? });
         Ok(())
+    }
+
+    /// The registers of each access of a gather or scatter.
+    fn parts(&self, i: Inst, layout: &Layout, elem: Scalar) -> Result<Vec<Vec<u32>>, LowerError> {
+        let v = indexed_vectors(self.kernel, i, layout.rank(), self.target.vector_bytes);
+        let most = legal_width(v.elements, memory_type(elem));
+        let columns = AccessColumns::global(layout, &v.order)?;
+        let groups = vectors_without(&columns, elem.bytes(), most * elem.bytes(), layout.free_mask(Axis::Reg)).groups;
+        let part =
+            |g: &Vec<u32>| g.chunks(legal_width(g.len() as u32, memory_type(elem)) as usize).map(<[u32]>::to_vec).collect::<Vec<_>>();
+        Ok(groups.iter().flat_map(part).collect())
     }
 
     pub(super) fn scatter(&mut self, b: &mut LaneBuilder, i: Inst) -> Result<(), LowerError> {
@@ -106,12 +128,14 @@ impl Lower<'_> {
         self.order_indexed(b, x.view, true, &layout);
         let writer = representative(b, layout.free_mask(Axis::Lane), layout.free_mask(Axis::Warp));
         let cache = self.cache_hint(i);
-        for (r, first) in first_copies(&layout).into_iter().enumerate() {
-            if first < r {
+        let copies = first_copies(&layout);
+        for part in self.parts(i, &layout, elem)? {
+            if part.iter().all(|&r| copies[r as usize] < r as usize) {
                 continue;
             }
-            let (addr, guard) = self.place(b, &x, r);
-            let words = to_words(b, &[tile.regs[r]], elem);
+            let (addr, guard) = self.place(b, &x, part[0] as usize);
+            let elems: Vec<LVal> = part.iter().map(|&r| tile.regs[r as usize]).collect();
+            let words = to_words(b, &elems, elem);
             let guard = b.and_guard(writer, guard);
             b.store_global_hinted(words, addr, 0, guard, cache);
         }

@@ -26,7 +26,11 @@ impl Gen<'_> {
     pub(super) fn gather(&mut self, b: &mut KernelBuilder) {
         let Some(shape) = self.src.pick(&self.shapes).cloned() else { return };
         let Some((view, extents, elem, bound)) = self.some_input() else { return };
-        let at: Vec<Value> = extents.iter().map(|&e| self.index_tile(b, &shape, e)).collect();
+        let at: Vec<Value> = if self.src.chance(96) {
+            self.row_tiles(b, &extents, &shape)
+        } else {
+            extents.iter().map(|&e| self.index_tile(b, &shape, e)).collect()
+        };
         let mut access = Access::default();
         let mut bound = bound;
         if self.src.chance(80) {
@@ -43,7 +47,7 @@ impl Gen<'_> {
     }
 
     /// Tiles of indices of a program's own slots that name each element once: an `iota` per dimension, perhaps backward.
-    fn own_tiles(&mut self, b: &mut KernelBuilder, first: &[Value], shape: &[u32]) -> Vec<Value> {
+    pub(super) fn own_tiles(&mut self, b: &mut KernelBuilder, first: &[Value], shape: &[u32]) -> Vec<Value> {
         let mut out = Vec::new();
         for (d, &at) in first.iter().enumerate() {
             let mut i = b.iota(shape, d as u32);

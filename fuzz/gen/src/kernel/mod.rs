@@ -10,6 +10,7 @@ mod indexed;
 mod layouts;
 mod ops;
 mod pairs;
+mod rows;
 mod state;
 mod views;
 
@@ -230,6 +231,7 @@ impl Gen<'_> {
             approx,
             3,
             2,
+            8,
         ];
         match self.src.weighted(&weights) {
             0 => self.binary(b),
@@ -272,7 +274,8 @@ impl Gen<'_> {
             37 => self.dot_batched(b),
             38 => self.approx_store(b),
             39 => self.widths(b),
-            _ => self.require(b),
+            40 => self.require(b),
+            _ => self.vectors(b),
         }
     }
 

@@ -155,6 +155,9 @@ impl Gen<'_> {
             let n = self.src.range(0, 3);
             return b.cmp(CmpOp::Gt, at, n);
         }
+        if self.src.chance(144) {
+            return self.row_mask(b, shape);
+        }
         let dim = self.src.below(shape.len() as u32);
         let at = b.iota(shape, dim);
         let n = self.src.range(0, i64::from(shape[dim as usize]));

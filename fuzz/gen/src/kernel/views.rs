@@ -95,6 +95,14 @@ impl Gen<'_> {
         b.param(ty)
     }
 
+    /// Declares a dense view whose rows are multiples of 16 elements, and says so.
+    pub(super) fn declare_rows(&mut self, b: &mut KernelBuilder, elem: Scalar, shape: [i64; 2], init: Init) -> Value {
+        let tensor = Tensor { elem, shape: shape.to_vec(), strides: vec![shape[1], 1], dense: true, offset: 0, init, tolerance: None };
+        self.params.push(Param::Tensor(tensor));
+        let known = if self.src.chance(128) { Extent::Dynamic(16) } else { Extent::Fixed(shape[1] as u32) };
+        b.param(ViewType::dense(elem, &[Extent::Dynamic(1), known]))
+    }
+
     fn view_elements(shape: &[i64]) -> i64 {
         shape.iter().map(|&e| e.max(1)).product()
     }

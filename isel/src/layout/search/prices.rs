@@ -5,18 +5,21 @@ use super::staging::Waiting;
 use crate::layout::assign::{Assignment, access_layout, scattered_layout};
 use crate::layout::dots::DotPlan;
 use crate::layout::in_memory;
-use crate::layout::memory_type;
 use crate::layout::packed;
+use crate::layout::{legal_width, memory_type};
 use cranelift_entity::SecondaryMap;
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap};
 use std::rc::Rc;
 use tilelift_egraph::cost::Family;
 use tilelift_egraph::physical::{CostModel, InstLayouts, Layouts};
-use tilelift_ir::layout::{AccessColumns, Axis, Conversion, Layout, conversion_cost, plan_in_registers, plan_round_trip, sectors};
+use tilelift_ir::layout::{
+    AccessColumns, Axis, Conversion, Layout, conversion_cost, plan_in_registers, plan_round_trip, sectors, vector_count,
+};
 use tilelift_ir::ops::Rule;
 use tilelift_ir::{Attr, Inst, Kernel, Op, Scalar, Type, Value};
 use tilelift_lane::Target;
+use tilelift_schedule::indexed::indexed_vectors;
 use tilelift_schedule::plan::Plan;
 use tilelift_schedule::transfers::{ADDRESS, SECTOR, global_access};
 
@@ -163,17 +166,17 @@ impl<'a> Prices<'a> {
         global_access(self.kernel, self.target, self.warps(), i, layout, is_load)
     }
 
-    /// An access whose elements lie anywhere: every lane its sector, as far as neighbours in the last dimension are not neighbours in
-    /// lanes.
-    fn scattered(&self, layout: &Layout, elem: Scalar) -> Option<u64> {
-        let order: Vec<usize> = (0..layout.rank()).rev().collect();
-        let columns = AccessColumns::global(layout, &order).ok()?;
-        let touched = u64::from(sectors(&columns, elem.bytes(), 1, SECTOR));
-        let copies = layout.free_mask(Axis::Reg).count_ones();
-        let groups = u64::from(layout.size(Axis::Reg)) >> copies;
+    /// An access through tiles of indices: of what it does not move in vectors every lane its sector, as far as neighbours in the last dimension
+    /// are not neighbours in lanes.
+    fn scattered(&self, i: Inst, layout: &Layout, elem: Scalar) -> Option<u64> {
+        let v = indexed_vectors(self.kernel, i, layout.rank(), self.target.vector_bytes);
+        let columns = AccessColumns::global(layout, &v.order).ok()?;
+        let (bytes, most) = (elem.bytes(), legal_width(v.elements, memory_type(elem)));
+        let [width, groups] = vector_count(&columns, bytes, most * bytes, layout.free_mask(Axis::Reg));
+        let touched = u64::from(sectors(&columns, bytes, width, SECTOR));
         let distinct = self.warps() >> layout.free_mask(Axis::Warp).count_ones();
         let c = &self.target.costs;
-        Some(groups * (distinct * touched * c.sector + self.warps() * ADDRESS * c.alu))
+        Some(u64::from(groups) * (distinct * touched * c.sector + self.warps() * ADDRESS * c.alu))
     }
 
     /// An op on every register of a layout.
@@ -183,6 +186,12 @@ impl<'a> Prices<'a> {
         // Prices of the logical model are in sixteenths of a simple op.
         let each = if family == Family::Function { c.special } else { family.price() * c.alu / 16 };
         u64::from(layout.size(Axis::Reg)) * wide * each * self.warps()
+    }
+
+    /// True if a gather or scatter of a tile may move vectors.
+    fn in_vectors(&self, i: Inst, v: Value) -> bool {
+        let rank = self.kernel.ty(v).shape().map_or(0, <[u32]>::len);
+        indexed_vectors(self.kernel, i, rank, self.target.vector_bytes).elements > 1
     }
 
     fn axis(&self, i: Inst) -> usize {
@@ -209,6 +218,8 @@ impl CostModel for Prices<'_> {
         let v = match d.op {
             Op::Load if !self.memory[d.results[0]] && self.maps[d.results[0]].is_none() => d.results[0],
             Op::Store => self.kernel.operand(i, "value")[0],
+            Op::Gather if self.in_vectors(i, d.results[0]) => d.results[0],
+            Op::Scatter if self.in_vectors(i, self.kernel.operand(i, "value")[0]) => self.kernel.operand(i, "value")[0],
             _ => return Vec::new(),
         };
         match access_layout(self.kernel, self.target, self.plan, i, v) {
@@ -267,7 +278,7 @@ impl CostModel for Prices<'_> {
             }
             Rule::Gather | Rule::Scatter => {
                 let v = if d.op == Op::Gather { d.results[0] } else { self.kernel.operand(i, "value")[0] };
-                self.scattered(result().or_else(operand)?, self.kernel.ty(v).elem())
+                self.scattered(i, result().or_else(operand)?, self.kernel.ty(v).elem())
             }
             Rule::Reduce | Rule::ArgReduce => {
                 let (l, dim) = (operand()?, self.axis(i));
