@@ -11,8 +11,8 @@ use super::ping_pong::PingPong;
 use super::schedule::{Schedule, Staging};
 use super::write::{Arg, Writer, number};
 use super::{Refusal, overlap};
-use crate::plan::{behind_reshapes, is_swizzle};
-use tilelift_ir::{Attr, DotPart, Inst, LayoutSpec, Op, Region, Shape, Type};
+use crate::plan::{behind_reshapes, is_swizzle, needs, slice_by};
+use tilelift_ir::{Attr, DotPart, Inst, LayoutSpec, Op, Region, Shape, Type, Value};
 
 impl Schedule<'_> {
     /// The consumers at a grid position; `ping_pong` if others take the next one.
@@ -43,7 +43,7 @@ impl Schedule<'_> {
                 // The buffer lies so.
                 let v = w.get(d.args[0])?;
                 w.set(d.results[0], v);
-            } else if d.op != Op::Yield && !self.is_position(i) && !self.front.contains(&i) {
+            } else if d.op != Op::Yield && !self.front.contains(&i) {
                 w.copy(i)?;
             }
         }
@@ -102,13 +102,23 @@ impl Schedule<'_> {
         Ok(())
     }
 
+    /// True for what is computed of the loops' results, and lies as they do.
+    fn made_by_loops(&self, v: Value) -> bool {
+        let made = slice_by(self.kernel, vec![v], &|i, take| {
+            if self.of_loop(i).is_none() {
+                needs(self.kernel, i, take);
+            }
+        });
+        made.into_iter().any(|i| self.of_loop(i).is_some())
+    }
+
     /// A store by bulk copies.
     fn store(&self, w: &mut Writer<'_>, i: Inst, staging: &Staging) -> Result<(), Refusal> {
         let kernel = self.kernel;
         let (v, buffer) = (kernel.operand(i, "value")[0], staging.buffer);
         let mut whole = w.get(v)?;
         let Some(tile) = kernel.ty(v).as_tile() else { return Err(Refusal::Written { value: v }) };
-        if self.required {
+        if self.required || !self.made_by_loops(v) {
             // Whatever layout it comes in: each consumer warpgroup stores its own rows of the matrix.
             let matrix = behind_reshapes(kernel, v);
             let layout = Attr::Layout(Box::new(LayoutSpec::Mma(DotPart::Acc)));

@@ -116,7 +116,8 @@ impl<'k> Schedule<'k> {
             stride = w.bin(Op::Mul, workers, number(share.of))?;
         }
         w.for_loop([first.into(), end.into(), stride.into()], init, |w, at, carried| {
-            let set = |w: &mut Writer<'_>, axis: usize, v: Value| wanted.get(&axis).into_iter().flatten().for_each(|&p| w.set(p, v));
+            let set =
+                |w: &mut Writer<'_>, axis: usize, v: Value| wanted.get(&axis).into_iter().flatten().for_each(|&p| w.set_position(p, v));
             if wanted.contains_key(&0) {
                 let x = w.bin(Op::RemU, at, grid[0])?;
                 set(w, 0, x);
@@ -136,10 +137,5 @@ impl<'k> Schedule<'k> {
             body(w, &carried)
         })?;
         Ok(())
-    }
-
-    /// True for what `positions` makes.
-    pub fn is_position(&self, i: Inst) -> bool {
-        self.plan.persistent && self.kernel.insts[i].op == Op::ProgramId
     }
 }

@@ -27,7 +27,7 @@ impl Schedule<'_> {
             if let Some(s) = self.of_loop(i) {
                 done = s.copies(w, done)?;
             } else if !self.plan.is_around(i) {
-                if before.contains(&i) && !self.is_position(i) {
+                if before.contains(&i) {
                     w.copy(i)?;
                 }
             } else if d.op == Op::If {

@@ -43,6 +43,8 @@ pub(super) struct Writer<'k> {
     open: Vec<Region>,
     /// What the values of the other kernel are here.
     map: SecondaryMap<Value, Option<Arg>>,
+    /// Where the instance stands in the grid, as far as that is counted: it is not asked again.
+    counted: SecondaryMap<Value, bool>,
     /// The place of what new instructions stand for.
     pub loc: Loc,
 }
@@ -59,7 +61,7 @@ impl<'k> Writer<'k> {
             map[p] = Some(Arg::Value(to.add_param(from.ty(p).clone())));
         }
         let open = vec![to.body];
-        Writer { from, to, open, map, loc: Loc::default() }
+        Writer { from, to, open, map, counted: SecondaryMap::new(), loc: Loc::default() }
     }
 
     /// The kernel.
@@ -70,6 +72,12 @@ impl<'k> Writer<'k> {
     /// Says what a value of the other kernel is here.
     pub fn set(&mut self, v: Value, to: impl Into<Arg>) {
         self.map[v] = Some(to.into());
+    }
+
+    /// Says what a place in the grid is here, wherever it is asked for.
+    pub fn set_position(&mut self, v: Value, to: Value) {
+        self.set(v, to);
+        self.counted[v] = true;
     }
 
     /// Says that a value of the other kernel is nothing here.
@@ -183,7 +191,7 @@ impl<'k> Writer<'k> {
     /// It uses what is not here.
     pub fn copy(&mut self, i: Inst) -> Result<(), Refusal> {
         let d = &self.from.insts[i];
-        if d.op == Op::Const {
+        if d.op == Op::Const || d.results.first().is_some_and(|&v| self.counted[v]) {
             return Ok(());
         }
         let args = d.args.iter().map(|&v| self.get(v)).collect::<Result<SmallVec<[Arg; 8]>, Refusal>>()?;
