@@ -7,6 +7,7 @@ use super::checker::Checker;
 use super::code::{Arms, Loop};
 use super::progress::{End, Frame, State, Step, advance};
 use crate::error::ProtocolError;
+use crate::find::any;
 use crate::problem::Problem;
 use smallvec::SmallVec;
 use tilelift_lane::{For, If, Inst, LVal};
@@ -77,7 +78,9 @@ impl<'a> Checker<'a> {
                     task.frames.extend([arms[1], arms[0]].map(|block| Frame { block, at: 0, end: End::Either(c, multiply) }));
                     return Ok(Step::Ran);
                 }
-                if reads == Arms::Leave {
+                // How often a loop in it goes round is asked for one way after the other.
+                let loops = || [&c.then, &c.otherwise].iter().any(|b| any(b, &|i| matches!(i, Inst::For(_))));
+                if reads == Arms::Leave && !(self.choice_class(t, c).is_some() && loops()) {
                     self.may_leave(s, t, arms)?;
                     let task = &mut s.tasks[t];
                     c.results.iter().for_each(|r| task.env.set(r.0, None));

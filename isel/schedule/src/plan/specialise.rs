@@ -1,8 +1,8 @@
 //! The specialised schedule: where it applies, and its numbers.
 //!
 //! ```text
-//! one top-level loop: loads that bulk copies take ─► transposes ─► dots that group matrix instructions take ─► carried accumulators
-//! its addresses, bounds and trip count: pure scalars of parameters, grid position and index, so the producer can compute them, too
+//! a loop: loads that bulk copies take ─► transposes, merged rows ─► dots that group matrix instructions take ─► accumulators
+//! its addresses, bounds and trip count, and those of what is around it: what the producer can compute, too (see [`super::replay`])
 //! ```
 //!
 //! A loop that does more with its products (softmax between two of them, say) goes the same way: its loads are the producer's, all else
@@ -14,18 +14,21 @@ use super::live::{computed_carried, live};
 use super::loads::{ring_loads, suits};
 use super::options::LowerOptions;
 use super::overlap::{Overlap, overlap};
-use super::ping_pong::{can_ping_pong, slice_by};
-use super::replay::{Replay, around, decisions, needs, replay, written_views};
+use super::ping_pong::can_ping_pong;
+use super::products::{
+    a_from_registers, accumulates, accumulator_shape, beside_products, multiplication, multiplies, operand_registers, unstaged,
+};
+use super::replay::{Replay, around, decisions, replay, written_views};
+use super::results::{result_stores, result_tile};
 use super::ring_layouts::{EpilogueStore, RingLayouts};
 use super::swizzled_tile::{ALIGN, SwizzledTile};
-use super::views::{behind_reshapes, is_view, keeps_extents, trace};
-use crate::access::GlobalAccess;
-use crate::named::{Made, Named};
-use crate::reason::{LoopOutline, Misplaced, NoProduct, NotOperand, NotOverlapped, NotSpecialised, NotStaged};
+use super::views::{is_view, trace};
+use crate::named::Named;
+use crate::reason::{LoopOutline, NotOverlapped, NotSpecialised};
 use cranelift_entity::{EntityRef, SecondaryMap};
 use std::collections::HashSet;
 use std::fmt;
-use tilelift_ir::{Attr, Effects, Inst, Kernel, Op, Precision, Region, Type, Value};
+use tilelift_ir::{Effects, Inst, Kernel, Op, Type, Value};
 use tilelift_lane::{GroupMatrixId, Registers, Target, Units};
 
 /// A kernel whose main loop is split between a producer that copies and consumers that compute.
@@ -131,8 +134,9 @@ pub(super) fn specialise(
     let of = |i: Inst| kernel.insts[i].regions.first().map(|&r| &kernel.regions[r].insts);
     let mut loops = Vec::new();
     kernel.walk(kernel.body, &mut |i| {
-        let loads = kernel.insts[i].op == Op::For && of(i).is_some_and(|l| l.iter().any(|&j| staged[j]));
-        loops.extend(loads.then_some(i));
+        // What is loaded in a loop around it is there before.
+        let both = |l: &Vec<Inst>| l.iter().any(|&j| staged[j]) && l.iter().any(|&j| kernel.insts[j].op == Op::Dot);
+        loops.extend((kernel.insts[i].op == Op::For && of(i).is_some_and(both)).then_some(i));
     });
     let mut found = Vec::with_capacity(loops.len());
     for &main in &loops {
@@ -382,149 +386,6 @@ fn sole_views(kernel: &Kernel, loads: &[(Inst, SwizzledTile)]) -> Result<(), Not
     clash.map_or(Ok(()), |v| Err(NotSpecialised::Stored { view: Named::of(kernel, v) }))
 }
 
-/// Why a load in the loop is not one that fills the ring.
-fn beside_products(kernel: &Kernel, load: Inst) -> NotSpecialised {
-    NotSpecialised::Beside { load: Named::of(kernel, kernel.insts[load].results[0]), why: not_operand(kernel, load) }
-}
-
-/// Why a load is not for dots alone.
-pub(crate) fn not_operand(kernel: &Kernel, load: Inst) -> NotOperand {
-    let v = kernel.insts[load].results[0];
-    if kernel.insts[load].present != 0 {
-        return NotOperand::Masked;
-    }
-    if kernel.ty(v).elem().is_packed() {
-        return NotOperand::Packed;
-    }
-    let mut seen = vec![v];
-    let mut users = Vec::new();
-    kernel.walk(kernel.body, &mut |i| {
-        let d = &kernel.insts[i];
-        let Some(n) = d.args.iter().position(|a| seen.contains(a)) else { return };
-        let same = matches!(d.op, Op::Transpose) || d.op == Op::Reshape && keeps_extents(kernel, i) || is_view(kernel, i);
-        match d.op {
-            _ if same => seen.extend_from_slice(&d.results),
-            Op::Dot if n < 2 && kernel.ty(d.args[n]).shape().is_some_and(|s| s.len() == 2) => {}
-            _ => users.push(i),
-        }
-    });
-    users.first().map_or(NotOperand::Unread, |&i| NotOperand::Read { by: Made::of(kernel, i) })
-}
-
-/// M and N of a dot.
-fn accumulator_shape(kernel: &Kernel, i: Inst) -> Option<[u32; 2]> {
-    let t = kernel.ty(kernel.insts[i].results[0]).as_tile()?;
-    (t.shape.len() == 2).then(|| [t.shape[0], t.shape[1]])
-}
-
-/// Registers per lane of the operands A that are in registers.
-fn a_from_registers(kernel: &Kernel, dots: &[(Inst, GroupMatrixId)], loads: &[(Inst, SwizzledTile)], lanes: u32) -> u32 {
-    let contiguous = |j: Inst| loads.iter().find(|l| l.0 == j).map(|l| l.1.contiguous());
-    let mut seen: Vec<Value> = Vec::new();
-    for &(i, _) in dots {
-        let a = kernel.insts[i].args[0];
-        if trace(kernel, a, &contiguous).is_none() && !seen.contains(&a) {
-            seen.push(a);
-        }
-    }
-    seen.iter().map(|&v| operand_registers(kernel, v, lanes)).sum()
-}
-
-/// Registers per lane of an operand.
-fn operand_registers(kernel: &Kernel, v: Value, lanes: u32) -> u32 {
-    let bytes = kernel.ty(v).as_tile().map_or(0, |t| t.elements() * u64::from(t.elem.bytes()));
-    (bytes / 4 / u64::from(lanes)) as u32
-}
-
-/// True for a dot of a chain that adds, dot by dot, to what the loop carries, and whose accumulator nothing else looks at.
-fn accumulates(kernel: &Kernel, region: Region, i: Inst) -> bool {
-    let body = &kernel.regions[region].insts;
-    let sole_use = |v: Value| {
-        let mut uses = Vec::new();
-        kernel.walk(kernel.body, &mut |j| {
-            uses.extend((0..).zip(&kernel.insts[j].args).filter(|x| *x.1 == v).map(|(k, _): (usize, _)| (j, k)))
-        });
-        if let [only] = uses[..] { Some(only) } else { None }
-    };
-    let result = |i: Inst| kernel.insts[i].results[0];
-    let mut first = i;
-    let carried = loop {
-        let accumulator = kernel.insts[first].args[2];
-        if sole_use(accumulator) != Some((first, 2)) {
-            return false;
-        }
-        match kernel.def_inst(accumulator) {
-            Some(j) if kernel.insts[j].op == Op::Dot && body.contains(&j) => first = j,
-            _ => break accumulator,
-        }
-    };
-    let mut last = i;
-    while let Some((j, 2)) = sole_use(result(last)).filter(|u| kernel.insts[u.0].op == Op::Dot && body.contains(&u.0)) {
-        last = j;
-    }
-    let place = kernel.yields(region).iter().position(|&v| v == result(last));
-    place.is_some_and(|k| kernel.regions[region].params[k + 1] == carried) && sole_use(result(last)).is_some()
-}
-
-/// The instruction for a dot of the loop. Unless more is done with it there, its accumulator must be carried from step to step, by other dots perhaps, and looked at by
-/// nothing else, and its operands come from the loop's loads. True if the left one goes from there through registers.
-fn multiplication(
-    kernel: &Kernel,
-    units: &Units,
-    i: Inst,
-    loads: &mut [(Inst, SwizzledTile)],
-    ring_layouts: &RingLayouts,
-) -> Result<(GroupMatrixId, bool), NoProduct> {
-    let d = &kernel.insts[i];
-    let result = d.results[0];
-    let named = || Named::of(kernel, result);
-    let contiguous = |j: Inst| loads.iter().find(|l| l.0 == j).map(|l| l.1.contiguous());
-    let (a, Some(b)) = (trace(kernel, d.args[0], &contiguous), trace(kernel, d.args[1], &contiguous)) else {
-        return Err(NoProduct::Right { result: named() });
-    };
-    let precision = match d.attrs.first() {
-        Some(Attr::Precision(p)) => *p,
-        _ => Precision::Exact,
-    };
-    let elem = |v: Value| kernel.ty(v).elem();
-    let (Type::Tile(ta), Some([m, n])) = (kernel.ty(d.args[0]), accumulator_shape(kernel, i)) else {
-        return Err(NoProduct::NoMatrices);
-    };
-    let k = ta.shape[1];
-    let typed = |x: &tilelift_lane::GroupMatrix| {
-        x.operand == elem(d.args[0]) && x.operand == elem(d.args[1]) && x.acc == elem(result) && x.precision == precision
-    };
-    let Some(at) = units.matrix.iter().position(typed) else {
-        return Err(NoProduct::Types { elems: [elem(d.args[0]), elem(d.args[1]), elem(result)], precision });
-    };
-    let row = &units.matrix[at];
-    if !m.is_multiple_of(row.m) || !k.is_multiple_of(row.k) || !n.is_multiple_of(row.n_step) || n > row.n_max {
-        return Err(NoProduct::Shape { shape: [m, n, k], groups: None, each: [row.m, row.k], columns: [row.n_step, row.n_max] });
-    }
-    if let Some(most) = row.promotion_depth.filter(|&most| k > most) {
-        return Err(NoProduct::Depth { elem: row.operand, most, depth: k });
-    }
-    if a.is_none() && row.a.is_none() {
-        return Err(NoProduct::AFromRegisters { result: named(), instruction: row.name });
-    }
-    let along_k = [a.is_none_or(|a| a.1 == 1), b.1 == 0];
-    // Lanes fetch an operand as it is wanted, in whatever order it lies; otherwise it comes from memory, which is quicker.
-    let transposed = !row.any_order && !along_k[0] && row.a.is_some();
-    let through = a.is_some() && ring_layouts.a_from_registers.get(&i).copied().unwrap_or(transposed);
-    if through && row.a.is_none() {
-        return Err(NoProduct::NoRegisters { instruction: row.name });
-    }
-    if !row.any_order && [along_k[0] || through, along_k[1]] != [true, true] {
-        return Err(NoProduct::AlongK { elem: row.operand, through: transposed });
-    }
-    for (load, _) in a.into_iter().chain([b]) {
-        for (j, tile) in loads.iter_mut() {
-            tile.tf32 |= *j == load && precision == Precision::Tf32;
-        }
-    }
-    Ok((GroupMatrixId::new(at), through))
-}
-
 /// What the producer computes again: how many copies there are, and from where.
 fn copied(kernel: &Kernel, main: Inst, around: &[Inst], loads: &[(Inst, SwizzledTile)]) -> Result<Replay, NotSpecialised> {
     let mut wanted = decisions(kernel, main);
@@ -532,23 +393,6 @@ fn copied(kernel: &Kernel, main: Inst, around: &[Inst], loads: &[(Inst, Swizzled
     wanted.extend(loads.iter().flat_map(|&(i, _)| kernel.operand(i, "indices").iter().copied()));
     let found = replay(kernel, (main, around), &written_views(kernel), wanted, &|_| false);
     found.map_err(|v| NotSpecialised::Address { value: Named::of(kernel, v) })
-}
-
-/// True if an instruction holds dots.
-fn multiplies(kernel: &Kernel, i: Inst) -> bool {
-    let mut found = false;
-    kernel.insts[i].regions.iter().for_each(|&r| kernel.walk(r, &mut |j| found |= kernel.insts[j].op == Op::Dot));
-    found
-}
-
-/// Why a dot is not multiplied: where an operand is not from the ring, by the load that brings it.
-fn unstaged(kernel: &Kernel, dot: Inst, staged: &SecondaryMap<Inst, bool>, why: NoProduct) -> NotSpecialised {
-    if !matches!(why, NoProduct::Right { .. }) {
-        return why.into();
-    }
-    let made = slice_by(kernel, vec![kernel.insts[dot].args[1]], &|i, take| needs(kernel, i, take));
-    let load = made.into_iter().find(|&i| kernel.insts[i].op == Op::Load && !staged[i]);
-    load.map_or_else(|| why.into(), |load| beside_products(kernel, load))
 }
 
 /// Lanes over which an accumulator's row is spread: the others hold the same of what all rows share.
@@ -591,43 +435,4 @@ pub fn budget(target: &Target, units: &Units, consumers: u32, [held, beside]: [u
         }
     }
     found.map(Some).ok_or(NotSpecialised::Accumulators { held, groups: consumers })
-}
-
-/// The stores of a region, of the arms of its choices and of loops around the main one: all warpgroups go the same way, so results leave from there
-/// as well.
-fn result_stores(kernel: &Kernel, r: Region, around: &[Inst], visit: &mut dyn FnMut(Inst)) {
-    for &i in &kernel.regions[r].insts {
-        let d = &kernel.insts[i];
-        match d.op {
-            Op::Store => visit(i),
-            Op::If => d.regions.iter().for_each(|&arm| result_stores(kernel, arm, around, visit)),
-            Op::For if around.contains(&i) => result_stores(kernel, d.regions[0], around, visit),
-            _ => {}
-        }
-    }
-}
-
-/// The tile through which a store at the kernel's end leaves: of 16-bit elements, as large as an accumulator.
-fn result_tile(kernel: &Kernel, i: Inst, units: &Units, accumulators: &[[u32; 2]], want: Option<u32>) -> Result<SwizzledTile, NotStaged> {
-    let value = kernel.operand(i, "value")[0];
-    let from = behind_reshapes(kernel, value);
-    let no = |why: Misplaced| NotStaged { value: Named::of(kernel, value), why };
-    let (Some(tile), Some(t)) = (kernel.ty(value).as_tile(), kernel.ty(from).as_tile()) else {
-        return Err(no(Misplaced::NoTile));
-    };
-    if t.shape.len() != 2 || !accumulators.contains(&[t.shape[0], t.shape[1]]) {
-        return Err(no(Misplaced::Shape));
-    }
-    if t.elem.bytes() != 2 {
-        return Err(no(Misplaced::Elem(t.elem)));
-    }
-    if GlobalAccess::of(kernel, i).contiguous() != Some(tile.shape.len() - 1) {
-        return Err(no(Misplaced::Rows));
-    }
-    let staged = SwizzledTile::of(kernel, i, &tile.shape, units, want).map_err(|why| no(Misplaced::Copy(why)))?;
-    // Rows are the view's dimension behind its columns; others have one element.
-    if staged.shape[staged.order[1]] != t.shape[0] {
-        return Err(no(Misplaced::View));
-    }
-    Ok(staged)
 }

@@ -140,8 +140,9 @@ impl Schedule<'_> {
         let scalar = |v: Value| matches!(kernel.ty(v), Type::Scalar(_));
         // What nothing but these look at, and scalars, need not be computed again; from the last one on, since users stand behind.
         let mut others: BTreeSet<Value> = BTreeSet::new();
+        let all: BTreeSet<Inst> = front.iter().copied().collect();
         kernel.walk(kernel.body, &mut |i| {
-            if !replay.insts.contains(&i) {
+            if !all.contains(&i) {
                 others.extend(kernel.insts[i].args.iter().copied());
             }
         });

@@ -1,0 +1,54 @@
+//! The results of a specialised loop: which stores leave in bulk, and through which tile.
+
+use super::swizzled_tile::SwizzledTile;
+use super::views::behind_reshapes;
+use crate::access::GlobalAccess;
+use crate::named::Named;
+use crate::reason::{Misplaced, NotStaged};
+use tilelift_ir::{Inst, Kernel, Op, Region};
+use tilelift_lane::Units;
+
+/// The stores of a region, of the arms of its choices and of loops around the main one: all warpgroups go the same way, so results leave from there
+/// as well.
+pub(super) fn result_stores(kernel: &Kernel, r: Region, around: &[Inst], visit: &mut dyn FnMut(Inst)) {
+    for &i in &kernel.regions[r].insts {
+        let d = &kernel.insts[i];
+        match d.op {
+            Op::Store => visit(i),
+            Op::If => d.regions.iter().for_each(|&arm| result_stores(kernel, arm, around, visit)),
+            Op::For if around.contains(&i) => result_stores(kernel, d.regions[0], around, visit),
+            _ => {}
+        }
+    }
+}
+
+/// The tile through which a store at the kernel's end leaves: of 16-bit elements, as large as an accumulator.
+pub(super) fn result_tile(
+    kernel: &Kernel,
+    i: Inst,
+    units: &Units,
+    accumulators: &[[u32; 2]],
+    want: Option<u32>,
+) -> Result<SwizzledTile, NotStaged> {
+    let value = kernel.operand(i, "value")[0];
+    let from = behind_reshapes(kernel, value);
+    let no = |why: Misplaced| NotStaged { value: Named::of(kernel, value), why };
+    let (Some(tile), Some(t)) = (kernel.ty(value).as_tile(), kernel.ty(from).as_tile()) else {
+        return Err(no(Misplaced::NoTile));
+    };
+    if t.shape.len() != 2 || !accumulators.contains(&[t.shape[0], t.shape[1]]) {
+        return Err(no(Misplaced::Shape));
+    }
+    if t.elem.bytes() != 2 {
+        return Err(no(Misplaced::Elem(t.elem)));
+    }
+    if GlobalAccess::of(kernel, i).contiguous() != Some(tile.shape.len() - 1) {
+        return Err(no(Misplaced::Rows));
+    }
+    let staged = SwizzledTile::of(kernel, i, &tile.shape, units, want).map_err(|why| no(Misplaced::Copy(why)))?;
+    // Rows are the view's dimension behind its columns; others have one element.
+    if staged.shape[staged.order[1]] != t.shape[0] {
+        return Err(no(Misplaced::View));
+    }
+    Ok(staged)
+}
