@@ -35,6 +35,7 @@ pub use locals::Locals;
 pub use options::{LayoutChoice, LowerOptions, ScheduleKind};
 pub use overlap::{Overlap, is_zero};
 pub(crate) use ping_pong::{alike, slice_by};
+pub use products::BroughtA;
 pub(crate) use products::not_operand;
 pub use registers::IdleWarps;
 pub use replay::Replay;

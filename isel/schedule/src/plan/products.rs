@@ -1,7 +1,7 @@
 //! The dots of a specialised loop: which instruction of warpgroups each becomes, where its operands come from, and what they take of the registers.
 
 use super::ping_pong::slice_by;
-use super::replay::needs;
+use super::replay::{needs, written_views};
 use super::ring_layouts::RingLayouts;
 use super::swizzled_tile::SwizzledTile;
 use super::views::{is_view, keeps_extents, trace};
@@ -10,6 +10,17 @@ use crate::reason::{NoProduct, NotOperand, NotSpecialised};
 use cranelift_entity::{EntityRef, SecondaryMap};
 use tilelift_ir::{Attr, Inst, Kernel, Op, Precision, Region, Type, Value};
 use tilelift_lane::{GroupMatrixId, Units};
+
+/// An operand A that is the same in every step, and waits in shared memory.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct BroughtA {
+    /// The operand.
+    pub value: Value,
+    /// The load behind it.
+    pub load: Inst,
+    /// Its tile.
+    pub tile: SwizzledTile,
+}
 
 /// Why a load in the loop is not one that fills the ring.
 pub(super) fn beside_products(kernel: &Kernel, load: Inst) -> NotSpecialised {
@@ -47,16 +58,56 @@ pub(super) fn accumulator_shape(kernel: &Kernel, i: Inst) -> Option<[u32; 2]> {
 }
 
 /// Registers per lane of the operands A that are in registers.
-pub(super) fn a_from_registers(kernel: &Kernel, dots: &[(Inst, GroupMatrixId)], loads: &[(Inst, SwizzledTile)], lanes: u32) -> u32 {
+pub(super) fn a_from_registers(
+    kernel: &Kernel,
+    dots: &[(Inst, GroupMatrixId)],
+    loads: &[(Inst, SwizzledTile)],
+    brought: &[BroughtA],
+    lanes: u32,
+) -> u32 {
     let contiguous = |j: Inst| loads.iter().find(|l| l.0 == j).map(|l| l.1.contiguous());
     let mut seen: Vec<Value> = Vec::new();
     for &(i, _) in dots {
         let a = kernel.insts[i].args[0];
-        if trace(kernel, a, &contiguous).is_none() && !seen.contains(&a) {
+        if trace(kernel, a, &contiguous).is_none() && !seen.contains(&a) && brought.iter().all(|b| b.value != a) {
             seen.push(a);
         }
     }
     seen.iter().map(|&v| operand_registers(kernel, v, lanes)).sum()
+}
+
+/// Operands A that are loaded in front of the loop from what nobody writes, as bulk copies bring them.
+pub(super) fn invariant_a(
+    kernel: &Kernel,
+    units: &Units,
+    main: Inst,
+    dots: &[(Inst, GroupMatrixId)],
+    loads: &[(Inst, SwizzledTile)],
+) -> Vec<BroughtA> {
+    let in_ring = |j: Inst| loads.iter().find(|l| l.0 == j).map(|l| l.1.contiguous());
+    let (written, top) = (written_views(kernel), &kernel.regions[kernel.body].insts);
+    let tile = |j: Inst| {
+        let d = &kernel.insts[j];
+        let shape = &kernel.ty(d.results[0]).as_tile()?.shape;
+        let before = top.iter().position(|&i| i == j)? < top.iter().position(|&i| i == main)?;
+        let free = before && d.present == 0 && !written.contains(&d.args[0]);
+        SwizzledTile::of(kernel, j, shape, units, None).ok().filter(|_| free)
+    };
+    let mut out: Vec<BroughtA> = Vec::new();
+    for &(i, q) in dots {
+        let value = kernel.insts[i].args[0];
+        if trace(kernel, value, &in_ring).is_some() || out.iter().any(|b| b.value == value) {
+            continue;
+        }
+        let found = trace(kernel, value, &|j| tile(j).map(|t| t.contiguous()));
+        let fits = |along: usize| units.matrix[q.index()].any_order || along == 1;
+        if let Some((load, _)) = found.filter(|f| fits(f.1))
+            && let Some(tile) = tile(load)
+        {
+            out.push(BroughtA { value, load, tile });
+        }
+    }
+    out
 }
 
 /// Registers per lane of an operand.

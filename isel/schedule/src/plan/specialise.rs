@@ -16,7 +16,8 @@ use super::options::LowerOptions;
 use super::overlap::{Overlap, overlap};
 use super::ping_pong::can_ping_pong;
 use super::products::{
-    a_from_registers, accumulates, accumulator_shape, beside_products, multiplication, multiplies, operand_registers, unstaged,
+    BroughtA, a_from_registers, accumulates, accumulator_shape, beside_products, invariant_a, multiplication, multiplies,
+    operand_registers, unstaged,
 };
 use super::replay::{Replay, around, decisions, replay, written_views};
 use super::results::{result_stores, result_tile};
@@ -72,6 +73,8 @@ pub struct Specialised {
     pub dots: Vec<(Inst, GroupMatrixId)>,
     /// Dots whose operand A goes from the ring through registers.
     pub register_a: Vec<Inst>,
+    /// Operands A from in front of the loop that the producer brings, once, since the registers don't hold them beside the accumulators.
+    pub brought_a: Vec<BroughtA>,
     /// Accumulators are there twice, and the lanes add.
     pub promoted: bool,
     /// Stores that bulk copies do.
@@ -291,23 +294,37 @@ fn specialised_loop(
     }
     let held = accumulators.iter().map(|s| s[0] * s[1] / lanes).sum::<u32>();
     let last_registers = last.iter().filter_map(|&i| accumulator_shape(kernel, i)).map(|s| s[0] * s[1] / lanes).sum::<u32>();
-    // What stands between the products of a mixed loop takes as much beside them as addresses and the epilogue do.
-    let held = match (mixed, promoted) {
-        (true, _) => held + a_from_registers(kernel, &dots, &loads, lanes) + BESIDE_ACCUMULATORS,
-        (false, true) => held + last_registers,
-        (false, false) => last_registers,
-    };
-    let held = held + register_a.iter().map(|&i| operand_registers(kernel, kernel.insts[i].args[0], lanes)).sum::<u32>();
     let warps = (consumer_sets * consumers + 1) * units.group_warps;
     if warps > target.max_warps {
         return Err(NotSpecialised::TooManyWarps { warps, most: target.max_warps, target: target.name });
     }
-    let registers = budget(target, units, consumer_sets * consumers, [held, loaded_behind(kernel, main, lanes)])?;
+    let share = |brought: &[BroughtA]| {
+        // What stands between the products of a mixed loop takes as much beside them as addresses and the epilogue do.
+        let held = match (mixed, promoted) {
+            (true, _) => held + a_from_registers(kernel, &dots, &loads, brought, lanes) + BESIDE_ACCUMULATORS,
+            (false, true) => held + last_registers,
+            (false, false) => last_registers,
+        };
+        let held = held + register_a.iter().map(|&i| operand_registers(kernel, kernel.insts[i].args[0], lanes)).sum::<u32>();
+        budget(target, units, consumer_sets * consumers, [held, loaded_behind(kernel, main, lanes)])
+    };
+    let (registers, brought_a) = match share(&[]) {
+        Ok(registers) => (registers, Vec::new()),
+        // At one grid position, once: nobody has to wait until what was brought before is read.
+        Err(why) => match invariant_a(kernel, units, main, &dots, &loads) {
+            brought if brought.is_empty() || persistent || !around.is_empty() => return Err(why),
+            brought => (share(&brought)?, brought),
+        },
+    };
+    let mut replay = replay;
+    let places: Vec<Value> = brought_a.iter().flat_map(|b| kernel.operand(b.load, "indices")).copied().collect();
+    replay.add(computed_again(kernel, main, &around, places)?);
     for &(i, q) in &dots {
         // The operands of one instruction: its columns of the accumulator, and an operand A that is not in shared memory.
         let Some([_, n]) = accumulator_shape(kernel, i) else { continue };
         let in_ring = trace(kernel, kernel.insts[i].args[0], &|j| loads.iter().find(|l| l.0 == j).map(|l| l.1.contiguous())).is_some();
-        let operands = units.matrix[q.index()].registers(n, register_a.contains(&i) || !in_ring);
+        let brought = brought_a.iter().any(|b| b.value == kernel.insts[i].args[0]);
+        let operands = units.matrix[q.index()].registers(n, register_a.contains(&i) || !in_ring && !brought);
         Registers::of(target, units, warps)
             .check_matrix(Some(operands), registers.map(|r| r[1]))
             .map_err(|[need, have]| NotSpecialised::ProductRegisters { columns: n, need, have })?;
@@ -330,7 +347,8 @@ fn specialised_loop(
         }
     }
     let stage_bytes: u32 = loads.iter().map(|(_, t)| t.bytes().next_multiple_of(ALIGN)).sum();
-    let room = |staging: u32| target.shared_bytes.saturating_sub(staging + ALIGN) / stage_bytes.max(1);
+    let brought_bytes: u32 = brought_a.iter().map(|b| b.tile.bytes().next_multiple_of(ALIGN)).sum();
+    let room = |staging: u32| target.shared_bytes.saturating_sub(staging + brought_bytes + ALIGN) / stage_bytes.max(1);
     let repetitions = accumulators.iter().map(|s| s[0] / (consumers * rows)).min().unwrap_or(1);
     let staging_parts =
         if consumer_sets > 1 && accumulators.iter().all(|s| s[0] == repetitions * consumers * rows) { repetitions } else { 1 };
@@ -368,6 +386,7 @@ fn specialised_loop(
         loads,
         dots,
         register_a,
+        brought_a,
         promoted,
         stores,
     })
@@ -391,6 +410,11 @@ fn copied(kernel: &Kernel, main: Inst, around: &[Inst], loads: &[(Inst, Swizzled
     let mut wanted = decisions(kernel, main);
     around.iter().for_each(|&i| wanted.extend(decisions(kernel, i)));
     wanted.extend(loads.iter().flat_map(|&(i, _)| kernel.operand(i, "indices").iter().copied()));
+    computed_again(kernel, main, around, wanted)
+}
+
+/// What the producer computes again for these.
+fn computed_again(kernel: &Kernel, main: Inst, around: &[Inst], wanted: Vec<Value>) -> Result<Replay, NotSpecialised> {
     let found = replay(kernel, (main, around), &written_views(kernel), wanted, &|_| false);
     found.map_err(|v| NotSpecialised::Address { value: Named::of(kernel, v) })
 }

@@ -49,14 +49,16 @@ pub(super) fn write<'k>(kernel: &'k Kernel, target: &'k Target, plan: &'k Specia
         let in_ring = |i: Inst| plan.loads.iter().any(|l| l.0 == i);
         let live = if plan.mixed { live(kernel, region, &in_ring) } else { BTreeSet::new() };
         let (staging, front) = (BTreeMap::new(), BTreeSet::new());
-        Schedule { count: None, kernel, plan, units, region, live, ring: ring.clone(), staging, front, required, before }
+        Schedule { count: None, kernel, plan, units, region, live, ring: ring.clone(), staging, brought: None, front, required, before }
     };
     let before = plan.before.iter().map(|s| one(s, Vec::new())).collect();
     let mut s = one(plan, before);
     if barriers.is_some() {
         s.count = s.counted(&mut w)?;
     }
+    s.bring(&mut w)?;
     s.front = s.in_front(&mut w)?;
+    s.front.extend(s.brought_only());
     let task = |name: &str, warps: u32, n: usize| Task { registers: plan.registers.map(|r| r[n]), ..Task::new(name, warps) };
     let all = Share { first: 0, of: 1 };
     let mut tasks = vec![task("producer", group, 0)];

@@ -23,6 +23,7 @@ impl<'k> Schedule<'k> {
     pub(super) fn mixed(&self, w: &mut Writer<'_>, start: Arg) -> Result<Arg, Refusal> {
         let kernel = self.kernel;
         let d = &kernel.insts[self.plan.main];
+        self.wait_a(w)?;
         let (bounds, params) = (self.bounds(w)?, &kernel.regions[self.region].params);
         let mut init = self.all(w, &d.args[3..])?;
         let held = init.len();
@@ -126,8 +127,11 @@ impl<'k> Schedule<'k> {
         w.make(Op::AsyncDot, &[a, b, accumulator], &d.attrs, None)
     }
 
-    /// The operand A of a product: in its slot, or a tile in registers.
+    /// The operand A of a product: in its slot, brought in front of the loop, or a tile in registers.
     pub fn operand_a(&self, w: &mut Writer<'_>, i: Inst) -> Result<Arg, Refusal> {
+        if let Some(brought) = self.brought(w, self.kernel.insts[i].args[0])? {
+            return Ok(brought);
+        }
         let a = w.get(self.kernel.insts[i].args[0])?;
         match self.plan.register_a.contains(&i) {
             true => Ok(w.make(Op::LocalLoad, &[a], &[], None)?.into()),

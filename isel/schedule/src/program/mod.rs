@@ -17,6 +17,7 @@
 
 mod ahead;
 mod bounds;
+mod brought;
 mod consume;
 mod epilogue;
 mod gemm;

@@ -38,6 +38,7 @@ struct Pending {
 pub(super) fn main(schedule: &Schedule<'_>, parts: &Overlap, w: &mut Writer<'_>, start: Arg) -> Result<Arg, Refusal> {
     let (kernel, plan, region) = (schedule.kernel, schedule.plan, schedule.region);
     let d = &kernel.insts[plan.main];
+    schedule.wait_a(w)?;
     let made = |y: &Value| parts.late.iter().any(|&l| kernel.insts[l].results[0] == *y);
     let late = kernel.yields(region).iter().map(made).collect();
     let p = Parts { schedule, kernel, plan, region, parts, late };
@@ -145,7 +146,11 @@ impl Parts<'_, '_> {
             let d = &self.kernel.insts[i];
             let [a, c] = [d.args[0], d.args[2]];
             let missing = Refusal::Written { value: d.results[0] };
-            let a = if self.moves(a) { *register_a.next().ok_or(missing)? } else { w.get(a)? };
+            let a = match self.schedule.brought(w, a)? {
+                Some(brought) => brought,
+                None if self.moves(a) => *register_a.next().ok_or(missing)?,
+                None => w.get(a)?,
+            };
             let c = if is_zero(self.kernel, c) { self.schedule.accumulator(w, c)? } else { *accumulators.next().ok_or(missing)? };
             out.push(self.schedule.begin(w, i, a, c)?);
         }

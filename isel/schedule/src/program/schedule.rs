@@ -53,6 +53,8 @@ pub(super) struct Schedule<'k> {
     pub ring: Ring,
     /// A buffer per bulk store.
     pub staging: BTreeMap<Inst, Staging>,
+    /// Operands A that the producer brings once: their buffers, and the mbarrier that their bytes arrive at.
+    pub brought: Option<Brought>,
     /// What has been computed in front of all tasks.
     pub front: BTreeSet<Inst>,
     /// Layouts in registers are required.
@@ -73,6 +75,15 @@ impl<'k> Schedule<'k> {
         self.plan.loops().for_each(|s| all.add(s.replay.clone()));
         all
     }
+}
+
+/// What the producer brings once, in front of the first step.
+#[derive(Clone)]
+pub(super) struct Brought {
+    /// The buffers, in the order of the plan.
+    pub buffers: Vec<Value>,
+    /// The mbarrier.
+    pub full: Value,
 }
 
 /// A buffer through which a result leaves.

@@ -80,6 +80,11 @@ impl<'k> Writer<'k> {
         self.counted[v] = true;
     }
 
+    /// Says what a value of the other kernel is here, or that it is nothing; gives what it was.
+    pub fn swap(&mut self, v: Value, to: Option<Arg>) -> Option<Arg> {
+        std::mem::replace(&mut self.map[v], to)
+    }
+
     /// Says that a value of the other kernel is nothing here.
     pub fn forget(&mut self, v: Value) {
         self.map[v] = None;
