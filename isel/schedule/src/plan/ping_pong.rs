@@ -32,8 +32,11 @@ pub(crate) fn slice(kernel: &Kernel, open: Vec<Value>) -> BTreeSet<Inst> {
     slice_by(kernel, open, &|i, take| needs(kernel, i, take))
 }
 
+/// What is called for each value that an instruction is said to need.
+type Take<'a> = &'a mut dyn FnMut(Value);
+
 /// What values are made of, by way of the values that each instruction is said to need.
-pub(crate) fn slice_by(kernel: &Kernel, mut open: Vec<Value>, by: &dyn Fn(Inst, &mut dyn FnMut(Value))) -> BTreeSet<Inst> {
+pub(crate) fn slice_by(kernel: &Kernel, mut open: Vec<Value>, by: &dyn Fn(Inst, Take<'_>)) -> BTreeSet<Inst> {
     let mut slice = BTreeSet::new();
     while let Some(v) = open.pop() {
         if let ValueDef::Result(i, _) = kernel.values[v].def

@@ -173,7 +173,7 @@ mod tests {
         let head = "kernel @k(v0: view<f32, [?, 64]>, v1: view<i32, [?]>, v2: i32, v3: view<i32, [?]>) {\n";
         let file = text::parse(&format!("{head}{body}\n}}")).unwrap_or_else(|e| panic!("{e}\n{body}"));
         let k = &file.kernels[0];
-        let main = k.regions[k.body].insts.iter().copied().filter(|&i| k.insts[i].op == Op::For).last().expect("a loop");
+        let main = k.regions[k.body].insts.iter().copied().rfind(|&i| k.insts[i].op == Op::For).expect("a loop");
         let mut wanted = k.insts[main].args[..3].to_vec();
         for &i in &k.regions[k.insts[main].regions[0]].insts {
             let wide = |i| k.ty(k.insts[i].results[0]).shape().is_some_and(|s| s.last() == Some(&64));

@@ -16,6 +16,9 @@ use crate::plan::{Replay, needs, slice_by};
 use std::collections::BTreeSet;
 use tilelift_ir::{Effects, Inst, Kernel, Op, Value};
 
+/// The indices of each copy.
+pub(super) type Places = Vec<Vec<Arg>>;
+
 /// How places of copies are computed, a step at a time.
 ///
 /// Between two steps there is a state: what the loop carries for its copies, and what has been read for the next ones.
@@ -93,14 +96,13 @@ impl<'k> Ahead<'k> {
     }
 
     /// A step: the indices of each copy, and the state behind it. `then` makes the index of the next step, if that is asked for.
-    #[allow(clippy::type_complexity)]
     pub fn step(
         &self,
         w: &mut Writer<'_>,
         at: Arg,
         state: &[Arg],
         then: impl FnOnce(&mut Writer<'_>) -> Result<Arg, Refusal>,
-    ) -> Result<(Vec<Vec<Arg>>, Vec<Arg>), Refusal> {
+    ) -> Result<(Places, Vec<Arg>), Refusal> {
         let kernel = self.kernel;
         let region = kernel.insts[self.main].regions[0];
         let (params, yields) = (&kernel.regions[region].params, kernel.yields(region));
