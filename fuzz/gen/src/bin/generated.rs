@@ -16,9 +16,10 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
-use tilelift::lower;
+use tilelift::isel::Target;
+use tilelift::{lower, targets};
 use tilelift_fuzzgen::trial::{Answer, Axis, Judge};
-use tilelift_fuzzgen::{Case, Source, Trial, generate_trial, reduce, shrink_as};
+use tilelift_fuzzgen::{Case, Source, Trial, generate_loops, generate_trial, reduce, shrink_as};
 use tilelift_ir::text;
 use tilelift_tools::execute::DeviceKind;
 
@@ -29,6 +30,8 @@ Makes kernels, keeps those whose main loop is specialised or whose author says w
 and fails if a result differs. Prints what the kernels are made of.
   --rounds N --seed N  kernels that count, and the first seed to try (2000, 0)
   --device NAME        interp, sim (default), cuda; interp runs what the compiler writes as a program
+  --loops              kernels whose loops go where memory says, however they run
+  --target NAME        what they are compiled for (sm_90a)
   --jobs N             processes at a time (1)
   --out FOLDER         failures: kernel, seed and message (generated-failures)
   --patience SECONDS   how long a kernel may take (120)
@@ -39,6 +42,8 @@ struct Job {
     rounds: u64,
     seed: u64,
     device: DeviceKind,
+    target: Target,
+    loops: bool,
     jobs: usize,
     out: PathBuf,
     patience: Duration,
@@ -53,6 +58,8 @@ fn job() -> Result<Job, String> {
         rounds: 2000,
         seed: 0,
         device: DeviceKind::Sim,
+        target: targets::by_name("sm_90a").unwrap_or_else(targets::usual),
+        loops: false,
         jobs: 1,
         out: "generated-failures".into(),
         patience: Duration::from_secs(120),
@@ -71,6 +78,11 @@ fn job() -> Result<Job, String> {
                 let word = value()?;
                 job.device = DeviceKind::from_word(&word).ok_or(format!("`{word}` is no device: interp, sim, cuda"))?;
             }
+            "--target" => {
+                let word = value()?;
+                job.target = targets::by_name(&word).ok_or(format!("`{word}` is no target"))?;
+            }
+            "--loops" => job.loops = true,
             "--jobs" => job.jobs = number(value()?)?.clamp(1, 1024) as usize,
             "--out" => job.out = value()?.into(),
             "--patience" => job.patience = Duration::from_secs(number(value()?)?),
@@ -87,8 +99,15 @@ fn job() -> Result<Job, String> {
     Ok(job)
 }
 
-fn trial(seed: u64) -> Result<Trial, String> {
-    generate_trial(&mut Source::from_seed(seed)).map_err(|e| format!("the generator: {e}"))
+impl Job {
+    fn generate(&self, src: &mut Source) -> Result<Trial, String> {
+        let made = if self.loops { generate_loops(src) } else { generate_trial(src) };
+        made.map_err(|e| format!("the generator: {e}"))
+    }
+
+    fn trial(&self, seed: u64) -> Result<Trial, String> {
+        self.generate(&mut Source::from_seed(seed))
+    }
 }
 
 /// A line of a process for the one that started it.
@@ -113,7 +132,7 @@ enum Said {
 
 /// Runs a range of seeds, and says what becomes of each, a line when it begins and one when it ends.
 fn part(job: &Job, [from, to]: [u64; 2]) -> ExitCode {
-    let judge = match Judge::open(job.device) {
+    let judge = match Judge::open_for(job.device, job.target.clone()) {
         Ok(j) => j,
         Err(e) => {
             println!("broken\t{}", line::escaped(&e.to_string()));
@@ -124,7 +143,7 @@ fn part(job: &Job, [from, to]: [u64; 2]) -> ExitCode {
     println!("device\t{}", line::escaped(&judge.describe()));
     for seed in from..to {
         println!("begin\t{seed}");
-        let mut t = match trial(seed) {
+        let mut t = match job.trial(seed) {
             Ok(t) => t,
             Err(e) => {
                 println!("failed\t{seed}\t\t{}", line::escaped(&e));
@@ -210,7 +229,10 @@ impl Run<'_> {
 
     fn start(&self, [from, to]: [u64; 2]) -> std::io::Result<Child> {
         let mut command = Command::new(std::env::current_exe()?);
-        command.args(["--device", self.job.device.word(), "--part", &from.to_string(), &to.to_string()]);
+        if self.job.loops {
+            command.arg("--loops");
+        }
+        command.args(["--target", self.job.target.name, "--device", self.job.device.word(), "--part", &from.to_string(), &to.to_string()]);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()
     }
 
@@ -293,12 +315,13 @@ enum Heard {
 }
 
 /// Writes a failure to a file of its own.
-fn keep(folder: &Path, seed: u64, message: &str) -> Result<PathBuf, String> {
+fn keep(job: &Job, seed: u64, message: &str) -> Result<PathBuf, String> {
+    let folder: &Path = &job.out;
     std::fs::create_dir_all(folder).map_err(|e| format!("{}: {e}", folder.display()))?;
     let path = folder.join(format!("seed{seed}.tile"));
     let mut out = String::new();
     let _ = writeln!(out, "; seed {seed}: {}", message.replace('\n', "\n; "));
-    match trial(seed) {
+    match job.trial(seed) {
         Ok(t) => {
             let _ = writeln!(out, "; {}", t.asked());
             out.push_str(&t.case.to_tile_text());
@@ -320,7 +343,7 @@ fn report(job: &Job, run: &Run<'_>, took: Duration) -> ExitCode {
             Said::Equal(c) => c,
             Said::Failed(c, message) => {
                 failed.insert(seed);
-                let kept = keep(&job.out, seed, message);
+                let kept = keep(job, seed, message);
                 let first = message.lines().next().unwrap_or_default();
                 println!("seed {seed}: {first}\n    {}", kept.map_or_else(|e| e, |p| p.display().to_string()));
                 c
@@ -382,8 +405,8 @@ impl Run<'_> {
 /// Prints a kernel and what becomes of it.
 fn show(job: &Job, seed: u64) -> Result<(), String> {
     let mut src = Source::from_seed(seed);
-    let mut t = generate_trial(&mut src).map_err(|e| e.to_string())?;
-    let judge = Judge::open(job.device).map_err(|e| e.to_string())?;
+    let mut t = job.generate(&mut src)?;
+    let judge = Judge::open_for(job.device, job.target.clone()).map_err(|e| e.to_string())?;
     let describe = |t: &Trial| {
         println!("; {}\n{}", t.asked(), t.case.to_tile_text());
         match lower(&t.case.kernel, judge.target(), &t.options) {
@@ -405,7 +428,7 @@ fn show(job: &Job, seed: u64) -> Result<(), String> {
     }
     std::panic::set_hook(Box::new(|_| {}));
     let same = |t: &mut Trial| matches!(judge.judge(t, seed), Answer::Failed(g) if g.kind == f.kind && g.at == f.at);
-    let again = |bytes: &[u8]| generate_trial(&mut Source::from_bytes(bytes)).ok().filter(|t| same(&mut t.clone()));
+    let again = |bytes: &[u8]| job.generate(&mut Source::from_bytes(bytes)).ok().filter(|t| same(&mut t.clone()));
     let small = shrink_as(src.taken(), &again).map_or(t, |(_, t)| t);
     let fails = |c: &Case| same(&mut Trial { case: c.clone(), ..small.clone() });
     let small = Trial { case: reduce(&small.case, &fails), ..small.clone() };
