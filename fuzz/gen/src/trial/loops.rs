@@ -55,6 +55,12 @@ struct Nest {
     sum_out: bool,
     /// What the other arm stores.
     otherwise: bool,
+    /// What each round, or program, does: both walks one behind the other, or one of them, as memory says.
+    arms: Option<Value>,
+    /// The first walk's sum is stored here, and the second walk multiplies it.
+    between: Option<Matrix>,
+    /// How many rounds a program has is in memory.
+    listed: Option<Value>,
     out: Matrix,
     narrow: Scalar,
 }
@@ -91,18 +97,40 @@ pub(super) fn loops(src: &mut Source) -> Result<Trial, BuildErrors> {
         width: (i64::from(columns * wide) - [0, 0, 8, 1, 2][src.below(5) as usize]).max(1),
         depth: (i64::from(k * steps) - cut).max(1),
         blocks: steps,
+        // What fades often must have few bits.
+        scores: if two || rounds == Rounds::Carried { [0, 1] } else { [-3, 2] },
     };
     let mut b = KernelBuilder::new("loops");
     let mut params = Params::default();
     let lists = programs.max(times + 1);
     let walk = |b: &mut KernelBuilder, src: &mut Source, params: &mut Params, classes: &mut Classes| {
-        let step = Step::declare(b, src, params, classes, (kind, size, between));
-        (Walk::declare(b, src, params, classes, [steps, k, lists]), step)
+        let mut step = Step::declare(b, src, params, classes, (kind, size, between));
+        let walk = Walk::declare(b, src, params, classes, [steps, k, lists]);
+        // A table that the loop itself writes.
+        if let (Some(view), true) = (walk.looked(), programs == 1 && src.chance(50)) {
+            classes.add(Axis::Body, "table written");
+            step.feed(view);
+        }
+        (walk, step)
     };
+    if src.chance(60) {
+        b.warps(*src.pick(&[4, 8]).unwrap_or(&4)).stages(1 + src.below(4));
+    }
     let mut walks = vec![walk(&mut b, src, &mut params, &mut classes)];
     if two {
         walks.push(walk(&mut b, src, &mut params, &mut classes));
     }
+    let arms = src.chance(50).then(|| {
+        classes.add(Axis::Nest, if two { "one loop or the other" } else { "a loop or none" });
+        table(&mut b, &mut params, lists, Init::Between { seed: src.seed(), lo: 0, hi: 1 })
+    });
+    let layers = two && arms.is_none() && !fold && kind.elem.is_float() && !kind.promoted() && !walks[1].1.images() && src.chance(60);
+    let between = layers.then(|| {
+        classes.add(Axis::Nest, "one loop multiplies what the other stored");
+        let m = params.matrix(&mut b, src, Storage::plain(kind.elem), [size.height, i64::from(columns)], Init::Rand(1));
+        walks[1].1.multiply(m);
+        m
+    });
     let far = if src.chance(60) { 9 } else { 0 };
     let starts = src.chance(90).then(|| {
         classes.add(Axis::Walk, "row looked up");
@@ -133,12 +161,16 @@ pub(super) fn loops(src: &mut Source) -> Result<Trial, BuildErrors> {
     } else {
         b.constant(i64::from(times), Scalar::I32)
     };
+    let listed = (rounds != Rounds::None && src.chance(60)).then(|| {
+        classes.add(Axis::Nest, "rounds counted in memory");
+        table(&mut b, &mut params, programs, Init::Between { seed: src.seed(), lo: 0, hi: i64::from(times) })
+    });
     let narrow = if kind.acc == Scalar::F32 { *src.pick(&[Scalar::BF16, Scalar::F32, Scalar::F16]).unwrap_or(&Scalar::F32) } else { kind.acc };
     let init = Init::Rand(src.seed());
     let out = params.matrix(&mut b, src, Storage::plain(narrow), [size.height, size.width], init);
     let (apart, sum_out, otherwise) = (src.chance(80), src.chance(90), src.chance(60));
     let moves = if src.chance(100) { 1 } else { 0 };
-    let nest = Nest { kind, size, walks, apart, starts, rounds, count, moves, guard, sum_out, otherwise, out, narrow };
+    let nest = Nest { kind, size, walks, apart, starts, rounds, count, moves, guard, sum_out, otherwise, arms, between, listed, out, narrow };
     nest.build(&mut b);
     let schedule = [None, None, None, Some(ScheduleKind::Specialised), Some(ScheduleKind::Pipelined)][src.below(5) as usize];
     let any = options::random(src, vec![]);
@@ -202,10 +234,11 @@ impl Nest {
     fn rounds(&self, b: &mut KernelBuilder, pid: Value, row: Value) -> Option<Value> {
         let zero = b.constant(0, Scalar::I32);
         let none = self.none(b);
+        let count = self.listed.map_or(self.count, |view| b.load_scalar(view, &[pid]));
         match self.rounds {
             Rounds::None => Some(self.sums(b, pid, None, [row, zero], none)),
             Rounds::Stored => {
-                b.for_loop(0, self.count, 1, &[], |b, j, _| {
+                b.for_loop(0, count, 1, &[], |b, j, _| {
                     let column = b.mul(j, i64::from(self.size.columns));
                     let base = (self.moves != 0).then_some(j);
                     let sum = self.sums(b, j, base, [row, column], none);
@@ -215,7 +248,7 @@ impl Nest {
                 None
             }
             Rounds::Carried => {
-                let ends = b.for_loop(0, self.count, 1, &[none], |b, j, sum| {
+                let ends = b.for_loop(0, count, 1, &[none], |b, j, sum| {
                     let base = (self.moves != 0).then_some(j);
                     vec![self.sums(b, j, base, [row, zero], sum[0])]
                 });
@@ -227,20 +260,38 @@ impl Nest {
     /// The walks, one behind the other.
     fn sums(&self, b: &mut KernelBuilder, part: Value, base: Option<Value>, [row, column]: [Value; 2], sum: Value) -> Value {
         let looked = self.starts.map(|view| b.load_scalar(view, &[part]));
-        let mut sum = sum;
-        for (n, (walk, step)) in self.walks.iter().enumerate() {
+        let one = |b: &mut KernelBuilder, n: usize, sum: Value| {
+            let (walk, step) = &self.walks[n];
             let left = match (step.images(), looked) {
+                _ if n > 0 && self.between.is_some() => row,
                 (true, _) => part,
                 (false, Some(r)) => r,
                 (false, None) => row,
             };
-            let o = Origin { row, left, column, part };
-            sum = if n > 0 && self.apart {
+            step.run(b, walk, base, Origin { row, left, column, part }, sum)
+        };
+        if let Some(arms) = self.arms {
+            let number = b.load_scalar(arms, &[part]);
+            let first = b.cmp(CmpOp::Ne, number, 0);
+            let last = self.walks.len() - 1;
+            return b.if_else(first, |b| vec![one(b, 0, sum)], |b| vec![if last > 0 { one(b, last, sum) } else { sum }])[0];
+        }
+        let mut sum = one(b, 0, sum);
+        if self.walks.len() > 1 {
+            if let Some(m) = self.between {
+                // Few bits, so that sums of products of them are exact.
+                let v = b.maximum(sum, -2i64);
+                let v = b.minimum(v, 2i64);
+                let v = if self.kind.elem == Scalar::F32 { v } else { b.cast(v, self.kind.elem) };
+                let zero = b.constant(0, Scalar::I32);
+                m.store(b, row, [row, zero], [self.size.rows, self.size.columns], v);
+            }
+            sum = if self.apart {
                 let none = self.none(b);
-                let own = step.run(b, walk, base, o, none);
+                let own = one(b, 1, none);
                 b.add(sum, own)
             } else {
-                step.run(b, walk, base, o, sum)
+                one(b, 1, sum)
             };
         }
         sum

@@ -64,6 +64,8 @@ enum Beside {
     Rows(Value),
     Number(Value),
     Count(Value),
+    /// The table is written a place ahead.
+    Feed(Value),
 }
 
 /// Extents of what steps multiply.
@@ -77,6 +79,8 @@ pub(super) struct Size {
     pub width: i64,
     pub depth: i64,
     pub blocks: u32,
+    /// The least and the largest score.
+    pub scores: [i64; 2],
 }
 
 /// A step.
@@ -121,9 +125,9 @@ impl Step {
         let paged = src.chance(60);
         let image = !fold && src.chance(45);
         let change = match src.weighted(&[20, 2, 2, 2, if two { 4 } else { 0 }, 3]) {
-            1 if elem.is_float() && !fold => Change::Neg,
-            2 if !fold => Change::Double,
-            3 if !fold => Change::Relu,
+            1 if elem.is_float() && !fold && !kind.promoted() => Change::Neg,
+            2 if !fold && !kind.promoted() => Change::Double,
+            3 if !fold && !kind.promoted() => Change::Relu,
             4 if !fold && !image => Change::Cast,
             5 if !fold && !image => Change::Mask,
             _ => Change::None,
@@ -190,6 +194,16 @@ impl Step {
         matches!(self.left, Left::Image { .. })
     }
 
+    /// Its iterations write this table.
+    pub fn feed(&mut self, view: Value) {
+        self.beside = Beside::Feed(view);
+    }
+
+    /// Operands A are these.
+    pub fn multiply(&mut self, m: Matrix) {
+        (self.left, self.change) = (Left::Matrix(m), Change::None);
+    }
+
     /// All of a walk: the sum behind it.
     pub fn run(&self, b: &mut KernelBuilder, walk: &Walk, base: Option<Value>, o: Origin, sum: Value) -> Value {
         let Size { rows, columns, .. } = self.size;
@@ -197,7 +211,7 @@ impl Step {
         let zero = b.constant(0, Scalar::I32);
         let mut held = vec![sum];
         match self.between {
-            Between::Fold => held.push(b.full(&[rows, 1], -3.0, acc)),
+            Between::Fold => held.push(b.full(&[rows, 1], self.size.scores[0], acc)),
             Between::Side => held.push(b.full(&[rows, columns], 0, acc)),
             Between::Plain | Between::Added | Between::Scaled => {}
         }
@@ -309,8 +323,8 @@ impl Step {
         let none = b.full(&[rows, k], 0, acc);
         let s = kind.dot(b, q, keys, none);
         // Few powers of two, so that sums of them are exact.
-        let s = b.maximum(s, -3i64);
-        let s = b.minimum(s, 2i64);
+        let s = b.maximum(s, self.size.scores[0]);
+        let s = b.minimum(s, self.size.scores[1]);
         let top = b.reduce_keep(ReduceOp::Maximum, s, 1);
         let most = b.maximum(sums[1], top);
         let all = b.broadcast(most, &[rows, k]);
@@ -339,6 +353,14 @@ impl Step {
                 let (pid, at, number) = (b.program_id(0), place.index(b), place.block(b));
                 let number = b.splat(number, &[1, 1]);
                 b.store(view, &[pid, at], number);
+            }
+            Beside::Feed(view) => {
+                let (at, number) = (place.index(b), place.block(b));
+                let at = b.add(at, 1);
+                let number = b.add(number, 3);
+                let number = b.rem(number, i64::from(self.size.blocks.max(1)));
+                let number = b.splat(number, &[1]);
+                b.store(view, &[at], number);
             }
             Beside::Count(view) => {
                 let at = place.block(b);

@@ -139,6 +139,15 @@ impl Walk {
         Walk { form, k: i64::from(k), steps: given, fixed, tables, front: src.chance(128) }
     }
 
+    /// The table that says which block comes when.
+    pub fn looked(&self) -> Option<Value> {
+        match self.form {
+            Form::Listed | Form::Ahead | Form::Chain => self.tables.first().copied(),
+            Form::Blocks => self.tables.get(1).copied(),
+            Form::Columns | Form::Counted | Form::Bounded | Form::Carried => None,
+        }
+    }
+
     /// The loop. `part` is the program, or the round, whose list it is; a table is read from `base` on.
     pub fn run(
         &self,
