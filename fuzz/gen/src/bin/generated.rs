@@ -36,7 +36,8 @@ and fails if a result differs. Prints what the kernels are made of.
   --jobs N             processes at a time (1)
   --out FOLDER         failures: kernel, seed and message (generated-failures)
   --patience SECONDS   how long a kernel may take (120)
-  --show SEED          prints a kernel, what becomes of it, and whether it fails; with --reduce, a smaller one that fails so, too";
+  --show SEED          prints a kernel, what becomes of it, and whether it fails; with --reduce, a smaller one that fails so, too
+  --because TEXT       with --show --reduce: a smaller one that is not specialised for a reason with this text";
 
 #[derive(Clone)]
 struct Job {
@@ -50,6 +51,7 @@ struct Job {
     patience: Duration,
     show: Option<u64>,
     reduce: bool,
+    because: Option<String>,
     /// The range of seeds of a process of the program's own.
     part: Option<[u64; 2]>,
 }
@@ -66,6 +68,7 @@ fn job() -> Result<Job, String> {
         patience: Duration::from_secs(120),
         show: None,
         reduce: false,
+        because: None,
         part: None,
     };
     let mut args = std::env::args().skip(1);
@@ -89,6 +92,7 @@ fn job() -> Result<Job, String> {
             "--patience" => job.patience = Duration::from_secs(number(value()?)?),
             "--show" => job.show = Some(number(value()?)?),
             "--reduce" => job.reduce = true,
+            "--because" => job.because = Some(value()?),
             "--part" => job.part = Some([number(value()?)?, number(value()?)?]),
             "--help" | "-h" => {
                 println!("{HELP}");
@@ -423,15 +427,25 @@ fn show(job: &Job, seed: u64) -> Result<(), String> {
     describe(&t);
     let answer = judge.judge(&mut t, seed);
     println!("; {answer:?}");
-    let Answer::Failed(f) = answer else { return Ok(()) };
     if !job.reduce {
         return Ok(());
     }
     std::panic::set_hook(Box::new(|_| {}));
     // Of complaints the beginning says what they are about.
     let about = |g: &Failure| g.message.chars().filter(|c| !c.is_ascii_digit()).take(if g.kind == Kind::Mismatch { 0 } else { 90 }).collect();
-    let own: String = about(&f);
-    let same = |t: &mut Trial| matches!(judge.judge(t, seed), Answer::Failed(g) if g.kind == f.kind && g.at == f.at && about(&g) == own);
+    let own: Option<(Kind, String, String)> = match &answer {
+        Answer::Failed(f) => Some((f.kind, f.at.clone(), about(f))),
+        Answer::Equal | Answer::PassedOver(_) => None,
+    };
+    let same = |t: &mut Trial| match (judge.judge(t, seed), &own, &job.because) {
+        (Answer::Failed(g), Some((kind, at, text)), _) => g.kind == *kind && g.at == *at && about(&g) == *text,
+        (Answer::PassedOver(why), None, Some(text)) => why.contains(text),
+        (Answer::Equal, None, Some(text)) => t.classes.iter().any(|(axis, why)| axis == Axis::Pipelined && why.contains(text)),
+        (Answer::Failed(_), None, _) | (Answer::PassedOver(_) | Answer::Equal, _, _) => false,
+    };
+    if !same(&mut t.clone()) {
+        return Ok(());
+    }
     let again = |bytes: &[u8]| job.generate(&mut Source::from_bytes(bytes)).ok().filter(|t| same(&mut t.clone()));
     let small = shrink_as(src.taken(), &again).map_or(t, |(_, t)| t);
     let fails = |c: &Case| same(&mut Trial { case: c.clone(), ..small.clone() });

@@ -36,6 +36,8 @@ enum Rounds {
     Stored,
     /// The sum goes from one to the next.
     Carried,
+    /// The same, in a loop that looks whether there is more to do.
+    While,
 }
 
 /// A kernel as it is built.
@@ -76,9 +78,10 @@ pub(super) fn loops(src: &mut Source) -> Result<Trial, BuildErrors> {
     let k = (src.pick(&[32u32, 64, 128]).unwrap_or(&64) / kind.elem.bytes()).max(kind.k);
     let programs = 1 + src.below(3);
     let two = src.chance(90);
-    let rounds = match src.weighted(&[10, 4, 3]) {
+    let rounds = match src.weighted(&[10, 4, 3, 1]) {
         1 => Rounds::Stored,
         2 => Rounds::Carried,
+        3 => Rounds::While,
         _ => Rounds::None,
     };
     let times = if rounds == Rounds::None { 1 } else { src.below(4) };
@@ -98,18 +101,20 @@ pub(super) fn loops(src: &mut Source) -> Result<Trial, BuildErrors> {
         depth: (i64::from(k * steps) - cut).max(1),
         blocks: steps,
         // What fades often must have few bits.
-        scores: if two || rounds == Rounds::Carried { [0, 1] } else { [-3, 2] },
+        scores: if two || matches!(rounds, Rounds::Carried | Rounds::While) { [0, 1] } else { [-3, 2] },
     };
     let mut b = KernelBuilder::new("loops");
     let mut params = Params::default();
     let lists = programs.max(times + 1);
     let walk = |b: &mut KernelBuilder, src: &mut Source, params: &mut Params, classes: &mut Classes| {
         let mut step = Step::declare(b, src, params, classes, (kind, size, between));
-        let walk = Walk::declare(b, src, params, classes, [steps, k, lists]);
+        let walk = Walk::declare(b, src, params, classes, [steps, k, lists, programs]);
         // A table that the loop itself writes.
         if let (Some(view), true) = (walk.looked(), programs == 1 && src.chance(50)) {
             classes.add(Axis::Body, "table written");
             step.feed(view);
+        } else if programs == 1 && src.chance(90) && step.accumulate() {
+            classes.add(Axis::Body, "adds what was stored");
         }
         (walk, step)
     };
@@ -153,6 +158,7 @@ pub(super) fn loops(src: &mut Source) -> Result<Trial, BuildErrors> {
             (Rounds::Stored, false) => "rounds that store",
             (Rounds::Stored, true) => "rounds of two loops that store",
             (Rounds::Carried, false) => "rounds that carry",
+            (Rounds::While, _) => "rounds of a while",
             (Rounds::Carried, true) => "rounds of two loops that carry",
         },
     );
@@ -246,6 +252,14 @@ impl Nest {
                     vec![]
                 });
                 None
+            }
+            Rounds::While => {
+                let more = |b: &mut KernelBuilder, held: &[Value]| b.cmp(CmpOp::Lt, held[0], count);
+                let ends = b.while_loop(&[zero, none], more, |b, held| {
+                    let sum = self.sums(b, held[0], None, [row, zero], held[1]);
+                    vec![b.add(held[0], 1), sum]
+                });
+                Some(ends[1])
             }
             Rounds::Carried => {
                 let ends = b.for_loop(0, count, 1, &[none], |b, j, sum| {

@@ -66,6 +66,8 @@ enum Beside {
     Count(Value),
     /// The table is written a place ahead.
     Feed(Value),
+    /// The tile that is added was stored by the step before.
+    Own(Value),
 }
 
 /// Extents of what steps multiply.
@@ -96,6 +98,8 @@ pub(super) struct Step {
     v: Option<Matrix>,
     tile: Option<(Value, u32, bool)>,
     beside: Beside,
+    /// The tile's type is the sum's.
+    wide: bool,
     /// A goes where the table says, too.
     follows: bool,
 }
@@ -165,7 +169,7 @@ impl Step {
         let init = small(src);
         let v = fold.then(|| params.matrix(b, src, Storage { transposed: false, ..storage }, [tall, size.width], init));
         let tile = matches!(between, Between::Added | Between::Scaled | Between::Side).then(|| {
-            let elem = if kind.acc == Scalar::I32 { Scalar::I32 } else { *src.pick(&[Scalar::F32, Scalar::BF16]).unwrap_or(&Scalar::F32) };
+            let elem = if kind.acc == Scalar::I32 { Scalar::I32 } else { *src.pick(&[Scalar::F32, Scalar::F32, Scalar::BF16]).unwrap_or(&Scalar::F32) };
             let (rank, masked) = (1 + src.below(2), src.chance(60));
             let shape = if rank == 1 { vec![size.width] } else { vec![size.height, size.width] };
             let init = small(src);
@@ -186,7 +190,8 @@ impl Step {
             }
             _ => Beside::None,
         };
-        Step { kind, size, between, left, change, w, paged, v, tile, beside, follows: src.chance(128) }
+        let wide = tile.is_some_and(|(view, ..)| b.ty(view).elem() == kind.acc);
+        Step { wide, kind, size, between, left, change, w, paged, v, tile, beside, follows: src.chance(128) }
     }
 
     /// True if operand A comes from images.
@@ -197,6 +202,16 @@ impl Step {
     /// Its iterations write this table.
     pub fn feed(&mut self, view: Value) {
         self.beside = Beside::Feed(view);
+    }
+
+    /// What is added is stored by the step before, if that can be.
+    pub fn accumulate(&mut self) -> bool {
+        let adds = matches!(self.between, Between::Added | Between::Side);
+        match self.tile {
+            Some((view, 2, _)) if adds && self.wide => self.beside = Beside::Own(view),
+            _ => return false,
+        }
+        true
     }
 
     /// Operands A are these.
@@ -354,6 +369,7 @@ impl Step {
                 let number = b.splat(number, &[1, 1]);
                 b.store(view, &[pid, at], number);
             }
+            Beside::Own(view) => b.store(view, &[o.row, o.column], sum),
             Beside::Feed(view) => {
                 let (at, number) = (place.index(b), place.block(b));
                 let at = b.add(at, 1);

@@ -4,6 +4,7 @@
 //! columns    for deep in 0..extent step k              listed     block = table[i]
 //! counted    for i in 0..n: deep = i * k               blocks     for i in offsets[p]..offsets[p + 1]: block = table[i]
 //! bounded    for i in from[p]..to[p]                   ahead      carries the block, and looks the next one up
+//! queue      block = what an atomic counter gives, of the only program
 //! carried    carries deep, and adds k                  chain      carries the block, and looks up which one follows it
 //! ```
 //! Tables hold what is there, and sometimes what is not: loads outside of a view give zeros.
@@ -14,7 +15,8 @@ use crate::case::{Param, Tensor};
 use crate::data::Init;
 use crate::source::Source;
 use tilelift_interp::ScalarArg;
-use tilelift_ir::{Extent, KernelBuilder, Scalar, Value, ViewType};
+use tilelift_ir::builder::Update;
+use tilelift_ir::{AtomicOp, Extent, KernelBuilder, Scalar, Value, ViewType};
 
 /// How iterations find what they multiply.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -27,9 +29,10 @@ enum Form {
     Carried,
     Ahead,
     Chain,
+    Queue,
 }
 
-const FORMS: [(Form, &str); 8] = [
+const FORMS: [(Form, &str); 9] = [
     (Form::Columns, "columns"),
     (Form::Counted, "counted"),
     (Form::Listed, "looked up"),
@@ -38,6 +41,7 @@ const FORMS: [(Form, &str); 8] = [
     (Form::Carried, "carried column"),
     (Form::Ahead, "looked up ahead"),
     (Form::Chain, "chain"),
+    (Form::Queue, "queue"),
 ];
 
 /// Declares a vector of numbers.
@@ -112,9 +116,9 @@ impl Walk {
         src: &mut Source,
         params: &mut Params,
         classes: &mut Classes,
-        [steps, k, lists]: [u32; 3],
+        [steps, k, lists, programs]: [u32; 4],
     ) -> Walk {
-        let (form, word) = FORMS[src.weighted(&[2, 2, 4, 4, 2, 3, 2, 2])];
+        let (form, word) = FORMS[src.weighted(&[2, 2, 4, 4, 2, 3, 2, 2, u32::from(programs == 1)])];
         classes.add(Axis::Walk, word);
         let last = i64::from(steps) - 1;
         // Some of what is named is not there.
@@ -123,6 +127,7 @@ impl Walk {
         let tables = match form {
             Form::Columns | Form::Counted | Form::Carried => vec![],
             Form::Listed | Form::Ahead | Form::Chain => vec![table(b, params, steps + src.below(2), some)],
+            Form::Queue => vec![table(b, params, 1, Init::Fill(0))],
             Form::Blocks => {
                 let most = u64::from(steps.max(1));
                 let offsets = table(b, params, lists + 1, Init::Ascending { seed: src.seed(), most });
@@ -144,7 +149,7 @@ impl Walk {
         match self.form {
             Form::Listed | Form::Ahead | Form::Chain => self.tables.first().copied(),
             Form::Blocks => self.tables.get(1).copied(),
-            Form::Columns | Form::Counted | Form::Bounded | Form::Carried => None,
+            Form::Columns | Form::Counted | Form::Bounded | Form::Carried | Form::Queue => None,
         }
     }
 
@@ -187,6 +192,12 @@ impl Walk {
             Form::Listed => b.for_loop(zero, end, 1, init, |b, iv, sums| {
                 let entry = at(b, iv);
                 let block = b.load_scalar(self.tables[0], &[entry]);
+                body(b, Place { block: Some(block), ..plain(iv) }, sums)
+            }),
+            Form::Queue => b.for_loop(zero, end, 1, init, |b, iv, sums| {
+                let first = b.splat(zero, &[1]);
+                let old = b.atomic(AtomicOp::Add, self.tables[0], &[first], 1, Update::default());
+                let block = b.reshape(old, &[]);
                 body(b, Place { block: Some(block), ..plain(iv) }, sums)
             }),
             Form::Blocks => {
