@@ -106,8 +106,8 @@ pub(super) fn loops(src: &mut Source) -> Result<Trial, BuildErrors> {
     let mut b = KernelBuilder::new("loops");
     let mut params = Params::default();
     let lists = programs.max(times + 1);
-    let walk = |b: &mut KernelBuilder, src: &mut Source, params: &mut Params, classes: &mut Classes| {
-        let mut step = Step::declare(b, src, params, classes, (kind, size, between));
+    let walk = |b: &mut KernelBuilder, src: &mut Source, params: &mut Params, classes: &mut Classes, same: Option<Step>| {
+        let mut step = same.unwrap_or_else(|| Step::declare(b, src, params, classes, (kind, size, between)));
         let walk = Walk::declare(b, src, params, classes, [steps, k, lists, programs]);
         // A table that the loop itself writes.
         if let (Some(view), true) = (walk.looked(), programs == 1 && src.chance(50)) {
@@ -121,9 +121,11 @@ pub(super) fn loops(src: &mut Source) -> Result<Trial, BuildErrors> {
     if src.chance(60) {
         b.warps(*src.pick(&[4, 8]).unwrap_or(&4)).stages(1 + src.below(4));
     }
-    let mut walks = vec![walk(&mut b, src, &mut params, &mut classes)];
+    let mut walks = vec![walk(&mut b, src, &mut params, &mut classes, None)];
     if two {
-        walks.push(walk(&mut b, src, &mut params, &mut classes));
+        // Of the same matrices, whose tiles all fit one ring; or of others.
+        let same = src.chance(150).then_some(walks[0].1);
+        walks.push(walk(&mut b, src, &mut params, &mut classes, same));
     }
     let arms = src.chance(50).then(|| {
         classes.add(Axis::Nest, if two { "one loop or the other" } else { "a loop or none" });

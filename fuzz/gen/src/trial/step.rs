@@ -52,6 +52,7 @@ enum Change {
 }
 
 /// Where operand A comes from.
+#[derive(Clone, Copy)]
 enum Left {
     Matrix(Matrix),
     /// Boxes of images, whose rows are merged.
@@ -59,6 +60,7 @@ enum Left {
 }
 
 /// What is stored, or counted, in the body.
+#[derive(Clone, Copy)]
 enum Beside {
     None,
     Rows(Value),
@@ -86,6 +88,7 @@ pub(super) struct Size {
 }
 
 /// A step.
+#[derive(Clone, Copy)]
 pub(super) struct Step {
     kind: Kind,
     size: Size,
