@@ -65,6 +65,8 @@ struct Nest {
     listed: Option<Value>,
     out: Matrix,
     narrow: Scalar,
+    /// Rows of programs are the second axis of the grid.
+    turned: bool,
 }
 
 /// Makes one.
@@ -90,7 +92,9 @@ pub(super) fn loops(src: &mut Source) -> Result<Trial, BuildErrors> {
     classes.add(Axis::Iterations, steps);
     let between = Between::pick(src, &mut classes, kind);
     let fold = between == Between::Fold;
-    let wide = if rounds == Rounds::Stored && !fold { times.max(1) } else { 1 };
+    // Programs side by side, or rounds.
+    let across = if rounds == Rounds::None && !fold && src.chance(80) { 2 } else { 1 };
+    let wide = if rounds == Rounds::Stored && !fold { times.max(1) } else { across };
     let cut = [0, 0, 8, 3, 1, 16][src.below(6) as usize];
     let size = Size {
         rows,
@@ -108,13 +112,16 @@ pub(super) fn loops(src: &mut Source) -> Result<Trial, BuildErrors> {
     let lists = programs.max(times + 1);
     let walk = |b: &mut KernelBuilder, src: &mut Source, params: &mut Params, classes: &mut Classes, same: Option<Step>| {
         let mut step = same.unwrap_or_else(|| Step::declare(b, src, params, classes, (kind, size, between)));
-        let walk = Walk::declare(b, src, params, classes, [steps, k, lists, programs]);
+        let walk = Walk::declare(b, src, params, classes, [steps, k, lists, programs * across]);
         // A table that the loop itself writes.
-        if let (Some(view), true) = (walk.looked(), programs == 1 && src.chance(50)) {
+        if let (Some(view), true) = (walk.looked(), programs * across == 1 && src.chance(50)) {
             classes.add(Axis::Body, "table written");
             step.feed(view);
-        } else if programs == 1 && src.chance(90) && step.accumulate() {
+        } else if programs * across == 1 && src.chance(90) && step.accumulate() {
             classes.add(Axis::Body, "adds what was stored");
+        }
+        if across > 1 {
+            step.alone();
         }
         (walk, step)
     };
@@ -131,7 +138,7 @@ pub(super) fn loops(src: &mut Source) -> Result<Trial, BuildErrors> {
         classes.add(Axis::Nest, if two { "one loop or the other" } else { "a loop or none" });
         table(&mut b, &mut params, lists, Init::Between { seed: src.seed(), lo: 0, hi: 1 })
     });
-    let layers = two && arms.is_none() && !fold && kind.elem.is_float() && !kind.promoted() && !walks[1].1.images() && src.chance(60);
+    let layers = two && across == 1 && arms.is_none() && !fold && kind.elem.is_float() && !kind.promoted() && !walks[1].1.images() && src.chance(60);
     let between = layers.then(|| {
         classes.add(Axis::Nest, "one loop multiplies what the other stored");
         let m = params.matrix(&mut b, src, Storage::plain(kind.elem), [size.height, i64::from(columns)], Init::Rand(1));
@@ -178,24 +185,26 @@ pub(super) fn loops(src: &mut Source) -> Result<Trial, BuildErrors> {
     let out = params.matrix(&mut b, src, Storage::plain(narrow), [size.height, size.width], init);
     let (apart, sum_out, otherwise) = (src.chance(80), src.chance(90), src.chance(60));
     let moves = if src.chance(100) { 1 } else { 0 };
-    let nest = Nest { kind, size, walks, apart, starts, rounds, count, moves, guard, sum_out, otherwise, arms, between, listed, out, narrow };
+    let turned = across > 1 && src.chance(128);
+    let nest = Nest { turned, kind, size, walks, apart, starts, rounds, count, moves, guard, sum_out, otherwise, arms, between, listed, out, narrow };
     nest.build(&mut b);
     let schedule = [None, None, None, Some(ScheduleKind::Specialised), Some(ScheduleKind::Pipelined)][src.below(5) as usize];
     let any = options::random(src, vec![]);
     let plain = src.chance(128);
     let lower = LowerOptions { schedule, ..if plain { LowerOptions::default() } else { any } };
-    let case = Case { kernel: b.finish()?, grid: [programs, 1, 1], params: params.0 };
+    let case = Case { kernel: b.finish()?, grid: if turned { [across, programs, 1] } else { [programs, across, 1] }, params: params.0 };
     Ok(Trial { any: true, ..Trial::new(case, options::compile(src, lower), classes) })
 }
 
 impl Nest {
     fn build(&self, b: &mut KernelBuilder) {
-        let pid = b.program_id(0);
+        let axes = if self.turned { [1, 0] } else { [0, 1] };
+        let [pid, beside] = axes.map(|axis| b.program_id(axis));
         let row = b.mul(pid, i64::from(self.size.rows));
-        let zero = b.constant(0, Scalar::I32);
+        let column = b.mul(beside, i64::from(self.size.columns));
         let Some(guard) = self.guard else {
-            if let Some(sum) = self.rounds(b, pid, row) {
-                self.store(b, row, zero, sum);
+            if let Some(sum) = self.rounds(b, pid, [row, column]) {
+                self.store(b, row, column, sum);
             }
             return;
         };
@@ -208,21 +217,21 @@ impl Nest {
         };
         if self.sum_out && self.rounds != Rounds::Stored {
             let none = self.none(b);
-            let sums = b.if_else(holds, |b| self.rounds(b, pid, row).into_iter().collect(), |_| vec![none]);
-            return self.store(b, row, zero, sums[0]);
+            let sums = b.if_else(holds, |b| self.rounds(b, pid, [row, column]).into_iter().collect(), |_| vec![none]);
+            return self.store(b, row, column, sums[0]);
         }
         b.if_else(
             holds,
             |b| {
-                if let Some(sum) = self.rounds(b, pid, row) {
-                    self.store(b, row, zero, sum);
+                if let Some(sum) = self.rounds(b, pid, [row, column]) {
+                    self.store(b, row, column, sum);
                 }
                 vec![]
             },
             |b| {
                 if self.otherwise {
                     let none = self.none(b);
-                    self.store(b, row, zero, none);
+                    self.store(b, row, column, none);
                 }
                 vec![]
             },
@@ -239,12 +248,12 @@ impl Nest {
     }
 
     /// All rounds; the sum that is not stored yet.
-    fn rounds(&self, b: &mut KernelBuilder, pid: Value, row: Value) -> Option<Value> {
+    fn rounds(&self, b: &mut KernelBuilder, pid: Value, [row, own]: [Value; 2]) -> Option<Value> {
         let zero = b.constant(0, Scalar::I32);
         let none = self.none(b);
         let count = self.listed.map_or(self.count, |view| b.load_scalar(view, &[pid]));
         match self.rounds {
-            Rounds::None => Some(self.sums(b, pid, None, [row, zero], none)),
+            Rounds::None => Some(self.sums(b, pid, None, [row, own], none)),
             Rounds::Stored => {
                 b.for_loop(0, count, 1, &[], |b, j, _| {
                     let column = b.mul(j, i64::from(self.size.columns));

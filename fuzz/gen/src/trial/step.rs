@@ -101,6 +101,8 @@ pub(super) struct Step {
     v: Option<Matrix>,
     tile: Option<(Value, u32, bool)>,
     beside: Beside,
+    /// Iterations that a number of the walk names do nothing; loads are done nevertheless.
+    skips: Option<bool>,
     /// The tile's type is the sum's.
     wide: bool,
     /// A goes where the table says, too.
@@ -194,7 +196,11 @@ impl Step {
             _ => Beside::None,
         };
         let wide = tile.is_some_and(|(view, ..)| b.ty(view).elem() == kind.acc);
-        Step { wide, kind, size, between, left, change, w, paged, v, tile, beside, follows: src.chance(128) }
+        let skips = src.chance(30).then(|| {
+            classes.add(Axis::Body, "steps left out");
+            src.chance(128)
+        });
+        Step { skips, wide, kind, size, between, left, change, w, paged, v, tile, beside, follows: src.chance(128) }
     }
 
     /// True if operand A comes from images.
@@ -205,6 +211,13 @@ impl Step {
     /// Its iterations write this table.
     pub fn feed(&mut self, view: Value) {
         self.beside = Beside::Feed(view);
+    }
+
+    /// Stores nothing where other programs do.
+    pub fn alone(&mut self) {
+        if !matches!(self.beside, Beside::Count(_)) {
+            self.beside = Beside::None;
+        }
     }
 
     /// What is added is stored by the step before, if that can be.
@@ -235,9 +248,20 @@ impl Step {
         }
         let q = (self.between == Between::Fold).then(|| self.operand_a(b, o, zero, columns));
         let ends = walk.run(b, o.part, base, &held, &|b, place, sums| {
-            let out = match q {
+            let all = |b: &mut KernelBuilder| match q {
                 Some(q) => self.fold(b, &place, q, sums),
                 None => self.product(b, &place, o, sums),
+            };
+            let out = match self.skips {
+                None => all(b),
+                Some(false) => {
+                    let holds = self.holds(b, &place);
+                    b.if_else(holds, all, |_| sums.to_vec())
+                }
+                Some(true) => {
+                    let (holds, new) = (self.holds(b, &place), all(b));
+                    b.if_else(holds, |_| new.clone(), |_| sums.to_vec())
+                }
             };
             self.beside(b, &place, o, out[0]);
             out
@@ -246,6 +270,13 @@ impl Step {
             Between::Side => b.add(ends[0], ends[1]),
             Between::Plain | Between::Added | Between::Scaled | Between::Fold => ends[0],
         }
+    }
+
+    /// Whether an iteration counts: its block is odd.
+    fn holds(&self, b: &mut KernelBuilder, place: &Place) -> Value {
+        let block = place.block(b);
+        let odd = b.and(block, 1);
+        b.cmp(CmpOp::Ne, odd, 0)
     }
 
     fn operand_a(&self, b: &mut KernelBuilder, o: Origin, column: Value, k: u32) -> Value {
