@@ -20,6 +20,22 @@ pub enum Init {
     Small(u64),
     /// Seeded remarkable values of the type, with random ones in between.
     Edge(u64),
+    /// Seeded integers from `lo` to `hi`, both included: a table.
+    Between {
+        /// The seed.
+        seed: u64,
+        /// The least.
+        lo: i64,
+        /// The most.
+        hi: i64,
+    },
+    /// Integers from 0 on that grow by up to `most` at a time: offsets of lists, some of them empty.
+    Ascending {
+        /// The seed.
+        seed: u64,
+        /// The longest list.
+        most: u64,
+    },
 }
 
 /// The bits of element `i`; integers are sign-extended.
@@ -32,6 +48,8 @@ pub(crate) fn element(init: &Init, i: u64, elem: Scalar) -> u64 {
         Init::Rand(seed) if elem.is_float() => ScalarArg::float(elem, rng::normal_pair(seed, i / 2)[(i % 2) as usize]).bits(),
         Init::Rand(seed) | Init::Bits(seed) => raw(rng::bits(seed, i)),
         Init::Small(seed) => int((rng::bits(seed, i) % 5) as i64 - 2),
+        Init::Between { seed, lo, hi } => int(lo + (rng::bits(seed, i) % ((hi - lo).max(0) as u64 + 1)) as i64),
+        Init::Ascending { seed, most } => int((0..i).map(|j| (rng::bits(seed, j) % (most + 1)) as i64).sum()),
         Init::Edge(seed) => {
             let bits = rng::bits(seed, i);
             let edges = edges(elem);
@@ -89,7 +107,7 @@ pub(crate) fn text(init: &Init, count: u64, elem: Scalar) -> String {
         Init::Fill(x) => format!("fill:{x}"),
         Init::Rand(seed) => format!("rand:{seed}"),
         Init::Bits(seed) => format!("bits:{seed}"),
-        Init::Small(_) | Init::Edge(_) => {
+        Init::Small(_) | Init::Edge(_) | Init::Between { .. } | Init::Ascending { .. } => {
             let mut s = String::from("{");
             for i in 0..count {
                 let _ = write!(s, "{}{}", if i > 0 { ", " } else { "" }, number(element(init, i, elem), elem));

@@ -16,9 +16,11 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
-use tilelift::lower;
+use tilelift::isel::Target;
+use tilelift::{lower, targets};
+use tilelift_fuzzgen::oracle::{Failure, Kind};
 use tilelift_fuzzgen::trial::{Answer, Axis, Judge};
-use tilelift_fuzzgen::{Case, Source, Trial, generate_trial, reduce, shrink_as};
+use tilelift_fuzzgen::{Case, Source, Trial, generate_loops, generate_trial, reduce, shrink_as};
 use tilelift_ir::text;
 use tilelift_tools::execute::DeviceKind;
 
@@ -29,21 +31,27 @@ Makes kernels, keeps those whose main loop is specialised or whose author says w
 and fails if a result differs. Prints what the kernels are made of.
   --rounds N --seed N  kernels that count, and the first seed to try (2000, 0)
   --device NAME        interp, sim (default), cuda; interp runs what the compiler writes as a program
+  --loops              kernels whose loops go where memory says, however they run
+  --target NAME        what they are compiled for (sm_90a)
   --jobs N             processes at a time (1)
   --out FOLDER         failures: kernel, seed and message (generated-failures)
   --patience SECONDS   how long a kernel may take (120)
-  --show SEED          prints a kernel, what becomes of it, and whether it fails; with --reduce, a smaller one that fails so, too";
+  --show SEED          prints a kernel, what becomes of it, and whether it fails; with --reduce, a smaller one that fails so, too
+  --because TEXT       with --show --reduce: a smaller one that is not specialised for a reason with this text";
 
 #[derive(Clone)]
 struct Job {
     rounds: u64,
     seed: u64,
     device: DeviceKind,
+    target: Target,
+    loops: bool,
     jobs: usize,
     out: PathBuf,
     patience: Duration,
     show: Option<u64>,
     reduce: bool,
+    because: Option<String>,
     /// The range of seeds of a process of the program's own.
     part: Option<[u64; 2]>,
 }
@@ -53,11 +61,14 @@ fn job() -> Result<Job, String> {
         rounds: 2000,
         seed: 0,
         device: DeviceKind::Sim,
+        target: targets::by_name("sm_90a").unwrap_or_else(targets::usual),
+        loops: false,
         jobs: 1,
         out: "generated-failures".into(),
         patience: Duration::from_secs(120),
         show: None,
         reduce: false,
+        because: None,
         part: None,
     };
     let mut args = std::env::args().skip(1);
@@ -71,11 +82,17 @@ fn job() -> Result<Job, String> {
                 let word = value()?;
                 job.device = DeviceKind::from_word(&word).ok_or(format!("`{word}` is no device: interp, sim, cuda"))?;
             }
+            "--target" => {
+                let word = value()?;
+                job.target = targets::by_name(&word).ok_or(format!("`{word}` is no target"))?;
+            }
+            "--loops" => job.loops = true,
             "--jobs" => job.jobs = number(value()?)?.clamp(1, 1024) as usize,
             "--out" => job.out = value()?.into(),
             "--patience" => job.patience = Duration::from_secs(number(value()?)?),
             "--show" => job.show = Some(number(value()?)?),
             "--reduce" => job.reduce = true,
+            "--because" => job.because = Some(value()?),
             "--part" => job.part = Some([number(value()?)?, number(value()?)?]),
             "--help" | "-h" => {
                 println!("{HELP}");
@@ -87,8 +104,15 @@ fn job() -> Result<Job, String> {
     Ok(job)
 }
 
-fn trial(seed: u64) -> Result<Trial, String> {
-    generate_trial(&mut Source::from_seed(seed)).map_err(|e| format!("the generator: {e}"))
+impl Job {
+    fn generate(&self, src: &mut Source) -> Result<Trial, String> {
+        let made = if self.loops { generate_loops(src) } else { generate_trial(src) };
+        made.map_err(|e| format!("the generator: {e}"))
+    }
+
+    fn trial(&self, seed: u64) -> Result<Trial, String> {
+        self.generate(&mut Source::from_seed(seed))
+    }
 }
 
 /// A line of a process for the one that started it.
@@ -113,7 +137,7 @@ enum Said {
 
 /// Runs a range of seeds, and says what becomes of each, a line when it begins and one when it ends.
 fn part(job: &Job, [from, to]: [u64; 2]) -> ExitCode {
-    let judge = match Judge::open(job.device) {
+    let judge = match Judge::open_for(job.device, job.target.clone()) {
         Ok(j) => j,
         Err(e) => {
             println!("broken\t{}", line::escaped(&e.to_string()));
@@ -124,7 +148,7 @@ fn part(job: &Job, [from, to]: [u64; 2]) -> ExitCode {
     println!("device\t{}", line::escaped(&judge.describe()));
     for seed in from..to {
         println!("begin\t{seed}");
-        let mut t = match trial(seed) {
+        let mut t = match job.trial(seed) {
             Ok(t) => t,
             Err(e) => {
                 println!("failed\t{seed}\t\t{}", line::escaped(&e));
@@ -210,7 +234,10 @@ impl Run<'_> {
 
     fn start(&self, [from, to]: [u64; 2]) -> std::io::Result<Child> {
         let mut command = Command::new(std::env::current_exe()?);
-        command.args(["--device", self.job.device.word(), "--part", &from.to_string(), &to.to_string()]);
+        if self.job.loops {
+            command.arg("--loops");
+        }
+        command.args(["--target", self.job.target.name, "--device", self.job.device.word(), "--part", &from.to_string(), &to.to_string()]);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()
     }
 
@@ -293,12 +320,13 @@ enum Heard {
 }
 
 /// Writes a failure to a file of its own.
-fn keep(folder: &Path, seed: u64, message: &str) -> Result<PathBuf, String> {
+fn keep(job: &Job, seed: u64, message: &str) -> Result<PathBuf, String> {
+    let folder: &Path = &job.out;
     std::fs::create_dir_all(folder).map_err(|e| format!("{}: {e}", folder.display()))?;
     let path = folder.join(format!("seed{seed}.tile"));
     let mut out = String::new();
     let _ = writeln!(out, "; seed {seed}: {}", message.replace('\n', "\n; "));
-    match trial(seed) {
+    match job.trial(seed) {
         Ok(t) => {
             let _ = writeln!(out, "; {}", t.asked());
             out.push_str(&t.case.to_tile_text());
@@ -320,7 +348,7 @@ fn report(job: &Job, run: &Run<'_>, took: Duration) -> ExitCode {
             Said::Equal(c) => c,
             Said::Failed(c, message) => {
                 failed.insert(seed);
-                let kept = keep(&job.out, seed, message);
+                let kept = keep(job, seed, message);
                 let first = message.lines().next().unwrap_or_default();
                 println!("seed {seed}: {first}\n    {}", kept.map_or_else(|e| e, |p| p.display().to_string()));
                 c
@@ -382,8 +410,8 @@ impl Run<'_> {
 /// Prints a kernel and what becomes of it.
 fn show(job: &Job, seed: u64) -> Result<(), String> {
     let mut src = Source::from_seed(seed);
-    let mut t = generate_trial(&mut src).map_err(|e| e.to_string())?;
-    let judge = Judge::open(job.device).map_err(|e| e.to_string())?;
+    let mut t = job.generate(&mut src)?;
+    let judge = Judge::open_for(job.device, job.target.clone()).map_err(|e| e.to_string())?;
     let describe = |t: &Trial| {
         println!("; {}\n{}", t.asked(), t.case.to_tile_text());
         match lower(&t.case.kernel, judge.target(), &t.options) {
@@ -399,13 +427,26 @@ fn show(job: &Job, seed: u64) -> Result<(), String> {
     describe(&t);
     let answer = judge.judge(&mut t, seed);
     println!("; {answer:?}");
-    let Answer::Failed(f) = answer else { return Ok(()) };
     if !job.reduce {
         return Ok(());
     }
     std::panic::set_hook(Box::new(|_| {}));
-    let same = |t: &mut Trial| matches!(judge.judge(t, seed), Answer::Failed(g) if g.kind == f.kind && g.at == f.at);
-    let again = |bytes: &[u8]| generate_trial(&mut Source::from_bytes(bytes)).ok().filter(|t| same(&mut t.clone()));
+    // Of complaints the beginning says what they are about.
+    let about = |g: &Failure| g.message.chars().filter(|c| !c.is_ascii_digit()).take(if g.kind == Kind::Mismatch { 0 } else { 90 }).collect();
+    let own: Option<(Kind, String, String)> = match &answer {
+        Answer::Failed(f) => Some((f.kind, f.at.clone(), about(f))),
+        Answer::Equal | Answer::PassedOver(_) => None,
+    };
+    let same = |t: &mut Trial| match (judge.judge(t, seed), &own, &job.because) {
+        (Answer::Failed(g), Some((kind, at, text)), _) => g.kind == *kind && g.at == *at && about(&g) == *text,
+        (Answer::PassedOver(why), None, Some(text)) => why.contains(text),
+        (Answer::Equal, None, Some(text)) => t.classes.iter().any(|(axis, why)| axis == Axis::Pipelined && why.contains(text)),
+        (Answer::Failed(_), None, _) | (Answer::PassedOver(_) | Answer::Equal, _, _) => false,
+    };
+    if !same(&mut t.clone()) {
+        return Ok(());
+    }
+    let again = |bytes: &[u8]| job.generate(&mut Source::from_bytes(bytes)).ok().filter(|t| same(&mut t.clone()));
     let small = shrink_as(src.taken(), &again).map_or(t, |(_, t)| t);
     let fails = |c: &Case| same(&mut Trial { case: c.clone(), ..small.clone() });
     let small = Trial { case: reduce(&small.case, &fails), ..small.clone() };

@@ -47,6 +47,14 @@ pub enum Axis {
     Level,
     /// Whether what was decided is written as a program.
     Program,
+    /// How a loop goes through its depth.
+    Walk,
+    /// What its loops stand in.
+    Nest,
+    /// What an iteration does.
+    Body,
+    /// Why a loop is not specialised.
+    Pipelined,
 }
 
 impl Axis {
@@ -72,6 +80,10 @@ impl Axis {
         Axis::Overlap,
         Axis::Level,
         Axis::Program,
+        Axis::Walk,
+        Axis::Nest,
+        Axis::Body,
+        Axis::Pipelined,
     ];
 
     /// Its name.
@@ -97,6 +109,10 @@ impl Axis {
             Axis::Overlap => "overlap",
             Axis::Level => "level",
             Axis::Program => "program",
+            Axis::Walk => "walk",
+            Axis::Nest => "nest",
+            Axis::Body => "body",
+            Axis::Pipelined => "pipelined, as",
         }
     }
 
@@ -135,7 +151,10 @@ impl Classes {
     /// Adds what is decided while the kernel is compiled.
     pub fn add_lowered(&mut self, lowered: &Lowered) {
         match &lowered.plan.schedule {
-            Schedule::Pipelined { .. } => self.add(Axis::Schedule, "pipelined"),
+            Schedule::Pipelined { why } => {
+                self.add(Axis::Schedule, "pipelined");
+                self.add(Axis::Pipelined, without_numbers(&first_sentence(&why.to_string())));
+            }
             Schedule::Explicit(_) => self.add(Axis::Schedule, "explicit"),
             Schedule::Specialised(s) => {
                 self.add(Axis::Schedule, "specialised");
@@ -169,6 +188,11 @@ impl Classes {
             None => self.add(Axis::Program, "the author's"),
         }
     }
+}
+
+/// The first sentence of a reason.
+pub(crate) fn first_sentence(text: &str) -> String {
+    text.split(['\n', ';']).next().unwrap_or(text).to_owned()
 }
 
 /// A sentence in which numbers are blotted out, so that reasons can be counted.

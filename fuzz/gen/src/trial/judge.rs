@@ -1,6 +1,6 @@
 //! Who judges trials: the interpreter on the kernel, against a device on what the compiler makes of it.
 
-use super::classes::without_numbers;
+use super::classes::{first_sentence, without_numbers};
 use super::subject::Trial;
 use crate::case::Case;
 use crate::oracle;
@@ -40,7 +40,14 @@ impl Judge {
     /// # Errors
     /// There is no such device.
     pub fn open(kind: DeviceKind) -> Result<Judge, ExecError> {
-        let target = targets::by_name("sm_90a").unwrap_or_else(targets::usual);
+        Judge::open_for(kind, targets::by_name("sm_90a").unwrap_or_else(targets::usual))
+    }
+
+    /// As [`Judge::open`], for a target.
+    ///
+    /// # Errors
+    /// As [`Judge::open`].
+    pub fn open_for(kind: DeviceKind, target: Target) -> Result<Judge, ExecError> {
         Ok(Judge { device: Executor::open(kind, Some(&target))?, target })
     }
 
@@ -62,8 +69,8 @@ impl Judge {
             Ok(Err(e)) => return refused(&e),
             Ok(Ok(l)) => l,
         };
-        if let Schedule::Pipelined { why } = &lowered.plan.schedule {
-            return Answer::PassedOver(format!("pipelined: {}", without_numbers(&plain(&why.to_string()))));
+        if let (Schedule::Pipelined { why }, false) = (&lowered.plan.schedule, trial.any) {
+            return Answer::PassedOver(format!("pipelined: {}", without_numbers(&first_sentence(&why.to_string()))));
         }
         trial.classes.add_lowered(&lowered);
         let answer = oracle::reference(&trial.case).and_then(|want| self.compare(trial, &lowered, &want, seed, &at));
@@ -122,7 +129,7 @@ fn refused(e: &CompileError) -> Answer {
         CompileError::Lane(_) => Answer::Failed(failure(Kind::Malformed, "lane verifier", e)),
         // What the compiler itself writes is right.
         CompileError::Lower(LowerError::Unsupported { why, .. }) if own(why) => Answer::Failed(failure(Kind::Malformed, "proof", e)),
-        CompileError::Lower(e) => Answer::PassedOver(without_numbers(&plain(&oracle::reason(e)))),
+        CompileError::Lower(e) => Answer::PassedOver(without_numbers(&first_sentence(&oracle::reason(e)))),
         CompileError::Emit(_) | CompileError::NoBackend { .. } => Answer::Failed(failure(Kind::Malformed, "emit", e)),
     }
 }
@@ -130,11 +137,6 @@ fn refused(e: &CompileError) -> Answer {
 /// Refusals of what nobody but the compiler wrote, and of tasks whose protocol is right.
 fn own(why: &Unsupported) -> bool {
     matches!(why, Unsupported::Malformed(..) | Unsupported::Unproved { .. })
-}
-
-/// The first sentence of a reason, without names in quotes.
-fn plain(text: &str) -> String {
-    text.split(['\n', ';']).next().unwrap_or(text).to_owned()
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@
 use crate::case::{Param, Tensor, Tolerance};
 use crate::data::Init;
 use crate::source::Source;
+use tilelift_ir::builder::Access;
 use tilelift_ir::{Extent, KernelBuilder, Scalar, Value, ViewType};
 
 /// Elements of 16 bytes.
@@ -100,6 +101,12 @@ impl Params {
         Matrix { view: b.param(ty), storage: Storage::plain(elem) }
     }
 
+    /// Adds the argument of a dense tensor.
+    pub fn tensor(&mut self, shape: Vec<i64>, elem: Scalar, init: Init) {
+        let strides = (0..shape.len()).map(|d| shape[d + 1..].iter().product()).collect();
+        self.0.push(Param::Tensor(Tensor { elem, shape, strides, dense: true, offset: 0, init, tolerance: None }));
+    }
+
     /// Allows the last parameter that was declared to differ so much.
     pub fn near(&mut self, tolerance: Tolerance) {
         if let Some(Param::Tensor(t)) = self.0.last_mut() {
@@ -145,6 +152,14 @@ impl Matrix {
             t = b.reshape(t, &flat);
         }
         if self.storage.transposed { b.transpose(t, &[1, 0]) } else { t }
+    }
+
+    /// A tile of a single matrix, where a mask as it is read says so.
+    pub fn load_masked(self, b: &mut KernelBuilder, at: [Value; 2], shape: [u32; 2], mask: Value) -> Value {
+        let (place, tile) = self.place(at[0], at, shape);
+        let mask = if self.storage.transposed { b.transpose(mask, &[1, 0]) } else { mask };
+        let t = b.load_with(self.view, &place, &tile, Access { mask: Some(mask), ..Access::default() });
+        self.seen(b, t)
     }
 
     /// The same as it is stored, for who transposes it later.

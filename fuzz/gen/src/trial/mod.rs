@@ -11,12 +11,15 @@
 mod classes;
 mod epilogue;
 mod judge;
+mod loops;
 mod matrix;
 mod mixed;
 mod options;
 mod product;
 mod ring;
+mod step;
 mod subject;
+mod walk;
 
 pub use classes::{Axis, Classes};
 pub use judge::{Answer, Judge};
@@ -49,4 +52,12 @@ pub fn generate_trial(src: &mut Source) -> Result<Trial, BuildErrors> {
             Ok(Trial::new(case, options::compile(src, LowerOptions::default()), classes))
         }
     }
+}
+
+/// Makes a trial of plain products whose loops stand in anything, and go where memory says; it counts however its loops run.
+///
+/// # Errors
+/// As [`generate_trial`].
+pub fn generate_loops(src: &mut Source) -> Result<Trial, BuildErrors> {
+    loops::loops(src)
 }

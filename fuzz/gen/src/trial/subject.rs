@@ -14,12 +14,14 @@ pub struct Trial {
     pub options: Options,
     /// What it is made of.
     pub classes: Classes,
+    /// It counts however its loops run.
+    pub any: bool,
 }
 
 impl Trial {
     pub(super) fn new(case: Case, options: Options, mut classes: Classes) -> Trial {
         classes.add(Axis::Level, format_args!("{:?}", options.opt));
-        Trial { case, options, classes }
+        Trial { case, options, classes, any: false }
     }
 
     /// The options that are not as usual, as a line.
