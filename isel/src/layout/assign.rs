@@ -225,7 +225,9 @@ fn assign_part(kernel: &Kernel, target: &Target, plan: &Plan, part: Region, out:
             queue.push_back(v);
         }
     }
-    for &i in &insts {
+    // A product in flight can't be brought into another layout, so that it comes first.
+    let in_flight = |i: &&Inst| kernel.insts[**i].op == Op::AsyncDot;
+    for &i in insts.iter().filter(in_flight).chain(insts.iter().filter(|i| !in_flight(i))) {
         if let Some(dot) = &out.dots[i] {
             let class = classes.find(kernel.insts[i].results[0]);
             chosen.entry(class).or_insert_with(|| {
