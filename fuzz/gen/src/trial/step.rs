@@ -254,7 +254,7 @@ impl Step {
             Between::Plain | Between::Added | Between::Scaled => {}
         }
         let q = (self.between == Between::Fold).then(|| self.operand_a(b, o, zero, columns));
-        let ends = walk.run(b, o.part, base, &held, &|b, place, sums| {
+        let ends = walk.run(b, o.part, base, &held, |b, place, sums| {
             let all = |b: &mut KernelBuilder| match q {
                 Some(q) => self.fold(b, &place, q, sums),
                 None => self.product(b, &place, o, sums),
