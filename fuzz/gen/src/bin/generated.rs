@@ -432,7 +432,8 @@ fn show(job: &Job, seed: u64) -> Result<(), String> {
     }
     std::panic::set_hook(Box::new(|_| {}));
     // Of complaints the beginning says what they are about.
-    let about = |g: &Failure| g.message.chars().filter(|c| !c.is_ascii_digit()).take(if g.kind == Kind::Mismatch { 0 } else { 90 }).collect();
+    let about =
+        |g: &Failure| g.message.chars().filter(|c| !c.is_ascii_digit()).take(if g.kind == Kind::Mismatch { 0 } else { 90 }).collect();
     let own: Option<(Kind, String, String)> = match &answer {
         Answer::Failed(f) => Some((f.kind, f.at.clone(), about(f))),
         Answer::Equal | Answer::PassedOver(_) => None,

@@ -138,7 +138,8 @@ pub(super) fn loops(src: &mut Source) -> Result<Trial, BuildErrors> {
         classes.add(Axis::Nest, if two { "one loop or the other" } else { "a loop or none" });
         table(&mut b, &mut params, lists, Init::Between { seed: src.seed(), lo: 0, hi: 1 })
     });
-    let layers = two && across == 1 && arms.is_none() && !fold && kind.elem.is_float() && !kind.promoted() && !walks[1].1.images() && src.chance(60);
+    let layers =
+        two && across == 1 && arms.is_none() && !fold && kind.elem.is_float() && !kind.promoted() && !walks[1].1.images() && src.chance(60);
     let between = layers.then(|| {
         classes.add(Axis::Nest, "one loop multiplies what the other stored");
         let m = params.matrix(&mut b, src, Storage::plain(kind.elem), [size.height, i64::from(columns)], Init::Rand(1));
@@ -171,22 +172,37 @@ pub(super) fn loops(src: &mut Source) -> Result<Trial, BuildErrors> {
             (Rounds::Carried, true) => "rounds of two loops that carry",
         },
     );
-    let count = if src.chance(128) {
-        number(&mut b, &mut params, i64::from(times))
-    } else {
-        b.constant(i64::from(times), Scalar::I32)
-    };
+    let count = if src.chance(128) { number(&mut b, &mut params, i64::from(times)) } else { b.constant(i64::from(times), Scalar::I32) };
     let listed = (rounds != Rounds::None && src.chance(60)).then(|| {
         classes.add(Axis::Nest, "rounds counted in memory");
         table(&mut b, &mut params, programs, Init::Between { seed: src.seed(), lo: 0, hi: i64::from(times) })
     });
-    let narrow = if kind.acc == Scalar::F32 { *src.pick(&[Scalar::BF16, Scalar::F32, Scalar::F16]).unwrap_or(&Scalar::F32) } else { kind.acc };
+    let narrow =
+        if kind.acc == Scalar::F32 { *src.pick(&[Scalar::BF16, Scalar::F32, Scalar::F16]).unwrap_or(&Scalar::F32) } else { kind.acc };
     let init = Init::Rand(src.seed());
     let out = params.matrix(&mut b, src, Storage::plain(narrow), [size.height, size.width], init);
     let (apart, sum_out, otherwise) = (src.chance(80), src.chance(90), src.chance(60));
     let moves = if src.chance(100) { 1 } else { 0 };
     let turned = across > 1 && src.chance(128);
-    let nest = Nest { turned, kind, size, walks, apart, starts, rounds, count, moves, guard, sum_out, otherwise, arms, between, listed, out, narrow };
+    let nest = Nest {
+        turned,
+        kind,
+        size,
+        walks,
+        apart,
+        starts,
+        rounds,
+        count,
+        moves,
+        guard,
+        sum_out,
+        otherwise,
+        arms,
+        between,
+        listed,
+        out,
+        narrow,
+    };
     nest.build(&mut b);
     let schedule = [None, None, None, Some(ScheduleKind::Specialised), Some(ScheduleKind::Pipelined)][src.below(5) as usize];
     let any = options::random(src, vec![]);

@@ -56,7 +56,10 @@ enum Change {
 enum Left {
     Matrix(Matrix),
     /// Boxes of images, whose rows are merged.
-    Image { view: Value, across: u32 },
+    Image {
+        view: Value,
+        across: u32,
+    },
 }
 
 /// What is stored, or counted, in the body.
@@ -174,7 +177,11 @@ impl Step {
         let init = small(src);
         let v = fold.then(|| params.matrix(b, src, Storage { transposed: false, ..storage }, [tall, size.width], init));
         let tile = matches!(between, Between::Added | Between::Scaled | Between::Side).then(|| {
-            let elem = if kind.acc == Scalar::I32 { Scalar::I32 } else { *src.pick(&[Scalar::F32, Scalar::F32, Scalar::BF16]).unwrap_or(&Scalar::F32) };
+            let elem = if kind.acc == Scalar::I32 {
+                Scalar::I32
+            } else {
+                *src.pick(&[Scalar::F32, Scalar::F32, Scalar::BF16]).unwrap_or(&Scalar::F32)
+            };
             let (rank, masked) = (1 + src.below(2), src.chance(60));
             let shape = if rank == 1 { vec![size.width] } else { vec![size.height, size.width] };
             let init = small(src);
@@ -247,7 +254,7 @@ impl Step {
             Between::Plain | Between::Added | Between::Scaled => {}
         }
         let q = (self.between == Between::Fold).then(|| self.operand_a(b, o, zero, columns));
-        let ends = walk.run(b, o.part, base, &held, &|b, place, sums| {
+        let ends = walk.run(b, o.part, base, &held, |b, place, sums| {
             let all = |b: &mut KernelBuilder| match q {
                 Some(q) => self.fold(b, &place, q, sums),
                 None => self.product(b, &place, o, sums),
@@ -308,7 +315,12 @@ impl Step {
 
     /// Where the step's part of `w` is: a matrix, and a place along the depth.
     fn part(&self, b: &mut KernelBuilder, place: &Place) -> (Value, Value) {
-        if self.paged { (place.block(b), b.constant(0, Scalar::I32)) } else { let c = place.column(b); (c, c) }
+        if self.paged {
+            (place.block(b), b.constant(0, Scalar::I32))
+        } else {
+            let c = place.column(b);
+            (c, c)
+        }
     }
 
     fn product(&self, b: &mut KernelBuilder, place: &Place, o: Origin, sums: &[Value]) -> Vec<Value> {
@@ -345,11 +357,8 @@ impl Step {
         let Size { rows, columns, .. } = self.size;
         let Some((view, rank, masked)) = self.tile else { return b.full(&[rows, columns], 1, self.kind.acc) };
         let by = place.index(b);
-        let (at, shape) = if rank == 1 {
-            (vec![b.add(o.column, by)], vec![columns])
-        } else {
-            (vec![b.add(o.row, by), o.column], vec![rows, columns])
-        };
+        let (at, shape) =
+            if rank == 1 { (vec![b.add(o.column, by)], vec![columns]) } else { (vec![b.add(o.row, by), o.column], vec![rows, columns]) };
         let mask = masked.then(|| {
             let i = b.iota(&shape, rank - 1);
             b.cmp(CmpOp::Lt, i, 9i64)

@@ -160,7 +160,7 @@ impl Walk {
         part: Value,
         base: Option<Value>,
         init: &[Value],
-        body: &dyn Fn(&mut KernelBuilder, Place, &[Value]) -> Vec<Value>,
+        body: impl Fn(&mut KernelBuilder, Place, &[Value]) -> Vec<Value>,
     ) -> Vec<Value> {
         let zero = b.constant(0, Scalar::I32);
         let k = self.k;
