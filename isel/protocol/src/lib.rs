@@ -40,6 +40,7 @@ pub use run::MOST_STEPS;
 use crate::find::copies;
 use crate::run::agents::Groups;
 use crate::state::analysis::EFFORTS;
+use crate::trip_classes::Asked;
 use tilelift_lane::hash::Map;
 use tilelift_lane::{Block, Inst, Program, RegisterError, Registers, Target, Unit, Units, visit};
 
@@ -154,13 +155,26 @@ fn prove_as(program: &Program, target: &Target, rotates: bool) -> Result<Proof, 
         None => in_flight::check(program, "the program", &program.body)?,
     }
     named(program)?;
-    let trip_classes = trip_classes::trip_classes(program);
+    let alone = meets == Meets::Nobody;
+    match explored(program, units, Asked::Loops, (alone, rotates)) {
+        // What is known of a choice by what is computed tells more than an answer: answers are for those of which nothing is known.
+        Err(e) if matches!(e.problem, Problem::Choice | Problem::WaitInChoice) => {
+            let again = explored(program, units, Asked::LoopsAndChoices, (alone, rotates));
+            again.map_err(|other| if matches!(other.problem, Problem::TooComplex(_)) { other } else { e })
+        }
+        done => done,
+    }
+}
+
+/// Follows all answers, with more and more effort.
+fn explored(program: &Program, units: Groups<'_>, asked: Asked, (alone, rotates): (bool, bool)) -> Result<Proof, ProtocolError> {
+    let trip_classes = trip_classes::trip_classes(program, asked);
     let (fuel, mut first) = (run::Fuel::default(), None);
     for effort in EFFORTS {
         if fuel.spent() && first.is_some() {
             break;
         }
-        match run::explore(program, units, &trip_classes, (effort, meets == Meets::Nobody), rotates, &fuel) {
+        match run::explore(program, units, &trip_classes, (effort, alone), rotates, &fuel) {
             Ok(states) => return Ok(Proof { states, steps: fuel.burnt() }),
             // Whole slots prove, and do not refuse.
             Err(_) if effort.coarse => {}

@@ -60,7 +60,7 @@ struct Known {
 }
 
 /// A choice that has a number.
-struct Asked {
+struct Choice {
     role: usize,
     condition: LVal,
     number: usize,
@@ -93,6 +93,8 @@ const STRIDE: i64 = 64;
 
 struct Finder<'a> {
     program: &'a Program,
+    /// Choices are numbered, too.
+    choices: bool,
     unwritten: Unwritten,
     /// The instruction behind each computed value, and the loop behind each index.
     makers: Map<LVal, &'a Inst>,
@@ -103,7 +105,7 @@ struct Finder<'a> {
     /// Loops, by their place in the list, of the other branch of a choice: of the two only one goes round.
     instead: Vec<Range<usize>>,
     /// Choices that have a number.
-    asked: Vec<Asked>,
+    asked: Vec<Choice>,
     same: Map<(LVal, LVal), bool>,
     agreed: Map<LVal, bool>,
     uniform: Map<LVal, bool>,
@@ -112,10 +114,20 @@ struct Finder<'a> {
     local: bool,
 }
 
-/// Numbers the loops in which mbarriers are used.
-pub(super) fn trip_classes(program: &Program) -> TripClasses {
+/// What is asked about while a program is followed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Asked {
+    /// Loops: whether they go round once more.
+    Loops,
+    /// And choices that all lanes take alike: which arm.
+    LoopsAndChoices,
+}
+
+/// Numbers the loops, and choices, in which mbarriers are used.
+pub(super) fn trip_classes(program: &Program, asked: Asked) -> TripClasses {
     let mut f = Finder {
         program,
+        choices: asked == Asked::LoopsAndChoices,
         unwritten: Unwritten::default(),
         makers: Map::default(),
         front: Set::default(),
@@ -194,8 +206,17 @@ impl<'a> Finder<'a> {
     /// Numbers a choice that does not ask for a loop, if all lanes answer alike; gives twice its number. Choices of other roles have the same number
     /// if they ask the same, in the same place; each role asks once.
     fn choice(&mut self, role: usize, c: &'a If, around: Around) -> Option<usize> {
-        let mine = |i: &Inst| matches!(i, Inst::For(l) if self.asks_for(c.condition, l));
-        if around.stride.is_some() || c.then.iter().any(mine) || !(matters(&c.then, self.local) || matters(&c.otherwise, self.local)) {
+        let less = match self.makers.get(&c.condition) {
+            Some(Inst::Cmp { op: CmpOp::Lt, a, b, .. }) => Some((*a, *b)),
+            Some(Inst::Cmp { op: CmpOp::Gt, a, b, .. }) => Some((*b, *a)),
+            _ => None,
+        };
+        let mine = |i: &Inst| matches!(i, Inst::For(l) if l.runs && less == Some((l.lo, l.hi)));
+        if !self.choices
+            || around.stride.is_some()
+            || c.then.iter().any(mine)
+            || !(matters(&c.then, self.local) || matters(&c.otherwise, self.local))
+        {
             return None;
         }
         let first = c.then.iter().any(|i| matches!(i, Inst::For(l) if self.first_step(c.condition, l).is_some()));
@@ -213,7 +234,7 @@ impl<'a> Finder<'a> {
         let number = found.unwrap_or_else(|| self.trip_classes.count());
         let shared = around.shared && self.uniform(c.condition);
         self.trip_classes.choices.insert(std::ptr::from_ref(c).addr(), (number, shared));
-        self.asked.push(Asked { role, condition: c.condition, number, around: around.trip_class });
+        self.asked.push(Choice { role, condition: c.condition, number, around: around.trip_class });
         Some(2 * number)
     }
 
