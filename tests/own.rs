@@ -114,7 +114,10 @@ fn explain_names_the_line_the_reason_and_the_cost_of_a_loop_that_waits() {
     let gathered = gathered.replace("    v8 = splat", "    v40 = splat 0.0 : tile<1x16x16xf32>\n    v8 = splat");
     let said = explained(&folder.file("writes.tile", gathered), "sm_90a");
     assert!(said.contains("`for` at 9:5: every iteration waits for 2 of 2 loads"), "{said}");
-    assert!(said.contains("the loop writes memory (`store`)"), "{said}");
+    assert!(
+        said.contains("it is not for products alone: `reshape` at 11:9") && said.contains("each of its elements has an address of its own"),
+        "{said}"
+    );
     // Two latencies, one behind the other, by the target's table: 660 cycles each.
     assert!(said.contains("2 * 660 (loads one behind the other)") && said.contains("an estimate from the target's table"), "{said}");
     let cycles = |word: &str| -> f64 {
