@@ -53,7 +53,7 @@ pub use launch_order::overlap_launches;
 pub use machine::{BulkTensor, Costs, GroupMatrix, GroupMatrixId, MatrixId, MatrixInstr, Rates, RegisterPool, Target, Units};
 pub use op::{BinOp, Reduction, Takes, UnOp};
 pub use place::{Life, Room, placed};
-pub use print::{inst_brief, inst_text};
+pub use print::{inst_shortened, inst_text};
 pub use program::Program;
 pub use registers::{Holder, RegisterError, Registers};
 pub use rings::by_slots;

@@ -66,7 +66,7 @@ pub fn inst_text(program: &Program, inst: &Inst) -> String {
 }
 
 /// The same with long lists of values cut down to their ends, for messages.
-pub fn inst_brief(program: &Program, inst: &Inst) -> String {
+pub fn inst_shortened(program: &Program, inst: &Inst) -> String {
     let text = inst_text(program, inst);
     let parts: Vec<&str> = text.split(", ").collect();
     // Values and nothing else: the first of a list has a word in front of it, the last one words behind.

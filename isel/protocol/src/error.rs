@@ -3,7 +3,7 @@
 use crate::problem::Problem;
 use std::fmt;
 use tilelift_ir::{Loc, Op};
-use tilelift_lane::{Inst, Program, inst_brief};
+use tilelift_lane::{Inst, Program, inst_shortened};
 
 /// Why a program is not proved, with the instructions that take part.
 #[derive(Clone, PartialEq, Debug)]
@@ -47,7 +47,7 @@ impl Spot {
     }
 
     pub(crate) fn inst(program: &Program, inst: &Inst, role: impl Into<String>) -> Box<Spot> {
-        Box::new(Spot::Inst { inst: Box::new(inst.clone()), text: inst_brief(program, inst), role: role.into() })
+        Box::new(Spot::Inst { inst: Box::new(inst.clone()), text: inst_shortened(program, inst), role: role.into() })
     }
 }
 

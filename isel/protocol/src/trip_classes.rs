@@ -79,6 +79,8 @@ struct Around {
     direct: bool,
     /// The index of the loop around.
     index: Option<LVal>,
+    /// Roles that come here do so in every iteration of what is around, or in every run of the arm.
+    always: bool,
 }
 
 /// A sum of multiples of values, and a number.
@@ -141,7 +143,7 @@ pub(super) fn trip_classes(program: &Program, asked: Asked) -> TripClasses {
         cluster: program.cluster,
         local: program.allocs.values().any(|a| a.region_bytes > 0),
     };
-    let top = Around { shared: true, direct: true, ..Around::default() };
+    let top = Around { shared: true, direct: true, always: true, ..Around::default() };
     let roles = program.roles().map_or(&[][..], |r| &r.roles[..]);
     f.makers_of(&program.body, true);
     roles.iter().for_each(|r| f.makers_of(&r.body, false));
@@ -190,7 +192,12 @@ impl<'a> Finder<'a> {
                     let first = self.known.len();
                     // Loops of an arm are told from those of other arms and choices.
                     let arms = self.choice(role, c, around).map(|n| [n, n + 1].map(|n| Some(usize::MAX / 2 + n)));
-                    let inside = |arm: usize| Around { direct: false, trip_class: arms.map_or(around.trip_class, |a| a[arm]), ..around };
+                    let inside = |arm: usize| Around {
+                        direct: false,
+                        always: arms.is_some(),
+                        trip_class: arms.map_or(around.trip_class, |a| a[arm]),
+                        ..around
+                    };
                     self.loops(role, &c.then, inside(0), Some((c.condition, around.direct)));
                     self.instead.push(first..self.known.len());
                     self.loops(role, &c.otherwise, inside(1), None);
@@ -204,7 +211,8 @@ impl<'a> Finder<'a> {
     }
 
     /// Numbers a choice that does not ask for a loop, if all lanes answer alike; gives twice its number. Choices of other roles have the same number
-    /// if they ask the same, in the same place; each role asks once.
+    /// if they ask the same, in the same place; each role asks once there, and not in some iterations only: the `n`th answer is that of the `n`th
+    /// iteration for all.
     fn choice(&mut self, role: usize, c: &'a If, around: Around) -> Option<usize> {
         let less = match self.makers.get(&c.condition) {
             Some(Inst::Cmp { op: CmpOp::Lt, a, b, .. }) => Some((*a, *b)),
@@ -213,6 +221,7 @@ impl<'a> Finder<'a> {
         };
         let mine = |i: &Inst| matches!(i, Inst::For(l) if l.runs && less == Some((l.lo, l.hi)));
         if !self.choices
+            || !around.always
             || around.stride.is_some()
             || c.then.iter().any(mine)
             || !(matters(&c.then, self.local) || matters(&c.otherwise, self.local))
@@ -320,7 +329,7 @@ impl<'a> Finder<'a> {
         self.known.push(Known { role, bounds, trip_class, around: around.trip_class, every: stride.is_none(), direct: around.direct });
         // In the loops of a loop that takes some iterations only nothing is counted.
         let trip_class = if around.stride.is_some() { Some(usize::MAX - self.known.len()) } else { Some(trip_class) };
-        self.loops(role, &l.body, Around { trip_class, stride, shared, direct: true, index: Some(l.iv) }, None);
+        self.loops(role, &l.body, Around { trip_class, stride, shared, direct: true, index: Some(l.iv), always: true }, None);
     }
 
     /// Which iterations of a loop another one to the same end takes: the first, and how many there are from one to the next.

@@ -1,8 +1,7 @@
 //! What a step of a loop does that somebody looks at, but for what the ring of its copies holds.
 
 use super::overlap::is_zero;
-use super::ping_pong::slice_by;
-use super::replay::{Replay, needs};
+use super::replay::{Replay, needs, slice_by};
 use std::collections::{BTreeSet, HashSet};
 use tilelift_ir::{Effects, Inst, Kernel, Op, Region, Value};
 

@@ -1,8 +1,8 @@
 //! Loops whose number of steps is the same at every grid position, as consumers that take positions in ping-pong need it.
 
-use super::replay::needs;
+use super::replay::slice;
 use std::collections::BTreeSet;
-use tilelift_ir::{Effects, Inst, Kernel, Literal, Op, Scalar, Value, ValueDef};
+use tilelift_ir::{Effects, Inst, Kernel, Literal, Op, Scalar};
 
 /// What the bounds of a loop are made of, and its step, if it has as many steps at every grid position, and these are an `i32`.
 pub(crate) fn alike(kernel: &Kernel, main: Inst) -> Option<(BTreeSet<Inst>, u32)> {
@@ -25,25 +25,4 @@ pub(crate) fn alike(kernel: &Kernel, main: Inst) -> Option<(BTreeSet<Inst>, u32)
 /// True if tasks that take grid positions in ping-pong may pass over one another's steps of a loop by their number.
 pub(crate) fn can_ping_pong(kernel: &Kernel, main: Inst) -> bool {
     alike(kernel, main).is_some()
-}
-
-/// What values are made of.
-pub(crate) fn slice(kernel: &Kernel, open: Vec<Value>) -> BTreeSet<Inst> {
-    slice_by(kernel, open, &|i, take| needs(kernel, i, take))
-}
-
-/// What is called for each value that an instruction is said to need.
-type Take<'a> = &'a mut dyn FnMut(Value);
-
-/// What values are made of, by way of the values that each instruction is said to need.
-pub(crate) fn slice_by(kernel: &Kernel, mut open: Vec<Value>, by: &dyn Fn(Inst, Take<'_>)) -> BTreeSet<Inst> {
-    let mut slice = BTreeSet::new();
-    while let Some(v) = open.pop() {
-        if let ValueDef::Result(i, _) = kernel.values[v].def
-            && slice.insert(i)
-        {
-            by(i, &mut |v| open.push(v));
-        }
-    }
-    slice
 }

@@ -1,13 +1,13 @@
 //! The dots of a specialised loop: which instruction of warpgroups each becomes, where its operands come from, and what they take of the registers.
 
-use super::ping_pong::slice_by;
-use super::replay::{needs, written_views};
+use super::replay::{needs, slice_by};
 use super::ring_layouts::RingLayouts;
 use super::swizzled_tile::SwizzledTile;
 use super::views::{is_view, keeps_extents, trace};
 use crate::named::{Made, Named};
 use crate::reason::{NoProduct, NotOperand, NotSpecialised};
 use cranelift_entity::{EntityRef, SecondaryMap};
+use std::collections::HashSet;
 use tilelift_ir::{Attr, Inst, Kernel, Op, Precision, Region, Type, Value};
 use tilelift_lane::{GroupMatrixId, Units};
 
@@ -80,12 +80,12 @@ pub(super) fn a_from_registers(
 pub(super) fn invariant_a(
     kernel: &Kernel,
     units: &Units,
-    main: Inst,
+    (main, written): (Inst, &HashSet<Value>),
     dots: &[(Inst, GroupMatrixId)],
     loads: &[(Inst, SwizzledTile)],
 ) -> Vec<BroughtA> {
     let in_ring = |j: Inst| loads.iter().find(|l| l.0 == j).map(|l| l.1.contiguous());
-    let (written, top) = (written_views(kernel), &kernel.regions[kernel.body].insts);
+    let top = &kernel.regions[kernel.body].insts;
     let tile = |j: Inst| {
         let d = &kernel.insts[j];
         let shape = &kernel.ty(d.results[0]).as_tile()?.shape;

@@ -83,6 +83,27 @@ pub(crate) fn needs(kernel: &Kernel, i: Inst, take: &mut dyn FnMut(Value)) {
     }
 }
 
+/// What values are made of.
+pub(super) fn slice(kernel: &Kernel, open: Vec<Value>) -> BTreeSet<Inst> {
+    slice_by(kernel, open, &|i, take| needs(kernel, i, take))
+}
+
+/// What is called for each value that an instruction is said to need.
+type Take<'a> = &'a mut dyn FnMut(Value);
+
+/// What values are made of, by way of the values that each instruction is said to need.
+pub(crate) fn slice_by(kernel: &Kernel, mut open: Vec<Value>, by: &dyn Fn(Inst, Take<'_>)) -> BTreeSet<Inst> {
+    let mut slice = BTreeSet::new();
+    while let Some(v) = open.pop() {
+        if let ValueDef::Result(i, _) = kernel.values[v].def
+            && slice.insert(i)
+        {
+            by(i, &mut |v| open.push(v));
+        }
+    }
+    slice
+}
+
 /// What values are made of, if a task computes them again: in the loop `main`, in loops around it or in front of it, as far as they are not
 /// `there`.
 ///

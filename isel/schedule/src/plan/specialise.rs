@@ -141,9 +141,10 @@ pub(super) fn specialise(
         let both = |l: &Vec<Inst>| l.iter().any(|&j| staged[j]) && l.iter().any(|&j| kernel.insts[j].op == Op::Dot);
         loops.extend((kernel.insts[i].op == Op::For && of(i).is_some_and(both)).then_some(i));
     });
+    let written = written_views(kernel);
     let mut found = Vec::with_capacity(loops.len());
     for &main in &loops {
-        found.push(specialised_loop(kernel, target, units, options, ring_layouts, &staged, main)?);
+        found.push(specialised_loop(kernel, target, units, options, ring_layouts, (&staged, &written), main)?);
     }
     together(found)
 }
@@ -177,7 +178,7 @@ fn specialised_loop(
     units: &Units,
     options: &LowerOptions,
     ring_layouts: &RingLayouts,
-    staged: &SecondaryMap<Inst, bool>,
+    (staged, written): (&SecondaryMap<Inst, bool>, &HashSet<Value>),
     main: Inst,
 ) -> Result<Specialised, NotSpecialised> {
     let named = |v: Value| Named::of(kernel, v);
@@ -212,11 +213,11 @@ fn specialised_loop(
             _ => mixed |= live.contains(&i),
         }
     }
-    sole_views(kernel, &loads)?;
+    sole_views(kernel, &loads, written)?;
     // Of a chain of products into one accumulator the last one is looked at.
     let feeds = |i: Inst| dots.iter().any(|&j| kernel.insts[j].args[2] == kernel.insts[i].results[0]);
     let last: Vec<Inst> = dots.iter().copied().filter(|&i| !feeds(i)).collect();
-    let replay = copied(kernel, main, &around, &loads)?;
+    let mut replay = copied(kernel, (main, &around), written, &loads)?;
     // The consumers don't carry what only says where copies come from.
     let carried = computed_carried(kernel, main, &replay, &|i| staged[i]);
     // So it is where products have to be waited for one by one, or take an operand A that lanes hold.
@@ -311,14 +312,13 @@ fn specialised_loop(
     let (registers, brought_a) = match share(&[]) {
         Ok(registers) => (registers, Vec::new()),
         // At one grid position, once: nobody has to wait until what was brought before is read.
-        Err(why) => match invariant_a(kernel, units, main, &dots, &loads) {
+        Err(why) => match invariant_a(kernel, units, (main, written), &dots, &loads) {
             brought if brought.is_empty() || persistent || !around.is_empty() => return Err(why),
             brought => (share(&brought)?, brought),
         },
     };
-    let mut replay = replay;
     let places: Vec<Value> = brought_a.iter().flat_map(|b| kernel.operand(b.load, "indices")).copied().collect();
-    replay.add(computed_again(kernel, main, &around, places)?);
+    replay.add(computed_again(kernel, (main, &around), written, places)?);
     for &(i, q) in &dots {
         // The operands of one instruction: its columns of the accumulator, and an operand A that is not in shared memory.
         let Some([_, n]) = accumulator_shape(kernel, i) else { continue };
@@ -393,30 +393,27 @@ fn specialised_loop(
 }
 
 /// Views that are loaded by bulk copies must not be stored to: the copies run ahead.
-fn sole_views(kernel: &Kernel, loads: &[(Inst, SwizzledTile)]) -> Result<(), NotSpecialised> {
-    let views: HashSet<Value> = loads.iter().map(|&(i, _)| kernel.insts[i].args[0]).collect();
-    let mut clash = None;
-    kernel.walk(kernel.body, &mut |i| {
-        let d = &kernel.insts[i];
-        if matches!(d.op.info().effects, Effects::Writes | Effects::Updates) && d.args.first().is_some_and(|v| views.contains(v)) {
-            clash = Some(d.args[0]);
-        }
-    });
-    clash.map_or(Ok(()), |v| Err(NotSpecialised::Stored { view: Named::of(kernel, v) }))
+fn sole_views(kernel: &Kernel, loads: &[(Inst, SwizzledTile)], written: &HashSet<Value>) -> Result<(), NotSpecialised> {
+    let view = loads.iter().map(|&(i, _)| kernel.insts[i].args[0]).find(|v| written.contains(v));
+    view.map_or(Ok(()), |v| Err(NotSpecialised::Stored { view: Named::of(kernel, v) }))
 }
 
 /// What the producer computes again: how many copies there are, and from where.
-fn copied(kernel: &Kernel, main: Inst, around: &[Inst], loads: &[(Inst, SwizzledTile)]) -> Result<Replay, NotSpecialised> {
+fn copied(
+    kernel: &Kernel,
+    (main, around): (Inst, &[Inst]),
+    written: &HashSet<Value>,
+    loads: &[(Inst, SwizzledTile)],
+) -> Result<Replay, NotSpecialised> {
     let mut wanted = decisions(kernel, main);
     around.iter().for_each(|&i| wanted.extend(decisions(kernel, i)));
     wanted.extend(loads.iter().flat_map(|&(i, _)| kernel.operand(i, "indices").iter().copied()));
-    computed_again(kernel, main, around, wanted)
+    computed_again(kernel, (main, around), written, wanted)
 }
 
 /// What the producer computes again for these.
-fn computed_again(kernel: &Kernel, main: Inst, around: &[Inst], wanted: Vec<Value>) -> Result<Replay, NotSpecialised> {
-    let found = replay(kernel, (main, around), &written_views(kernel), wanted, &|_| false);
-    found.map_err(|v| NotSpecialised::Address { value: Named::of(kernel, v) })
+fn computed_again(kernel: &Kernel, at: (Inst, &[Inst]), written: &HashSet<Value>, wanted: Vec<Value>) -> Result<Replay, NotSpecialised> {
+    replay(kernel, at, written, wanted, &|_| false).map_err(|v| NotSpecialised::Address { value: Named::of(kernel, v) })
 }
 
 /// Lanes over which an accumulator's row is spread: the others hold the same of what all rows share.
