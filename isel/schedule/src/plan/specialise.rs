@@ -15,6 +15,7 @@ use super::loads::{ring_loads, suits};
 use super::options::LowerOptions;
 use super::overlap::{Overlap, overlap};
 use super::ping_pong::can_ping_pong;
+use super::pressure::pressure;
 use super::products::{
     BroughtA, a_from_registers, accumulates, accumulator_shape, beside_products, invariant_a, multiplication, multiplies,
     operand_registers, unstaged,
@@ -22,6 +23,7 @@ use super::products::{
 use super::replay::{Replay, around, decisions, replay, written_views};
 use super::results::{result_stores, result_tile};
 use super::ring_layouts::{EpilogueStore, RingLayouts};
+use super::step_order::step_order;
 use super::swizzled_tile::{ALIGN, SwizzledTile};
 use super::views::{is_view, trace};
 use crate::named::Named;
@@ -259,7 +261,7 @@ fn specialised_loop(
         (false, _) | (true, Some(false)) => Ok(None),
         (true, _) => overlap(kernel, target, main, &insts, &loads).map(Some),
     };
-    let parts = match (parts, options.overlap) {
+    let mut parts = match (parts, options.overlap) {
         (Err(why), Some(true)) => return Err(NotSpecialised::Overlap { asked: true, why }),
         // While one warpgroup computes, another one multiplies.
         (Err(why), None) if options.schedule.is_none() && consumers < 2 => return Err(NotSpecialised::Overlap { asked: false, why }),
@@ -280,8 +282,6 @@ fn specialised_loop(
             }
         }
     }
-    // What multiplications read from registers is fetched anew when they are done.
-    let in_flight = if parts.is_none() && (mixed || promoted || !register_a.is_empty()) { 0 } else { 1 };
     // Positions that take long drift apart where nothing deals them out, and no longer share what is in the cache.
     // Tiles that tasks need are computed in front of them, for one position.
     let repeated = around.iter().any(|&i| kernel.insts[i].op == Op::For);
@@ -307,16 +307,33 @@ fn specialised_loop(
             (false, false) => last_registers,
         };
         let held = held + register_a.iter().map(|&i| operand_registers(kernel, kernel.insts[i].args[0], lanes)).sum::<u32>();
-        budget(target, units, consumer_sets * consumers, [held, loaded_behind(kernel, main, lanes)])
+        budget(target, units, consumer_sets * consumers, Held::summed(held, loaded_behind(kernel, main, lanes)))
+    };
+    // What products hold in a step of which none reaches into the next one, where that is most.
+    let one_step = |brought: &[BroughtA]| {
+        let in_ring = |i: Inst| in_ring(kernel, &loads, i);
+        let order = step_order(kernel, region, written, &|i| live.contains(&i) && !in_ring(i));
+        let elsewhere = |v: Value| kernel.def_inst(v).is_some_and(in_ring) || brought.iter().any(|b| b.value == v || behind(kernel, b.value, v));
+        let held = pressure(kernel, region, &order, lanes, &elsewhere);
+        budget(target, units, consumers, Held { all: held, spare: 0, beside: loaded_behind(kernel, main, lanes) })
     };
     let (registers, brought_a) = match share(&[]) {
         Ok(registers) => (registers, Vec::new()),
-        // At one grid position, once: nobody has to wait until what was brought before is read.
-        Err(why) => match invariant_a(kernel, units, (main, written), &dots, &loads) {
-            brought if brought.is_empty() || persistent || !around.is_empty() => return Err(why),
-            brought => (share(&brought)?, brought),
-        },
+        Err(why) => {
+            // At one grid position, once: nobody has to wait until what was brought before is read.
+            let brought = if persistent || !around.is_empty() { Vec::new() } else { invariant_a(kernel, units, (main, written), &dots, &loads) };
+            match share(&brought) {
+                Ok(registers) => (registers, brought),
+                Err(_) if mixed && !promoted && options.overlap != Some(true) => {
+                    parts = None;
+                    (one_step(&brought).map_err(|_| why)?, brought)
+                }
+                Err(_) => return Err(why),
+            }
+        }
     };
+    // What multiplications read from registers is fetched anew when they are done.
+    let in_flight = if parts.is_none() && (mixed || promoted || !register_a.is_empty()) { 0 } else { 1 };
     let places: Vec<Value> = brought_a.iter().flat_map(|b| kernel.operand(b.load, "indices")).copied().collect();
     replay.add(computed_again(kernel, (main, &around), written, places)?);
     for &(i, q) in &dots {
@@ -416,6 +433,27 @@ fn computed_again(kernel: &Kernel, at: (Inst, &[Inst]), written: &HashSet<Value>
     replay(kernel, at, written, wanted, &|_| false).map_err(|v| NotSpecialised::Address { value: Named::of(kernel, v) })
 }
 
+/// True for loads that fill a ring, and other views of what they bring.
+pub(crate) fn in_ring(kernel: &Kernel, loads: &[(Inst, SwizzledTile)], i: Inst) -> bool {
+    let d = &kernel.insts[i];
+    match d.op {
+        Op::Load => loads.iter().any(|l| l.0 == i),
+        Op::Transpose | Op::Reshape => kernel.def_inst(d.args[0]).is_some_and(|j| in_ring(kernel, loads, j)),
+        _ => is_view(kernel, i) && kernel.def_inst(d.args[0]).is_some_and(|j| in_ring(kernel, loads, j)),
+    }
+}
+
+/// True if a value is another one, or what that is a view of.
+fn behind(kernel: &Kernel, mut v: Value, of: Value) -> bool {
+    while v != of {
+        match kernel.def_inst(v).filter(|&i| matches!(kernel.insts[i].op, Op::Transpose | Op::Reshape) || is_view(kernel, i)) {
+            Some(i) => v = kernel.insts[i].args[0],
+            None => return false,
+        }
+    }
+    true
+}
+
 /// Lanes over which an accumulator's row is spread: the others hold the same of what all rows share.
 const LANES_OF_ROW: u32 = 4;
 
@@ -431,14 +469,31 @@ fn loaded_behind(kernel: &Kernel, main: Inst, lanes: u32) -> u32 {
     behind.map(|&i| registers(kernel.insts[i].results[0])).sum()
 }
 
-/// Registers of producer and consumers, so many groups in all, of which consumers hold so many, and load so many more beside them, a piece at
-/// a time where not all fit.
+/// What consumers hold, in registers per lane.
+pub struct Held {
+    /// Tiles.
+    pub all: u32,
+    /// What is to be left over beside these, addresses and the epilogue.
+    pub spare: u32,
+    /// Tiles that are loaded while they are held, a piece at a time where not all fit.
+    pub beside: u32,
+}
+
+impl Held {
+    /// Tiles of which nobody asked when each is held: what stands between takes more.
+    pub fn summed(all: u32, beside: u32) -> Held {
+        Held { all, spare: BESIDE_ACCUMULATORS / 2, beside }
+    }
+}
+
+/// Registers of producer and consumers, so many groups in all.
 ///
 /// # Errors
 /// They are too few.
-pub fn budget(target: &Target, units: &Units, consumers: u32, [held, beside]: [u32; 2]) -> Result<Option<[u32; 2]>, NotSpecialised> {
+pub fn budget(target: &Target, units: &Units, consumers: u32, held: Held) -> Result<Option<[u32; 2]>, NotSpecialised> {
     let pool = &units.registers;
     let entry = Registers::of(target, units, (consumers + 1) * units.group_warps).entry;
+    let Held { all: held, spare, beside } = held;
     let need = held + BESIDE_ACCUMULATORS;
     if need <= entry && consumers == 1 {
         return Ok(None);
@@ -448,7 +503,7 @@ pub fn budget(target: &Target, units: &Units, consumers: u32, [held, beside]: [u
     for producer in [pool.producer, pool.least] {
         let all = entry * (consumers + 1) - producer;
         let each = (all / consumers / pool.unit * pool.unit).min(pool.most);
-        if each > entry && need + BESIDE_ACCUMULATORS / 2 <= each && producer <= entry {
+        if each > entry && need + spare <= each && producer <= entry {
             found = Some([producer, each]);
             if beside == 0 || need + beside <= each {
                 break;

@@ -12,8 +12,7 @@
 use super::Refusal;
 use super::schedule::Schedule;
 use super::write::{Arg, Writer, number};
-use crate::plan::slice_by;
-use crate::plan::{is_view, is_zero};
+use crate::plan::{StepPart, in_ring, is_zero, slice_by, step_order, written_views};
 use cranelift_entity::EntityRef;
 use tilelift_ir::{Attr, Inst, Literal, Op, Scalar, Value};
 use tilelift_lane::Units;
@@ -34,15 +33,7 @@ impl<'k> Schedule<'k> {
             let done = carried[held];
             let slot = self.wait(w, done.into())?;
             self.see(w, slot, &self.plan.dots.iter().map(|d| d.0).collect::<Vec<Inst>>())?;
-            for &i in &kernel.regions[self.region].insts {
-                if !self.computed(i) {
-                    continue;
-                }
-                match kernel.insts[i].op {
-                    Op::Dot => self.product(w, i)?,
-                    _ => w.copy(i)?,
-                }
-            }
+            self.step(w)?;
             self.ring.give_back(w, done)?;
             let mut next = self.all(w, kernel.yields(self.region))?;
             next.push(self.next(w, done.into())?);
@@ -50,6 +41,33 @@ impl<'k> Schedule<'k> {
         })?;
         d.results.iter().zip(&ends).for_each(|(&v, &end)| w.set(v, end));
         Ok(ends[held].into())
+    }
+
+    /// What a step computes. Lanes that add to accumulators wait for each product where it stands.
+    fn step(&self, w: &mut Writer<'_>) -> Result<(), Refusal> {
+        let kernel = self.kernel;
+        if self.plan.promoted {
+            let insts = kernel.regions[self.region].insts.iter().copied().filter(|&i| self.computed(i));
+            return insts.into_iter().try_for_each(|i| if kernel.insts[i].op == Op::Dot { self.product(w, i) } else { w.copy(i) });
+        }
+        for part in step_order(kernel, self.region, &written_views(kernel), &|i| self.computed(i)) {
+            match part {
+                StepPart::Begin(i) => {
+                    let d = &kernel.insts[i];
+                    let a = self.operand_a(w, i)?;
+                    let accumulator = self.accumulator(w, d.args[2])?;
+                    let product = self.begin(w, i, a, accumulator)?;
+                    w.set(d.results[0], product);
+                }
+                StepPart::Wait(i, behind) => {
+                    let product = w.get(kernel.insts[i].results[0])?;
+                    let made = w.make(Op::AsyncDotWait, &[product], &[Attr::Count(behind)], None)?;
+                    w.set(kernel.insts[i].results[0], made);
+                }
+                StepPart::Compute(i) => w.copy(i)?,
+            }
+        }
+        Ok(())
     }
 
     /// What values are here.
@@ -84,13 +102,7 @@ impl<'k> Schedule<'k> {
 
     /// True for loads of the ring, and other views of what they bring.
     pub(super) fn in_ring(&self, i: Inst) -> bool {
-        let d = &self.kernel.insts[i];
-        match d.op {
-            Op::Load => self.plan.loads.iter().any(|l| l.0 == i),
-            Op::Transpose | Op::Reshape => self.kernel.def_inst(d.args[0]).is_some_and(|j| self.in_ring(j)),
-            _ if is_view(self.kernel, i) => self.kernel.def_inst(d.args[0]).is_some_and(|j| self.in_ring(j)),
-            _ => false,
-        }
+        in_ring(self.kernel, &self.plan.loads, i)
     }
 
     /// True for what lanes compute and products make in a step.

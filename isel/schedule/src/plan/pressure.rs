@@ -1,0 +1,128 @@
+//! Registers that a step holds where it holds most: accumulators, operands A of products that run, and what lanes compute between them.
+//!
+//! Each part of a [`step_order`](super::step_order) makes values and looks at others; from its making to its last use a value takes its
+//! elements, spread over the lanes. Elementwise results take the place of operands that nobody wants any more.
+
+use super::products::operand_registers;
+use super::replay::needs;
+use super::step_order::StepPart;
+use std::collections::{BTreeMap, HashMap};
+use tilelift_ir::{Effects, Inst, Kernel, Op, Region, Value, ValueDef};
+
+/// Registers per lane of the tiles of a step that is done in this order by so many lanes; `elsewhere` names values that take none.
+///
+/// Masks and other numbers that follow from indices count nothing, nor do vectors from memory: lanes make them in pieces, where they want them.
+pub(super) fn pressure(kernel: &Kernel, region: Region, order: &[StepPart], lanes: u32, elsewhere: &dyn Fn(Value) -> bool) -> u32 {
+    // Who is in registers, and under whose name.
+    let root = |mut v: Value| {
+        while let Some(i) = kernel.def_inst(v).filter(|&i| matches!(kernel.insts[i].op, Op::Broadcast | Op::Reshape | Op::Transpose)) {
+            v = kernel.insts[i].args[0];
+        }
+        v
+    };
+    let mut cheap = Cheap { kernel, of_indices: HashMap::new(), from_memory: HashMap::new() };
+    for part in order {
+        if let StepPart::Compute(i) | StepPart::Begin(i) = *part {
+            needs(kernel, i, &mut |v| _ = cheap.known(v));
+            kernel.insts[i].results.iter().for_each(|&v| _ = cheap.known(v));
+        }
+    }
+    let size = |v: Value| {
+        let Some(t) = kernel.ty(v).as_tile() else { return 0 };
+        let wide = t.shape.iter().filter(|&&e| e > 1).count() > 1;
+        let [indices, memory] = [&cheap.of_indices, &cheap.from_memory].map(|known| known.get(&v) == Some(&true));
+        if elsewhere(v) || indices || !wide && memory {
+            return 0;
+        }
+        // What all columns share is there once for the lanes of a row.
+        operand_registers(kernel, v, if wide { lanes } else { lanes / LANES_OF_ROW }).max(1)
+    };
+    // The last part that looks at each value.
+    let end = order.len();
+    let mut last: BTreeMap<Value, usize> = BTreeMap::new();
+    let mut begun: BTreeMap<Inst, Value> = BTreeMap::new();
+    for (at, part) in order.iter().enumerate() {
+        match *part {
+            StepPart::Begin(i) => {
+                begun.insert(i, root(kernel.insts[i].args[0]));
+                last.insert(root(kernel.insts[i].args[2]), at);
+            }
+            StepPart::Wait(i, _) => drop(begun.get(&i).map(|&a| last.insert(a, at))),
+            StepPart::Compute(i) => needs(kernel, i, &mut |v| _ = last.insert(root(v), at)),
+        }
+    }
+    kernel.yields(region).iter().for_each(|&v| _ = last.insert(root(v), end));
+    // What the step finds: values of others last as long as the loop, carried ones until nobody looks at them.
+    let inside = |v: Value| matches!(kernel.values[v].def, ValueDef::Result(i, _) if kernel.regions[region].insts.contains(&i));
+    let carried = &kernel.regions[region].params;
+    let mut held: BTreeMap<Value, u32> = last.keys().filter(|v| !inside(**v)).map(|&v| (v, size(v))).collect();
+    for (&v, at) in last.iter_mut() {
+        if !inside(v) && !carried.contains(&v) {
+            *at = end;
+        }
+    }
+    let mut most: u32 = held.values().sum();
+    for (at, part) in order.iter().enumerate() {
+        let (made, gone_first) = match *part {
+            StepPart::Begin(i) => (kernel.insts[i].results[0], true),
+            StepPart::Wait(..) => {
+                held.retain(|v, _| last.get(v) != Some(&at));
+                continue;
+            }
+            StepPart::Compute(i) => match kernel.insts[i].results.first() {
+                Some(&v) => (v, kernel.insts[i].regions.is_empty()),
+                None => continue,
+            },
+        };
+        let ends = |v: &Value| last.get(v) == Some(&at);
+        if gone_first {
+            held.retain(|v, _| !ends(v));
+        }
+        if root(made) == made && last.contains_key(&made) {
+            held.insert(made, size(made));
+        }
+        most = most.max(held.values().sum());
+        held.retain(|v, _| !ends(v));
+    }
+    most
+}
+
+/// Lanes that hold parts of one row of an accumulator.
+const LANES_OF_ROW: u32 = 4;
+
+/// What lanes make in pieces, where they want it.
+struct Cheap<'k> {
+    kernel: &'k Kernel,
+    /// What follows from indices and numbers alone.
+    of_indices: HashMap<Value, bool>,
+    /// What follows from those, and from memory.
+    from_memory: HashMap<Value, bool>,
+}
+
+impl Cheap<'_> {
+    /// Whether a value follows from indices alone, and whether from memory as well.
+    fn known(&mut self, v: Value) -> [bool; 2] {
+        if let (Some(&indices), Some(&memory)) = (self.of_indices.get(&v), self.from_memory.get(&v)) {
+            return [indices, memory];
+        }
+        let kernel = self.kernel;
+        // What stands behind stands in front, so that this ends; what is deep is looked at from its beginning.
+        let mut open = vec![v];
+        while let Some(&at) = open.last() {
+            let scalar = kernel.ty(at).as_tile().is_none();
+            let of = kernel.def_inst(at).map(|i| &kernel.insts[i]).filter(|d| !scalar && d.regions.is_empty());
+            let load = of.is_some_and(|d| d.op == Op::Load);
+            let args = of.filter(|d| !load && d.op.info().effects == Effects::Pure && d.op != Op::Dot).map(|d| &d.args[..]);
+            let missing: Vec<Value> = args.unwrap_or_default().iter().copied().filter(|v| !self.of_indices.contains_key(v)).collect();
+            if missing.is_empty() {
+                let all = |known: &HashMap<Value, bool>| scalar || args.is_some_and(|a| a.iter().all(|v| known[v]));
+                let [indices, memory] = [all(&self.of_indices), load || all(&self.from_memory)];
+                self.of_indices.insert(at, indices);
+                self.from_memory.insert(at, memory);
+                open.pop();
+            }
+            open.extend(missing);
+        }
+        [self.of_indices[&v], self.from_memory[&v]]
+    }
+}
