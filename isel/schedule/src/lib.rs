@@ -21,6 +21,7 @@ mod error;
 pub mod facts;
 pub mod gemm;
 pub mod indexed;
+mod longest_first;
 mod named;
 pub mod plan;
 pub mod program;

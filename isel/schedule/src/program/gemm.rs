@@ -4,6 +4,7 @@
 use super::Refusal;
 use super::schedule::{Ring, Schedule, Share, Staging, buffer_type, required};
 use super::write::{Arg, Writer, number};
+use crate::longest_first::rising_axes;
 use crate::plan::{Specialised, live};
 use std::collections::{BTreeMap, BTreeSet};
 use tilelift_ir::{Attr, GridAxis, Inst, Kernel, Op, Task, Type, Value};
@@ -19,6 +20,9 @@ pub(super) fn write<'k>(kernel: &'k Kernel, target: &'k Target, plan: &'k Specia
     let group = target.units.as_ref().map_or(1, |u| u.group_warps);
     let mut w = Writer::new(kernel);
     w.loc = kernel.locs[plan.main];
+    if !plan.persistent {
+        w.go_backwards(rising_axes(kernel, &plan.loops().map(|s| s.main).collect::<Vec<Inst>>()));
+    }
     let mut slots = Vec::new();
     for (_, t) in &plan.loads {
         let shape: Vec<u32> = [plan.depth].iter().chain(&t.shape).copied().collect();

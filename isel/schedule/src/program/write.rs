@@ -45,6 +45,8 @@ pub(super) struct Writer<'k> {
     map: SecondaryMap<Value, Option<Arg>>,
     /// Where the instance stands in the grid, as far as that is counted: it is not asked again.
     counted: SecondaryMap<Value, bool>,
+    /// Axes of the grid along which positions are taken from the last one on.
+    backwards: Vec<GridAxis>,
     /// The place of what new instructions stand for.
     pub loc: Loc,
 }
@@ -61,7 +63,12 @@ impl<'k> Writer<'k> {
             map[p] = Some(Arg::Value(to.add_param(from.ty(p).clone())));
         }
         let open = vec![to.body];
-        Writer { from, to, open, map, counted: SecondaryMap::new(), loc: Loc::default() }
+        Writer { from, to, open, map, counted: SecondaryMap::new(), backwards: Vec::new(), loc: Loc::default() }
+    }
+
+    /// Takes positions along these axes from the last one on.
+    pub fn go_backwards(&mut self, along: Vec<GridAxis>) {
+        self.backwards = along;
     }
 
     /// The kernel.
@@ -201,6 +208,16 @@ impl<'k> Writer<'k> {
         }
         let args = d.args.iter().map(|&v| self.get(v)).collect::<Result<SmallVec<[Arg; 8]>, Refusal>>()?;
         let args = self.values(&args);
+        if let (Op::ProgramId, Some(&Attr::Grid(axis))) = (d.op, d.attrs.first())
+            && self.backwards.contains(&axis)
+        {
+            let here = self.make(Op::ProgramId, &[], &d.attrs, None)?;
+            let grid = self.grid(axis)?;
+            let last = self.bin(Op::Sub, grid, number(1))?;
+            let place = self.bin(Op::Sub, last, here)?;
+            self.set(d.results[0], place);
+            return Ok(());
+        }
         let mut regions: SmallVec<[Region; 2]> = SmallVec::new();
         for &r in &d.regions {
             let region = self.to.add_region();
