@@ -113,7 +113,8 @@ mod tests {
                 v9 = mul v2, v1
                 v10 = sub v5, v4
                 for v20 in {bounds} {{
-                    store v0[v20], 1
+                    v21 = splat 1 : tile<1xi32>
+                    store v0[v20], v21
                 }}
             }}"
         );
