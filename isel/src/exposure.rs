@@ -19,7 +19,7 @@ use std::fmt;
 use tilelift_ir::verify::Verified;
 use tilelift_ir::{Attr, GridAxis, Inst, Kernel, Loc, Op, Region, Value, ValueDef};
 use tilelift_lane::Target;
-use tilelift_schedule::plan::LowerOptions;
+use tilelift_schedule::plan::{LowerOptions, Schedule};
 use tilelift_schedule::program::not_ahead;
 use tilelift_schedule::reason::{NotAhead, Outline};
 use tilelift_schedule::{LowerError, Made};
@@ -149,7 +149,8 @@ impl Looked<'_> {
         if loads.is_empty() && dots.is_empty() {
             return None;
         }
-        let waits = |i: &Inst| self.synchronous.contains(&(kernel.insts[*i].op, kernel.locs[*i]));
+        let ahead = |i: &Inst| matches!(&self.done.plan.schedule, Schedule::Specialised(s) if s.loops().any(|s| s.prefetched.contains(i)));
+        let waits = |i: &Inst| self.synchronous.contains(&(kernel.insts[*i].op, kernel.locs[*i])) && !ahead(i);
         let waiting: Vec<Inst> = loads.iter().copied().filter(waits).collect();
         let c = &self.target.costs;
         let (mut taken, mut quickest, mut multiply_adds, mut waiting_dots) = (0, 0, 0, Vec::new());

@@ -111,10 +111,10 @@ fn run(case: &Case, want: &Memory, kernel: &PtxKernel, module: &ptx::Module, con
         config: config.clone(),
     };
     module.launch(&launch, &mut device).map_err(|e| {
-        let message = format!("{:?}: {e}", e.kind);
         // Programs that meet are the kernel's fault (the reducer may have brought them together).
-        let kind = if message.contains("another CTA") { Kind::Generator } else { Kind::Fault };
-        failure(kind, at, message)
+        let apart = e.site.as_ref().zip(e.other.as_ref()).is_some_and(|(here, there)| here.cta != there.cta);
+        let kind = if e.kind == ptx::ErrorKind::Race && apart { Kind::Generator } else { Kind::Fault };
+        failure(kind, at, format!("{:?}: {e}", e.kind))
     })?;
     for (buffer, &base) in memory.buffers.iter_mut().zip(&bases) {
         let len = buffer.len();

@@ -59,7 +59,7 @@ fn behind(kernel: &Kernel, region: Region, mut open: Vec<Value>, ring: &dyn Fn(I
     let mut out = slice_by(kernel, open, &|i, take| {
         let d = &kernel.insts[i];
         match d.op {
-            Op::Load if ring(i) => {}
+            Op::Load | Op::Gather if ring(i) => {}
             // Accumulators that begin at zero are written where the product stands.
             Op::Dot if is_zero(kernel, d.args[2]) => d.args[..2].iter().for_each(|&v| take(v)),
             _ => needs(kernel, i, take),

@@ -15,6 +15,7 @@ use super::loads::{ring_loads, suits};
 use super::options::LowerOptions;
 use super::overlap::{Overlap, overlap};
 use super::ping_pong::can_ping_pong;
+use super::prefetched::prefetches;
 use super::pressure::pressure;
 use super::products::{
     BroughtA, a_from_registers, accumulates, accumulator_shape, beside_products, invariant_a, multiplication, multiplies,
@@ -77,6 +78,8 @@ pub struct Specialised {
     pub register_a: Vec<Inst>,
     /// Operands A from in front of the loop that the producer brings, once, since the registers don't hold them beside the accumulators.
     pub brought_a: Vec<BroughtA>,
+    /// Loads that the consumers do a step ahead, into registers.
+    pub prefetched: Vec<Inst>,
     /// Accumulators are there twice, and the lanes add.
     pub promoted: bool,
     /// Stores that bulk copies do.
@@ -310,12 +313,15 @@ fn specialised_loop(
         budget(target, units, consumer_sets * consumers, Held::summed(held, loaded_behind(kernel, main, lanes)))
     };
     // What products hold in a step of which none reaches into the next one, where that is most.
+    let computed = |i: Inst| live.contains(&i) && !in_ring(kernel, &loads, i);
+    let most_held = |brought: &[BroughtA]| {
+        let order = step_order(kernel, region, written, &computed);
+        let in_ring = |v: Value| kernel.def_inst(v).is_some_and(|i| in_ring(kernel, &loads, i));
+        let elsewhere = |v: Value| in_ring(v) || brought.iter().any(|b| b.value == v || behind(kernel, b.value, v));
+        pressure(kernel, region, &order, lanes, &elsewhere)
+    };
     let one_step = |brought: &[BroughtA]| {
-        let in_ring = |i: Inst| in_ring(kernel, &loads, i);
-        let order = step_order(kernel, region, written, &|i| live.contains(&i) && !in_ring(i));
-        let elsewhere = |v: Value| kernel.def_inst(v).is_some_and(in_ring) || brought.iter().any(|b| b.value == v || behind(kernel, b.value, v));
-        let held = pressure(kernel, region, &order, lanes, &elsewhere);
-        budget(target, units, consumers, Held { all: held, spare: 0, beside: loaded_behind(kernel, main, lanes) })
+        budget(target, units, consumers, Held { all: most_held(brought), spare: 0, beside: loaded_behind(kernel, main, lanes) })
     };
     let (registers, brought_a) = match share(&[]) {
         Ok(registers) => (registers, Vec::new()),
@@ -334,6 +340,19 @@ fn specialised_loop(
     };
     // What multiplications read from registers is fetched anew when they are done.
     let in_flight = if parts.is_none() && (mixed || promoted || !register_a.is_empty()) { 0 } else { 1 };
+    // What else a step loads is loaded a step ahead, as far as registers hold it beside what the step before looks at.
+    let mut prefetched = Vec::new();
+    if mixed && !promoted && parts.is_none() {
+        let all = prefetches(kernel, region, written, &computed, lanes);
+        let have = registers.map_or(Registers::of(target, units, warps).entry, |r| r[1]);
+        let mut held = if all.is_empty() { 0 } else { most_held(&brought_a) + BESIDE_ACCUMULATORS };
+        for p in all {
+            if held + 2 * p.registers <= have {
+                held += 2 * p.registers;
+                prefetched.push(p.load);
+            }
+        }
+    }
     let places: Vec<Value> = brought_a.iter().flat_map(|b| kernel.operand(b.load, "indices")).copied().collect();
     replay.add(computed_again(kernel, (main, &around), written, places)?);
     for &(i, q) in &dots {
@@ -404,6 +423,7 @@ fn specialised_loop(
         dots,
         register_a,
         brought_a,
+        prefetched,
         promoted,
         stores,
     })

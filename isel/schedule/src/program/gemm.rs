@@ -50,7 +50,7 @@ pub(super) fn write<'k>(kernel: &'k Kernel, target: &'k Target, plan: &'k Specia
     let required = required(kernel);
     let one = |plan: &'k Specialised, before: Vec<Schedule<'k>>| {
         let region = kernel.insts[plan.main].regions[0];
-        let in_ring = |i: Inst| plan.loads.iter().any(|l| l.0 == i);
+        let in_ring = |i: Inst| plan.loads.iter().any(|l| l.0 == i) || plan.prefetched.contains(&i);
         let live = if plan.mixed { live(kernel, region, &in_ring) } else { BTreeSet::new() };
         let (staging, front) = (BTreeMap::new(), BTreeSet::new());
         Schedule { count: None, kernel, plan, units, region, live, ring: ring.clone(), staging, brought: None, front, required, before }

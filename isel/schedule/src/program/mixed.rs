@@ -12,7 +12,7 @@
 use super::Refusal;
 use super::schedule::Schedule;
 use super::write::{Arg, Writer, number};
-use crate::plan::{StepPart, in_ring, is_zero, slice_by, step_order, written_views};
+use crate::plan::{StepPart, in_ring, is_zero, slice_ahead, slice_by, step_order, written_views};
 use cranelift_entity::EntityRef;
 use tilelift_ir::{Attr, Inst, Literal, Op, Scalar, Value};
 use tilelift_lane::Units;
@@ -27,29 +27,36 @@ impl<'k> Schedule<'k> {
         let mut init = self.all(w, &d.args[3..])?;
         let held = init.len();
         init.push(start);
+        init.extend(self.load_ahead(w, bounds[0])?);
         let ends = w.for_loop(bounds, &init, |w, index, carried| {
             w.set(params[0], index);
             params[1..].iter().zip(carried).for_each(|(&p, &v)| w.set(p, v));
             let done = carried[held];
+            let brought = self.plan.prefetched.iter().map(|&i| kernel.insts[i].results[0]);
+            brought.zip(&carried[held + 1..]).for_each(|(v, &now)| w.set(v, now));
             let slot = self.wait(w, done.into())?;
             self.see(w, slot, &self.plan.dots.iter().map(|d| d.0).collect::<Vec<Inst>>())?;
-            self.step(w)?;
+            let ahead = self.step(w, (index, bounds[2]))?;
             self.ring.give_back(w, done)?;
             let mut next = self.all(w, kernel.yields(self.region))?;
             next.push(self.next(w, done.into())?);
+            next.extend(ahead);
             Ok(next)
         })?;
         d.results.iter().zip(&ends).for_each(|(&v, &end)| w.set(v, end));
         Ok(ends[held].into())
     }
 
-    /// What a step computes. Lanes that add to accumulators wait for each product where it stands.
-    fn step(&self, w: &mut Writer<'_>) -> Result<(), Refusal> {
+    /// What a step computes, and what it loads for the next one. Lanes that add to accumulators wait for each product where it stands.
+    fn step(&self, w: &mut Writer<'_>, (index, by): (Value, Arg)) -> Result<Vec<Arg>, Refusal> {
         let kernel = self.kernel;
         if self.plan.promoted {
             let insts = kernel.regions[self.region].insts.iter().copied().filter(|&i| self.computed(i));
-            return insts.into_iter().try_for_each(|i| if kernel.insts[i].op == Op::Dot { self.product(w, i) } else { w.copy(i) });
+            insts.into_iter().try_for_each(|i| if kernel.insts[i].op == Op::Dot { self.product(w, i) } else { w.copy(i) })?;
+            return Ok(Vec::new());
         }
+        // The loads of the next step begin while products run.
+        let mut ahead = if self.plan.prefetched.is_empty() { Some(Vec::new()) } else { None };
         for part in step_order(kernel, self.region, &written_views(kernel), &|i| self.computed(i)) {
             match part {
                 StepPart::Begin(i) => {
@@ -60,6 +67,10 @@ impl<'k> Schedule<'k> {
                     w.set(d.results[0], product);
                 }
                 StepPart::Wait(i, behind) => {
+                    if ahead.is_none() {
+                        let next = w.bin(Op::Add, index, by)?;
+                        ahead = Some(self.load_ahead(w, next.into())?);
+                    }
                     let product = w.get(kernel.insts[i].results[0])?;
                     let made = w.make(Op::AsyncDotWait, &[product], &[Attr::Count(behind)], None)?;
                     w.set(kernel.insts[i].results[0], made);
@@ -67,7 +78,22 @@ impl<'k> Schedule<'k> {
                 StepPart::Compute(i) => w.copy(i)?,
             }
         }
-        Ok(())
+        Ok(ahead.unwrap_or_default())
+    }
+
+    /// Loads for the step of an index. What the values are here stays as it is.
+    fn load_ahead(&self, w: &mut Writer<'_>, index: Arg) -> Result<Vec<Arg>, Refusal> {
+        let kernel = self.kernel;
+        let loads = &self.plan.prefetched;
+        let slice = slice_ahead(kernel, self.region, loads);
+        let param = kernel.regions[self.region].params[0];
+        let made = || slice.iter().flat_map(|&i| kernel.insts[i].results.iter().copied()).chain([param]);
+        let before: Vec<Option<Arg>> = made().map(|v| w.swap(v, None)).collect();
+        w.set(param, index);
+        slice.iter().try_for_each(|&i| w.copy(i))?;
+        let brought = loads.iter().map(|&i| w.get(kernel.insts[i].results[0])).collect();
+        made().zip(before).for_each(|(v, was)| _ = w.swap(v, was));
+        brought
     }
 
     /// What values are here.
@@ -107,7 +133,7 @@ impl<'k> Schedule<'k> {
 
     /// True for what lanes compute and products make in a step.
     pub fn computed(&self, i: Inst) -> bool {
-        self.live.contains(&i) && !self.in_ring(i)
+        self.live.contains(&i) && !self.in_ring(i) && !self.plan.prefetched.contains(&i)
     }
 
     /// Names the operands that products find in a slot.
