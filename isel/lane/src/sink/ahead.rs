@@ -40,7 +40,13 @@ impl<'a> Ahead<'a> {
         let live = outside + order.nested.iter().map(|(_, inside)| inside.words).sum::<u32>();
         let (mut taken, mut all) = (vec![false; order.block.len()], Vec::new());
         anchors.iter().for_each(|&root| order.take(root, &mut taken, &mut all));
-        let queue = all.into_iter().filter(|&k| matches!(order.block[k], Inst::LoadGlobal { .. })).collect();
+        // Loads for those behind the block (a loop's next iteration, say) come last, but no later than they stood.
+        (0..order.block.len()).for_each(|root| order.take(root, &mut taken, &mut all));
+        let queue: VecDeque<usize> = all.into_iter().filter(|&k| matches!(order.block[k], Inst::LoadGlobal { .. })).collect();
+        for &k in &queue {
+            // Whoever is behind the block reads them there.
+            order.block[k].results().iter().for_each(|&v| _ = uses.entry(v).or_insert(1));
+        }
         Ahead { loads, queue, uses, live, read }
     }
 
