@@ -17,6 +17,7 @@ use crate::options::Options;
 use crate::{Solved, rules, skeleton, solve};
 use egg::{Id, TreeExplanation, TreeTerm};
 use smallvec::SmallVec;
+use std::fmt;
 use std::rc::Rc;
 use tilelift_ir::Verified;
 
@@ -31,31 +32,110 @@ pub struct Proof {
     pub edges: usize,
 }
 
+/// Why an optimisation is not proved.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Gap {
+    /// No program could be extracted.
+    NoProgram,
+    /// The choice has a cycle, or no node for what it needs.
+    Choice,
+    /// A step of the log is no instance of its rule.
+    Step {
+        /// The rule.
+        rule: &'static str,
+        /// What it was applied to.
+        node: String,
+        /// Why it is none.
+        why: NoStep,
+    },
+    /// The steps, made again, are others.
+    Other {
+        /// The first step that differs, of so many.
+        at: usize,
+        /// Steps of the log.
+        of: usize,
+        /// What was made.
+        made: String,
+        /// What the log has.
+        logged: String,
+    },
+    /// A proof is of something else.
+    Elsewhere {
+        /// What it was to be about.
+        node: String,
+    },
+    /// A part of a proof goes both ways.
+    BothWays,
+    /// No step of the log leads where a proof goes.
+    Missing {
+        /// The rule that is named there.
+        rule: String,
+        /// Where.
+        node: String,
+    },
+    /// A proof without parts.
+    Empty,
+}
+
+/// Why a step is no instance of its rule.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum NoStep {
+    /// No such rule may apply.
+    Rule,
+    /// The rule does not look at such nodes.
+    Node,
+    /// The rule has nothing to say of it.
+    Silent,
+}
+
+impl fmt::Display for Gap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Gap::NoProgram => f.write_str("no program could be extracted"),
+            Gap::Choice => f.write_str("the choice has a cycle, or no node for what it needs"),
+            Gap::Step { rule, node, why } => write!(
+                f,
+                "{rule} on {node}: {}",
+                match why {
+                    NoStep::Rule => "no such rule may apply",
+                    NoStep::Node => "the rule does not look at this node",
+                    NoStep::Silent => "the rule has nothing to say",
+                }
+            ),
+            Gap::Other { at, of, made, logged } => write!(f, "step {at} of {of} is {made} when it is made again, not {logged}"),
+            Gap::Elsewhere { node } => write!(f, "a proof about {node} is of something else"),
+            Gap::BothWays => f.write_str("a part of a proof goes both ways"),
+            Gap::Missing { rule, node } => write!(f, "a gap of a proof at {node}: no step by {rule} leads there"),
+            Gap::Empty => f.write_str("an empty proof"),
+        }
+    }
+}
+
 /// Proves an optimisation of a kernel.
 ///
 /// # Errors
 /// The first step that is no instance of its rule, or the first place where a proof has a gap.
-pub fn prove(kernel: &Verified<'_>, options: &Options) -> Result<Proof, String> {
+pub fn prove(kernel: &Verified<'_>, options: &Options) -> Result<Proof, Gap> {
     if kernel.is_explicit() {
         // Nothing is done to it.
         return Ok(Proof::default());
     }
-    let s = solve(kernel.kernel(), options, true).ok_or("no program could be extracted")?;
+    let s = solve(kernel.kernel(), options, true).ok_or(Gap::NoProgram)?;
     let steps = repeat(kernel, &s, options)?;
     let (roots, edges) = follow(s)?;
     Ok(Proof { steps, roots, edges })
 }
 
 /// Checks that every root of the chosen program follows from what was written: roots, uses of steps.
-fn follow(s: Solved) -> Result<(usize, usize), String> {
+fn follow(s: Solved) -> Result<(usize, usize), Gap> {
     let Solved { mut graph, skeleton, forest, choice, .. } = s;
     // The chosen program as terms of its own.
     let mut built: Vec<Option<Id>> = vec![None; forest.ids.len()];
-    for class in forest.order(&choice.of, &forest.roots).ok_or("the choice has a cycle")? {
-        let c = forest.chosen(&choice, class).ok_or("a class without a choice")?;
+    for class in forest.order(&choice.of, &forest.roots).ok_or(Gap::Choice)? {
+        let c = forest.chosen(&choice, class).ok_or(Gap::Choice)?;
         let mut node = c.node.clone();
         for (k, &kid) in node.kids.iter_mut().zip(&c.kids) {
-            *k = built[kid].ok_or("operands come first")?;
+            *k = built[kid].ok_or(Gap::Choice)?;
         }
         built[class] = Some(graph.add_uncanonical(node));
     }
@@ -64,10 +144,10 @@ fn follow(s: Solved) -> Result<(usize, usize), String> {
     let proofs: Vec<(Id, Id, TreeExplanation<_>)> = roots
         .into_iter()
         .map(|left| {
-            let right = built[forest.at(&graph, left)].ok_or("a root without a choice")?;
+            let right = built[forest.at(&graph, left)].ok_or(Gap::Choice)?;
             Ok((left, right, graph.explain_id_equivalence(left, right).explanation_trees))
         })
-        .collect::<Result<_, String>>()?;
+        .collect::<Result<_, Gap>>()?;
     let mut checker = Checker::new(&graph);
     for (left, right, proof) in &proofs {
         checker.proof(*left, *right, proof)?;
@@ -76,7 +156,7 @@ fn follow(s: Solved) -> Result<(usize, usize), String> {
 }
 
 /// Makes the steps of a log again in a fresh graph: where the log says so the named rule must answer, with that very term.
-fn repeat(kernel: &Verified<'_>, s: &Solved, options: &Options) -> Result<usize, String> {
+fn repeat(kernel: &Verified<'_>, s: &Solved, options: &Options) -> Result<usize, Gap> {
     let (mut g, _) = skeleton::build(kernel.kernel(), true);
     let log = s.graph.analysis.log.as_deref().unwrap_or_default();
     let mut count = 0;
@@ -89,7 +169,7 @@ fn repeat(kernel: &Verified<'_>, s: &Solved, options: &Options) -> Result<usize,
             // The graph folds by itself; whether it did is seen below.
             Event::Step(step) if step.rule == FOLD => {}
             Event::Step(step) => {
-                again(&mut g, step, options).map_err(|e| format!("{} on {}: {e}", step.rule, words(&s.graph, &step.node)))?;
+                again(&mut g, step, options).map_err(|why| Gap::Step { rule: step.rule, node: words(&s.graph, &step.node), why })?;
                 count += 1;
             }
         }
@@ -98,17 +178,17 @@ fn repeat(kernel: &Verified<'_>, s: &Solved, options: &Options) -> Result<usize,
     let made = g.analysis.log.as_deref().unwrap_or_default();
     if made != log {
         let at = made.iter().zip(log).take_while(|(a, b)| a == b).count();
-        return Err(format!("step {at} of {} is {:?} when it is made again, not {:?}", log.len(), made.get(at), log.get(at)));
+        return Err(Gap::Other { at, of: log.len(), made: format!("{:?}", made.get(at)), logged: format!("{:?}", log.get(at)) });
     }
     Ok(count)
 }
 
-fn again(g: &mut Graph, step: &Step, options: &Options) -> Result<(), String> {
-    let rule = rules::all().find(|r| r.name == step.rule && options.admits(r)).ok_or("no such rule may apply")?;
+fn again(g: &mut Graph, step: &Step, options: &Options) -> Result<(), NoStep> {
+    let rule = rules::all().find(|r| r.name == step.rule && options.admits(r)).ok_or(NoStep::Rule)?;
     if !rule.roots.has(g, &step.node) {
-        return Err("the rule does not look at this node".into());
+        return Err(NoStep::Node);
     }
-    let term = (rule.apply)(g, step.class, &step.node).ok_or("the rule has nothing to say")?;
+    let term = (rule.apply)(g, step.class, &step.node).ok_or(NoStep::Silent)?;
     crate::saturate::step(g, rule.name, step.class, &step.node, &term);
     Ok(())
 }
@@ -163,16 +243,16 @@ impl<'g> Checker<'g> {
         t
     }
 
-    fn proof(&mut self, left: Id, right: Id, proof: &TreeExplanation<crate::language::Node>) -> Result<(), String> {
+    fn proof(&mut self, left: Id, right: Id, proof: &TreeExplanation<crate::language::Node>) -> Result<(), Gap> {
         let (first, last) = self.chain(proof)?;
         if (first, last) != (self.term(left), self.term(right)) {
-            return Err(format!("a proof about {} is of something else", words(self.g, self.g.id_to_node(left))));
+            return Err(Gap::Elsewhere { node: words(self.g, self.g.id_to_node(left)) });
         }
         Ok(())
     }
 
     /// Checks a chain of terms; its first and last.
-    fn chain(&mut self, proof: &TreeExplanation<crate::language::Node>) -> Result<(u32, u32), String> {
+    fn chain(&mut self, proof: &TreeExplanation<crate::language::Node>) -> Result<(u32, u32), Gap> {
         let mut ends: Option<(u32, u32)> = None;
         for part in proof {
             let (from, to) = self.part(part)?;
@@ -184,7 +264,7 @@ impl<'g> Checker<'g> {
                 (Some(rule), None) => Some((before, from, rule)),
                 (None, Some(rule)) => Some((from, before, rule)),
                 (None, None) => None,
-                (Some(_), Some(_)) => return Err("a part of a proof goes both ways".into()),
+                (Some(_), Some(_)) => return Err(Gap::BothWays),
             };
             let holds = match step {
                 Some((a, b, rule)) => {
@@ -195,14 +275,14 @@ impl<'g> Checker<'g> {
             };
             if !holds {
                 let rule = step.map_or("the same operands".to_owned(), |s| s.2.to_string());
-                return Err(format!("a gap of a proof at {}: no step by {rule} leads there", words(self.g, &part.node)));
+                return Err(Gap::Missing { rule: rule.to_owned(), node: words(self.g, &part.node) });
             }
             ends = Some((first, to));
         }
-        ends.ok_or_else(|| "an empty proof".into())
+        ends.ok_or(Gap::Empty)
     }
 
-    fn part(&mut self, part: &Rc<TreeTerm<crate::language::Node>>) -> Result<(u32, u32), String> {
+    fn part(&mut self, part: &Rc<TreeTerm<crate::language::Node>>) -> Result<(u32, u32), Gap> {
         if let Some(&ends) = self.parts.get(&Rc::as_ptr(part)) {
             return Ok(ends);
         }
@@ -247,7 +327,7 @@ mod tests {
         for i in rules {
             let mut lacking = solved();
             lacking.graph.analysis.log.as_mut().expect("a log").remove(i);
-            assert!(follow(lacking).expect_err("a gap").contains("gap"));
+            assert!(follow(lacking).is_err_and(|e| matches!(e, Gap::Missing { .. })));
             let mut wrong = solved();
             if let Event::Step(s) = &mut wrong.graph.analysis.log.as_mut().expect("a log")[i] {
                 s.rule = "sub-self";

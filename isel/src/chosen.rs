@@ -6,6 +6,7 @@ use crate::layout::assign::Assignment;
 use crate::layout::search::{self, Search, is_searched};
 use crate::pipeline::planned;
 use std::borrow::Cow;
+use std::fmt;
 use tilelift_ir::{Kernel, Verified};
 use tilelift_lane::Target;
 use tilelift_schedule::LowerError;
@@ -23,7 +24,28 @@ pub struct Chosen {
     /// Costs of the programs that came behind the chosen one, in sixteenths of a cycle.
     pub others: Vec<u64>,
     /// Why the plain assignment's layouts stay, as far as they do.
-    pub declined: Option<String>,
+    pub declined: Option<Declined>,
+}
+
+/// Why the plain assignment's layouts stay.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Declined {
+    /// What stands around a specialised loop is not searched.
+    Around,
+    /// Tasks, or tiles that are too large, are not searched.
+    Tasks,
+}
+
+impl fmt::Display for Declined {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Declined::Around => {
+                "the loop is specialised: its operands and results have the layouts below; what stands around it keeps the plain assignment's layouts, \
+                 because it runs once, on one or two warpgroups, and waits for latencies, and prices are of work"
+            }
+            Declined::Tasks => "its tasks, and what is in flight in a unit, keep the plain assignment's layouts, as do tiles that no lane can hold",
+        })
+    }
 }
 
 /// Searches the layouts of a kernel and shows them. With `reasons`, the rule behind each layout that is not the plain one is named.
@@ -38,7 +60,7 @@ pub fn choose(kernel: &Verified<'_>, target: &Target, options: &LowerOptions, re
     }
     let (kernel, plan, plain) = written(&kernel, fit(&kernel, target, options, plan)?);
     if !is_searched(&kernel, target, &plan) {
-        let declined = Some(DECLINED.to_owned());
+        let declined = Some(Declined::Tasks);
         return Ok(Some(Chosen { text: tilelift_ir::text::print(&kernel), size: [0; 2], others: Vec::new(), declined }));
     }
     let search = Search::new(&kernel, target, &plan, &plain);
@@ -83,12 +105,5 @@ fn choose_forms(kernel: &Kernel, target: &Target, options: &LowerOptions, plan: 
     }
     text += &tilelift_ir::text::print(&shown);
     let others = found.list()[1..].iter().filter_map(|c| c.price.map(|p| p.total())).collect();
-    Chosen { text, size: [0; 2], others, declined: Some(AROUND.to_owned()) }
+    Chosen { text, size: [0; 2], others, declined: Some(Declined::Around) }
 }
-
-/// Why what stands around a specialised loop is not searched.
-const AROUND: &str = "the loop is specialised: its operands and results have the layouts below; what stands around it keeps the plain assignment's layouts, \
-                      because it runs once, on one or two warpgroups, and waits for latencies, and prices are of work";
-
-/// Why a kernel keeps the plain assignment's layouts.
-const DECLINED: &str = "its tasks, and what is in flight in a unit, keep the plain assignment's layouts, as do tiles that no lane can hold";

@@ -15,7 +15,7 @@ mod layout;
 mod lower;
 mod pipeline;
 
-pub use chosen::{Chosen, choose, estimate};
+pub use chosen::{Chosen, Declined, choose, estimate};
 pub use exposure::{ESTIMATE, Exposure, LoopEstimate, LoopExposure, exposure};
 pub use layout::search::seconds;
 pub use lower::Lowered;
