@@ -62,7 +62,7 @@ pub fn candidates(target: &Target, product: &Product) -> Vec<Choice> {
         let across = (!product.trans.0 || (bm * size).is_multiple_of(128)) && (product.trans.1 || (bn * size).is_multiple_of(128));
         // Accumulators that lanes add to leave nothing to ping-pong for.
         let ping_pongs = consumer_sets == 1 || row.promotion_depth.is_none();
-        if !fits || !across || !ping_pongs || budget(target, units, consumer_sets * consumers, Held::summed(held, 0)).is_err() {
+        if !fits || !across || !ping_pongs || budget(target, units, [consumer_sets * consumers, 0], Held::summed(held, 0)).is_err() {
             return;
         }
         let stage = (bm + bn) * bk * size;

@@ -146,15 +146,25 @@ pub(super) fn accumulates(kernel: &Kernel, region: Region, i: Inst) -> bool {
     place.is_some_and(|k| kernel.regions[region].params[k + 1] == carried) && sole_use(result(last)).is_some()
 }
 
+/// How a dot of the loop is multiplied.
+pub(super) struct Multiplication {
+    /// The instruction.
+    pub row: GroupMatrixId,
+    /// Operand A goes from the ring through registers.
+    pub through: bool,
+    /// Operand B lies along its columns, and the instruction wants it along the rows: lanes turn it round.
+    pub turned: bool,
+}
+
 /// The instruction for a dot of the loop. Unless more is done with it there, its accumulator must be carried from step to step, by other dots perhaps, and looked at by
-/// nothing else, and its operands come from the loop's loads. True if the left one goes from there through registers.
+/// nothing else, and its operands come from the loop's loads.
 pub(super) fn multiplication(
     kernel: &Kernel,
     units: &Units,
     i: Inst,
     loads: &mut [(Inst, SwizzledTile)],
     ring_layouts: &RingLayouts,
-) -> Result<(GroupMatrixId, bool), NoProduct> {
+) -> Result<Multiplication, NoProduct> {
     let d = &kernel.insts[i];
     let result = d.results[0];
     let named = || Named::of(kernel, result);
@@ -194,7 +204,7 @@ pub(super) fn multiplication(
     if through && row.a.is_none() {
         return Err(NoProduct::NoRegisters { instruction: row.name });
     }
-    if !row.any_order && [along_k[0] || through, along_k[1]] != [true, true] {
+    if !row.any_order && !along_k[0] && !through {
         return Err(NoProduct::AlongK { elem: row.operand, through: transposed });
     }
     for (load, _) in a.into_iter().chain([b]) {
@@ -202,7 +212,7 @@ pub(super) fn multiplication(
             tile.tf32 |= *j == load && precision == Precision::Tf32;
         }
     }
-    Ok((GroupMatrixId::new(at), through))
+    Ok(Multiplication { row: GroupMatrixId::new(at), through, turned: !row.any_order && !along_k[1] })
 }
 
 /// True if an instruction holds dots.

@@ -106,6 +106,14 @@ impl SwizzledTile {
         Ok(SwizzledTile { order, shape: shape.to_vec(), elem: view.elem, swizzle, widest, per: swizzle / size, rows, tf32: false })
     }
 
+    /// A matrix of so many rows in shared memory, contiguous along them, that lanes fill.
+    pub fn filled(shape: [u32; 2], elem: Scalar, units: &Units) -> Option<SwizzledTile> {
+        let row = shape[1] * elem.bytes();
+        let &widest = units.bulk.swizzles.iter().find(|&&s| row.is_multiple_of(s))?;
+        let per = widest / elem.bytes();
+        Some(SwizzledTile { order: vec![1, 0], shape: shape.to_vec(), elem, swizzle: widest, widest, per, rows: shape[0], tf32: false })
+    }
+
     /// The dimension of the tile that runs along rows of boxes.
     pub fn contiguous(&self) -> usize {
         self.order[0]

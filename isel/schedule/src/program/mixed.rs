@@ -36,8 +36,8 @@ impl<'k> Schedule<'k> {
             brought.zip(&carried[held + 1..]).for_each(|(v, &now)| w.set(v, now));
             let slot = self.wait(w, done.into())?;
             self.see(w, slot, &self.plan.dots.iter().map(|d| d.0).collect::<Vec<Inst>>())?;
-            let ahead = self.step(w, (index, bounds[2]))?;
-            self.ring.give_back(w, done)?;
+            let ahead = self.step(w, done.into(), (index, bounds[2]))?;
+            self.release(w, done)?;
             let mut next = self.all(w, kernel.yields(self.region))?;
             next.push(self.next(w, done.into())?);
             next.extend(ahead);
@@ -48,11 +48,11 @@ impl<'k> Schedule<'k> {
     }
 
     /// What a step computes, and what it loads for the next one. Lanes that add to accumulators wait for each product where it stands.
-    fn step(&self, w: &mut Writer<'_>, (index, by): (Value, Arg)) -> Result<Vec<Arg>, Refusal> {
+    fn step(&self, w: &mut Writer<'_>, step: Arg, (index, by): (Value, Arg)) -> Result<Vec<Arg>, Refusal> {
         let kernel = self.kernel;
         if self.plan.promoted {
             let insts = kernel.regions[self.region].insts.iter().copied().filter(|&i| self.computed(i));
-            insts.into_iter().try_for_each(|i| if kernel.insts[i].op == Op::Dot { self.product(w, i) } else { w.copy(i) })?;
+            insts.into_iter().try_for_each(|i| if kernel.insts[i].op == Op::Dot { self.product(w, i, step) } else { w.copy(i) })?;
             return Ok(Vec::new());
         }
         // The loads of the next step begin while products run.
@@ -63,7 +63,7 @@ impl<'k> Schedule<'k> {
                     let d = &kernel.insts[i];
                     let a = self.operand_a(w, i)?;
                     let accumulator = self.accumulator(w, d.args[2])?;
-                    let product = self.begin(w, i, a, accumulator)?;
+                    let product = self.begin(w, i, step, [a, accumulator])?;
                     w.set(d.results[0], product);
                 }
                 StepPart::Wait(i, behind) => {
@@ -158,10 +158,10 @@ impl<'k> Schedule<'k> {
         Ok(())
     }
 
-    /// Begins a product on an accumulator; gives it as it is in flight.
-    pub fn begin(&self, w: &mut Writer<'_>, i: Inst, a: Arg, accumulator: Arg) -> Result<Value, Refusal> {
+    /// Begins a product of a step, with its operand A, on an accumulator; gives it as it is in flight.
+    pub fn begin(&self, w: &mut Writer<'_>, i: Inst, step: Arg, [a, accumulator]: [Arg; 2]) -> Result<Value, Refusal> {
         let d = &self.kernel.insts[i];
-        let b = w.get(d.args[1])?;
+        let b = self.operand_b(w, i, step)?;
         w.make(Op::AsyncDot, &[a, b, accumulator], &d.attrs, None)
     }
 
@@ -178,7 +178,7 @@ impl<'k> Schedule<'k> {
     }
 
     /// A product, begun and waited for. Where the unit does not keep the bits of an accumulator the lanes add to it.
-    fn product(&self, w: &mut Writer<'_>, i: Inst) -> Result<(), Refusal> {
+    fn product(&self, w: &mut Writer<'_>, i: Inst, step: Arg) -> Result<(), Refusal> {
         let kernel = self.kernel;
         let d = &kernel.insts[i];
         let (c, result) = (d.args[2], d.results[0]);
@@ -186,7 +186,7 @@ impl<'k> Schedule<'k> {
         let alone = !is_zero(kernel, c) && self.units.and_then(rows).is_some_and(|row| row.promotion_depth.is_some());
         let a = self.operand_a(w, i)?;
         let accumulator = if alone { self.zero(w, result)?.into() } else { self.accumulator(w, c)? };
-        let product = self.begin(w, i, a, accumulator)?;
+        let product = self.begin(w, i, step, [a, accumulator])?;
         let mut made = w.make(Op::AsyncDotWait, &[product.into()], &[Attr::Count(0)], None)?;
         if alone {
             let c = w.get(c)?;

@@ -94,7 +94,7 @@ impl Parts<'_, '_> {
                 w.act(Op::SchedBarrier, &[], &[]);
             }
             let late = self.wait_late(w, &late)?;
-            schedule.ring.give_back(w, before)?;
+            schedule.release(w, before)?;
             self.bind_late(w, yields, &params[1..], &late);
             self.tail(w)?;
             let mut next = self.heads(w)?;
@@ -107,7 +107,7 @@ impl Parts<'_, '_> {
         let last = w.bin(Op::Sub, ends[all], number(1))?;
         let late = self.start_late(w, last, &split(&ends))?;
         let late = self.wait_late(w, &late)?;
-        schedule.ring.give_back(w, last)?;
+        schedule.release(w, last)?;
         let results = &kernel.insts[self.plan.main].results;
         self.bind_late(w, yields, results, &late);
         let mut heads = ends.iter().copied();
@@ -132,7 +132,7 @@ impl Parts<'_, '_> {
             let a = schedule.operand_a(w, i)?;
             ready.push((i, a, schedule.accumulator(w, self.kernel.insts[i].args[2])?));
         }
-        ready.into_iter().map(|(i, a, c)| schedule.begin(w, i, a, c)).collect()
+        ready.into_iter().map(|(i, a, c)| schedule.begin(w, i, step, [a, c])).collect()
     }
 
     /// Starts the late products of a step, whose operands A and accumulators are these.
@@ -152,7 +152,7 @@ impl Parts<'_, '_> {
                 None => w.get(a)?,
             };
             let c = if is_zero(self.kernel, c) { self.schedule.accumulator(w, c)? } else { *accumulators.next().ok_or(missing)? };
-            out.push(self.schedule.begin(w, i, a, c)?);
+            out.push(self.schedule.begin(w, i, step.into(), [a, c])?);
         }
         Ok(out)
     }

@@ -12,27 +12,35 @@ use crate::plan::{decisions, needs, slice_by};
 use std::collections::BTreeSet;
 use tilelift_ir::{Attr, Inst, Op, Region, Type, Value};
 
+/// What is done at a loop from the step of a number on; gives the number of the step behind.
+type Steps<'s> = dyn Fn(&Schedule<'_>, &mut Writer<'_>, Arg) -> Result<Arg, Refusal> + 's;
+
 impl Schedule<'_> {
     /// The producer at a grid position: gives the number of the step behind.
     pub(super) fn produce(&self, w: &mut Writer<'_>, start: Arg) -> Result<Arg, Refusal> {
-        self.produce_in(w, self.kernel.body, &self.before(), start)
+        self.go_through(w, (self.kernel.body, &self.before()), start, &|s, w, done| s.copies(w, done))
     }
 
-    /// The same in a region: what copies need, and the loops and choices around them.
-    fn produce_in(&self, w: &mut Writer<'_>, r: Region, before: &BTreeSet<Inst>, start: Arg) -> Result<Arg, Refusal> {
+    /// Who turns operands round, at a grid position: gives the number of the step behind.
+    pub(super) fn turner(&self, w: &mut Writer<'_>, start: Arg) -> Result<Arg, Refusal> {
+        self.go_through(w, (self.kernel.body, &self.before()), start, &|s, w, done| s.turn_steps(w, done))
+    }
+
+    /// What copies need in a region, the loops and choices around them, and what is done at the loops whose copies go through the ring.
+    fn go_through(&self, w: &mut Writer<'_>, (r, before): (Region, &BTreeSet<Inst>), start: Arg, at: &Steps<'_>) -> Result<Arg, Refusal> {
         let kernel = self.kernel;
         let mut done = start;
         for &i in &kernel.regions[r].insts {
             let d = &kernel.insts[i];
             if let Some(s) = self.of_loop(i) {
-                done = s.copies(w, done)?;
+                done = at(s, w, done)?;
             } else if !self.plan.is_around(i) {
                 if before.contains(&i) {
                     w.copy(i)?;
                 }
             } else if d.op == Op::If {
                 let condition = w.get(d.args[0])?;
-                let arm = |w: &mut Writer<'_>, r: Region| Ok(vec![self.produce_in(w, r, before, done)?]);
+                let arm = |w: &mut Writer<'_>, r: Region| Ok(vec![self.go_through(w, (r, before), done, at)?]);
                 done = w.choice(condition, |w| arm(w, d.regions[0]), |w| arm(w, d.regions[1]))?[0];
             } else {
                 let carried = self.replayed(i);
@@ -42,10 +50,10 @@ impl Schedule<'_> {
                     init.push(w.get(d.args[3 + k])?);
                 }
                 let (params, yields) = (&kernel.regions[d.regions[0]].params, kernel.yields(d.regions[0]));
-                let ends = w.for_loop(bounds, &init, |w, index, at| {
+                let ends = w.for_loop(bounds, &init, |w, index, now| {
                     w.set(params[0], index);
-                    carried.iter().zip(&at[1..]).for_each(|(&k, &v)| w.set(params[k + 1], v));
-                    let mut next = vec![self.produce_in(w, d.regions[0], before, at[0].into())?];
+                    carried.iter().zip(&now[1..]).for_each(|(&k, &v)| w.set(params[k + 1], v));
+                    let mut next = vec![self.go_through(w, (d.regions[0], before), now[0].into(), at)?];
                     for &k in &carried {
                         next.push(w.get(yields[k])?);
                     }

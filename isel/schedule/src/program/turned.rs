@@ -1,0 +1,112 @@
+//! Operands B that lie along their columns, where the instruction wants them along their rows (8-bit elements): a task between producer and consumers
+//! turns them round, through registers, from the ring of the copies to a ring of its own.
+//!
+//! ```text
+//! turner      wait full ─ wait until its own slot is empty ─ load, transpose, store, fence ─ arrive turned full ─ arrive empty
+//! consumers   a product of such an operand waits for its slot, too; what is given back is both
+//! ```
+
+use super::Refusal;
+use super::schedule::{Schedule, buffer_type};
+use super::write::{Arg, Writer, number};
+use crate::plan::TURNED_SLOTS;
+use tilelift_ir::{Attr, Inst, Op, Type, Value};
+
+/// The ring of what is turned round.
+#[derive(Clone)]
+pub(super) struct Turned {
+    /// Its slots, by product.
+    slots: Vec<(Inst, Value)>,
+    full: Value,
+    empty: Value,
+    depth: u32,
+}
+
+impl Turned {
+    fn slot_and_round(&self, w: &mut Writer<'_>, step: Arg) -> Result<[Arg; 2], Refusal> {
+        match step {
+            Arg::Value(_) => Ok([w.bin(Op::Rem, step, number(self.depth))?.into(), w.bin(Op::Div, step, number(self.depth))?.into()]),
+            // The very first one.
+            Arg::Literal(..) => Ok([number(0); 2]),
+        }
+    }
+
+    fn slot_of(&self, i: Inst) -> Option<Value> {
+        self.slots.iter().find(|s| s.0 == i).map(|s| s.1)
+    }
+}
+
+fn round() -> Attr {
+    Attr::Perm([1, 0].into_iter().collect())
+}
+
+impl Schedule<'_> {
+    /// Allocates the ring, for all loops.
+    pub(super) fn turn(&mut self, w: &mut Writer<'_>) -> Result<(), Refusal> {
+        for s in self.before.iter_mut() {
+            s.turn(w)?;
+        }
+        if self.plan.turned_b.is_empty() {
+            return Ok(());
+        }
+        let depth = TURNED_SLOTS;
+        let mut slots = Vec::new();
+        for (i, t) in &self.plan.turned_b {
+            let shape: Vec<u32> = [depth].iter().chain(&t.shape).copied().collect();
+            slots.push((*i, w.buffer(&buffer_type(&shape, t), t)?));
+        }
+        let mbarriers = Type::Barrier(depth);
+        let full = w.make(Op::BarrierAlloc, &[], &[Attr::Count(1)], Some(&mbarriers))?;
+        let empty = w.make(Op::BarrierAlloc, &[], &[Attr::Count(1)], Some(&mbarriers))?;
+        self.turned = Some(Turned { slots, full, empty, depth });
+        Ok(())
+    }
+
+    /// The steps of the task that turns; gives the number of the step behind.
+    pub(super) fn turn_steps(&self, w: &mut Writer<'_>, start: Arg) -> Result<Arg, Refusal> {
+        let Some(turned) = &self.turned else { return Ok(start) };
+        let ends = self.steps(w, &[start], |w, _, carried| {
+            let step: Arg = carried[0].into();
+            let slot = self.wait(w, step)?;
+            let [own, before] = turned.slot_and_round(w, step)?;
+            let empty = w.bin(Op::BarrierIndex, turned.empty, own)?;
+            let phase = w.bin(Op::Add, before, number(1))?;
+            w.act(Op::BarrierWait, &[empty.into(), phase.into()], &[]);
+            self.see(w, slot, &turned.slots.iter().map(|s| s.0).collect::<Vec<Inst>>())?;
+            for &(i, slots) in &turned.slots {
+                let b = w.get(self.kernel.insts[i].args[1])?;
+                let tile = w.make(Op::LocalLoad, &[b], &[], None)?;
+                let tile = w.make(Op::Transpose, &[tile.into()], &[round()], None)?;
+                let buffer = w.bin(Op::LocalIndex, slots, own)?;
+                w.act(Op::LocalStore, &[buffer.into(), tile.into()], &[]);
+            }
+            w.act(Op::FenceAsync, &[], &[]);
+            let full = w.bin(Op::BarrierIndex, turned.full, own)?;
+            w.act(Op::BarrierArrive, &[full.into()], &[]);
+            self.ring.give_back(w, carried[0])?;
+            Ok(vec![w.bin(Op::Add, carried[0], number(1))?.into()])
+        })?;
+        Ok(ends[0].into())
+    }
+
+    /// Operand B of a product in a step: as the ring of the copies has it, or as it was turned round.
+    pub(super) fn operand_b(&self, w: &mut Writer<'_>, i: Inst, step: Arg) -> Result<Arg, Refusal> {
+        let turned = self.turned.as_ref().and_then(|t| Some((t, t.slot_of(i)?)));
+        let Some((turned, slots)) = turned else { return w.get(self.kernel.insts[i].args[1]) };
+        let [slot, times] = turned.slot_and_round(w, step)?;
+        let full = w.bin(Op::BarrierIndex, turned.full, slot)?;
+        w.act(Op::BarrierWait, &[full.into(), times], &[]);
+        let buffer = w.bin(Op::LocalIndex, slots, slot)?;
+        Ok(w.make(Op::LocalTranspose, &[buffer.into()], &[round()], None)?.into())
+    }
+
+    /// Gives back what products of a step have read.
+    pub(super) fn release(&self, w: &mut Writer<'_>, step: Value) -> Result<(), Refusal> {
+        self.ring.give_back(w, step)?;
+        let Some(turned) = &self.turned else { return Ok(()) };
+        let [slot, _] = turned.slot_and_round(w, step.into())?;
+        let empty = w.bin(Op::BarrierIndex, turned.empty, slot)?;
+        w.act(Op::BarrierArrive, &[empty.into()], &[]);
+        Ok(())
+    }
+}
