@@ -9,10 +9,18 @@ use super::step_order::StepPart;
 use std::collections::{BTreeMap, HashMap};
 use tilelift_ir::{Effects, Inst, Kernel, Op, Region, Value, ValueDef};
 
-/// Registers per lane of the tiles of a step that is done in this order by so many lanes; `elsewhere` names values that take none.
+/// Registers per lane of the tiles of a step that is done in this order by so many lanes, with accumulators beside the products if lanes add to
+/// them; `elsewhere` names values that take none.
 ///
 /// Masks and other numbers that follow from indices count nothing, nor do vectors from memory: lanes make them in pieces, where they want them.
-pub(super) fn pressure(kernel: &Kernel, region: Region, order: &[StepPart], lanes: u32, elsewhere: &dyn Fn(Value) -> bool) -> u32 {
+pub(super) fn pressure(
+    kernel: &Kernel,
+    region: Region,
+    order: &[StepPart],
+    lanes: u32,
+    promoted: bool,
+    elsewhere: &dyn Fn(Value) -> bool,
+) -> u32 {
     // Who is in registers, and under whose name.
     let root = |mut v: Value| {
         while let Some(i) = kernel.def_inst(v).filter(|&i| matches!(kernel.insts[i].op, Op::Broadcast | Op::Reshape | Op::Transpose)) {
@@ -47,7 +55,12 @@ pub(super) fn pressure(kernel: &Kernel, region: Region, order: &[StepPart], lane
                 begun.insert(i, root(kernel.insts[i].args[0]));
                 last.insert(root(kernel.insts[i].args[2]), at);
             }
-            StepPart::Wait(i, _) => drop(begun.get(&i).map(|&a| last.insert(a, at))),
+            StepPart::Wait(i, _) => {
+                begun.get(&i).map(|&a| last.insert(a, at));
+                if promoted {
+                    last.insert(root(kernel.insts[i].args[2]), at);
+                }
+            }
             StepPart::Compute(i) => needs(kernel, i, &mut |v| _ = last.insert(root(v), at)),
         }
     }

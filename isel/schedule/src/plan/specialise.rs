@@ -24,7 +24,7 @@ use super::products::{
 use super::replay::{Replay, around, decisions, replay, written_views};
 use super::results::{result_stores, result_tile};
 use super::ring_layouts::{EpilogueStore, RingLayouts};
-use super::step_order::step_order;
+use super::step_order::{in_place, step_order};
 use super::swizzled_tile::{ALIGN, SwizzledTile};
 use super::views::{is_view, trace};
 use crate::named::Named;
@@ -130,7 +130,7 @@ pub const MAX_DEPTH: u32 = 8;
 pub const TURNED_SLOTS: u32 = 2;
 
 /// Registers of who turns operands round: what it holds of a tile, and its places.
-pub const TURNER_REGISTERS: u32 = 56;
+pub const TURNER_REGISTERS: u32 = 112;
 
 /// Registers that consumers need beside their accumulators: addresses, the ring, the epilogue.
 const BESIDE_ACCUMULATORS: u32 = 26;
@@ -331,10 +331,10 @@ fn specialised_loop(
     // What products hold in a step of which none reaches into the next one, where that is most.
     let computed = |i: Inst| live.contains(&i) && !in_ring(kernel, &loads, i);
     let most_held = |brought: &[BroughtA]| {
-        let order = step_order(kernel, region, written, &computed);
+        let order = if promoted { in_place(kernel, region, &computed) } else { step_order(kernel, region, written, &computed) };
         let in_ring = |v: Value| kernel.def_inst(v).is_some_and(|i| in_ring(kernel, &loads, i));
         let elsewhere = |v: Value| in_ring(v) || brought.iter().any(|b| b.value == v || behind(kernel, b.value, v));
-        pressure(kernel, region, &order, lanes, &elsewhere)
+        pressure(kernel, region, &order, lanes, promoted, &elsewhere)
     };
     let one_step = |brought: &[BroughtA]| {
         budget(target, units, [consumers, turners], Held { all: most_held(brought), spare: 0, beside: loaded_behind(kernel, main, lanes) })
@@ -346,7 +346,7 @@ fn specialised_loop(
             let brought = if persistent || !around.is_empty() { Vec::new() } else { invariant_a(kernel, units, (main, written), &dots, &loads) };
             match share(&brought) {
                 Ok(registers) => (registers, brought),
-                Err(_) if mixed && !promoted && options.overlap != Some(true) => {
+                Err(_) if mixed && options.overlap != Some(true) => {
                     parts = None;
                     (one_step(&brought).map_err(|_| why)?, brought)
                 }

@@ -70,6 +70,16 @@ pub(crate) fn step_order(kernel: &Kernel, region: Region, written: &HashSet<Valu
     order.parts
 }
 
+/// The same where each product is waited for where it stands.
+pub(crate) fn in_place(kernel: &Kernel, region: Region, computed: &dyn Fn(Inst) -> bool) -> Vec<StepPart> {
+    let todo = kernel.regions[region].insts.iter().copied().filter(|&i| computed(i));
+    let parts = |i: Inst| match kernel.insts[i].op {
+        Op::Dot => vec![StepPart::Begin(i), StepPart::Wait(i, 0)],
+        _ => vec![StepPart::Compute(i)],
+    };
+    todo.flat_map(parts).collect()
+}
+
 /// True for what stays behind what it stands behind: it touches memory that is written, or what others see.
 fn keeps_place(kernel: &Kernel, i: Inst, written: &HashSet<Value>) -> bool {
     let d = &kernel.insts[i];

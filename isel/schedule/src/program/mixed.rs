@@ -51,8 +51,8 @@ impl<'k> Schedule<'k> {
     fn step(&self, w: &mut Writer<'_>, step: Arg, (index, by): (Value, Arg)) -> Result<Vec<Arg>, Refusal> {
         let kernel = self.kernel;
         if self.plan.promoted {
-            let insts = kernel.regions[self.region].insts.iter().copied().filter(|&i| self.computed(i));
-            insts.into_iter().try_for_each(|i| if kernel.insts[i].op == Op::Dot { self.product(w, i, step) } else { w.copy(i) })?;
+            let mut insts = kernel.regions[self.region].insts.iter().copied().filter(|&i| self.computed(i));
+            insts.try_for_each(|i| if kernel.insts[i].op == Op::Dot { self.product(w, i, step) } else { w.copy(i) })?;
             return Ok(Vec::new());
         }
         // The loads of the next step begin while products run.

@@ -10,7 +10,10 @@ use super::Refusal;
 use super::schedule::{Schedule, buffer_type};
 use super::write::{Arg, Writer, number};
 use crate::plan::TURNED_SLOTS;
-use tilelift_ir::{Attr, Inst, Op, Type, Value};
+use tilelift_ir::{Attr, Inst, LayoutSpec, Op, Shape, Type, Value};
+
+/// Elements of a word.
+const WORD: u32 = 4;
 
 /// The ring of what is turned round.
 #[derive(Clone)]
@@ -75,7 +78,10 @@ impl Schedule<'_> {
             self.see(w, slot, &turned.slots.iter().map(|s| s.0).collect::<Vec<Inst>>())?;
             for &(i, slots) in &turned.slots {
                 let b = w.get(self.kernel.insts[i].args[1])?;
-                let tile = w.make(Op::LocalLoad, &[b], &[], None)?;
+                let mut tile = w.make(Op::LocalLoad, &[b], &[], None)?;
+                if let Some(spread) = self.diagonal(i) {
+                    tile = w.make(Op::RequireLayout, &[tile.into()], &[Attr::Layout(Box::new(spread))], None)?;
+                }
                 let tile = w.make(Op::Transpose, &[tile.into()], &[round()], None)?;
                 let buffer = w.bin(Op::LocalIndex, slots, own)?;
                 w.act(Op::LocalStore, &[buffer.into(), tile.into()], &[]);
@@ -87,6 +93,29 @@ impl Schedule<'_> {
             Ok(vec![w.bin(Op::Add, carried[0], number(1))?.into()])
         })?;
         Ok(ends[0].into())
+    }
+
+    /// How the lanes of a warpgroup hold an operand that they turn round: each four words of four bytes, which are words again when they are
+    /// transposed, along the diagonal of the words, so that no two lanes meet in a bank, neither where they load nor where they store.
+    ///
+    /// ```text
+    /// lane l   word l of row block l ^ r      rows 4·(l ^ r) + 0, 1, 2, 3; r counts registers and warps
+    /// ```
+    fn diagonal(&self, i: Inst) -> Option<LayoutSpec> {
+        let t = self.kernel.ty(self.kernel.insts[i].args[1]).as_tile()?;
+        let ([rows, columns], lanes, warps) = ([t.shape[0], t.shape[1]], 5, self.units?.group_warps.ilog2());
+        let words = |extent: u32| (extent.is_power_of_two() && extent >= WORD).then(|| (extent / WORD).ilog2());
+        let [down, across] = [words(rows)?, words(columns)?];
+        let at = |k: u32, n: u32| -> Shape { [k, n].into_iter().collect() };
+        let bit = |bits: u32, n: u32| if n < bits { WORD << n } else { 0 };
+        let lane: Vec<Shape> = (0..lanes).map(|n| at(bit(down, n), bit(across, n))).collect();
+        // Blocks of rows that the diagonal leaves, and words beyond the lanes', are registers' and warps'; lanes without words have rows of their own.
+        let mut rest: Vec<Shape> = (0..down).filter(|&n| n < across || n >= lanes).map(|n| at(WORD << n, 0)).collect();
+        rest.extend((lanes..across).map(|n| at(0, WORD << n)));
+        let own = (rest.len() as u32).checked_sub(warps)? as usize;
+        let byte = [at(0, 1), at(0, 2), at(1, 0), at(2, 0)];
+        let registers = byte.into_iter().chain(rest[..own].iter().cloned()).collect();
+        Some(LayoutSpec::Linear { registers, lanes: lane, warps: rest[own..].to_vec() })
     }
 
     /// Operand B of a product in a step: as the ring of the copies has it, or as it was turned round.
