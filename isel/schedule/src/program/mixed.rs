@@ -162,6 +162,7 @@ impl<'k> Schedule<'k> {
     pub fn begin(&self, w: &mut Writer<'_>, i: Inst, step: Arg, [a, accumulator]: [Arg; 2]) -> Result<Value, Refusal> {
         let d = &self.kernel.insts[i];
         let b = self.operand_b(w, i, step)?;
+        let a = if self.regrouped(i) { self.regroup(w, a, 1)?.into() } else { a };
         w.make(Op::AsyncDot, &[a, b, accumulator], &d.attrs, None)
     }
 

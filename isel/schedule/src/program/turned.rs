@@ -10,10 +10,13 @@ use super::Refusal;
 use super::schedule::{Schedule, buffer_type};
 use super::write::{Arg, Writer, number};
 use crate::plan::TURNED_SLOTS;
-use tilelift_ir::{Attr, Inst, LayoutSpec, Op, Shape, Type, Value};
+use tilelift_ir::{Attr, Inst, LayoutSpec, Op, Shape, TileType, Type, Value};
 
 /// Elements of a word.
 const WORD: u32 = 4;
+
+/// Columns of an accumulator, and of an operand A of 8-bit elements, of which a lane holds four.
+const GROUP: u32 = 16;
 
 /// The ring of what is turned round.
 #[derive(Clone)]
@@ -82,6 +85,9 @@ impl Schedule<'_> {
                 if let Some(spread) = self.diagonal(i) {
                     tile = w.make(Op::RequireLayout, &[tile.into()], &[Attr::Layout(Box::new(spread))], None)?;
                 }
+                if self.regrouped(i) {
+                    tile = self.regroup(w, tile.into(), 0)?;
+                }
                 let tile = w.make(Op::Transpose, &[tile.into()], &[round()], None)?;
                 let buffer = w.bin(Op::LocalIndex, slots, own)?;
                 w.act(Op::LocalStore, &[buffer.into(), tile.into()], &[]);
@@ -103,19 +109,51 @@ impl Schedule<'_> {
     /// ```
     fn diagonal(&self, i: Inst) -> Option<LayoutSpec> {
         let t = self.kernel.ty(self.kernel.insts[i].args[1]).as_tile()?;
+        // The rows in the order in which they are stored.
+        let row = |n: u32| match n {
+            1..4 if self.regrouped(i) => [8, 2, 4][n as usize - 1],
+            n => 1 << n,
+        };
         let ([rows, columns], lanes, warps) = ([t.shape[0], t.shape[1]], 5, self.units?.group_warps.ilog2());
         let words = |extent: u32| (extent.is_power_of_two() && extent >= WORD).then(|| (extent / WORD).ilog2());
         let [down, across] = [words(rows)?, words(columns)?];
         let at = |k: u32, n: u32| -> Shape { [k, n].into_iter().collect() };
-        let bit = |bits: u32, n: u32| if n < bits { WORD << n } else { 0 };
-        let lane: Vec<Shape> = (0..lanes).map(|n| at(bit(down, n), bit(across, n))).collect();
+        let block = |n: u32| if n < down { row(n + WORD.ilog2()) } else { 0 };
+        let word = |n: u32| if n < across { WORD << n } else { 0 };
+        let lane: Vec<Shape> = (0..lanes).map(|n| at(block(n), word(n))).collect();
         // Blocks of rows that the diagonal leaves, and words beyond the lanes', are registers' and warps'; lanes without words have rows of their own.
-        let mut rest: Vec<Shape> = (0..down).filter(|&n| n < across || n >= lanes).map(|n| at(WORD << n, 0)).collect();
+        let mut rest: Vec<Shape> = (0..down).filter(|&n| n < across || n >= lanes).map(|n| at(block(n), 0)).collect();
         rest.extend((lanes..across).map(|n| at(0, WORD << n)));
         let own = (rest.len() as u32).checked_sub(warps)? as usize;
-        let byte = [at(0, 1), at(0, 2), at(1, 0), at(2, 0)];
+        let byte = [at(0, 1), at(0, 2), at(row(0), 0), at(row(1), 0)];
         let registers = byte.into_iter().chain(rest[..own].iter().cloned()).collect();
         Some(LayoutSpec::Linear { registers, lanes: lane, warps: rest[own..].to_vec() })
+    }
+
+    /// True for a product whose operand A lanes have just computed: they hold its columns as they hold those of an accumulator. Multiplied in that order,
+    /// by rows of operand B in the same order, it is an operand A of 8-bit elements as it is.
+    ///
+    /// ```text
+    /// a lane holds, of 16 columns:   accumulator 2t, 2t+1, 2t+8, 2t+9      operand A 4t, 4t+1, 4t+2, 4t+3
+    /// ```
+    pub(super) fn regrouped(&self, i: Inst) -> bool {
+        let kernel = self.kernel;
+        let a = kernel.insts[i].args[0];
+        let here = kernel.def_inst(a).filter(|j| kernel.regions[self.region].insts.contains(j));
+        let depth = kernel.ty(a).as_tile().map_or(0, |t| t.shape[1]);
+        here.is_some_and(|j| self.computed(j)) && depth.is_multiple_of(GROUP) && self.turned.as_ref().is_some_and(|t| t.slot_of(i).is_some())
+    }
+
+    /// A matrix whose columns (1) or rows (0) are in the order in which lanes hold those of an accumulator.
+    pub(super) fn regroup(&self, w: &mut Writer<'_>, matrix: Arg, along: usize) -> Result<Value, Refusal> {
+        let Some(ty) = w.tile(matrix) else { return Err(Refusal::Typed { op: Op::Reshape }) };
+        let split = |k: usize, e: u32| if k == along { vec![e / GROUP, 2, 4, 2] } else { vec![e] };
+        let shape: Shape = ty.shape.iter().enumerate().flat_map(|(k, &e)| split(k, e)).collect();
+        let mut order: Shape = (0..shape.len() as u32).collect();
+        order.swap(along + 1, along + 2);
+        let parts = w.make(Op::Reshape, &[matrix], &[], Some(&Type::Tile(TileType { shape, elem: ty.elem })))?;
+        let parts = w.make(Op::Transpose, &[parts.into()], &[Attr::Perm(order)], None)?;
+        w.make(Op::Reshape, &[parts.into()], &[], Some(&Type::Tile(ty)))
     }
 
     /// Operand B of a product in a step: as the ring of the copies has it, or as it was turned round.

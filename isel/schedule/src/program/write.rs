@@ -7,7 +7,7 @@ use crate::plan::SwizzledTile;
 use cranelift_entity::SecondaryMap;
 use smallvec::SmallVec;
 use tilelift_ir::typing::result_type;
-use tilelift_ir::{Attr, CmpOp, Cursor, GridAxis, Inst, Kernel, Literal, Loc, Op, Region, Scalar, Type, Value};
+use tilelift_ir::{Attr, CmpOp, Cursor, GridAxis, Inst, Kernel, Literal, Loc, Op, Region, Scalar, TileType, Type, Value};
 
 /// How many times as long as the other kernel a kernel may well become.
 const WRITTEN: usize = 4;
@@ -119,6 +119,11 @@ impl<'k> Writer<'k> {
     /// The extents of a buffer.
     pub fn extents(&self, a: Arg) -> Option<Vec<u32>> {
         self.ty(a).as_shared().map(|t| t.shape.to_vec())
+    }
+
+    /// The type of a tile.
+    pub fn tile(&self, a: Arg) -> Option<TileType> {
+        self.ty(a).as_tile().cloned()
     }
 
     fn here(&self) -> Region {
