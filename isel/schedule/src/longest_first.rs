@@ -134,7 +134,9 @@ mod tests {
 
     #[test]
     fn what_falls_or_is_not_known_stays() {
-        for bounds in ["v4..v5 step 64", "0..v5 step 64", "0..v8 step 1", "0..v9 step 1", "v4..v6 step 64", "0..v10 step 1", "0..v7 step v2"] {
+        for bounds in
+            ["v4..v5 step 64", "0..v5 step 64", "0..v8 step 1", "0..v9 step 1", "v4..v6 step 64", "0..v10 step 1", "0..v7 step v2"]
+        {
             assert_eq!(of(bounds), vec![], "{bounds}");
         }
     }

@@ -3,7 +3,7 @@
 use super::model::{Prediction, predict};
 use super::product::{Choice, Product, instruction};
 use super::stream_k::{self, LEAST_STEPS, StreamK};
-use crate::plan::{Held, ALIGN, MAX_DEPTH, budget};
+use crate::plan::{ALIGN, Held, MAX_DEPTH, budget};
 use tilelift_lane::Target;
 
 /// A choice and what the model says of it.

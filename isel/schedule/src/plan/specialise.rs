@@ -343,7 +343,8 @@ fn specialised_loop(
         Ok(registers) => (registers, Vec::new()),
         Err(why) => {
             // At one grid position, once: nobody has to wait until what was brought before is read.
-            let brought = if persistent || !around.is_empty() { Vec::new() } else { invariant_a(kernel, units, (main, written), &dots, &loads) };
+            let brought =
+                if persistent || !around.is_empty() { Vec::new() } else { invariant_a(kernel, units, (main, written), &dots, &loads) };
             match share(&brought) {
                 Ok(registers) => (registers, brought),
                 Err(_) if mixed && options.overlap != Some(true) => {

@@ -55,7 +55,21 @@ pub(super) fn write<'k>(kernel: &'k Kernel, target: &'k Target, plan: &'k Specia
         let in_ring = |i: Inst| plan.loads.iter().any(|l| l.0 == i) || plan.prefetched.contains(&i);
         let live = if plan.mixed { live(kernel, region, &in_ring) } else { BTreeSet::new() };
         let (staging, front) = (BTreeMap::new(), BTreeSet::new());
-        Schedule { count: None, kernel, plan, units, region, live, ring: ring.clone(), staging, turned: None, brought: None, front, required, before }
+        Schedule {
+            count: None,
+            kernel,
+            plan,
+            units,
+            region,
+            live,
+            ring: ring.clone(),
+            staging,
+            turned: None,
+            brought: None,
+            front,
+            required,
+            before,
+        }
     };
     let before = plan.before.iter().map(|s| one(s, Vec::new())).collect();
     let mut s = one(plan, before);

@@ -141,7 +141,9 @@ impl Schedule<'_> {
         let a = kernel.insts[i].args[0];
         let here = kernel.def_inst(a).filter(|j| kernel.regions[self.region].insts.contains(j));
         let depth = kernel.ty(a).as_tile().map_or(0, |t| t.shape[1]);
-        here.is_some_and(|j| self.computed(j)) && depth.is_multiple_of(GROUP) && self.turned.as_ref().is_some_and(|t| t.slot_of(i).is_some())
+        here.is_some_and(|j| self.computed(j))
+            && depth.is_multiple_of(GROUP)
+            && self.turned.as_ref().is_some_and(|t| t.slot_of(i).is_some())
     }
 
     /// A matrix whose columns (1) or rows (0) are in the order in which lanes hold those of an accumulator.
