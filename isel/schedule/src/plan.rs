@@ -48,7 +48,7 @@ pub use ring_layouts::{EpilogueStore, RingLayouts, value_at};
 pub use role::TaskRole;
 pub use slots::{FetchedRing, slots};
 pub(crate) use specialise::in_ring;
-pub use specialise::{Held, MAX_DEPTH, Specialised, TURNED_SLOTS, TURNER_REGISTERS, budget};
+pub use specialise::{Held, MAX_DEPTH, Specialised, TRANSPOSED_SLOTS, TRANSPOSER_REGISTERS, budget};
 pub(crate) use step_order::{StepPart, step_order};
 pub use swizzled_tile::{ALIGN, SwizzledTile};
 pub use tasks::{TaskPlan, needs_units, tasks};

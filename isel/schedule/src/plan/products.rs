@@ -152,8 +152,8 @@ pub(super) struct Multiplication {
     pub row: GroupMatrixId,
     /// Operand A goes from the ring through registers.
     pub through: bool,
-    /// Operand B lies along its columns, and the instruction wants it along the rows: lanes turn it round.
-    pub turned: bool,
+    /// Operand B lies along its columns, and the instruction wants it along the rows: a task transposes it.
+    pub transposed: bool,
 }
 
 /// The instruction for a dot of the loop. Unless more is done with it there, its accumulator must be carried from step to step, by other dots perhaps, and looked at by
@@ -212,7 +212,7 @@ pub(super) fn multiplication(
             tile.tf32 |= *j == load && precision == Precision::Tf32;
         }
     }
-    Ok(Multiplication { row: GroupMatrixId::new(at), through, turned: !row.any_order && !along_k[1] })
+    Ok(Multiplication { row: GroupMatrixId::new(at), through, transposed: !row.any_order && !along_k[1] })
 }
 
 /// True if an instruction holds dots.

@@ -78,8 +78,8 @@ pub struct Specialised {
     pub register_a: Vec<Inst>,
     /// Operands A from in front of the loop that the producer brings, once, since the registers don't hold them beside the accumulators.
     pub brought_a: Vec<BroughtA>,
-    /// Products whose operand B a task of its own turns round, and how it lies then.
-    pub turned_b: Vec<(Inst, SwizzledTile)>,
+    /// Products whose operand B a task of its own transposes, and how it lies then.
+    pub transposed_b: Vec<(Inst, SwizzledTile)>,
     /// Loads that the consumers do a step ahead, into registers.
     pub prefetched: Vec<Inst>,
     /// Accumulators are there twice, and the lanes add.
@@ -111,6 +111,7 @@ impl Specialised {
             stored_through: (!self.stores.is_empty()).then_some(self.staging_bytes),
             narrow: self.loads.iter().filter(|l| l.1.swizzle < l.1.widest).map(|l| l.1.swizzle).collect(),
             a_from_registers: !self.register_a.is_empty(),
+            transposed: !self.transposed_b.is_empty(),
             overlap: self.overlap.is_some(),
             persistent: self.persistent,
         }
@@ -126,11 +127,11 @@ impl fmt::Display for Specialised {
 /// Most slots of a ring that nobody asked for.
 pub const MAX_DEPTH: u32 = 8;
 
-/// Slots of the ring of operands that are turned round.
-pub const TURNED_SLOTS: u32 = 2;
+/// Slots of the ring of operands that are transposed.
+pub const TRANSPOSED_SLOTS: u32 = 2;
 
-/// Registers of who turns operands round: what it holds of a tile, and its places.
-pub const TURNER_REGISTERS: u32 = 112;
+/// Registers of who transposes operands: what it holds of a tile, and its places.
+pub const TRANSPOSER_REGISTERS: u32 = 112;
 
 /// Registers that consumers need beside their accumulators: addresses, the ring, the epilogue.
 const BESIDE_ACCUMULATORS: u32 = 26;
@@ -174,6 +175,10 @@ fn together(mut found: Vec<Specialised>) -> Result<Specialised, NotSpecialised> 
         (s.consumers, s.consumer_sets) == (all.consumers, all.consumer_sets) && tiles(s) == tiles(&all)
     };
     if !found.iter().all(alike) || !found.is_empty() && all.consumer_sets > 1 {
+        return Err(NotSpecialised::Loops { count });
+    }
+    // Steps of the ring of transposed operands are counted from its loop's first one.
+    if !found.is_empty() && found.iter().chain([&all]).any(|s| !s.transposed_b.is_empty()) {
         return Err(NotSpecialised::Loops { count });
     }
     all.depth = found.iter().map(|s| s.depth).chain([all.depth]).min().unwrap_or(all.depth);
@@ -237,20 +242,20 @@ fn specialised_loop(
     let a_in_ring =
         |i: Inst| trace(kernel, kernel.insts[i].args[0], &|j| loads.iter().find(|l| l.0 == j).map(|l| l.1.contiguous())).is_some();
     mixed |= carried.len() != last.len() || dots.iter().any(|&i| !accumulates(kernel, region, i) || !a_in_ring(i));
-    let (mut register_a, mut turned_b, mut found) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut register_a, mut transposed_b, mut found) = (Vec::new(), Vec::new(), Vec::new());
     for i in dots {
         let by = multiplication(kernel, units, i, &mut loads, ring_layouts).map_err(|why| unstaged(kernel, i, staged, why))?;
         found.push((i, by.row));
         register_a.extend(by.through.then_some(i));
-        if by.turned {
+        if by.transposed {
             let b = kernel.ty(kernel.insts[i].args[1]).as_tile();
             let tile = b.and_then(|t| SwizzledTile::filled([t.shape[1], t.shape[0]], t.elem, units));
-            turned_b.push((i, tile.ok_or(NoProduct::AlongK { elem: kernel.ty(kernel.insts[i].args[1]).elem(), through: false })?));
+            transposed_b.push((i, tile.ok_or(NoProduct::AlongK { elem: kernel.ty(kernel.insts[i].args[1]).elem(), through: false })?));
         }
     }
     let dots = found;
-    // Who turns operands round waits until products have read the ones before.
-    mixed |= !turned_b.is_empty();
+    // Who transposes operands waits until products have read the ones before.
+    mixed |= !transposed_b.is_empty();
 
     // Shares of the consumers.
     let accumulators: Vec<[u32; 2]> = dots.iter().filter_map(|&(i, _)| accumulator_shape(kernel, i)).collect();
@@ -313,8 +318,8 @@ fn specialised_loop(
     }
     let held = accumulators.iter().map(|s| s[0] * s[1] / lanes).sum::<u32>();
     let last_registers = last.iter().filter_map(|&i| accumulator_shape(kernel, i)).map(|s| s[0] * s[1] / lanes).sum::<u32>();
-    let turners = u32::from(!turned_b.is_empty());
-    let warps = (consumer_sets * consumers + 1 + turners) * units.group_warps;
+    let transposers = u32::from(!transposed_b.is_empty());
+    let warps = (consumer_sets * consumers + 1 + transposers) * units.group_warps;
     if warps > target.max_warps {
         return Err(NotSpecialised::TooManyWarps { warps, most: target.max_warps, target: target.name });
     }
@@ -326,7 +331,7 @@ fn specialised_loop(
             (false, false) => last_registers,
         };
         let held = held + register_a.iter().map(|&i| operand_registers(kernel, kernel.insts[i].args[0], lanes)).sum::<u32>();
-        budget(target, units, [consumer_sets * consumers, turners], Held::summed(held, loaded_behind(kernel, main, lanes)))
+        budget(target, units, [consumer_sets * consumers, transposers], Held::summed(held, loaded_behind(kernel, main, lanes)))
     };
     // What products hold in a step of which none reaches into the next one, where that is most.
     let computed = |i: Inst| live.contains(&i) && !in_ring(kernel, &loads, i);
@@ -337,7 +342,12 @@ fn specialised_loop(
         pressure(kernel, region, &order, lanes, promoted, &elsewhere)
     };
     let one_step = |brought: &[BroughtA]| {
-        budget(target, units, [consumers, turners], Held { all: most_held(brought), spare: 0, beside: loaded_behind(kernel, main, lanes) })
+        budget(
+            target,
+            units,
+            [consumers, transposers],
+            Held { all: most_held(brought), spare: 0, beside: loaded_behind(kernel, main, lanes) },
+        )
     };
     let (registers, brought_a) = match share(&[]) {
         Ok(registers) => (registers, Vec::new()),
@@ -401,8 +411,8 @@ fn specialised_loop(
     }
     let stage_bytes: u32 = loads.iter().map(|(_, t)| t.bytes().next_multiple_of(ALIGN)).sum();
     let brought_bytes: u32 = brought_a.iter().map(|b| b.tile.bytes().next_multiple_of(ALIGN)).sum();
-    let turned_bytes = TURNED_SLOTS * turned_b.iter().map(|(_, t)| t.bytes().next_multiple_of(ALIGN)).sum::<u32>();
-    let room = |staging: u32| target.shared_bytes.saturating_sub(staging + brought_bytes + turned_bytes + ALIGN) / stage_bytes.max(1);
+    let transposed_bytes = TRANSPOSED_SLOTS * transposed_b.iter().map(|(_, t)| t.bytes().next_multiple_of(ALIGN)).sum::<u32>();
+    let room = |staging: u32| target.shared_bytes.saturating_sub(staging + brought_bytes + transposed_bytes + ALIGN) / stage_bytes.max(1);
     let repetitions = accumulators.iter().map(|s| s[0] / (consumers * rows)).min().unwrap_or(1);
     let staging_parts =
         if consumer_sets > 1 && accumulators.iter().all(|s| s[0] == repetitions * consumers * rows) { repetitions } else { 1 };
@@ -441,7 +451,7 @@ fn specialised_loop(
         dots,
         register_a,
         brought_a,
-        turned_b,
+        transposed_b,
         prefetched,
         promoted,
         stores,
@@ -525,22 +535,22 @@ impl Held {
     }
 }
 
-/// Registers of producer and consumers, with so many groups of consumers, and of those who turn operands round.
+/// Registers of producer and consumers, with so many groups of consumers, and of those who transpose operands.
 ///
 /// # Errors
 /// They are too few.
-pub fn budget(target: &Target, units: &Units, [consumers, turners]: [u32; 2], held: Held) -> Result<Option<[u32; 2]>, NotSpecialised> {
+pub fn budget(target: &Target, units: &Units, [consumers, transposers]: [u32; 2], held: Held) -> Result<Option<[u32; 2]>, NotSpecialised> {
     let pool = &units.registers;
-    let entry = Registers::of(target, units, (consumers + 1 + turners) * units.group_warps).entry;
+    let entry = Registers::of(target, units, (consumers + 1 + transposers) * units.group_warps).entry;
     let Held { all: held, spare, beside } = held;
     let need = held + BESIDE_ACCUMULATORS;
-    if need <= entry && consumers == 1 && turners == 0 {
+    if need <= entry && consumers == 1 && transposers == 0 {
         return Ok(None);
     }
     // A full house of accumulators takes what the producer can spare, and so do tiles that do not fit beside them.
     let mut found = None;
     for producer in [pool.producer, pool.least] {
-        let all = (entry * (consumers + 1 + turners)).saturating_sub(producer + turners * TURNER_REGISTERS);
+        let all = (entry * (consumers + 1 + transposers)).saturating_sub(producer + transposers * TRANSPOSER_REGISTERS);
         let each = (all / consumers / pool.unit * pool.unit).min(pool.most);
         if each > entry && need + spare <= each && producer <= entry {
             found = Some([producer, each]);

@@ -5,7 +5,7 @@ use super::Refusal;
 use super::schedule::{Ring, Schedule, Share, Staging, buffer_type, required};
 use super::write::{Arg, Writer, number};
 use crate::longest_first::rising_axes;
-use crate::plan::{Specialised, TURNER_REGISTERS, live};
+use crate::plan::{Specialised, TRANSPOSER_REGISTERS, live};
 use std::collections::{BTreeMap, BTreeSet};
 use tilelift_ir::{Attr, GridAxis, Inst, Kernel, Op, Task, Type, Value};
 use tilelift_lane::Target;
@@ -40,8 +40,8 @@ pub(super) fn write<'k>(kernel: &'k Kernel, target: &'k Target, plan: &'k Specia
     }
     let mbarriers = Type::Barrier(plan.depth);
     let full = w.make(Op::BarrierAlloc, &[], &[Attr::Count(1)], Some(&mbarriers))?;
-    // Who turns operands round reads slots as well.
-    let readers = 1 + u32::from(!plan.turned_b.is_empty());
+    // Who transposes operands reads slots as well.
+    let readers = 1 + u32::from(!plan.transposed_b.is_empty());
     let empty = w.make(Op::BarrierAlloc, &[], &[Attr::Count(readers)], Some(&mbarriers))?;
     let barriers = match plan.consumer_sets {
         1 => None,
@@ -64,7 +64,7 @@ pub(super) fn write<'k>(kernel: &'k Kernel, target: &'k Target, plan: &'k Specia
             live,
             ring: ring.clone(),
             staging,
-            turned: None,
+            transposed: None,
             brought: None,
             front,
             required,
@@ -77,16 +77,16 @@ pub(super) fn write<'k>(kernel: &'k Kernel, target: &'k Target, plan: &'k Specia
         s.count = s.counted(&mut w)?;
     }
     s.bring(&mut w)?;
-    s.turn(&mut w)?;
+    s.alloc_transposed(&mut w)?;
     s.front = s.in_front(&mut w)?;
     s.front.extend(s.brought_only());
     let task = |name: &str, warps: u32, n: usize| Task { registers: plan.registers.map(|r| r[n]), ..Task::new(name, warps) };
     let all = Share { first: 0, of: 1 };
     let mut tasks = vec![task("producer", group, 0)];
     let mut regions = vec![w.task(|w| s.positions(w, &plan.replay.insts, all, &[number(0)], |w, ring| Ok(vec![s.produce(w, ring[0])?])))?];
-    if s.turned.is_some() {
-        tasks.push(Task { registers: plan.registers.map(|_| TURNER_REGISTERS), ..Task::new("turner", group) });
-        regions.push(w.task(|w| s.positions(w, &plan.replay.insts, all, &[number(0)], |w, ring| Ok(vec![s.turner(w, ring[0])?])))?);
+    if s.transposed.is_some() {
+        tasks.push(Task { registers: plan.registers.map(|_| TRANSPOSER_REGISTERS), ..Task::new("transposer", group) });
+        regions.push(w.task(|w| s.positions(w, &plan.replay.insts, all, &[number(0)], |w, ring| Ok(vec![s.transposer(w, ring[0])?])))?);
     }
     let everything: BTreeSet<Inst> = kernel.regions[kernel.body].insts.iter().copied().collect();
     for (set, own) in (0..).zip(staging) {

@@ -27,7 +27,7 @@ mod ping_pong;
 mod pipelined;
 mod produce;
 mod schedule;
-mod turned;
+mod transposed;
 mod write;
 
 pub use crate::reason::Refusal;

@@ -21,9 +21,9 @@ impl Schedule<'_> {
         self.go_through(w, (self.kernel.body, &self.before()), start, &|s, w, done| s.copies(w, done))
     }
 
-    /// Who turns operands round, at a grid position: gives the number of the step behind.
-    pub(super) fn turner(&self, w: &mut Writer<'_>, start: Arg) -> Result<Arg, Refusal> {
-        self.go_through(w, (self.kernel.body, &self.before()), start, &|s, w, done| s.turn_steps(w, done))
+    /// Who transposes operands, at a grid position: gives the number of the step behind.
+    pub(super) fn transposer(&self, w: &mut Writer<'_>, start: Arg) -> Result<Arg, Refusal> {
+        self.go_through(w, (self.kernel.body, &self.before()), start, &|s, w, done| s.transpose_steps(w, done))
     }
 
     /// What copies need in a region, the loops and choices around them, and what is done at the loops whose copies go through the ring.

@@ -1,7 +1,7 @@
 //! What is written of a specialised loop: its ring, its buffers, and which grid positions a task takes.
 
 use super::Refusal;
-use super::turned::Turned;
+use super::transposed::Transposed;
 use super::write::{Writer, number};
 use crate::plan::{Replay, Specialised, SwizzledTile, is_view};
 use std::collections::{BTreeMap, BTreeSet};
@@ -54,8 +54,8 @@ pub(super) struct Schedule<'k> {
     pub ring: Ring,
     /// A buffer per bulk store.
     pub staging: BTreeMap<Inst, Staging>,
-    /// The ring of operands B that a task turns round.
-    pub turned: Option<Turned>,
+    /// The ring of operands B that a task transposes.
+    pub transposed: Option<Transposed>,
     /// Operands A that the producer brings once: their buffers, and the mbarrier that their bytes arrive at.
     pub brought: Option<Brought>,
     /// What has been computed in front of all tasks.

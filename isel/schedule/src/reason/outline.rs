@@ -49,6 +49,8 @@ pub struct LoopOutline {
     pub narrow: Vec<u32>,
     /// Operands A go through registers.
     pub a_from_registers: bool,
+    /// A warpgroup between producer and consumers transposes operands B.
+    pub transposed: bool,
     /// Products are in flight while lanes compute.
     pub overlap: bool,
     /// An instance runs several grid positions.
@@ -110,6 +112,9 @@ impl fmt::Display for LoopOutline {
         }
         if self.a_from_registers {
             f.write_str(", operands A through registers")?;
+        }
+        if self.transposed {
+            f.write_str(", operands B transposed by a warpgroup")?;
         }
         if self.overlap {
             f.write_str(", products in flight while lanes compute")?;

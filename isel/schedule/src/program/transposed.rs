@@ -1,15 +1,15 @@
 //! Operands B that lie along their columns, where the instruction wants them along their rows (8-bit elements): a task between producer and consumers
-//! turns them round, through registers, from the ring of the copies to a ring of its own.
+//! transposes them, through registers, from the ring of the copies to a ring of its own.
 //!
 //! ```text
-//! turner      wait full ─ wait until its own slot is empty ─ load, transpose, store, fence ─ arrive turned full ─ arrive empty
+//! transposer      wait full ─ wait until its own slot is empty ─ load, transpose, store, fence ─ arrive transposed full ─ arrive empty
 //! consumers   a product of such an operand waits for its slot, too; what is given back is both
 //! ```
 
 use super::Refusal;
 use super::schedule::{Schedule, buffer_type};
 use super::write::{Arg, Writer, number};
-use crate::plan::TURNED_SLOTS;
+use crate::plan::TRANSPOSED_SLOTS;
 use tilelift_ir::{Attr, Inst, LayoutSpec, Op, Shape, TileType, Type, Value};
 
 /// Elements of a word.
@@ -18,9 +18,9 @@ const WORD: u32 = 4;
 /// Columns of an accumulator, and of an operand A of 8-bit elements, of which a lane holds four.
 const GROUP: u32 = 16;
 
-/// The ring of what is turned round.
+/// The ring of what is transposed.
 #[derive(Clone)]
-pub(super) struct Turned {
+pub(super) struct Transposed {
     /// Its slots, by product.
     slots: Vec<(Inst, Value)>,
     full: Value,
@@ -28,7 +28,7 @@ pub(super) struct Turned {
     depth: u32,
 }
 
-impl Turned {
+impl Transposed {
     fn slot_and_round(&self, w: &mut Writer<'_>, step: Arg) -> Result<[Arg; 2], Refusal> {
         match step {
             Arg::Value(_) => Ok([w.bin(Op::Rem, step, number(self.depth))?.into(), w.bin(Op::Div, step, number(self.depth))?.into()]),
@@ -42,44 +42,45 @@ impl Turned {
     }
 }
 
-fn round() -> Attr {
+/// Two dimensions, exchanged.
+fn exchanged() -> Attr {
     Attr::Perm([1, 0].into_iter().collect())
 }
 
 impl Schedule<'_> {
     /// Allocates the ring, for all loops.
-    pub(super) fn turn(&mut self, w: &mut Writer<'_>) -> Result<(), Refusal> {
+    pub(super) fn alloc_transposed(&mut self, w: &mut Writer<'_>) -> Result<(), Refusal> {
         for s in self.before.iter_mut() {
-            s.turn(w)?;
+            s.alloc_transposed(w)?;
         }
-        if self.plan.turned_b.is_empty() {
+        if self.plan.transposed_b.is_empty() {
             return Ok(());
         }
-        let depth = TURNED_SLOTS;
+        let depth = TRANSPOSED_SLOTS;
         let mut slots = Vec::new();
-        for (i, t) in &self.plan.turned_b {
+        for (i, t) in &self.plan.transposed_b {
             let shape: Vec<u32> = [depth].iter().chain(&t.shape).copied().collect();
             slots.push((*i, w.buffer(&buffer_type(&shape, t), t)?));
         }
         let mbarriers = Type::Barrier(depth);
         let full = w.make(Op::BarrierAlloc, &[], &[Attr::Count(1)], Some(&mbarriers))?;
         let empty = w.make(Op::BarrierAlloc, &[], &[Attr::Count(1)], Some(&mbarriers))?;
-        self.turned = Some(Turned { slots, full, empty, depth });
+        self.transposed = Some(Transposed { slots, full, empty, depth });
         Ok(())
     }
 
-    /// The steps of the task that turns; gives the number of the step behind.
-    pub(super) fn turn_steps(&self, w: &mut Writer<'_>, start: Arg) -> Result<Arg, Refusal> {
-        let Some(turned) = &self.turned else { return Ok(start) };
+    /// The steps of the task that transposes; gives the number of the step behind.
+    pub(super) fn transpose_steps(&self, w: &mut Writer<'_>, start: Arg) -> Result<Arg, Refusal> {
+        let Some(transposed) = &self.transposed else { return Ok(start) };
         let ends = self.steps(w, &[start], |w, _, carried| {
             let step: Arg = carried[0].into();
             let slot = self.wait(w, step)?;
-            let [own, before] = turned.slot_and_round(w, step)?;
-            let empty = w.bin(Op::BarrierIndex, turned.empty, own)?;
+            let [own, before] = transposed.slot_and_round(w, step)?;
+            let empty = w.bin(Op::BarrierIndex, transposed.empty, own)?;
             let phase = w.bin(Op::Add, before, number(1))?;
             w.act(Op::BarrierWait, &[empty.into(), phase.into()], &[]);
-            self.see(w, slot, &turned.slots.iter().map(|s| s.0).collect::<Vec<Inst>>())?;
-            for &(i, slots) in &turned.slots {
+            self.see(w, slot, &transposed.slots.iter().map(|s| s.0).collect::<Vec<Inst>>())?;
+            for &(i, slots) in &transposed.slots {
                 let b = w.get(self.kernel.insts[i].args[1])?;
                 let mut tile = w.make(Op::LocalLoad, &[b], &[], None)?;
                 if let Some(spread) = self.diagonal(i) {
@@ -88,12 +89,12 @@ impl Schedule<'_> {
                 if self.regrouped(i) {
                     tile = self.regroup(w, tile.into(), 0)?;
                 }
-                let tile = w.make(Op::Transpose, &[tile.into()], &[round()], None)?;
+                let tile = w.make(Op::Transpose, &[tile.into()], &[exchanged()], None)?;
                 let buffer = w.bin(Op::LocalIndex, slots, own)?;
                 w.act(Op::LocalStore, &[buffer.into(), tile.into()], &[]);
             }
             w.act(Op::FenceAsync, &[], &[]);
-            let full = w.bin(Op::BarrierIndex, turned.full, own)?;
+            let full = w.bin(Op::BarrierIndex, transposed.full, own)?;
             w.act(Op::BarrierArrive, &[full.into()], &[]);
             self.ring.give_back(w, carried[0])?;
             Ok(vec![w.bin(Op::Add, carried[0], number(1))?.into()])
@@ -101,7 +102,7 @@ impl Schedule<'_> {
         Ok(ends[0].into())
     }
 
-    /// How the lanes of a warpgroup hold an operand that they turn round: each four words of four bytes, which are words again when they are
+    /// How the lanes of a warpgroup hold an operand that they transpose: each four words of four bytes, which are words again when they are
     /// transposed, along the diagonal of the words, so that no two lanes meet in a bank, neither where they load nor where they store.
     ///
     /// ```text
@@ -143,7 +144,7 @@ impl Schedule<'_> {
         let depth = kernel.ty(a).as_tile().map_or(0, |t| t.shape[1]);
         here.is_some_and(|j| self.computed(j))
             && depth.is_multiple_of(GROUP)
-            && self.turned.as_ref().is_some_and(|t| t.slot_of(i).is_some())
+            && self.transposed.as_ref().is_some_and(|t| t.slot_of(i).is_some())
     }
 
     /// A matrix whose columns (1) or rows (0) are in the order in which lanes hold those of an accumulator.
@@ -158,23 +159,23 @@ impl Schedule<'_> {
         w.make(Op::Reshape, &[parts.into()], &[], Some(&Type::Tile(ty)))
     }
 
-    /// Operand B of a product in a step: as the ring of the copies has it, or as it was turned round.
+    /// Operand B of a product in a step: as the ring of the copies has it, or as it was transposed.
     pub(super) fn operand_b(&self, w: &mut Writer<'_>, i: Inst, step: Arg) -> Result<Arg, Refusal> {
-        let turned = self.turned.as_ref().and_then(|t| Some((t, t.slot_of(i)?)));
-        let Some((turned, slots)) = turned else { return w.get(self.kernel.insts[i].args[1]) };
-        let [slot, times] = turned.slot_and_round(w, step)?;
-        let full = w.bin(Op::BarrierIndex, turned.full, slot)?;
+        let transposed = self.transposed.as_ref().and_then(|t| Some((t, t.slot_of(i)?)));
+        let Some((transposed, slots)) = transposed else { return w.get(self.kernel.insts[i].args[1]) };
+        let [slot, times] = transposed.slot_and_round(w, step)?;
+        let full = w.bin(Op::BarrierIndex, transposed.full, slot)?;
         w.act(Op::BarrierWait, &[full.into(), times], &[]);
         let buffer = w.bin(Op::LocalIndex, slots, slot)?;
-        Ok(w.make(Op::LocalTranspose, &[buffer.into()], &[round()], None)?.into())
+        Ok(w.make(Op::LocalTranspose, &[buffer.into()], &[exchanged()], None)?.into())
     }
 
     /// Gives back what products of a step have read.
     pub(super) fn release(&self, w: &mut Writer<'_>, step: Value) -> Result<(), Refusal> {
         self.ring.give_back(w, step)?;
-        let Some(turned) = &self.turned else { return Ok(()) };
-        let [slot, _] = turned.slot_and_round(w, step.into())?;
-        let empty = w.bin(Op::BarrierIndex, turned.empty, slot)?;
+        let Some(transposed) = &self.transposed else { return Ok(()) };
+        let [slot, _] = transposed.slot_and_round(w, step.into())?;
+        let empty = w.bin(Op::BarrierIndex, transposed.empty, slot)?;
         w.act(Op::BarrierArrive, &[empty.into()], &[]);
         Ok(())
     }
