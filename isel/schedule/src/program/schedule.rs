@@ -1,8 +1,7 @@
 //! What is written of a specialised loop: its ring, its buffers, and which grid positions a task takes.
 
 use super::Refusal;
-use super::transposed::Transposed;
-use super::write::{Writer, number};
+use super::write::{Arg, Writer, number};
 use crate::plan::{Replay, Specialised, SwizzledTile, is_view};
 use std::collections::{BTreeMap, BTreeSet};
 use tilelift_ir::{Inst, Kernel, Op, Region, SharedType, Type, Value};
@@ -30,6 +29,35 @@ impl Ring {
         let empty = w.bin(Op::BarrierIndex, self.empty, slot)?;
         w.act(Op::BarrierArrive, &[empty.into()], &[]);
         Ok(())
+    }
+}
+
+/// The ring of what is transposed.
+#[derive(Clone)]
+pub(super) struct Transposed {
+    /// Its slots, by product.
+    pub slots: Vec<(Inst, Value)>,
+    /// Tells that a slot is full.
+    pub full: Value,
+    /// Tells that it is empty.
+    pub empty: Value,
+    /// How many there are.
+    pub depth: u32,
+}
+
+impl Transposed {
+    /// The slot of a step, and how often the ring has gone round before.
+    pub fn slot_and_round(&self, w: &mut Writer<'_>, step: Arg) -> Result<[Arg; 2], Refusal> {
+        match step {
+            Arg::Value(_) => Ok([w.bin(Op::Rem, step, number(self.depth))?.into(), w.bin(Op::Div, step, number(self.depth))?.into()]),
+            // The very first one.
+            Arg::Literal(..) => Ok([number(0); 2]),
+        }
+    }
+
+    /// The slots of a product's operand.
+    pub fn slot_of(&self, i: Inst) -> Option<Value> {
+        self.slots.iter().find(|s| s.0 == i).map(|s| s.1)
     }
 }
 

@@ -7,7 +7,7 @@
 //! ```
 
 use super::Refusal;
-use super::schedule::{Schedule, buffer_type};
+use super::schedule::{Schedule, Transposed, buffer_type};
 use super::write::{Arg, Writer, number};
 use crate::plan::TRANSPOSED_SLOTS;
 use tilelift_ir::{Attr, Inst, LayoutSpec, Op, Shape, TileType, Type, Value};
@@ -17,30 +17,6 @@ const WORD: u32 = 4;
 
 /// Columns of an accumulator, and of an operand A of 8-bit elements, of which a lane holds four.
 const GROUP: u32 = 16;
-
-/// The ring of what is transposed.
-#[derive(Clone)]
-pub(super) struct Transposed {
-    /// Its slots, by product.
-    slots: Vec<(Inst, Value)>,
-    full: Value,
-    empty: Value,
-    depth: u32,
-}
-
-impl Transposed {
-    fn slot_and_round(&self, w: &mut Writer<'_>, step: Arg) -> Result<[Arg; 2], Refusal> {
-        match step {
-            Arg::Value(_) => Ok([w.bin(Op::Rem, step, number(self.depth))?.into(), w.bin(Op::Div, step, number(self.depth))?.into()]),
-            // The very first one.
-            Arg::Literal(..) => Ok([number(0); 2]),
-        }
-    }
-
-    fn slot_of(&self, i: Inst) -> Option<Value> {
-        self.slots.iter().find(|s| s.0 == i).map(|s| s.1)
-    }
-}
 
 /// Two dimensions, exchanged.
 fn exchanged() -> Attr {
