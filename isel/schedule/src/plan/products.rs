@@ -204,7 +204,9 @@ pub(super) fn multiplication(
     if through && row.a.is_none() {
         return Err(NoProduct::NoRegisters { instruction: row.name });
     }
-    if !row.any_order && !along_k[0] && !through {
+    // A task transposes operands B of 8-bit elements; of wider ones it would take as long as the products.
+    let transposable = row.operand.bytes() == 1;
+    if !row.any_order && !(along_k[0] || through) || !row.any_order && !along_k[1] && !transposable {
         return Err(NoProduct::AlongK { elem: row.operand, through: transposed });
     }
     for (load, _) in a.into_iter().chain([b]) {
