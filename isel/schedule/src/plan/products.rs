@@ -206,7 +206,8 @@ pub(super) fn multiplication(
     }
     // A task transposes operands B of 8-bit elements; of wider ones it would take as long as the products.
     let transposable = row.operand.bytes() == 1;
-    if !row.any_order && !(along_k[0] || through) || !row.any_order && !along_k[1] && !transposable {
+    let lies = (along_k[0] || through) && (along_k[1] || transposable);
+    if !(row.any_order || lies) {
         return Err(NoProduct::AlongK { elem: row.operand, through: transposed });
     }
     for (load, _) in a.into_iter().chain([b]) {
