@@ -127,6 +127,9 @@ impl fmt::Display for Specialised {
 /// Most slots of a ring that nobody asked for.
 pub const MAX_DEPTH: u32 = 8;
 
+/// Loops that take one ring at most.
+const MAX_LOOPS: usize = 32;
+
 /// Slots of the ring of operands that are transposed.
 pub const TRANSPOSED_SLOTS: u32 = 2;
 
@@ -155,6 +158,10 @@ pub(super) fn specialise(
         let both = |l: &Vec<Inst>| l.iter().any(|&j| staged[j]) && l.iter().any(|&j| kernel.insts[j].op == Op::Dot);
         loops.extend((kernel.insts[i].op == Op::For && of(i).is_some_and(both)).then_some(i));
     });
+    // Each is looked at beside the whole kernel.
+    if loops.len() > MAX_LOOPS {
+        return Err(NotSpecialised::ManyLoops { count: loops.len(), most: MAX_LOOPS });
+    }
     let written = written_views(kernel);
     let mut found = Vec::with_capacity(loops.len());
     for &main in &loops {
@@ -179,7 +186,7 @@ fn together(mut found: Vec<Specialised>) -> Result<Specialised, NotSpecialised> 
     }
     // Steps of the ring of transposed operands are counted from its loop's first one.
     if !found.is_empty() && found.iter().chain([&all]).any(|s| !s.transposed_b.is_empty()) {
-        return Err(NotSpecialised::Loops { count });
+        return Err(NotSpecialised::TransposedLoops { count });
     }
     all.depth = found.iter().map(|s| s.depth).chain([all.depth]).min().unwrap_or(all.depth);
     // Registers that one of them needs are there for all.

@@ -27,6 +27,18 @@ pub enum NotSpecialised {
         /// How many do.
         count: usize,
     },
+    /// More loops than a producer goes through.
+    ManyLoops {
+        /// How many load operands of dots.
+        count: usize,
+        /// How many may.
+        most: usize,
+    },
+    /// One of several loops has operands that a task transposes: the steps of that ring are one loop's.
+    TransposedLoops {
+        /// How many loops there are.
+        count: usize,
+    },
     /// The loop stands in what the producer does not go through.
     Inside {
         /// The op.
@@ -198,6 +210,8 @@ impl NotSpecialised {
             | NotSpecialised::Warps { .. }
             | NotSpecialised::NoUnits { .. }
             | NotSpecialised::Loops { .. }
+            | NotSpecialised::ManyLoops { .. }
+            | NotSpecialised::TransposedLoops { .. }
             | NotSpecialised::Inside { .. }
             | NotSpecialised::ScalarLoad
             | NotSpecialised::Effect { .. }
@@ -252,6 +266,12 @@ impl fmt::Display for NotSpecialised {
             NotSpecialised::Loops { count: 0 } => f.write_str("no loop loads operands of dots"),
             NotSpecialised::Loops { count } => {
                 write!(f, "{count} loops load operands of dots, and do not all find them in the slots of one ring")
+            }
+            NotSpecialised::ManyLoops { count, most } => {
+                write!(f, "{count} loops load operands of dots, and a producer goes through {most} at most")
+            }
+            NotSpecialised::TransposedLoops { count } => {
+                write!(f, "one of {count} loops multiplies what a task transposes, whose slots are counted for one loop")
             }
             NotSpecialised::Inside { op } => {
                 write!(f, "the loop that loads operands of dots stands in a `{op}`, whose rounds the producer does not know")
