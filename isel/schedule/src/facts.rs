@@ -171,6 +171,8 @@ fn made(kernel: &Kernel, v: Value) -> Made {
                 let arm = |k: usize| d.regions.get(k).and_then(|&r| kernel.yields(r).get(n as usize));
                 pair(arm(0), arm(1)).map_or(Made::Unknown, Made::OneOf)
             }
+            // Of a comparison with what comes from memory nothing follows, whatever is compared.
+            Op::Cmp if kernel.insts[i].args.iter().any(|&a| from_memory(kernel, a)) => Made::Unknown,
             op if op.info().effects == Effects::Pure => Made::Op(i),
             _ => Made::Unknown,
         },
@@ -184,6 +186,12 @@ fn made(kernel: &Kernel, v: Value) -> Made {
         },
         ValueDef::KernelParam(_) => Made::Unknown,
     }
+}
+
+/// True for a tile of which nothing is known.
+fn from_memory(kernel: &Kernel, v: Value) -> bool {
+    let reads = |i: Inst| !matches!(kernel.insts[i].op.info().effects, Effects::Pure | Effects::Control);
+    matches!(kernel.ty(v), Type::Tile(_)) && kernel.def_inst(v).is_some_and(reads)
 }
 
 /// The loop that a region belongs to.

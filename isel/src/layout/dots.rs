@@ -8,7 +8,7 @@ use tilelift_ir::{Attr, Inst, Kernel, Precision, Scalar, Type};
 use tilelift_lane::{GroupMatrix, GroupMatrixId, MatrixId, Target};
 use tilelift_schedule::LowerError;
 use tilelift_schedule::plan::Plan;
-use tilelift_schedule::reason::OfScalar;
+use tilelift_schedule::reason::{Missing, OfScalar};
 
 /// How a dot runs: on matrix instructions, or by multiply-adds of single lanes.
 #[derive(Clone, Debug)]
@@ -165,14 +165,18 @@ pub(crate) fn plan_dot(kernel: &Kernel, target: &Target, plan: &Plan, i: Inst) -
     Ok(first)
 }
 
-/// An asynchronous product: warpgroups share its rows.
+/// An asynchronous product: warpgroups share its rows, or its columns where there are too few.
 fn plan_async_dot(kernel: &Kernel, row: &GroupMatrix, q: GroupMatrixId, groups: u32, i: Inst) -> Result<DotPlan, LowerError> {
     let d = &kernel.insts[i];
     let Type::Tile(c) = kernel.ty(d.args[2]) else {
         return Err(OfScalar::Dot.into());
     };
-    let (groups, order) = ([groups, 1], [0, 1]);
-    let acc = Rc::new(Layout::fragment(&c.shape, &row.d, &groups, &order)?);
+    let Some(groups) = row.shares([c.shape[0], c.shape[1]], groups) else {
+        return Err(Missing::AsyncDotPlan.into());
+    };
+    let order = [0, 1];
+    let part = if groups[1] > 1 { row.fragment(c.shape[1] / groups[1]) } else { row.d.clone() };
+    let acc = Rc::new(Layout::fragment(&c.shape, &part, &groups, &order)?);
     let a = match (&row.a, kernel.ty(d.args[0])) {
         (Some(map), Type::Tile(t)) => Rc::new(Layout::operand_of(&t.shape, map, &groups, &order, &[Some(0), None])?),
         _ => acc.clone(),

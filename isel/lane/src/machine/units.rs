@@ -39,6 +39,33 @@ pub struct GroupMatrix {
 }
 
 impl GroupMatrix {
+    /// How so many groups share a product of so many rows and columns: so many down the rows, as many as those permit, and so many across the columns;
+    /// `None` if they can't.
+    ///
+    /// ```text
+    /// 2 groups, 128 rows     [2, 1]   each has the rows of every second instruction
+    /// 2 groups, 64 rows      [1, 2]   each has half of the columns
+    /// ```
+    pub fn shares(&self, [m, n]: [u32; 2], groups: u32) -> Option<[u32; 2]> {
+        let fits = |&across: &u32| {
+            let columns = n / across;
+            let whole = n.is_multiple_of(across) && columns.is_multiple_of(self.n_step) && columns <= self.n_max;
+            let halves = across == 1 || columns.is_power_of_two() && across.is_power_of_two();
+            groups.is_multiple_of(across) && m.is_multiple_of(self.m * (groups / across)) && whole && halves
+        };
+        (1..=groups).find(fits).map(|across| [groups / across, across])
+    }
+
+    /// The accumulators of a group that has so many columns.
+    pub fn fragment(&self, columns: u32) -> FragmentMap {
+        let [m, least] = [self.d.shape[0], self.d.shape[1]];
+        let mut of = self.d.clone();
+        let wider = (least.ilog2()..columns.ilog2()).map(|bit| [0, 1 << bit].into_iter().collect());
+        of.reg.extend(wider);
+        of.shape = [m, columns].into_iter().collect();
+        of
+    }
+
     /// Registers per lane of the operands of an instruction of so many columns, with A in registers or not.
     pub fn registers(&self, n: u32, a: bool) -> u32 {
         let of = |map: &FragmentMap, elem: Scalar| (elem.bits().max(8) << map.reg.len()).div_ceil(32);

@@ -5,7 +5,9 @@ use super::super::site::Site;
 use crate::error::ProtocolError;
 use crate::problem::Problem;
 use crate::run::Checker;
+use crate::run::agents::ROLE;
 use crate::state::keys::{Agents, RANK, add_agent, block_of};
+use crate::state::region::Writer;
 use crate::state::rotation::Rotated;
 use crate::state::shared::{Bar, Before, Meeting, Shared, bar_key};
 use smallvec::SmallVec;
@@ -303,7 +305,7 @@ impl<'a> Checker<'a> {
         let n = p.named(self.agents[t].block, id);
         let row = p.phase(n);
         let (ended, _) = p.ended(n);
-        let Shared { facts, named, told, .. } = &mut s.shared;
+        let Shared { facts, named, told, regions, .. } = &mut s.shared;
         told[t] += 1;
         let m = &mut named[n];
         let round = match s.tasks[t].joined {
@@ -321,6 +323,19 @@ impl<'a> Checker<'a> {
                 facts.tell(row, p.known(t), None, |_, w| w);
                 facts.copy(p.spoken(t), p.unsettled(t), None);
                 if m.warps == warps {
+                    // What groups of a role have written together all know, now that all wait.
+                    let role = if id >= ROLE { &mut regions[..] } else { &mut [] };
+                    for (r, w) in role.iter_mut().enumerate().filter_map(|(r, x)| Some((r, x.write.as_mut()?))) {
+                        let all = |x: &Writer| m.came.contains(&x.agent);
+                        if !w.shares.is_empty() && w.shares.iter().all(all) {
+                            let (written, shown) = p.written(r);
+                            facts.set(row, written);
+                            if w.shares.iter().all(|x| x.fenced) {
+                                facts.set(row, shown);
+                            }
+                            w.shares.clear();
+                        }
+                    }
                     m.end_phase(facts, row);
                     facts.forget(ended);
                     facts.set(row + 1, ended);

@@ -12,6 +12,9 @@
 //! Several agents may bring parts of one write, whose bytes one phase of an mbarrier counts. The first of them in the order that is followed
 //! need not be the first in every order, so each has to know that what was read before is over.
 //!
+//! Groups of a role may write a region together, each its share: what one of them has written nobody knows any more when the next one begins, and all
+//! know it when all that wrote have met.
+//!
 //! A *coarse* region is a whole slot although parts of it are used apart: an access of a part counts as one of all of it, and what is read
 //! has to be among the bytes of the last write. So it allows no more than its parts would, and there are fewer of them. Only units, and
 //! lanes that do not wait, write to it: of these one phase of an mbarrier tells all. What needs more is followed part by part.
@@ -62,6 +65,21 @@ impl Checker<'_> {
         let region = &mut regions[r];
         let own = p.known(t);
         if let Some(w) = &mut region.write {
+            if unit.is_none() && region.reads.is_empty() && w.is_shared_with(t) {
+                return Ok(());
+            }
+            // Another group of the role has begun to write it: this one writes its share, if it knows what the other had to know.
+            let apart = unit.is_none() && w.mbarrier.is_none() && !w.copied && region.reads.is_empty() && !facts.has(own, written);
+            if apart && self.same_role(w.agent, t) && !w.unread {
+                let over = |&reader: &u32| reader as usize == t || facts.has(own, p.read(r, reader as usize));
+                if !w.readers.iter().all(over) {
+                    return Err((Problem::StillRead, Some(w.site)));
+                }
+                let fenced = facts.has(p.known(w.agent), shown);
+                w.share(t, fenced);
+                facts.forget_all(&p.about_write(r));
+                return Ok(());
+            }
             let same = w.mbarrier == unit.map(|u| u.0) && region.reads.is_empty();
             let more = match unit {
                 // The phase in flight counts other parts of the same write.
@@ -111,13 +129,29 @@ impl Checker<'_> {
         // What is known of reads stays, for others who write parts; it is void with the next read, or write.
         let mut void = p.about_write(r);
         old.iter().filter(|&&x| !readers.contains(&x)).for_each(|&x| void.set(p.read(r, x as usize)));
-        region.write = Some(Write { agent: t, mbarrier: unit.map(|u| u.0), parts, readers, unread, copied: false, copies: 0, site: here });
+        region.write = Some(Write {
+            agent: t,
+            mbarrier: unit.map(|u| u.0),
+            parts,
+            readers,
+            unread,
+            copied: false,
+            copies: 0,
+            shares: SmallVec::new(),
+            site: here,
+        });
         facts.forget_all(&void);
         match unit {
             None => self.learn_one(s, t, written),
             Some((mbarrier, _)) => s.facts.set(p.phase(mbarrier), written),
         }
         Ok(())
+    }
+
+    /// True for two agents that are groups of one role.
+    fn same_role(&self, a: usize, b: usize) -> bool {
+        let role = |n: usize| self.agents.get(n).map(|x| (x.block, x.role, x.whole));
+        a != b && role(a).is_some_and(|x| !x.2 && role(b) == Some(x))
     }
 
     /// An agent's lanes begin copies to a region, each of its own share.
@@ -156,8 +190,17 @@ impl Checker<'_> {
         region.reads.clear();
         let mut void = p.about_write(r);
         old.iter().chain(&readers).for_each(|&x| void.set(p.read(r, x as usize)));
-        region.write =
-            Some(Write { agent: t, mbarrier: None, parts: SmallVec::new(), readers, unread, copied: true, copies: 1, site: here });
+        region.write = Some(Write {
+            agent: t,
+            mbarrier: None,
+            parts: SmallVec::new(),
+            readers,
+            unread,
+            copied: true,
+            copies: 1,
+            shares: SmallVec::new(),
+            site: here,
+        });
         facts.forget_all(&void);
         Ok(())
     }
@@ -332,7 +375,10 @@ impl Checker<'_> {
         }
         let Shared { facts, regions, .. } = s;
         let (known, unsettled) = (self.places.known(t), self.places.unsettled(t));
-        let own = |x: &Region| x.write.as_ref().is_some_and(|w| w.agent == t && w.mbarrier.is_none() && w.copies == 0);
+        let shares = regions.iter_mut().filter_map(|x| x.write.as_mut()).flat_map(|w| &mut w.shares);
+        shares.filter(|x| x.agent as usize == t).for_each(|x| x.fenced = true);
+        let own =
+            |x: &Region| x.write.as_ref().is_some_and(|w| w.agent == t && w.mbarrier.is_none() && w.copies == 0 && w.shares.is_empty());
         for (r, _) in regions.iter().enumerate().filter(|(_, x)| own(x)) {
             let (written, shown) = self.places.written(r);
             if facts.has(known, shown) && !facts.has(unsettled, shown) {

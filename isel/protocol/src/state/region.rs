@@ -20,7 +20,37 @@ pub(crate) struct Write {
     pub(crate) copied: bool,
     /// Ages of the groups of copies that are in flight, a bit each; bit 0 is open. The oldest grow no older.
     pub(crate) copies: u64,
+    /// The warpgroups of a role that write it together, each its share, until they meet; empty if one agent writes it.
+    pub(crate) shares: SmallVec<[Writer; 2]>,
     pub(crate) site: Site,
+}
+
+/// A warpgroup that writes its share of a region.
+#[derive(Clone, Copy)]
+pub(crate) struct Writer {
+    pub(crate) agent: u32,
+    /// It has fenced what it has written.
+    pub(crate) fenced: bool,
+}
+
+impl Write {
+    /// True if a group is one of those that write together; it goes on with its share then.
+    pub(crate) fn is_shared_with(&mut self, t: usize) -> bool {
+        let own = self.shares.iter_mut().find(|x| x.agent as usize == t);
+        own.is_some_and(|x| {
+            x.fenced = false;
+            true
+        })
+    }
+
+    /// Another group writes its share; what the first one has written is fenced or not.
+    pub(crate) fn share(&mut self, t: usize, fenced: bool) {
+        if self.shares.is_empty() {
+            self.shares.push(Writer { agent: self.agent as u32, fenced });
+        }
+        self.shares.push(Writer { agent: t as u32, fenced: false });
+        self.shares.sort_unstable_by_key(|x| x.agent);
+    }
 }
 
 /// Reads of a region by an agent.
@@ -68,7 +98,12 @@ pub(crate) struct Region {
 
 impl Clone for Region {
     fn clone(&self) -> Region {
-        let copy = |w: &Write| Write { parts: SmallVec::from_slice(&w.parts), readers: SmallVec::from_slice(&w.readers), ..*w };
+        let copy = |w: &Write| Write {
+            parts: SmallVec::from_slice(&w.parts),
+            readers: SmallVec::from_slice(&w.readers),
+            shares: SmallVec::from_slice(&w.shares),
+            ..*w
+        };
         Region { write: self.write.as_ref().map(copy), reads: SmallVec::from_slice(&self.reads) }
     }
 }
@@ -83,6 +118,8 @@ impl Region {
                 out.extend([flags, w.copies, w.agent as u64, w.mbarrier.map_or(0, |n| mbarrier(n) as u64 + 1)]);
                 w.parts.iter().for_each(|p| out.extend([(p.0 + shift) as u64, (p.1 + shift) as u64]));
                 list_key(&w.readers, out);
+                out.push(w.shares.len() as u64);
+                out.extend(w.shares.iter().map(|x| u64::from(x.agent) << 1 | u64::from(x.fenced)));
             }
         }
         out.push(self.reads.len() as u64);
@@ -125,6 +162,7 @@ impl Region {
             unread: false,
             copied: false,
             copies: 0,
+            shares: SmallVec::new(),
             site,
         };
         *self = Region { write: Some(write), reads: SmallVec::new() };

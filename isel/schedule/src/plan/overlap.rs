@@ -15,6 +15,7 @@
 //! An assembler may move the wait for late products up in front of the head, where the lanes wait, too. While another group computes
 //! that costs nothing, if the products are what a step takes; where the lanes are, the wait is held where it stands.
 
+use super::staged::StagedOperand;
 use super::swizzled_tile::SwizzledTile;
 use super::views::trace;
 use crate::named::Named;
@@ -59,10 +60,14 @@ pub(super) fn overlap(
     main: Inst,
     dots: &[Inst],
     loads: &[(Inst, SwizzledTile)],
+    staged: &[StagedOperand],
 ) -> Result<Overlap, NotOverlapped> {
     let bounds = &kernel.insts[main].args[..2];
     if bounds.iter().all(|&v| kernel.as_const(v).is_some()) {
         return Err(NotOverlapped::ConstantSteps);
+    }
+    if let Some(s) = staged.iter().find(|s| s.moves) {
+        return Err(NotOverlapped::Staged { value: Named::of(kernel, s.value) });
     }
     let region = kernel.insts[main].regions[0];
     let (body, params, yields) = (&kernel.regions[region].insts, &kernel.regions[region].params, kernel.yields(region));

@@ -53,6 +53,7 @@ pub(super) fn pressure(
         match *part {
             StepPart::Begin(i) => {
                 begun.insert(i, root(kernel.insts[i].args[0]));
+                last.insert(root(kernel.insts[i].args[1]), at);
                 last.insert(root(kernel.insts[i].args[2]), at);
             }
             StepPart::Wait(i, _) => {

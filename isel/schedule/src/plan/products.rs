@@ -2,6 +2,7 @@
 
 use super::replay::{needs, slice_by};
 use super::ring_layouts::RingLayouts;
+use super::staged::may_be_staged;
 use super::swizzled_tile::SwizzledTile;
 use super::views::{is_view, keeps_extents, trace};
 use crate::named::{Made, Named};
@@ -11,9 +12,9 @@ use std::collections::HashSet;
 use tilelift_ir::{Attr, Inst, Kernel, Op, Precision, Region, Type, Value};
 use tilelift_lane::{GroupMatrixId, Units};
 
-/// An operand A that is the same in every step, and waits in shared memory.
+/// An operand that is the same in every step, and waits in shared memory.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct BroughtA {
+pub struct BroughtOperand {
     /// The operand.
     pub value: Value,
     /// The load behind it.
@@ -62,28 +63,29 @@ pub(super) fn a_from_registers(
     kernel: &Kernel,
     dots: &[(Inst, GroupMatrixId)],
     loads: &[(Inst, SwizzledTile)],
-    brought: &[BroughtA],
+    elsewhere: &dyn Fn(Inst, Value) -> bool,
     lanes: u32,
 ) -> u32 {
     let contiguous = |j: Inst| loads.iter().find(|l| l.0 == j).map(|l| l.1.contiguous());
     let mut seen: Vec<Value> = Vec::new();
     for &(i, _) in dots {
         let a = kernel.insts[i].args[0];
-        if trace(kernel, a, &contiguous).is_none() && !seen.contains(&a) && brought.iter().all(|b| b.value != a) {
+        if trace(kernel, a, &contiguous).is_none() && !seen.contains(&a) && !elsewhere(i, a) {
             seen.push(a);
         }
     }
     seen.iter().map(|&v| operand_registers(kernel, v, lanes)).sum()
 }
 
-/// Operands A that are loaded in front of the loop from what nobody writes, as bulk copies bring them.
-pub(super) fn invariant_a(
+/// Operands that are loaded in front of the loop from what nobody writes, as bulk copies bring them: operands A, or operands B (0, 1).
+pub(super) fn invariant(
     kernel: &Kernel,
     units: &Units,
     (main, written): (Inst, &HashSet<Value>),
     dots: &[(Inst, GroupMatrixId)],
     loads: &[(Inst, SwizzledTile)],
-) -> Vec<BroughtA> {
+    operand: usize,
+) -> Vec<BroughtOperand> {
     let in_ring = |j: Inst| loads.iter().find(|l| l.0 == j).map(|l| l.1.contiguous());
     let top = &kernel.regions[kernel.body].insts;
     let tile = |j: Inst| {
@@ -93,18 +95,18 @@ pub(super) fn invariant_a(
         let free = before && d.present == 0 && !written.contains(&d.args[0]);
         SwizzledTile::of(kernel, j, shape, units, None).ok().filter(|_| free)
     };
-    let mut out: Vec<BroughtA> = Vec::new();
+    let mut out: Vec<BroughtOperand> = Vec::new();
     for &(i, q) in dots {
-        let value = kernel.insts[i].args[0];
+        let value = kernel.insts[i].args[operand];
         if trace(kernel, value, &in_ring).is_some() || out.iter().any(|b| b.value == value) {
             continue;
         }
         let found = trace(kernel, value, &|j| tile(j).map(|t| t.contiguous()));
-        let fits = |along: usize| units.matrix[q.index()].any_order || along == 1;
+        let fits = |along: usize| units.matrix[q.index()].any_order || along + operand == 1;
         if let Some((load, _)) = found.filter(|f| fits(f.1))
             && let Some(tile) = tile(load)
         {
-            out.push(BroughtA { value, load, tile });
+            out.push(BroughtOperand { value, load, tile });
         }
     }
     out
@@ -169,9 +171,7 @@ pub(super) fn multiplication(
     let result = d.results[0];
     let named = || Named::of(kernel, result);
     let contiguous = |j: Inst| loads.iter().find(|l| l.0 == j).map(|l| l.1.contiguous());
-    let (a, Some(b)) = (trace(kernel, d.args[0], &contiguous), trace(kernel, d.args[1], &contiguous)) else {
-        return Err(NoProduct::Right { result: named() });
-    };
+    let [a, b] = [0, 1].map(|n| trace(kernel, d.args[n], &contiguous));
     let precision = match d.attrs.first() {
         Some(Attr::Precision(p)) => *p,
         _ => Precision::Exact,
@@ -188,16 +188,20 @@ pub(super) fn multiplication(
         return Err(NoProduct::Types { elems: [elem(d.args[0]), elem(d.args[1]), elem(result)], precision });
     };
     let row = &units.matrix[at];
-    if !m.is_multiple_of(row.m) || !k.is_multiple_of(row.k) || !n.is_multiple_of(row.n_step) || n > row.n_max {
+    if !k.is_multiple_of(row.k) || (1..=2).all(|groups| row.shares([m, n], groups).is_none()) {
         return Err(NoProduct::Shape { shape: [m, n, k], groups: None, each: [row.m, row.k], columns: [row.n_step, row.n_max] });
     }
     if let Some(most) = row.promotion_depth.filter(|&most| k > most) {
         return Err(NoProduct::Depth { elem: row.operand, most, depth: k });
     }
-    if a.is_none() && row.a.is_none() {
+    let staged = |n: usize| may_be_staged(kernel, units, row, d.args[n], n);
+    if b.is_none() && !staged(1) {
+        return Err(NoProduct::Right { result: named() });
+    }
+    if a.is_none() && row.a.is_none() && !staged(0) {
         return Err(NoProduct::AFromRegisters { result: named(), instruction: row.name });
     }
-    let along_k = [a.is_none_or(|a| a.1 == 1), b.1 == 0];
+    let along_k = [a.is_none_or(|a| a.1 == 1), b.is_none_or(|b| b.1 == 0)];
     // Lanes fetch an operand as it is wanted, in whatever order it lies; otherwise it comes from memory, which is quicker.
     let transposed = !row.any_order && !along_k[0] && row.a.is_some();
     let through = a.is_some() && ring_layouts.a_from_registers.get(&i).copied().unwrap_or(transposed);
@@ -210,7 +214,7 @@ pub(super) fn multiplication(
     if !(row.any_order || lies) {
         return Err(NoProduct::AlongK { elem: row.operand, through: transposed });
     }
-    for (load, _) in a.into_iter().chain([b]) {
+    for (load, _) in a.into_iter().chain(b) {
         for (j, tile) in loads.iter_mut() {
             tile.tf32 |= *j == load && precision == Precision::Tf32;
         }

@@ -18,12 +18,13 @@ use super::ping_pong::can_ping_pong;
 use super::prefetched::prefetches;
 use super::pressure::pressure;
 use super::products::{
-    BroughtA, a_from_registers, accumulates, accumulator_shape, beside_products, invariant_a, multiplication, multiplies,
+    BroughtOperand, a_from_registers, accumulates, accumulator_shape, beside_products, invariant, multiplication, multiplies,
     operand_registers, unstaged,
 };
 use super::replay::{Replay, around, decisions, replay, written_views};
 use super::results::{result_stores, result_tile};
 use super::ring_layouts::{EpilogueStore, RingLayouts};
+use super::staged::{StagedOperand, from_ring, staged_operands};
 use super::step_order::{in_place, step_order};
 use super::swizzled_tile::{ALIGN, SwizzledTile};
 use super::views::{is_view, trace};
@@ -76,8 +77,10 @@ pub struct Specialised {
     pub dots: Vec<(Inst, GroupMatrixId)>,
     /// Dots whose operand A goes from the ring through registers.
     pub register_a: Vec<Inst>,
-    /// Operands A from in front of the loop that the producer brings, once, since the registers don't hold them beside the accumulators.
-    pub brought_a: Vec<BroughtA>,
+    /// Operands from in front of the loop that the producer brings, once: operands B, and those A that registers don't hold beside the accumulators.
+    pub brought: Vec<BroughtOperand>,
+    /// Operands that the consumers compute and store for their products.
+    pub staged: Vec<StagedOperand>,
     /// Products whose operand B a task of its own transposes, and how it lies then.
     pub transposed_b: Vec<(Inst, SwizzledTile)>,
     /// Loads that the consumers do a step ahead, into registers.
@@ -246,9 +249,9 @@ fn specialised_loop(
     // The consumers don't carry what only says where copies come from.
     let carried = computed_carried(kernel, main, &replay, &|i| staged[i]);
     // So it is where products have to be waited for one by one, or take an operand A that lanes hold.
-    let a_in_ring =
-        |i: Inst| trace(kernel, kernel.insts[i].args[0], &|j| loads.iter().find(|l| l.0 == j).map(|l| l.1.contiguous())).is_some();
-    mixed |= carried.len() != last.len() || dots.iter().any(|&i| !accumulates(kernel, region, i) || !a_in_ring(i));
+    let a_in_ring = |i: Inst| from_ring(kernel, &loads, kernel.insts[i].args[0]);
+    let b_in_ring = |i: Inst| from_ring(kernel, &loads, kernel.insts[i].args[1]);
+    mixed |= carried.len() != last.len() || dots.iter().any(|&i| !accumulates(kernel, region, i) || !a_in_ring(i) || !b_in_ring(i));
     let (mut register_a, mut transposed_b, mut found) = (Vec::new(), Vec::new(), Vec::new());
     for i in dots {
         let by = multiplication(kernel, units, i, &mut loads, ring_layouts).map_err(|why| unstaged(kernel, i, staged, why))?;
@@ -256,7 +259,7 @@ fn specialised_loop(
         register_a.extend(by.through.then_some(i));
         if by.transposed {
             let b = kernel.ty(kernel.insts[i].args[1]).as_tile();
-            let tile = b.and_then(|t| SwizzledTile::filled([t.shape[1], t.shape[0]], t.elem, units));
+            let tile = b.and_then(|t| SwizzledTile::filled([t.shape[1], t.shape[0]], t.elem, units, u32::MAX));
             transposed_b.push((i, tile.ok_or(NoProduct::AlongK { elem: kernel.ty(kernel.insts[i].args[1]).elem(), through: false })?));
         }
     }
@@ -272,26 +275,58 @@ fn specialised_loop(
     let together = asked == 2 && !can_ping_pong(kernel, main);
     let consumer_sets = if together { 1 } else { asked };
     let shared_by = |groups: u32| accumulators.iter().all(|s| s[0].is_multiple_of(groups * rows));
-    let usual = if consumer_sets == 1 && shared_by(2) { 2 } else { 1 };
+    // Accumulators that lanes add to beside the instruction are there twice.
+    let promoted = dots.iter().any(|&(_, q)| units.matrix[q.index()].promotion_depth.is_some());
+    // Groups of a loop that computes share columns where there are too few rows.
+    let across = |(i, q): (Inst, GroupMatrixId), groups: u32| {
+        accumulator_shape(kernel, i).and_then(|s| units.matrix[q.index()].shares(s, groups)).map(|s| s[1])
+    };
+    let split = |groups: u32| dots.iter().all(|&d| across(d, groups).is_some());
+    let single = persistent_positions(kernel, options, mixed, &replay, &around) || !around.is_empty();
+    let given = |loads: &[(Inst, SwizzledTile)], groups: u32| {
+        let columns = |(i, q): (Inst, GroupMatrixId)| across((i, q), groups).unwrap_or(1);
+        let rows = |n: usize| if n == 1 { dots.clone() } else { dots.iter().copied().filter(|&d| columns(d) > 1).collect::<Vec<_>>() };
+        let brought: Vec<BroughtOperand> = match single {
+            true => Vec::new(),
+            false => {
+                let mut all = invariant(kernel, units, (main, written), &rows(1), loads, 1);
+                for a in invariant(kernel, units, (main, written), &rows(0), loads, 0) {
+                    if all.iter().all(|b| b.value != a.value) {
+                        all.push(a);
+                    }
+                }
+                all
+            }
+        };
+        let elsewhere = |v: Value| from_ring(kernel, loads, v) || brought.iter().any(|b| b.value == v);
+        let staged = staged_operands(kernel, units, region, &dots, &elsewhere, &columns);
+        (brought, staged)
+    };
+    let insts: Vec<Inst> = dots.iter().map(|d| d.0).collect();
+    let taken_apart = |staged: &[StagedOperand]| match (mixed && !promoted, options.overlap) {
+        (false, Some(true)) => Err(NotOverlapped::OneAccumulator),
+        (false, _) | (true, Some(false)) => Ok(None),
+        (true, _) => overlap(kernel, target, main, &insts, &loads, staged).map(Some),
+    };
+    let alone = || split(1) && matches!(taken_apart(&given(&loads, 1).1), Ok(Some(_)));
+    let usual = match consumer_sets {
+        1 if shared_by(2) => 2,
+        1 if mixed && split(2) && !alone() => 2,
+        _ => 1,
+    };
     let consumers = match options.consumers {
         Some(each) if together && shared_by(asked * each) => asked * each,
         Some(consumers) => consumers,
         None => usual,
     };
-    if consumers == 0 || accumulators.iter().any(|s| !s[0].is_multiple_of(consumers * rows)) {
+    let shared = if mixed { split(consumers) } else { shared_by(consumers) && split(1) };
+    if consumers == 0 || !shared {
         return Err(NotSpecialised::Shares { consumers, rows: accumulators[0][0], each: rows });
     }
     suits(kernel, main, consumers * units.group_warps)?;
     let lanes = consumers * units.group_warps * target.lanes;
-    // Accumulators that lanes add to beside the instruction are there twice.
-    let promoted = dots.iter().any(|&(_, q)| units.matrix[q.index()].promotion_depth.is_some());
-    let insts: Vec<Inst> = dots.iter().map(|d| d.0).collect();
-    let parts = match (mixed && !promoted, options.overlap) {
-        (false, Some(true)) => Err(NotOverlapped::OneAccumulator),
-        (false, _) | (true, Some(false)) => Ok(None),
-        (true, _) => overlap(kernel, target, main, &insts, &loads).map(Some),
-    };
-    let mut parts = match (parts, options.overlap) {
+    let (needed, staged_operands) = given(&loads, consumers);
+    let mut parts = match (taken_apart(&staged_operands), options.overlap) {
         (Err(why), Some(true)) => return Err(NotSpecialised::Overlap { asked: true, why }),
         // While one warpgroup computes, another one multiplies.
         (Err(why), None) if options.schedule.is_none() && consumers < 2 => return Err(NotSpecialised::Overlap { asked: false, why }),
@@ -312,10 +347,7 @@ fn specialised_loop(
             }
         }
     }
-    // Positions that take long drift apart where nothing deals them out, and no longer share what is in the cache.
-    // Tiles that tasks need are computed in front of them, for one position.
-    let repeated = around.iter().any(|&i| kernel.insts[i].op == Op::For);
-    let persistent = options.persistent.unwrap_or(!mixed && !replay.tiles && !repeated);
+    let persistent = persistent_positions(kernel, options, mixed, &replay, &around);
     match consumer_sets {
         1 => {}
         2 if mixed || promoted => return Err(NotSpecialised::PingPongComputes),
@@ -330,10 +362,13 @@ fn specialised_loop(
     if warps > target.max_warps {
         return Err(NotSpecialised::TooManyWarps { warps, most: target.max_warps, target: target.name });
     }
-    let share = |brought: &[BroughtA]| {
+    let stored =
+        |i: Inst, v: Value| staged_operands.iter().any(|s| s.uses.iter().any(|u| u.product == i && kernel.insts[i].args[u.operand] == v));
+    let share = |brought: &[BroughtOperand]| {
+        let elsewhere = |i: Inst, v: Value| stored(i, v) || brought.iter().any(|b| b.value == v);
         // What stands between the products of a mixed loop takes as much beside them as addresses and the epilogue do.
         let held = match (mixed, promoted) {
-            (true, _) => held + a_from_registers(kernel, &dots, &loads, brought, lanes) + BESIDE_ACCUMULATORS,
+            (true, _) => held + a_from_registers(kernel, &dots, &loads, &elsewhere, lanes) + BESIDE_ACCUMULATORS,
             (false, true) => held + last_registers,
             (false, false) => last_registers,
         };
@@ -342,13 +377,13 @@ fn specialised_loop(
     };
     // What products hold in a step of which none reaches into the next one, where that is most.
     let computed = |i: Inst| live.contains(&i) && !in_ring(kernel, &loads, i);
-    let most_held = |brought: &[BroughtA]| {
+    let most_held = |brought: &[BroughtOperand]| {
         let order = if promoted { in_place(kernel, region, &computed) } else { step_order(kernel, region, written, &computed) };
         let in_ring = |v: Value| kernel.def_inst(v).is_some_and(|i| in_ring(kernel, &loads, i));
         let elsewhere = |v: Value| in_ring(v) || brought.iter().any(|b| b.value == v || behind(kernel, b.value, v));
         pressure(kernel, region, &order, lanes, promoted, &elsewhere)
     };
-    let one_step = |brought: &[BroughtA]| {
+    let one_step = |brought: &[BroughtOperand]| {
         budget(
             target,
             units,
@@ -356,12 +391,16 @@ fn specialised_loop(
             Held { all: most_held(brought), spare: 0, beside: loaded_behind(kernel, main, lanes) },
         )
     };
-    let (registers, brought_a) = match share(&[]) {
-        Ok(registers) => (registers, Vec::new()),
+    let (registers, brought) = match share(&needed) {
+        Ok(registers) => (registers, needed),
         Err(why) => {
             // At one grid position, once: nobody has to wait until what was brought before is read.
-            let brought =
-                if persistent || !around.is_empty() { Vec::new() } else { invariant_a(kernel, units, (main, written), &dots, &loads) };
+            let mut brought = needed;
+            if !single {
+                let more = invariant(kernel, units, (main, written), &dots, &loads, 0);
+                let more: Vec<BroughtOperand> = more.into_iter().filter(|a| brought.iter().all(|b| b.value != a.value)).collect();
+                brought.extend(more);
+            }
             match share(&brought) {
                 Ok(registers) => (registers, brought),
                 Err(_) if mixed && options.overlap != Some(true) => {
@@ -379,7 +418,7 @@ fn specialised_loop(
     if mixed && !promoted && parts.is_none() {
         let all = prefetches(kernel, region, written, &computed, lanes);
         let have = registers.map_or(Registers::of(target, units, warps).entry, |r| r[1]);
-        let mut held = if all.is_empty() { 0 } else { most_held(&brought_a) + BESIDE_ACCUMULATORS };
+        let mut held = if all.is_empty() { 0 } else { most_held(&brought) + BESIDE_ACCUMULATORS };
         for p in all {
             if held + 2 * p.registers <= have {
                 held += 2 * p.registers;
@@ -387,14 +426,15 @@ fn specialised_loop(
             }
         }
     }
-    let places: Vec<Value> = brought_a.iter().flat_map(|b| kernel.operand(b.load, "indices")).copied().collect();
+    let places: Vec<Value> = brought.iter().flat_map(|b| kernel.operand(b.load, "indices")).copied().collect();
     replay.add(computed_again(kernel, (main, &around), written, places)?);
     for &(i, q) in &dots {
         // The operands of one instruction: its columns of the accumulator, and an operand A that is not in shared memory.
         let Some([_, n]) = accumulator_shape(kernel, i) else { continue };
-        let in_ring = trace(kernel, kernel.insts[i].args[0], &|j| loads.iter().find(|l| l.0 == j).map(|l| l.1.contiguous())).is_some();
-        let brought = brought_a.iter().any(|b| b.value == kernel.insts[i].args[0]);
-        let operands = units.matrix[q.index()].registers(n, register_a.contains(&i) || !in_ring && !brought);
+        let a = kernel.insts[i].args[0];
+        let elsewhere = from_ring(kernel, &loads, a) || stored(i, a) || brought.iter().any(|b| b.value == a);
+        let n = n / across((i, q), consumers).unwrap_or(1);
+        let operands = units.matrix[q.index()].registers(n, register_a.contains(&i) || !elsewhere);
         Registers::of(target, units, warps)
             .check_matrix(Some(operands), registers.map(|r| r[1]))
             .map_err(|[need, have]| NotSpecialised::ProductRegisters { columns: n, need, have })?;
@@ -417,9 +457,11 @@ fn specialised_loop(
         }
     }
     let stage_bytes: u32 = loads.iter().map(|(_, t)| t.bytes().next_multiple_of(ALIGN)).sum();
-    let brought_bytes: u32 = brought_a.iter().map(|b| b.tile.bytes().next_multiple_of(ALIGN)).sum();
+    let brought_bytes: u32 = brought.iter().map(|b| b.tile.bytes().next_multiple_of(ALIGN)).sum();
     let transposed_bytes = TRANSPOSED_SLOTS * transposed_b.iter().map(|(_, t)| t.bytes().next_multiple_of(ALIGN)).sum::<u32>();
-    let room = |staging: u32| target.shared_bytes.saturating_sub(staging + brought_bytes + transposed_bytes + ALIGN) / stage_bytes.max(1);
+    let staged_bytes: u32 = staged_operands.iter().map(|s| s.tile.bytes().next_multiple_of(ALIGN)).sum();
+    let beside = brought_bytes + transposed_bytes + staged_bytes + ALIGN;
+    let room = |staging: u32| target.shared_bytes.saturating_sub(staging + beside) / stage_bytes.max(1);
     let repetitions = accumulators.iter().map(|s| s[0] / (consumers * rows)).min().unwrap_or(1);
     let staging_parts =
         if consumer_sets > 1 && accumulators.iter().all(|s| s[0] == repetitions * consumers * rows) { repetitions } else { 1 };
@@ -457,12 +499,20 @@ fn specialised_loop(
         loads,
         dots,
         register_a,
-        brought_a,
+        brought,
+        staged: staged_operands,
         transposed_b,
         prefetched,
         promoted,
         stores,
     })
+}
+
+/// True where an instance runs several grid positions. Positions that take long drift apart where nothing deals them out, and no longer share what is in
+/// the cache; tiles that tasks need are computed in front of them, for one position.
+fn persistent_positions(kernel: &Kernel, options: &LowerOptions, mixed: bool, replay: &Replay, around: &[Inst]) -> bool {
+    let repeated = around.iter().any(|&i| kernel.insts[i].op == Op::For);
+    options.persistent.unwrap_or(!mixed && !replay.tiles && !repeated)
 }
 
 /// Views that are loaded by bulk copies must not be stored to: the copies run ahead.

@@ -106,12 +106,14 @@ impl SwizzledTile {
         Ok(SwizzledTile { order, shape: shape.to_vec(), elem: view.elem, swizzle, widest, per: swizzle / size, rows, tf32: false })
     }
 
-    /// A matrix of so many rows in shared memory, contiguous along them, that lanes fill.
-    pub fn filled(shape: [u32; 2], elem: Scalar, units: &Units) -> Option<SwizzledTile> {
+    /// A matrix of so many rows in shared memory, contiguous along them, that lanes fill; in columns of at most so many bytes.
+    pub fn filled(shape: [u32; 2], elem: Scalar, units: &Units, most: u32) -> Option<SwizzledTile> {
         let row = shape[1] * elem.bytes();
-        let &widest = units.bulk.swizzles.iter().find(|&&s| row.is_multiple_of(s))?;
-        let per = widest / elem.bytes();
-        Some(SwizzledTile { order: vec![1, 0], shape: shape.to_vec(), elem, swizzle: widest, widest, per, rows: shape[0], tf32: false })
+        let mut fit = units.bulk.swizzles.iter().copied().filter(|&s| row.is_multiple_of(s)).peekable();
+        let widest = *fit.peek()?;
+        let swizzle = fit.find(|&s| s <= most)?;
+        let per = swizzle / elem.bytes();
+        Some(SwizzledTile { order: vec![1, 0], shape: shape.to_vec(), elem, swizzle, widest, per, rows: shape[0], tf32: false })
     }
 
     /// The dimension of the tile that runs along rows of boxes.

@@ -141,7 +141,7 @@ pub fn plan_tasks(kernel: &Kernel, target: &Target, options: &LowerOptions, oute
                     why: Box::new(why),
                     loc: kernel.locs[i],
                 })?;
-                product_registers(kernel, units, (i, q), &registers, task).map_err(|e| e.at(kernel.locs[i]))?;
+                product_registers(kernel, units, (i, q, warps / group), &registers, task).map_err(|e| e.at(kernel.locs[i]))?;
                 dots.insert(i, q);
             }
             Ok(())
@@ -318,7 +318,7 @@ fn front(kernel: &Kernel, tasks: Inst) -> Front {
 fn product_registers(
     kernel: &Kernel,
     units: &Units,
-    (i, q): (Inst, GroupMatrixId),
+    (i, q, groups): (Inst, GroupMatrixId, u32),
     registers: &Registers,
     task: Option<&TaskRole>,
 ) -> Result<(), LowerError> {
@@ -326,16 +326,18 @@ fn product_registers(
     let d = &kernel.insts[i];
     let Type::Tile(t) = kernel.ty(d.results[0]) else { return Ok(()) };
     let n = t.shape.last().copied().unwrap_or(0);
+    let across = row.shares([t.shape[0], n], groups).map_or(1, |s| s[1]);
     let left = handle(kernel, d.args[0]).is_none();
     let operands = |n: u32| row.registers(n, left);
     let asked = task.and_then(|t| t.registers);
-    let Err([need, have]) = registers.check_matrix(Some(operands(n)), asked) else { return Ok(()) };
-    let fits = (1..n / row.n_step).rev().map(|k| k * row.n_step).find(|&n| registers.check_matrix(Some(operands(n)), asked).is_ok());
+    let Err([need, have]) = registers.check_matrix(Some(operands(n / across)), asked) else { return Ok(()) };
+    let fits =
+        (1..n / across / row.n_step).rev().map(|k| k * row.n_step).find(|&n| registers.check_matrix(Some(operands(n)), asked).is_ok());
     Err(LowerError::ResourceExceeded {
         resource: Resource::ProductRegisters,
         need: need.into(),
         have: have.into(),
-        remedy: Box::new(Remedy::Product { columns: fits, asked: asked == Some(have) }),
+        remedy: Box::new(Remedy::Product { columns: fits.map(|n| n * across), asked: asked == Some(have) }),
         loc: Default::default(),
     })
 }
@@ -362,7 +364,7 @@ fn product(kernel: &Kernel, units: &Units, i: Inst, groups: u32) -> Result<Group
     if groups == 0 {
         return Err(NoProduct::Warps { group: units.group_warps });
     }
-    if !m.is_multiple_of(row.m * groups) || !k.is_multiple_of(row.k) || !n.is_multiple_of(row.n_step) || n > row.n_max {
+    if row.shares([m, n], groups).is_none() || !k.is_multiple_of(row.k) {
         let (each, columns) = ([row.m, row.k], [row.n_step, row.n_max]);
         return Err(NoProduct::Shape { shape: [m, n, k], groups: Some(groups), each, columns });
     }

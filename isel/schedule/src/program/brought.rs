@@ -1,4 +1,4 @@
-//! Operands A that are the same in every step, where registers don't hold them: the producer brings them once, and products read them from shared
+//! Operands that are the same in every step, where registers don't hold them: the producer brings them once, and products read them from shared
 //! memory.
 //!
 //! ```text
@@ -18,11 +18,11 @@ impl Schedule<'_> {
         for s in self.before.iter_mut() {
             s.bring(w)?;
         }
-        if self.plan.brought_a.is_empty() {
+        if self.plan.brought.is_empty() {
             return Ok(());
         }
         let mut buffers = Vec::new();
-        for b in &self.plan.brought_a {
+        for b in &self.plan.brought {
             buffers.push(w.buffer(&buffer_type(&b.tile.shape, &b.tile), &b.tile)?);
         }
         let full = w.make(Op::BarrierAlloc, &[], &[Attr::Count(1)], Some(&Type::Barrier(1)))?;
@@ -31,12 +31,12 @@ impl Schedule<'_> {
     }
 
     /// The producer's copies.
-    pub(super) fn bring_a(&self, w: &mut Writer<'_>) -> Result<(), Refusal> {
+    pub(super) fn bring_operands(&self, w: &mut Writer<'_>) -> Result<(), Refusal> {
         let Some(brought) = &self.brought else { return Ok(()) };
         let full = w.bin(Op::BarrierIndex, brought.full, number(0))?;
-        let bytes = self.plan.brought_a.iter().map(|b| b.tile.bytes()).sum();
+        let bytes = self.plan.brought.iter().map(|b| b.tile.bytes()).sum();
         w.act(Op::BarrierExpect, &[full.into()], &[Attr::Count(bytes)]);
-        for (b, &buffer) in self.plan.brought_a.iter().zip(&brought.buffers) {
+        for (b, &buffer) in self.plan.brought.iter().zip(&brought.buffers) {
             let mut args = vec![w.get(self.kernel.insts[b.load].args[0])?];
             args.extend(self.all(w, self.kernel.operand(b.load, "indices"))?);
             args.extend([Arg::from(buffer), full.into()]);
@@ -46,18 +46,18 @@ impl Schedule<'_> {
     }
 
     /// The consumers wait until all is there.
-    pub(super) fn wait_a(&self, w: &mut Writer<'_>) -> Result<(), Refusal> {
+    pub(super) fn wait_brought(&self, w: &mut Writer<'_>) -> Result<(), Refusal> {
         let Some(brought) = &self.brought else { return Ok(()) };
         let full = w.bin(Op::BarrierIndex, brought.full, number(0))?;
         w.act(Op::BarrierWait, &[full.into(), number(0)], &[]);
         Ok(())
     }
 
-    /// An operand A as it was brought; `None` if it was not.
-    pub(super) fn brought(&self, w: &mut Writer<'_>, a: Value) -> Result<Option<Arg>, Refusal> {
-        let Some(n) = self.plan.brought_a.iter().position(|b| b.value == a) else { return Ok(None) };
-        let buffer = self.brought.as_ref().and_then(|b| b.buffers.get(n)).ok_or(Refusal::Written { value: a })?;
-        self.seen_as(w, (self.plan.brought_a[n].load, *buffer), a).map(Some)
+    /// An operand as it was brought; `None` if it was not.
+    pub(super) fn brought(&self, w: &mut Writer<'_>, v: Value) -> Result<Option<Arg>, Refusal> {
+        let Some(n) = self.plan.brought.iter().position(|b| b.value == v) else { return Ok(None) };
+        let buffer = self.brought.as_ref().and_then(|b| b.buffers.get(n)).ok_or(Refusal::Written { value: v })?;
+        self.seen_as(w, (self.plan.brought[n].load, *buffer), v).map(Some)
     }
 
     /// A value as another view of the buffer that a load fills. What these values are in registers stays as it is.
@@ -82,14 +82,14 @@ impl Schedule<'_> {
         let kernel = self.kernel;
         let mut out = BTreeSet::new();
         for s in self.before.iter().chain([self]) {
-            for b in &s.plan.brought_a {
+            for b in &s.plan.brought {
                 let mut v = b.value;
                 // From the operand to the load: what one of them has of users but those is looked at.
                 while let Some(i) = kernel.def_inst(v) {
                     let mut others = false;
                     kernel.walk(kernel.body, &mut |j| {
                         let product = s.plan.dots.iter().any(|d| d.0 == j) && v == b.value;
-                        let uses = kernel.insts[j].args.iter().enumerate().any(|(n, a)| *a == v && !(product && n == 0));
+                        let uses = kernel.insts[j].args.iter().enumerate().any(|(n, a)| *a == v && !(product && n < 2));
                         others |= uses && !out.contains(&j);
                     });
                     if others {

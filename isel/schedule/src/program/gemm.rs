@@ -66,6 +66,7 @@ pub(super) fn write<'k>(kernel: &'k Kernel, target: &'k Target, plan: &'k Specia
             staging,
             transposed: None,
             brought: None,
+            staged: Vec::new(),
             front,
             required,
             before,
@@ -78,6 +79,7 @@ pub(super) fn write<'k>(kernel: &'k Kernel, target: &'k Target, plan: &'k Specia
     }
     s.bring(&mut w)?;
     s.alloc_transposed(&mut w)?;
+    s.alloc_staged(&mut w)?;
     s.front = s.in_front(&mut w)?;
     s.front.extend(s.brought_only());
     let task = |name: &str, warps: u32, n: usize| Task { registers: plan.registers.map(|r| r[n]), ..Task::new(name, warps) };

@@ -14,6 +14,7 @@ use super::schedule::Schedule;
 use super::write::{Arg, Writer, number};
 use crate::plan::{StepPart, in_ring, is_zero, slice_ahead, slice_by, step_order, written_views};
 use cranelift_entity::EntityRef;
+use std::collections::BTreeSet;
 use tilelift_ir::{Attr, Inst, Literal, Op, Scalar, Value};
 use tilelift_lane::Units;
 
@@ -22,7 +23,8 @@ impl<'k> Schedule<'k> {
     pub(super) fn mixed(&self, w: &mut Writer<'_>, start: Arg) -> Result<Arg, Refusal> {
         let kernel = self.kernel;
         let d = &kernel.insts[self.plan.main];
-        self.wait_a(w)?;
+        self.wait_brought(w)?;
+        self.stage_in_front(w)?;
         let (bounds, params) = (self.bounds(w)?, &kernel.regions[self.region].params);
         let mut init = self.all(w, &d.args[3..])?;
         let held = init.len();
@@ -49,10 +51,16 @@ impl<'k> Schedule<'k> {
 
     /// What a step computes, and what it loads for the next one. Lanes that add to accumulators wait for each product where it stands.
     fn step(&self, w: &mut Writer<'_>, step: Arg, (index, by): (Value, Arg)) -> Result<Vec<Arg>, Refusal> {
-        let kernel = self.kernel;
+        let (kernel, mut stored) = (self.kernel, BTreeSet::new());
         if self.plan.promoted {
             let mut insts = kernel.regions[self.region].insts.iter().copied().filter(|&i| self.computed(i));
-            insts.try_for_each(|i| if kernel.insts[i].op == Op::Dot { self.product(w, i, step) } else { w.copy(i) })?;
+            insts.try_for_each(|i| match kernel.insts[i].op {
+                Op::Dot => {
+                    self.stage(w, i, &mut stored)?;
+                    self.product(w, i, step)
+                }
+                _ => w.copy(i),
+            })?;
             return Ok(Vec::new());
         }
         // The loads of the next step begin while products run.
@@ -61,6 +69,7 @@ impl<'k> Schedule<'k> {
             match part {
                 StepPart::Begin(i) => {
                     let d = &kernel.insts[i];
+                    self.stage(w, i, &mut stored)?;
                     let a = self.operand_a(w, i)?;
                     let accumulator = self.accumulator(w, d.args[2])?;
                     let product = self.begin(w, i, step, [a, accumulator])?;
@@ -170,6 +179,9 @@ impl<'k> Schedule<'k> {
     pub fn operand_a(&self, w: &mut Writer<'_>, i: Inst) -> Result<Arg, Refusal> {
         if let Some(brought) = self.brought(w, self.kernel.insts[i].args[0])? {
             return Ok(brought);
+        }
+        if let Some(stored) = self.staged(w, i, 0)? {
+            return Ok(stored);
         }
         let a = w.get(self.kernel.insts[i].args[0])?;
         match self.plan.register_a.contains(&i) {

@@ -27,6 +27,7 @@ mod ping_pong;
 mod pipelined;
 mod produce;
 mod schedule;
+mod staged;
 mod transposed;
 mod write;
 

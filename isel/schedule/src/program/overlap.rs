@@ -38,7 +38,8 @@ struct Pending {
 pub(super) fn main(schedule: &Schedule<'_>, parts: &Overlap, w: &mut Writer<'_>, start: Arg) -> Result<Arg, Refusal> {
     let (kernel, plan, region) = (schedule.kernel, schedule.plan, schedule.region);
     let d = &kernel.insts[plan.main];
-    schedule.wait_a(w)?;
+    schedule.wait_brought(w)?;
+    schedule.stage_in_front(w)?;
     let made = |y: &Value| parts.late.iter().any(|&l| kernel.insts[l].results[0] == *y);
     let late = kernel.yields(region).iter().map(made).collect();
     let p = Parts { schedule, kernel, plan, region, parts, late };

@@ -73,7 +73,7 @@ impl Schedule<'_> {
     /// The copies of the loop; gives the number of the step behind.
     fn copies(&self, w: &mut Writer<'_>, start: Arg) -> Result<Arg, Refusal> {
         let (kernel, plan) = (self.kernel, self.plan);
-        self.bring_a(w)?;
+        self.bring_operands(w)?;
         let ahead = Ahead::of(kernel, plan.main, &plan.replay, plan.loads.iter().map(|l| l.0).collect());
         let [first, _, by] = self.bounds(w)?;
         let mut init = vec![start];
@@ -104,7 +104,7 @@ impl Schedule<'_> {
                     open.extend(kernel.insts[i].regions.first().map(|&r| kernel.yields(r)[k]));
                 }
             }
-            let copied = s.loads.iter().map(|l| l.0).chain(s.brought_a.iter().map(|b| b.load));
+            let copied = s.loads.iter().map(|l| l.0).chain(s.brought.iter().map(|b| b.load));
             copied.for_each(|i| open.extend(kernel.operand(i, "indices")));
         }
         slice_by(kernel, open, &|i, take| {

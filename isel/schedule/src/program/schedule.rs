@@ -84,8 +84,10 @@ pub(super) struct Schedule<'k> {
     pub staging: BTreeMap<Inst, Staging>,
     /// The ring of operands B that a task transposes.
     pub transposed: Option<Transposed>,
-    /// Operands A that the producer brings once: their buffers, and the mbarrier that their bytes arrive at.
+    /// Operands that the producer brings once: their buffers, and the mbarrier that their bytes arrive at.
     pub brought: Option<Brought>,
+    /// Buffers of what the consumers store for products, in the order of the plan.
+    pub staged: Vec<Value>,
     /// What has been computed in front of all tasks.
     pub front: BTreeSet<Inst>,
     /// Layouts in registers are required.

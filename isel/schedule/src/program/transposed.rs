@@ -138,7 +138,16 @@ impl Schedule<'_> {
     /// Operand B of a product in a step: as the ring of the copies has it, or as it was transposed.
     pub(super) fn operand_b(&self, w: &mut Writer<'_>, i: Inst, step: Arg) -> Result<Arg, Refusal> {
         let transposed = self.transposed.as_ref().and_then(|t| Some((t, t.slot_of(i)?)));
-        let Some((transposed, slots)) = transposed else { return w.get(self.kernel.insts[i].args[1]) };
+        let Some((transposed, slots)) = transposed else {
+            let b = self.kernel.insts[i].args[1];
+            if let Some(brought) = self.brought(w, b)? {
+                return Ok(brought);
+            }
+            return match self.staged(w, i, 1)? {
+                Some(stored) => Ok(stored),
+                None => w.get(b),
+            };
+        };
         let [slot, times] = transposed.slot_and_round(w, step)?;
         let full = w.bin(Op::BarrierIndex, transposed.full, slot)?;
         w.act(Op::BarrierWait, &[full.into(), times], &[]);

@@ -7,7 +7,7 @@ use tilelift_ir::{Op, Precision, Scalar, Value};
 /// Why group matrix instructions do not take a product.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum NoProduct {
-    /// Its right operand is not loaded in the loop.
+    /// Its right operand is not loaded in the loop, and can't be stored for the unit: rows are too short, or the precision is tf32.
     Right {
         /// The product.
         result: Named,
@@ -80,7 +80,10 @@ impl NoProduct {
 impl fmt::Display for NoProduct {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            NoProduct::Right { result } => write!(f, "the right operand of {result} is not loaded in the loop"),
+            NoProduct::Right { result } => write!(
+                f,
+                "the right operand of {result} is not loaded in the loop, nor stored for the unit: its rows are too short, or the precision is tf32"
+            ),
             NoProduct::AFromRegisters { result, instruction } => {
                 write!(f, "the operand A of {result} is not loaded in the loop, and {instruction} takes none from registers")
             }
@@ -122,6 +125,11 @@ pub enum NotOverlapped {
     },
     /// It has no two products one behind the other.
     OneProduct,
+    /// Products read from shared memory what the step computes.
+    Staged {
+        /// What it computes.
+        value: Named,
+    },
     /// An instruction needs the accumulator of the step before.
     Needs {
         /// Its op.
@@ -143,9 +151,10 @@ impl NotOverlapped {
     /// The value that the reason names.
     pub(super) fn value(&self) -> Option<Value> {
         match self {
-            NotOverlapped::LookedAt { result: v } | NotOverlapped::Operand { result: v } | NotOverlapped::Carried { value: v } => {
-                Some(v.value)
-            }
+            NotOverlapped::LookedAt { result: v }
+            | NotOverlapped::Operand { result: v }
+            | NotOverlapped::Carried { value: v }
+            | NotOverlapped::Staged { value: v } => Some(v.value),
             NotOverlapped::OneAccumulator | NotOverlapped::ConstantSteps | NotOverlapped::OneProduct | NotOverlapped::Needs { .. } => None,
         }
     }
@@ -162,6 +171,7 @@ impl fmt::Display for NotOverlapped {
                 write!(f, "{result} is looked at in the step that makes it, and made of what the step computes")
             }
             NotOverlapped::OneProduct => f.write_str("it has no two products one behind the other"),
+            NotOverlapped::Staged { value } => write!(f, "products read {value} from shared memory, where each step stores it"),
             NotOverlapped::Needs { op } => write!(f, "{op} needs the accumulator of the step before"),
             NotOverlapped::Operand { result } => write!(f, "an operand of {result} needs the accumulator of the step before"),
             NotOverlapped::Carried { value } => write!(f, "the carried value {value} needs the accumulator of the step before"),

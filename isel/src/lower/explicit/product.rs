@@ -8,9 +8,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use tilelift_ir::layout::Axis;
 use tilelift_ir::{Inst, Op, Precision, Value};
-use tilelift_lane::{
-    BinOp, GroupMatrix, GroupOperand, LTy, LVal, LaneBuilder, Multiply, OperandA, Place, Special, SwizzleAtoms, Unit, Vals,
-};
+use tilelift_lane::{BinOp, GroupMatrix, GroupOperand, LTy, LVal, LaneBuilder, Multiply, OperandA, Place, SwizzleAtoms, Unit, Vals};
 use tilelift_schedule::LowerError;
 use tilelift_schedule::plan::{allocation, handle, is_zero};
 use tilelift_schedule::reason::{Missing, NoOperand, NotAddressed, Product, Unsupported};
@@ -28,6 +26,23 @@ struct Operand {
 }
 
 impl Operand {
+    /// Bytes from the columns of a group that has so many to those of the next one; the operand B's alone.
+    fn columns(&self, n: u32, row: &GroupMatrix) -> Result<u32, LowerError> {
+        let bytes = n * row.operand.bytes();
+        match self.along_k {
+            true => Ok(n * self.swizzle),
+            false if bytes.is_multiple_of(self.swizzle) => Ok(bytes / self.swizzle * self.atom_stride),
+            false => Err(NotAddressed::Operand(NoOperand::Start).into()),
+        }
+    }
+
+    /// Has each group, by its number, begin so many bytes behind the one before.
+    fn move_on(&mut self, b: &mut LaneBuilder, number: LVal, bytes: u32) {
+        let bytes = b.i32(i64::from(bytes));
+        let own = b.mul(number, bytes);
+        self.base = b.add(own, self.base);
+    }
+
     /// The part from `k` on, `more` bytes further.
     fn at(&self, k: u32, size: u32, more: u32) -> GroupOperand {
         let byte = k * size;
@@ -83,11 +98,24 @@ impl Lower<'_> {
         let Some(row) = plan.group.and_then(|q| units.matrix.get(q.as_u32() as usize)).cloned() else {
             return Err(Missing::AsyncDotInstruction.into());
         };
-        let group_warps = units.group_warps;
         let groups = self.task()?.groups;
         let size = row.operand.bytes();
-        let right = operand(&*self.local(d.args[1])?, 0, &row)?;
-        let (a, step) = self.operand_a(b, d.args[0], &plan, &row, (groups, group_warps))?;
+        let [m, all] = [plan.d.shape()[0], plan.d.shape()[1]];
+        let Some([groups, across]) = row.shares([m, all], groups) else {
+            return Err(Missing::AsyncDotPlan.into());
+        };
+        let n = all / across;
+        let mut right = operand(&*self.local(d.args[1])?, 0, &row)?;
+        if across > 1 {
+            let bytes = right.columns(n, &row)?;
+            let mut own = self.group_number(b);
+            if groups > 1 {
+                let shift = b.i32(i64::from(groups.trailing_zeros()));
+                own = b.bin(BinOp::ShrU, own, shift);
+            }
+            right.move_on(b, own, bytes);
+        }
+        let (a, step) = self.operand_a(b, d.args[0], &plan, &row, groups)?;
         let c = d.args[2];
         let (mut regs, fresh) = if is_zero(kernel, c) {
             let ty = LTy::Num(row.acc);
@@ -107,7 +135,6 @@ impl Lower<'_> {
             tilelift_ir::Type::Shared(t) => t.shape[1],
             _ => 0,
         };
-        let n = plan.d.shape()[1];
         let Some(instr) = plan.group else { return Ok(()) };
         let shares = shares(&plan.d, &row, groups);
         let words = match &a {
@@ -159,7 +186,7 @@ impl Lower<'_> {
         v: Value,
         plan: &crate::layout::dots::DotPlan,
         row: &GroupMatrix,
-        (groups, group_warps): (u32, u32),
+        groups: u32,
     ) -> Result<(SourceA, u32), LowerError> {
         if !self.kernel.ty(v).is_handle() {
             let mut held = self.tile(b, v, &plan.a)?;
@@ -172,12 +199,12 @@ impl Lower<'_> {
         let mut o = operand(&*self.local(v)?, 1, row)?;
         let step = if o.along_k { row.m * o.swizzle } else { row.m * row.operand.bytes() / o.swizzle * o.atom_stride };
         if groups > 1 {
-            let warp = b.special(Special::Warp);
-            let shift = b.i32(i64::from(group_warps.trailing_zeros()));
-            let group = b.bin(BinOp::ShrU, warp, shift);
-            let bytes = b.i32(i64::from(step));
-            let own = b.mul(group, bytes);
-            o.base = b.add(own, o.base);
+            let mut own = self.group_number(b);
+            if self.task()?.groups > groups {
+                let most = b.i32(i64::from(groups - 1));
+                own = b.bin(BinOp::And, own, most);
+            }
+            o.move_on(b, own, step);
         }
         Ok((SourceA::Shared(o), step))
     }

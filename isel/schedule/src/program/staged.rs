@@ -1,0 +1,79 @@
+//! Operands that the consumers compute and store for their products.
+//!
+//! ```text
+//! a step    store ─ fence ─ all have stored ─ the products that read it ─ their wait ─ the slot is given back, when all have waited
+//! ```
+
+use super::Refusal;
+use super::schedule::{Schedule, buffer_type};
+use super::write::{Arg, Writer};
+use crate::plan::StagedOperand;
+use std::collections::BTreeSet;
+use tilelift_ir::{Attr, Inst, Op};
+
+/// Two dimensions, exchanged.
+fn exchanged() -> Attr {
+    Attr::Perm([1, 0].into_iter().collect())
+}
+
+impl Schedule<'_> {
+    /// Allocates the buffers, for all loops.
+    pub(super) fn alloc_staged(&mut self, w: &mut Writer<'_>) -> Result<(), Refusal> {
+        for s in self.before.iter_mut() {
+            s.alloc_staged(w)?;
+        }
+        for s in &self.plan.staged {
+            self.staged.push(w.buffer(&buffer_type(&s.tile.shape, &s.tile), &s.tile)?);
+        }
+        Ok(())
+    }
+
+    /// Stores what is the same in every step, in front of the loop.
+    pub(super) fn stage_in_front(&self, w: &mut Writer<'_>) -> Result<(), Refusal> {
+        if self.plan.staged.iter().any(|s| !s.moves) {
+            w.act(Op::TaskBarrier, &[], &[]);
+        }
+        self.store_staged(w, &|s| !s.moves).map(drop)
+    }
+
+    /// Stores what a product of a step reads, unless that is done; `stored` are the numbers of what is.
+    pub(super) fn stage(&self, w: &mut Writer<'_>, product: Inst, stored: &mut BTreeSet<usize>) -> Result<(), Refusal> {
+        let all = &self.plan.staged;
+        let wanted: BTreeSet<usize> =
+            (0..all.len()).filter(|n| all[*n].moves && !stored.contains(n) && all[*n].uses.iter().any(|u| u.product == product)).collect();
+        let done = self.store_staged(w, &|s| wanted.iter().any(|&n| std::ptr::eq(&all[n], s)))?;
+        stored.extend(done);
+        Ok(())
+    }
+
+    /// Stores some; gives their numbers.
+    fn store_staged(&self, w: &mut Writer<'_>, which: &dyn Fn(&StagedOperand) -> bool) -> Result<Vec<usize>, Refusal> {
+        let some: Vec<usize> = (0..self.plan.staged.len()).filter(|&n| which(&self.plan.staged[n])).collect();
+        if some.is_empty() {
+            return Ok(some);
+        }
+        for &n in &some {
+            let s = &self.plan.staged[n];
+            let mut tile = w.get(s.value)?;
+            if s.transposed {
+                tile = w.make(Op::Transpose, &[tile], &[exchanged()], None)?.into();
+            }
+            w.act(Op::LocalStore, &[self.staged[n].into(), tile], &[]);
+        }
+        w.act(Op::FenceAsync, &[], &[]);
+        w.act(Op::TaskBarrier, &[], &[]);
+        Ok(some)
+    }
+
+    /// An operand of a product as it was stored; `None` if it was not.
+    pub(super) fn staged(&self, w: &mut Writer<'_>, product: Inst, operand: usize) -> Result<Option<Arg>, Refusal> {
+        let is = |s: &&StagedOperand| s.uses.iter().any(|u| (u.product, u.operand) == (product, operand));
+        let Some(n) = self.plan.staged.iter().position(|s| is(&s)) else { return Ok(None) };
+        let seen = self.plan.staged[n].uses.iter().any(|u| (u.product, u.operand, u.transposed) == (product, operand, true));
+        let buffer: Arg = self.staged[n].into();
+        match seen {
+            true => Ok(Some(w.make(Op::LocalTranspose, &[buffer], &[exchanged()], None)?.into())),
+            false => Ok(Some(buffer)),
+        }
+    }
+}
