@@ -96,7 +96,8 @@ fn run(case: &Case, want: &Memory, kernel: &PtxKernel, module: &ptx::Module, con
             ParamValue::Number { bits, size: 4 } => Ok(ptx::Arg::U32(*bits as u32)),
             ParamValue::Number { bits, .. } => Ok(ptx::Arg::U64(*bits)),
             ParamValue::Tensor(t) => {
-                ptx::TensorMap::swizzled_box(t.base, (t.elem.bytes(), t.tf32), &t.extents, &t.strides, &t.box_extents, t.swizzle)
+                let element = ptx::MapElement::of(t.elem.name(), t.elem.bytes(), t.tf32);
+                ptx::TensorMap::swizzled_box(t.base, element, &t.extents, &t.strides, &t.box_extents, t.swizzle)
                     .map(|t| ptx::Arg::TensorMap(Box::new(t)))
                     .map_err(|e| failure(Kind::Malformed, at, e))
             }

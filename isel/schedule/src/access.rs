@@ -59,13 +59,17 @@ impl<'a> GlobalAccess<'a> {
             kernel.insts[i].op,
             Op::Load | Op::Store | Op::Prefetch | Op::AsyncLoad | Op::CopyAsync | Op::AsyncStore | Op::AsyncReduce
         ));
-        let view_value = kernel.insts[i].args[0];
+        let mask = kernel.operand(i, "mask").first().copied();
+        GlobalAccess::at(kernel, kernel.insts[i].args[0], kernel.operand(i, "indices"), mask)
+    }
+
+    /// An access to a view at these indices.
+    pub(crate) fn at(kernel: &'a Kernel, view_value: Value, indices: &[Value], mask: Option<Value>) -> GlobalAccess<'a> {
         let Type::View(view) = kernel.ty(view_value) else {
             // The verifier accepts views only.
             unreachable!("a load or store of something that is no view");
         };
-        let indices: SmallVec<[Value; 4]> = SmallVec::from_slice(kernel.operand(i, "indices"));
-        let mask = kernel.operand(i, "mask").first().copied();
+        let indices: SmallVec<[Value; 4]> = SmallVec::from_slice(indices);
         let packed = view.elem.is_packed();
         let whole_bytes = !packed || indices.last().is_none_or(|&v| divisor(kernel, v, 2) >= 2);
         let view = if packed { Cow::Owned(byte_view(view)) } else { Cow::Borrowed(view) };

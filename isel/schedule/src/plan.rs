@@ -26,6 +26,7 @@ mod staged;
 mod step_order;
 mod swizzled_tile;
 mod tasks;
+mod updates;
 mod views;
 
 pub use admit::admit;
@@ -54,4 +55,5 @@ pub use staged::{StagedOperand, StagedUse};
 pub(crate) use step_order::{StepPart, step_order};
 pub use swizzled_tile::{ALIGN, SwizzledTile};
 pub use tasks::{TaskPlan, needs_units, tasks};
+pub use updates::BulkUpdate;
 pub use views::{behind_reshapes, is_swizzle, is_view, keeps_extents, merges_rows, trace};

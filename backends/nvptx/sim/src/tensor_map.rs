@@ -30,6 +30,21 @@ pub enum MapElement {
     Tf32,
 }
 
+/// Types by their names, where reductions tell them apart.
+const NAMED: [(&str, MapElement); 5] =
+    [("f32", MapElement::F32), ("f64", MapElement::F64), ("f16", MapElement::F16), ("bf16", MapElement::Bf16), ("i32", MapElement::S32)];
+
+impl MapElement {
+    /// The type of elements of that name (`f32`, `bf16`), or else of so many bytes: unsigned integers of that size, bytes where there is none;
+    /// `f32` may become tf32.
+    pub fn of(name: &str, bytes: u32, tf32: bool) -> MapElement {
+        let unsigned = [MapElement::U8, MapElement::U16, MapElement::U32, MapElement::U64];
+        let named = NAMED.into_iter().find(|n| n.0 == name).map(|n| n.1);
+        let sized = || unsigned.into_iter().find(|e| e.bytes() == bytes).unwrap_or(MapElement::U8);
+        if tf32 { MapElement::Tf32 } else { named.unwrap_or_else(sized) }
+    }
+}
+
 const ELEMENTS: [(MapElement, u32); 11] = [
     (MapElement::U8, 1),
     (MapElement::U16, 2),
@@ -147,22 +162,19 @@ impl TensorMap {
         }
     }
 
-    /// A map whose box has rows of `width` bytes, swizzled over that width: what kernels copy operands with. Elements count
-    /// by their size, but `f32` that become `tf32`. Extents of 0 are taken as 1: of such a tensor nothing is copied.
+    /// A map whose box has rows of `width` bytes, swizzled over that width: what kernels copy operands with. Extents of 0 are taken as 1: of
+    /// such a tensor nothing is copied.
     ///
     /// # Errors
-    /// Elements of another size than 1, 2, 4 or 8 bytes, or a width that is no swizzle's.
+    /// A width that is no swizzle's.
     pub fn swizzled_box(
         base: u64,
-        (element_bytes, tf32): (u32, bool),
+        element: MapElement,
         extents: &[u64],
         strides: &[u64],
         box_dims: &[u32],
         width: u32,
     ) -> Result<TensorMap, TensorMapError> {
-        let unsigned = [MapElement::U8, MapElement::U16, MapElement::U32, MapElement::U64];
-        let element = if tf32 { Some(MapElement::Tf32) } else { unsigned.into_iter().find(|e| e.bytes() == element_bytes) };
-        let Some(element) = element else { return Err(TensorMapError(format!("elements of {element_bytes} bytes"))) };
         let Some(swizzle) = SWIZZLES.into_iter().find(|s| s.width() == Some(width)) else {
             return Err(TensorMapError(format!("a swizzle of {width} bytes")));
         };

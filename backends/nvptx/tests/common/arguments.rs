@@ -11,8 +11,8 @@ pub fn arguments(values: &[ParamValue]) -> Vec<sim::Arg> {
             ParamValue::Number { bits, size: 4 } => sim::Arg::U32(*bits as u32),
             ParamValue::Number { bits, .. } => sim::Arg::U64(*bits),
             ParamValue::Tensor(t) => {
-                let shape = (t.elem.bytes(), t.tf32);
-                let map = sim::TensorMap::swizzled_box(t.base, shape, &t.extents, &t.strides, &t.box_extents, t.swizzle).unwrap();
+                let element = sim::MapElement::of(t.elem.name(), t.elem.bytes(), t.tf32);
+                let map = sim::TensorMap::swizzled_box(t.base, element, &t.extents, &t.strides, &t.box_extents, t.swizzle).unwrap();
                 sim::Arg::TensorMap(Box::new(map))
             }
         })

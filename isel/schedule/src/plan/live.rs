@@ -2,6 +2,7 @@
 
 use super::overlap::is_zero;
 use super::replay::{Replay, needs, slice_by};
+use super::updates::BulkUpdate;
 use std::collections::{BTreeSet, HashSet};
 use tilelift_ir::{Effects, Inst, Kernel, Op, Region, Value};
 
@@ -22,8 +23,9 @@ fn seen(kernel: &Kernel, i: Inst) -> bool {
 }
 
 /// What a step of a loop computes that the next one or others look at; `ring` says which loads come from a ring.
-pub(crate) fn live(kernel: &Kernel, region: Region, ring: &dyn Fn(Inst) -> bool) -> BTreeSet<Inst> {
-    behind(kernel, region, kernel.yields(region).to_vec(), ring)
+/// Of updates that bulk copies do nobody looks at tiles of indices.
+pub(crate) fn live(kernel: &Kernel, region: Region, ring: &dyn Fn(Inst) -> bool, updates: &[BulkUpdate]) -> BTreeSet<Inst> {
+    behind(kernel, region, kernel.yields(region).to_vec(), ring, updates)
 }
 
 /// Which values that a loop carries its consumers carry, by number: not those that only say where its copies come from.
@@ -39,7 +41,7 @@ pub(crate) fn computed_carried(kernel: &Kernel, main: Inst, replay: &Replay, rin
     loop {
         let kept: Vec<Value> = (0..yields.len()).filter(|k| !dropped.contains(k)).map(|k| yields[k]).collect();
         let mut taken: HashSet<Value> = kept.iter().copied().collect();
-        for i in behind(kernel, region, kept, ring) {
+        for i in behind(kernel, region, kept, ring, &[]) {
             if !(kernel.insts[i].op == Op::Load && ring(i)) {
                 needs(kernel, i, &mut |v| _ = taken.insert(v));
             }
@@ -53,9 +55,14 @@ pub(crate) fn computed_carried(kernel: &Kernel, main: Inst, replay: &Replay, rin
 }
 
 /// What stands behind values and all that others see.
-fn behind(kernel: &Kernel, region: Region, mut open: Vec<Value>, ring: &dyn Fn(Inst) -> bool) -> BTreeSet<Inst> {
+fn behind(kernel: &Kernel, region: Region, mut open: Vec<Value>, ring: &dyn Fn(Inst) -> bool, updates: &[BulkUpdate]) -> BTreeSet<Inst> {
     let effects: Vec<Inst> = kernel.regions[region].insts.iter().copied().filter(|&i| seen(kernel, i)).collect();
-    effects.iter().for_each(|&i| needs(kernel, i, &mut |v| open.push(v)));
+    for &i in &effects {
+        match updates.iter().find(|u| u.inst == i) {
+            Some(u) => open.extend(u.first.iter().flatten().chain(kernel.operand(i, "value")).chain(kernel.operand(i, "view"))),
+            None => needs(kernel, i, &mut |v| open.push(v)),
+        }
+    }
     let mut out = slice_by(kernel, open, &|i, take| {
         let d = &kernel.insts[i];
         match d.op {

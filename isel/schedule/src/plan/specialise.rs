@@ -27,6 +27,7 @@ use super::ring_layouts::{EpilogueStore, RingLayouts};
 use super::staged::{StagedOperand, from_ring, staged_operands};
 use super::step_order::{in_place, step_order};
 use super::swizzled_tile::{ALIGN, SwizzledTile};
+use super::updates::{BulkUpdate, bulk_update};
 use super::views::{is_view, trace};
 use crate::named::Named;
 use crate::reason::{LoopOutline, NoProduct, NotOverlapped, NotSpecialised};
@@ -57,6 +58,8 @@ pub struct Specialised {
     pub staging_bytes: u32,
     /// Of a group's rows so many parts leave one behind the other through the same bytes: consumer sets have the time, and the ring the room.
     pub staging_parts: u32,
+    /// All results leave through the same bytes, one behind the other.
+    pub staging_shared: bool,
     /// The loop does more than multiply and add up.
     pub mixed: bool,
     /// Its parts, if its products run while the lanes compute.
@@ -81,6 +84,8 @@ pub struct Specialised {
     pub brought: Vec<BroughtOperand>,
     /// Operands that the consumers compute and store for their products.
     pub staged: Vec<StagedOperand>,
+    /// Atomic sums that bulk copies do.
+    pub updates: Vec<BulkUpdate>,
     /// Products whose operand B a task of its own transposes, and how it lies then.
     pub transposed_b: Vec<(Inst, SwizzledTile)>,
     /// Loads that the consumers do a step ahead, into registers.
@@ -218,7 +223,7 @@ fn specialised_loop(
     let body = &kernel.regions[region].insts;
     let mut loads = Vec::new();
     let mut dots = Vec::new();
-    let live = live(kernel, region, &|i| staged[i]);
+    let live = live(kernel, region, &|i| staged[i], &[]);
     let mut mixed = false;
     for &i in body {
         let d = &kernel.insts[i];
@@ -460,12 +465,26 @@ fn specialised_loop(
     let brought_bytes: u32 = brought.iter().map(|b| b.tile.bytes().next_multiple_of(ALIGN)).sum();
     let transposed_bytes = TRANSPOSED_SLOTS * transposed_b.iter().map(|(_, t)| t.bytes().next_multiple_of(ALIGN)).sum::<u32>();
     let staged_bytes: u32 = staged_operands.iter().map(|s| s.tile.bytes().next_multiple_of(ALIGN)).sum();
-    let beside = brought_bytes + transposed_bytes + staged_bytes + ALIGN;
+    // Sums that leave through shared memory, if a ring of some slots is left.
+    let updated = |i: &Inst| if parts.is_none() { bulk_update(kernel, units, *i) } else { None };
+    let mut updates: Vec<BulkUpdate> = body.iter().filter_map(updated).collect();
+    let bytes_of = |list: &[BulkUpdate]| list.iter().map(|u| u.tile.bytes().next_multiple_of(ALIGN)).sum::<u32>();
+    let others = brought_bytes + transposed_bytes + staged_bytes + ALIGN;
+    if target.shared_bytes.saturating_sub(others + bytes_of(&updates)) / stage_bytes.max(1) < 2 {
+        updates.clear();
+    }
+    let beside = others + bytes_of(&updates);
     let room = |staging: u32| target.shared_bytes.saturating_sub(staging + beside) / stage_bytes.max(1);
     let repetitions = accumulators.iter().map(|s| s[0] / (consumers * rows)).min().unwrap_or(1);
     let staging_parts =
         if consumer_sets > 1 && accumulators.iter().all(|s| s[0] == repetitions * consumers * rows) { repetitions } else { 1 };
     let mut staging_bytes: u32 = consumer_sets * stores.iter().map(|(_, t)| t.bytes() / staging_parts).sum::<u32>();
+    // Results that leave one behind the other may do so through the same bytes.
+    let largest = consumer_sets * stores.iter().map(|(_, t)| t.bytes() / staging_parts).max().unwrap_or(0);
+    let staging_shared = room(staging_bytes) < 2 && room(largest) >= 2;
+    if staging_shared {
+        staging_bytes = largest;
+    }
     if room(staging_bytes) < 2 {
         if let Some((i, _)) = stores.iter().find(|(i, _)| ring_layouts.epilogue.contains_key(i)) {
             let value = named(kernel.operand(*i, "value")[0]);
@@ -489,6 +508,7 @@ fn specialised_loop(
         stage_bytes,
         staging_bytes,
         staging_parts,
+        staging_shared,
         mixed,
         overlap: parts,
         main,
@@ -501,6 +521,7 @@ fn specialised_loop(
         register_a,
         brought,
         staged: staged_operands,
+        updates,
         transposed_b,
         prefetched,
         promoted,

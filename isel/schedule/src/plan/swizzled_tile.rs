@@ -9,10 +9,10 @@
 //! accesses a tensor map takes, and why others are not taken.
 
 use crate::access::GlobalAccess;
-use crate::facts::power_of_two;
+use crate::facts::{divisor, power_of_two};
 use crate::named::Named;
 use crate::reason::{CopyLimit, Index, NoBulkCopy};
-use tilelift_ir::{Effects, Extent, Inst, Kernel, Literal, Scalar};
+use tilelift_ir::{Effects, Extent, Inst, Kernel, Literal, Scalar, Value};
 use tilelift_lane::{LVal, LaneBuilder, TensorBox, Units, Vals};
 
 /// Swizzled tiles begin at multiples of this.
@@ -46,6 +46,31 @@ impl SwizzledTile {
     /// Why they do not take it.
     pub fn of(kernel: &Kernel, i: Inst, shape: &[u32], units: &Units, want: Option<u32>) -> Result<SwizzledTile, NoBulkCopy> {
         let access = GlobalAccess::of(kernel, i);
+        let writes = kernel.insts[i].op.info().effects.global() != Effects::Reads;
+        SwizzledTile::of_access(kernel, &access, &|d| std::slice::from_ref(&access.indices[d]), writes, (shape, units, want))
+    }
+
+    /// The boxes of a tile of a view that is updated; `first` gives what is summed up to where it begins along a dimension.
+    ///
+    /// # Errors
+    /// Why bulk copies do not take it.
+    pub(crate) fn of_update<'v>(
+        kernel: &Kernel,
+        view: Value,
+        first: &dyn Fn(usize) -> &'v [Value],
+        shape: &[u32],
+        units: &Units,
+    ) -> Result<SwizzledTile, NoBulkCopy> {
+        SwizzledTile::of_access(kernel, &GlobalAccess::at(kernel, view, &[], None), first, true, (shape, units, None))
+    }
+
+    fn of_access<'v>(
+        kernel: &Kernel,
+        access: &GlobalAccess<'_>,
+        first: &dyn Fn(usize) -> &'v [Value],
+        writes: bool,
+        (shape, units, want): (&[u32], &Units, Option<u32>),
+    ) -> Result<SwizzledTile, NoBulkCopy> {
         let (view, bulk) = (&*access.view, units.bulk);
         let no = |limit: CopyLimit| NoBulkCopy { view: Named::of(kernel, access.view_value), limit };
         if access.packed {
@@ -72,8 +97,8 @@ impl SwizzledTile {
                 return Err(no(CopyLimit::Stride { dim: d, need: bulk.align }));
             }
         }
-        if !(access.divisor(fast, bulk.align) * size).is_multiple_of(bulk.align) {
-            let at = access.indices[fast];
+        let torn = |&&at: &&Value| !(divisor(kernel, at, bulk.align) * size).is_multiple_of(bulk.align);
+        if let Some(&at) = first(fast).iter().find(torn) {
             let at = match kernel.as_const(at) {
                 Some((Literal::Int(c), _)) => Index::Literal(c),
                 _ => Index::Value(Named::of(kernel, at)),
@@ -81,7 +106,7 @@ impl SwizzledTile {
             return Err(no(CopyLimit::Start { dim: fast, at, bytes: bulk.align, elements: (bulk.align / size).max(1) }));
         }
         // A copy to global memory that reaches beyond the last column writes whole units of `align` bytes: what lies there is not its own.
-        if kernel.insts[i].op.info().effects.global() != Effects::Reads {
+        if writes {
             let extent = match view.dims[fast] {
                 Extent::Fixed(n) => u64::from(n),
                 e @ Extent::Dynamic(_) => u64::from(e.divisor()),

@@ -5,7 +5,8 @@ use super::Refusal;
 use super::schedule::{Ring, Schedule, Share, Staging, buffer_type, required};
 use super::write::{Arg, Writer, number};
 use crate::longest_first::rising_axes;
-use crate::plan::{Specialised, TRANSPOSER_REGISTERS, live};
+use crate::plan::{Specialised, SwizzledTile, TRANSPOSER_REGISTERS, live};
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use tilelift_ir::{Attr, GridAxis, Inst, Kernel, Op, Task, Type, Value};
 use tilelift_lane::Target;
@@ -31,9 +32,15 @@ pub(super) fn write<'k>(kernel: &'k Kernel, target: &'k Target, plan: &'k Specia
     let mut staging: Vec<BTreeMap<Inst, Staging>> = Vec::new();
     for _ in 0..plan.consumer_sets {
         let mut own = BTreeMap::new();
-        for (i, t) in &plan.stores {
+        let mut stores: Vec<&(Inst, SwizzledTile)> = plan.stores.iter().collect();
+        if plan.staging_shared {
+            stores.sort_by_key(|s| Reverse(s.1.bytes()));
+        }
+        let mut first = None;
+        for (i, t) in stores {
             let (shape, down) = Staging::shape(t, plan.staging_parts);
-            let buffer = w.buffer(&buffer_type(&shape, t), t)?;
+            let buffer = w.buffer_in(&buffer_type(&shape, t), t, first.filter(|_| plan.staging_shared))?;
+            first.get_or_insert(buffer);
             own.insert(*i, Staging { buffer, parts: (down, plan.staging_parts) });
         }
         staging.push(own);
@@ -53,7 +60,7 @@ pub(super) fn write<'k>(kernel: &'k Kernel, target: &'k Target, plan: &'k Specia
     let one = |plan: &'k Specialised, before: Vec<Schedule<'k>>| {
         let region = kernel.insts[plan.main].regions[0];
         let in_ring = |i: Inst| plan.loads.iter().any(|l| l.0 == i) || plan.prefetched.contains(&i);
-        let live = if plan.mixed { live(kernel, region, &in_ring) } else { BTreeSet::new() };
+        let live = if plan.mixed { live(kernel, region, &in_ring, &plan.updates) } else { BTreeSet::new() };
         let (staging, front) = (BTreeMap::new(), BTreeSet::new());
         Schedule {
             count: None,
@@ -67,6 +74,7 @@ pub(super) fn write<'k>(kernel: &'k Kernel, target: &'k Target, plan: &'k Specia
             transposed: None,
             brought: None,
             staged: Vec::new(),
+            updates: Vec::new(),
             front,
             required,
             before,
@@ -80,6 +88,7 @@ pub(super) fn write<'k>(kernel: &'k Kernel, target: &'k Target, plan: &'k Specia
     s.bring(&mut w)?;
     s.alloc_transposed(&mut w)?;
     s.alloc_staged(&mut w)?;
+    s.alloc_updates(&mut w)?;
     s.front = s.in_front(&mut w)?;
     s.front.extend(s.brought_only());
     let task = |name: &str, warps: u32, n: usize| Task { registers: plan.registers.map(|r| r[n]), ..Task::new(name, warps) };

@@ -59,7 +59,10 @@ impl<'k> Schedule<'k> {
                     self.stage(w, i, &mut stored)?;
                     self.product(w, i, step)
                 }
-                _ => w.copy(i),
+                _ => match self.plan.updates.iter().position(|u| u.inst == i) {
+                    Some(n) => self.bulk_update(w, n, !stored.is_empty()),
+                    None => w.copy(i),
+                },
             })?;
             return Ok(Vec::new());
         }
@@ -84,7 +87,10 @@ impl<'k> Schedule<'k> {
                     let made = w.make(Op::AsyncDotWait, &[product], &[Attr::Count(behind)], None)?;
                     w.set(kernel.insts[i].results[0], made);
                 }
-                StepPart::Compute(i) => w.copy(i)?,
+                StepPart::Compute(i) => match self.plan.updates.iter().position(|u| u.inst == i) {
+                    Some(n) => self.bulk_update(w, n, !stored.is_empty())?,
+                    None => w.copy(i)?,
+                },
             }
         }
         Ok(ahead.unwrap_or_default())

@@ -29,6 +29,7 @@ mod produce;
 mod schedule;
 mod staged;
 mod transposed;
+mod updates;
 mod write;
 
 pub use crate::reason::Refusal;

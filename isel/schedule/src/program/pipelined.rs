@@ -295,7 +295,7 @@ impl Pipelined<'_> {
         let mut init: Vec<Arg> = args[3..].iter().copied().chain([number(0), number(self.stages - 1)]).collect();
         init.extend(state);
         // What is read for copies alone is not read once more.
-        let live = live(kernel, region, &|i| ring.loads.contains(&i));
+        let live = live(kernel, region, &|i| ring.loads.contains(&i), &[]);
         let reads = |i: Inst| kernel.insts[i].op.info().effects == Effects::Reads && !ring.loads.contains(&i);
         let results = w.for_loop([args[0], args[1], args[2]], &init, |w, index, carried| {
             let [read, fill] = [carried[held], carried[held + 1]];

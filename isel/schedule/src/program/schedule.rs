@@ -88,6 +88,8 @@ pub(super) struct Schedule<'k> {
     pub brought: Option<Brought>,
     /// Buffers of what the consumers store for products, in the order of the plan.
     pub staged: Vec<Value>,
+    /// Buffers of the sums that bulk copies add, in the order of the plan.
+    pub updates: Vec<Value>,
     /// What has been computed in front of all tasks.
     pub front: BTreeSet<Inst>,
     /// Layouts in registers are required.

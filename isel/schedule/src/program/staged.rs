@@ -41,6 +41,10 @@ impl Schedule<'_> {
         let all = &self.plan.staged;
         let wanted: BTreeSet<usize> =
             (0..all.len()).filter(|n| all[*n].moves && !stored.contains(n) && all[*n].uses.iter().any(|u| u.product == product)).collect();
+        // Lanes meet behind what they store; those that wait for the sums of the step before need not meet again.
+        if !wanted.is_empty() && stored.is_empty() {
+            self.wait_for_updates(w);
+        }
         let done = self.store_staged(w, &|s| wanted.iter().any(|&n| std::ptr::eq(&all[n], s)))?;
         stored.extend(done);
         Ok(())

@@ -159,11 +159,16 @@ impl<'k> Writer<'k> {
     /// # Errors
     /// Operands of other types than the op takes.
     pub fn make(&mut self, op: Op, args: &[Arg], attrs: &[Attr], written: Option<&Type>) -> Result<Value, Refusal> {
+        self.make_with(op, (args, 0), attrs, written)
+    }
+
+    /// The same with optional operands, of which bits say which are there.
+    fn make_with(&mut self, op: Op, (args, present): (&[Arg], u8), attrs: &[Attr], written: Option<&Type>) -> Result<Value, Refusal> {
         let types: Types = args.iter().map(|&a| self.ty(a)).collect();
         let types: SmallVec<[&Type; 4]> = types.iter().collect();
-        let Ok(Some(ty)) = result_type(op, &types, 0, attrs, written) else { return Err(Refusal::Typed { op }) };
+        let Ok(Some(ty)) = result_type(op, &types, present, attrs, written) else { return Err(Refusal::Typed { op }) };
         let args = self.values(args);
-        let i = self.to.add_inst(op, &args, 0, attrs, &[], &[ty]);
+        let i = self.to.add_inst(op, &args, present, attrs, &[], &[ty]);
         self.place(i);
         Ok(self.to.insts[i].results[0])
     }
@@ -189,9 +194,18 @@ impl<'k> Writer<'k> {
     /// # Errors
     /// As [`Writer::make`].
     pub fn buffer(&mut self, ty: &Type, tile: &SwizzledTile) -> Result<Value, Refusal> {
+        self.buffer_in(ty, tile, None)
+    }
+
+    /// The same in the bytes of another one, if one is given.
+    ///
+    /// # Errors
+    /// As [`Writer::make`].
+    pub fn buffer_in(&mut self, ty: &Type, tile: &SwizzledTile, other: Option<Value>) -> Result<Value, Refusal> {
         // What is as wide as rows permit need not be said.
         let swizzle = if tile.swizzle == tile.widest { 0 } else { tile.swizzle };
-        self.make(Op::LocalAlloc, &[], &[Attr::Count(swizzle)], Some(ty))
+        let other: SmallVec<[Arg; 1]> = other.into_iter().map(Arg::from).collect();
+        self.make_with(Op::LocalAlloc, (&other, u8::from(!other.is_empty())), &[Attr::Count(swizzle)], Some(ty))
     }
 
     /// The launch grid's extent along an axis.
