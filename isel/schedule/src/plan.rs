@@ -27,6 +27,7 @@ mod step_order;
 mod swizzled_tile;
 mod tasks;
 mod updates;
+mod vectors;
 mod views;
 
 pub use admit::admit;

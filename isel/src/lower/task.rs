@@ -90,18 +90,20 @@ pub(crate) enum Reads {
 pub(crate) struct Traces {
     /// They have written.
     pub stored: bool,
-    /// They have read.
+    /// They have read what units may write next.
     pub reads: Reads,
+    /// They have read anything: a wait for products says nothing of that.
+    pub looked: bool,
 }
 
 impl Traces {
     /// All that there are.
-    pub const ALL: [Traces; 6] = {
-        let mut all = [Traces { stored: false, reads: Reads::None }; 6];
+    pub const ALL: [Traces; 12] = {
+        let mut all = [Traces { stored: false, reads: Reads::None, looked: false }; 12];
         let reads = [Reads::None, Reads::Fenced, Reads::Open];
         let mut n = 0;
         while n < all.len() {
-            all[n] = Traces { stored: n >= 3, reads: reads[n % 3] };
+            all[n] = Traces { stored: n % 6 >= 3, reads: reads[n % 3], looked: n >= 6 };
             n += 1;
         }
         all
@@ -109,12 +111,12 @@ impl Traces {
 
     /// Its number among them.
     pub fn number(self) -> usize {
-        3 * usize::from(self.stored) + self.reads as usize
+        6 * usize::from(self.looked) + 3 * usize::from(self.stored) + self.reads as usize
     }
 
     /// One or the other.
     pub fn or(self, other: Traces) -> Traces {
-        Traces { stored: self.stored || other.stored, reads: self.reads.max(other.reads) }
+        Traces { stored: self.stored || other.stored, reads: self.reads.max(other.reads), looked: self.looked || other.looked }
     }
 
     /// Each lane has fenced what it did.
@@ -124,7 +126,7 @@ impl Traces {
 
     /// All lanes have met.
     pub fn met(&mut self) {
-        self.stored = false;
+        (self.stored, self.looked) = (false, false);
         if self.reads == Reads::Fenced {
             self.reads = Reads::None;
         }
@@ -133,7 +135,7 @@ impl Traces {
 
 /// What each region makes of what lanes may have done in front of it, by [`Traces::number`].
 #[derive(Default)]
-pub(crate) struct Summaries(pub RefCell<BTreeMap<Region, [Traces; 6]>>);
+pub(crate) struct Summaries(pub RefCell<BTreeMap<Region, [Traces; 12]>>);
 
 /// What begins once a product has its first operands.
 pub(crate) enum Late {

@@ -321,7 +321,9 @@ impl Checker<'_> {
         let (again, n) = match region.reader(t) {
             Ok(n) => (true, n),
             Err(n) => {
-                region.reads.insert(n, Reads { agent: t, groups: [0; 2], alone: false, fence: Fence::Done, told: 0, site: here });
+                region
+                    .reads
+                    .insert(n, Reads { agent: t, groups: [0; 2], alone: false, lanes: false, fence: Fence::Done, told: 0, site: here });
                 (false, n)
             }
         };
@@ -329,9 +331,10 @@ impl Checker<'_> {
         reads.site = here;
         match unit {
             Some(kind) => reads.groups[kind] |= 1,
-            None => reads.fence = Fence::Open,
+            None => (reads.fence, reads.lanes) = (Fence::Open, true),
         }
         let busy = reads.busy();
+        let by_lanes = unit.is_none();
         let told = std::mem::replace(&mut reads.told, count);
         if again && told == count {
             // Nobody else knows.
@@ -342,6 +345,9 @@ impl Checker<'_> {
         }
         if !busy {
             news.learnt.push(read);
+        }
+        if by_lanes {
+            s.alone |= 1 << (t % 64);
         }
         Ok(())
     }
@@ -431,6 +437,19 @@ impl Checker<'_> {
         }
     }
 
+    /// The lanes of a group have waited for products: what one of its warps knows is known to all, but what lanes have written or read themselves.
+    pub(super) fn products_speak(&self, s: &mut Shared, t: usize) {
+        let unsettled = self.places.unsettled(t);
+        let open = |(r, x): (usize, &Region)| {
+            let n = x.reader(t).ok().filter(|&n| x.reads[n].lanes)?;
+            let read = self.places.read(r, x.reads[n].agent);
+            s.facts.has(unsettled, read).then_some(read)
+        };
+        let own: SmallVec<[usize; 8]> = s.regions.iter().enumerate().filter_map(open).collect();
+        self.places.kinds(|written, _| s.facts.keep(unsettled, written));
+        own.into_iter().for_each(|read| s.facts.set(unsettled, read));
+    }
+
     /// All lanes of an agent have met: they know of the stores that one of them has waited for.
     pub(super) fn stores_seen(&self, s: &mut Shared, t: usize) {
         if s.alone >> (t % 64) & 1 == 0 {
@@ -441,7 +460,7 @@ impl Checker<'_> {
         }
         for x in &mut s.regions {
             if let Ok(n) = x.reader(t) {
-                x.reads[n].alone = false;
+                (x.reads[n].alone, x.reads[n].lanes) = (false, false);
             }
         }
     }

@@ -325,8 +325,9 @@ impl<'a> Checker<'a> {
                 self.groups_over(&mut s.shared, t, PRODUCTS, *pending);
                 // A group multiplies together: what one of its warps knows to be over is over for all. That others see what it has
                 // written is another matter.
+                // What lanes have read, too.
                 if self.agents[t].warps == self.units.group_warps {
-                    self.places.kinds(|written, _| s.shared.facts.keep(self.places.unsettled(t), written));
+                    self.products_speak(&mut s.shared, t);
                 }
             }
             Unit::GroupBarrier { warps } if *warps == self.agents[t].warps => self.all_lanes_met(s, t),

@@ -61,6 +61,8 @@ pub(crate) struct Reads {
     pub(crate) groups: [u64; 2],
     /// Bulk stores have been waited for by the lane that began them, and its agent's lanes have not met since.
     pub(crate) alone: bool,
+    /// Lanes have read, and have not met since.
+    pub(crate) lanes: bool,
     /// What lanes have read, and units may overwrite next.
     pub(crate) fence: Fence,
     /// How often the agent had told others what it knows when that of the read was last forgotten; no part of the state.
@@ -123,9 +125,13 @@ impl Region {
             }
         }
         out.push(self.reads.len() as u64);
-        self.reads
-            .iter()
-            .for_each(|r| out.extend([(r.agent as u64) << 3 | (r.fence as u64) << 1 | u64::from(r.alone), r.groups[0], r.groups[1]]));
+        self.reads.iter().for_each(|r| {
+            out.extend([
+                (r.agent as u64) << 4 | u64::from(r.lanes) << 3 | (r.fence as u64) << 1 | u64::from(r.alone),
+                r.groups[0],
+                r.groups[1],
+            ])
+        });
     }
 
     /// True if anybody has touched it.

@@ -28,6 +28,7 @@ use super::staged::{StagedOperand, from_ring, staged_operands};
 use super::step_order::{in_place, step_order};
 use super::swizzled_tile::{ALIGN, SwizzledTile};
 use super::updates::{BulkUpdate, bulk_update};
+use super::vectors::may_be_copied;
 use super::views::{is_view, trace};
 use crate::named::Named;
 use crate::reason::{LoopOutline, NoProduct, NotOverlapped, NotSpecialised};
@@ -90,6 +91,8 @@ pub struct Specialised {
     pub transposed_b: Vec<(Inst, SwizzledTile)>,
     /// Loads that the consumers do a step ahead, into registers.
     pub prefetched: Vec<Inst>,
+    /// Loads of short tiles that the producer's lanes copy into slots beside the ring.
+    pub vectors: Vec<Inst>,
     /// Accumulators are there twice, and the lanes add.
     pub promoted: bool,
     /// Stores that bulk copies do.
@@ -418,6 +421,18 @@ fn specialised_loop(
     };
     // What multiplications read from registers is fetched anew when they are done.
     let in_flight = if parts.is_none() && (mixed || promoted || !register_a.is_empty()) { 0 } else { 1 };
+    // Vectors beside the operands go with the ring, where the producer can say from where.
+    let mut vectors = Vec::new();
+    if mixed {
+        for &i in body.iter().filter(|&&i| live.contains(&i) && may_be_copied(kernel, written, i)) {
+            let places = kernel.operand(i, "indices").to_vec();
+            if let Ok(places) = computed_again(kernel, (main, &around), written, places) {
+                replay.add(places);
+                vectors.push(i);
+            }
+        }
+    }
+    let computed = |i: Inst| computed(i) && !vectors.contains(&i);
     // What else a step loads is loaded a step ahead, as far as registers hold it beside what the step before looks at.
     let mut prefetched = Vec::new();
     if mixed && !promoted && parts.is_none() {
@@ -473,7 +488,8 @@ fn specialised_loop(
     if target.shared_bytes.saturating_sub(others + bytes_of(&updates)) / stage_bytes.max(1) < 2 {
         updates.clear();
     }
-    let beside = others + bytes_of(&updates);
+    let vector_bytes: u32 = vectors.iter().map(|&i| vector_bytes(kernel, i)).sum();
+    let beside = others + bytes_of(&updates) + MAX_DEPTH * vector_bytes;
     let room = |staging: u32| target.shared_bytes.saturating_sub(staging + beside) / stage_bytes.max(1);
     let repetitions = accumulators.iter().map(|s| s[0] / (consumers * rows)).min().unwrap_or(1);
     let staging_parts =
@@ -524,9 +540,15 @@ fn specialised_loop(
         updates,
         transposed_b,
         prefetched,
+        vectors,
         promoted,
         stores,
     })
+}
+
+/// Bytes of a loaded tile.
+fn vector_bytes(kernel: &Kernel, i: Inst) -> u32 {
+    kernel.ty(kernel.insts[i].results[0]).as_tile().map_or(0, |t| (t.elements() * u64::from(t.elem.bytes())) as u32)
 }
 
 /// True where an instance runs several grid positions. Positions that take long drift apart where nothing deals them out, and no longer share what is in

@@ -46,7 +46,9 @@ pub(super) fn write<'k>(kernel: &'k Kernel, target: &'k Target, plan: &'k Specia
         staging.push(own);
     }
     let mbarriers = Type::Barrier(plan.depth);
-    let full = w.make(Op::BarrierAlloc, &[], &[Attr::Count(1)], Some(&mbarriers))?;
+    // The producer says of its lanes' copies when they are there.
+    let fills = 1 + u32::from(plan.loops().any(|s| !s.vectors.is_empty()));
+    let full = w.make(Op::BarrierAlloc, &[], &[Attr::Count(fills)], Some(&mbarriers))?;
     // Who transposes operands reads slots as well.
     let readers = 1 + u32::from(!plan.transposed_b.is_empty());
     let empty = w.make(Op::BarrierAlloc, &[], &[Attr::Count(readers)], Some(&mbarriers))?;
@@ -54,12 +56,12 @@ pub(super) fn write<'k>(kernel: &'k Kernel, target: &'k Target, plan: &'k Specia
         1 => None,
         n => Some(w.make(Op::BarrierAlloc, &[], &[Attr::Count(1)], Some(&Type::Barrier(n)))?),
     };
-    let ring = Ring { depth: plan.depth, full, empty, slots };
+    let ring = Ring { depth: plan.depth, full, empty, fills, slots };
     let units = target.units.as_ref();
     let required = required(kernel);
     let one = |plan: &'k Specialised, before: Vec<Schedule<'k>>| {
         let region = kernel.insts[plan.main].regions[0];
-        let in_ring = |i: Inst| plan.loads.iter().any(|l| l.0 == i) || plan.prefetched.contains(&i);
+        let in_ring = |i: Inst| plan.loads.iter().any(|l| l.0 == i) || plan.prefetched.contains(&i) || plan.vectors.contains(&i);
         let live = if plan.mixed { live(kernel, region, &in_ring, &plan.updates) } else { BTreeSet::new() };
         let (staging, front) = (BTreeMap::new(), BTreeSet::new());
         Schedule {
@@ -75,6 +77,7 @@ pub(super) fn write<'k>(kernel: &'k Kernel, target: &'k Target, plan: &'k Specia
             brought: None,
             staged: Vec::new(),
             updates: Vec::new(),
+            vectors: Vec::new(),
             front,
             required,
             before,
@@ -89,6 +92,7 @@ pub(super) fn write<'k>(kernel: &'k Kernel, target: &'k Target, plan: &'k Specia
     s.alloc_transposed(&mut w)?;
     s.alloc_staged(&mut w)?;
     s.alloc_updates(&mut w)?;
+    s.alloc_vectors(&mut w)?;
     s.front = s.in_front(&mut w)?;
     s.front.extend(s.brought_only());
     let task = |name: &str, warps: u32, n: usize| Task { registers: plan.registers.map(|r| r[n]), ..Task::new(name, warps) };

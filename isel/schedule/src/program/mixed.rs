@@ -37,6 +37,7 @@ impl<'k> Schedule<'k> {
             let brought = self.plan.prefetched.iter().map(|&i| kernel.insts[i].results[0]);
             brought.zip(&carried[held + 1..]).for_each(|(v, &now)| w.set(v, now));
             let slot = self.wait(w, done.into())?;
+            self.see_vectors(w, slot)?;
             self.see(w, slot, &self.plan.dots.iter().map(|d| d.0).collect::<Vec<Inst>>())?;
             let ahead = self.step(w, done.into(), (index, bounds[2]))?;
             self.release(w, done)?;
@@ -61,7 +62,7 @@ impl<'k> Schedule<'k> {
                 }
                 _ => match self.plan.updates.iter().position(|u| u.inst == i) {
                     Some(n) => self.bulk_update(w, n, !stored.is_empty()),
-                    None => w.copy(i),
+                    None => self.compute(w, i),
                 },
             })?;
             return Ok(Vec::new());
@@ -89,7 +90,7 @@ impl<'k> Schedule<'k> {
                 }
                 StepPart::Compute(i) => match self.plan.updates.iter().position(|u| u.inst == i) {
                     Some(n) => self.bulk_update(w, n, !stored.is_empty())?,
-                    None => w.copy(i)?,
+                    None => self.compute(w, i)?,
                 },
             }
         }

@@ -30,6 +30,7 @@ mod schedule;
 mod staged;
 mod transposed;
 mod updates;
+mod vectors;
 mod write;
 
 pub use crate::reason::Refusal;

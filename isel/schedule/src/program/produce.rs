@@ -74,7 +74,8 @@ impl Schedule<'_> {
     fn copies(&self, w: &mut Writer<'_>, start: Arg) -> Result<Arg, Refusal> {
         let (kernel, plan) = (self.kernel, self.plan);
         self.bring_operands(w)?;
-        let ahead = Ahead::of(kernel, plan.main, &plan.replay, plan.loads.iter().map(|l| l.0).collect());
+        let ahead =
+            Ahead::of(kernel, plan.main, &plan.replay, plan.loads.iter().map(|l| l.0).chain(plan.vectors.iter().copied()).collect());
         let [first, _, by] = self.bounds(w)?;
         let mut init = vec![start];
         init.extend(ahead.first(w, first)?);
@@ -83,10 +84,12 @@ impl Schedule<'_> {
             let state: Vec<Arg> = carried[1..].iter().map(|&v| v.into()).collect();
             let (places, state) = ahead.step(w, at.into(), &state, |w| Ok(w.bin(Op::Add, at, by)?.into()))?;
             self.fill(w, done, &places)?;
+            self.vectors_landed(w, [start, done.into()], 1)?;
             let mut next = vec![w.bin(Op::Add, done, number(1))?.into()];
             next.extend(state);
             Ok(next)
         })?;
+        self.vectors_landed(w, [start, ends[0].into()], 0)?;
         Ok(ends[0].into())
     }
 
@@ -104,7 +107,7 @@ impl Schedule<'_> {
                     open.extend(kernel.insts[i].regions.first().map(|&r| kernel.yields(r)[k]));
                 }
             }
-            let copied = s.loads.iter().map(|l| l.0).chain(s.brought.iter().map(|b| b.load));
+            let copied = s.loads.iter().map(|l| l.0).chain(s.vectors.iter().copied()).chain(s.brought.iter().map(|b| b.load));
             copied.for_each(|i| open.extend(kernel.operand(i, "indices")));
         }
         slice_by(kernel, open, &|i, take| {
@@ -134,7 +137,7 @@ impl Schedule<'_> {
             args.extend(at.iter().copied().chain([Arg::from(buffer), full.into()]));
             w.act(Op::AsyncLoad, &args, &[]);
         }
-        Ok(())
+        self.copy_vectors(w, slot.into(), &places[plan.loads.len()..])
     }
 
     /// What stands in front of the loop and is computed in front of all tasks: what copies need, where it takes tiles or reads memory. Tiles stay

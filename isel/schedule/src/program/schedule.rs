@@ -13,6 +13,8 @@ pub(super) struct Ring {
     pub depth: u32,
     pub full: Value,
     pub empty: Value,
+    /// Who arrives at `full`: whoever expects bytes, and the producer's lanes where they copy, too.
+    pub fills: u32,
     /// The slots of each load.
     pub slots: Vec<Value>,
 }
@@ -90,6 +92,8 @@ pub(super) struct Schedule<'k> {
     pub staged: Vec<Value>,
     /// Buffers of the sums that bulk copies add, in the order of the plan.
     pub updates: Vec<Value>,
+    /// Slots of the vectors beside the ring, in the order of the plan.
+    pub vectors: Vec<Value>,
     /// What has been computed in front of all tasks.
     pub front: BTreeSet<Inst>,
     /// Layouts in registers are required.

@@ -350,7 +350,7 @@ impl Lower<'_> {
         self.set_tile(result, crate::lower::location::Tile { layout, regs });
         let reads = if self.is_swizzled(self.kernel.insts[i].args[0]) { Reads::Open } else { Reads::None };
         let t = self.task_mut()?;
-        t.met = false;
+        (t.met, t.traces.looked) = (false, true);
         t.traces.reads = t.traces.reads.max(reads);
         Ok(())
     }
@@ -405,7 +405,8 @@ impl Lower<'_> {
         }
         let regs = filled(out, &layout)?;
         self.set_tile(d.results[0], crate::lower::location::Tile { layout, regs });
-        self.task_mut()?.met = false;
+        let t = self.task_mut()?;
+        (t.met, t.traces.looked) = (false, true);
         Ok(())
     }
 

@@ -72,7 +72,7 @@ impl Lower<'_> {
     }
 
     /// What a region makes of every state, once found: loops ask for that of what they hold again and again.
-    fn summary(&self, r: Region) -> [Traces; 6] {
+    fn summary(&self, r: Region) -> [Traces; 12] {
         let mut all = Traces::ALL;
         for &i in &self.kernel.regions[r].insts {
             let d = &self.kernel.insts[i];
@@ -80,7 +80,8 @@ impl Lower<'_> {
             for at in &mut all {
                 match d.op {
                     Op::LocalStore | Op::RemoteStore | Op::CopyAsync | Op::CopyAsyncWait => at.stored = true,
-                    Op::LocalLoad if swizzled => at.reads = Reads::Open,
+                    Op::LocalLoad if swizzled => (at.reads, at.looked) = (Reads::Open, true),
+                    Op::LocalLoad | Op::RemoteLoad => at.looked = true,
                     Op::FenceAsync => at.fenced(),
                     Op::TaskBarrier | Op::AsyncStoreWait => at.met(),
                     Op::If => *at = d.regions.iter().fold(Traces::default(), |all, &arm| all.or(self.traces_of(arm, *at))),

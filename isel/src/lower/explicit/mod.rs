@@ -336,8 +336,9 @@ impl Lower<'_> {
                 b.wait_matrices(pending);
                 self.values[d.results[0]] = self.values[d.args[0]].clone();
                 let t = self.task_mut()?;
-                // A group multiplies together: what one of its warps knows to be over is over for all of the group, and says nothing of the others.
-                t.met = t.groups == 1 || t.apart;
+                // A group multiplies together: what one of its warps knows to be over is over for all of the group. It says nothing of other groups,
+                // nor of what lanes have read.
+                t.met = (t.groups == 1 || t.apart) && !t.traces.looked;
             }
             Op::SchedBarrier => b.unit(Unit::Hold),
             Op::ClusterBarrier => {
