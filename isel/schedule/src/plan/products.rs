@@ -112,6 +112,16 @@ pub(super) fn invariant(
     out
 }
 
+/// The load behind an operand B that lies along its columns, and the bytes of a row of it that a group has where so many groups share the columns: whole
+/// swizzle atoms.
+pub(super) fn column_share(kernel: &Kernel, dot: Inst, across: u32, loads: &[(Inst, SwizzledTile)]) -> Option<(Inst, u32)> {
+    let contiguous = |j: Inst| loads.iter().find(|l| l.0 == j).map(|l| l.1.contiguous());
+    let b = kernel.insts[dot].args[1];
+    let (load, along) = trace(kernel, b, &contiguous)?;
+    let t = kernel.ty(b).as_tile()?;
+    (across > 1 && along == 1).then(|| (load, t.shape[1] / across * t.elem.bytes()))
+}
+
 /// Registers per lane of an operand.
 pub(super) fn operand_registers(kernel: &Kernel, v: Value, lanes: u32) -> u32 {
     let bytes = kernel.ty(v).as_tile().map_or(0, |t| t.elements() * u64::from(t.elem.bytes()));

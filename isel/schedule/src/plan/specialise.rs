@@ -18,7 +18,7 @@ use super::ping_pong::can_ping_pong;
 use super::prefetched::prefetches;
 use super::pressure::pressure;
 use super::products::{
-    BroughtOperand, a_from_registers, accumulates, accumulator_shape, beside_products, invariant, multiplication, multiplies,
+    BroughtOperand, a_from_registers, accumulates, accumulator_shape, beside_products, column_share, invariant, multiplication, multiplies,
     operand_registers, unstaged,
 };
 use super::replay::{Replay, around, decisions, replay, written_views};
@@ -289,7 +289,11 @@ fn specialised_loop(
     let across = |(i, q): (Inst, GroupMatrixId), groups: u32| {
         accumulator_shape(kernel, i).and_then(|s| units.matrix[q.index()].shares(s, groups)).map(|s| s[1])
     };
-    let split = |groups: u32| dots.iter().all(|&d| across(d, groups).is_some());
+    // Their shares are whole swizzle atoms.
+    let share_of = |d: (Inst, GroupMatrixId), groups: u32, loads: &[(Inst, SwizzledTile)]| column_share(kernel, d.0, across(d, groups)?, loads);
+    let least = units.bulk.swizzles.iter().copied().min().unwrap_or(0);
+    let atoms = |d: (Inst, GroupMatrixId), groups: u32| share_of(d, groups, &loads).is_none_or(|s| s.1 >= least);
+    let split = |groups: u32| dots.iter().all(|&d| across(d, groups).is_some() && atoms(d, groups));
     let single = persistent_positions(kernel, options, mixed, &replay, &around) || !around.is_empty();
     let given = |loads: &[(Inst, SwizzledTile)], groups: u32| {
         let columns = |(i, q): (Inst, GroupMatrixId)| across((i, q), groups).unwrap_or(1);
@@ -332,6 +336,17 @@ fn specialised_loop(
         return Err(NotSpecialised::Shares { consumers, rows: accumulators[0][0], each: rows });
     }
     suits(kernel, main, consumers * units.group_warps)?;
+    let shares: Vec<(Inst, u32)> = dots.iter().filter_map(|&d| share_of(d, consumers, &loads)).collect();
+    let narrow = |(load, tile): &(Inst, SwizzledTile)| {
+        let most = shares.iter().filter(|s| s.0 == *load).map(|s| s.1).min();
+        let Some(most) = most.filter(|&most| most < tile.swizzle) else { return Ok((*load, tile.clone())) };
+        let fit = units.bulk.swizzles.iter().copied().find(|&s| most.is_multiple_of(s));
+        let asked = ring_layouts.swizzles.get(load).copied().or(fit).filter(|&s| most.is_multiple_of(s));
+        let asked = asked.ok_or(NotSpecialised::Shares { consumers, rows: accumulators[0][0], each: rows })?;
+        let narrow = SwizzledTile::of(kernel, *load, &tile.shape, units, Some(asked))?;
+        Ok((*load, SwizzledTile { tf32: tile.tf32, ..narrow }))
+    };
+    let narrow = loads.iter().map(narrow).collect::<Result<Vec<(Inst, SwizzledTile)>, NotSpecialised>>()?;
     let lanes = consumers * units.group_warps * target.lanes;
     let (needed, staged_operands) = given(&loads, consumers);
     let mut parts = match (taken_apart(&staged_operands), options.overlap) {
@@ -344,6 +359,7 @@ fn specialised_loop(
     if mixed && consumers < 2 && options.schedule.is_none() {
         return Err(NotSpecialised::OneGroup { rows: accumulators[0][0] });
     }
+    let loads = narrow;
     let contiguous = |j: Inst| loads.iter().find(|l| l.0 == j).map(|l| l.1.contiguous());
     for &i in &register_a {
         let found = trace(kernel, kernel.insts[i].args[0], &contiguous).and_then(|(l, c)| Some((&loads.iter().find(|x| x.0 == l)?.1, c)));
