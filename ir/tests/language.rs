@@ -44,7 +44,7 @@ fn explicit_typing(op: Op) -> &'static str {
         Op::LocalStore => "local memory and the tile of its extents and element",
         Op::BarrierAlloc => "the written barrier type",
         Op::BarrierIndex => "barriers and a scalar `i32`; the result is one barrier",
-        Op::BarrierExpect | Op::BarrierArrive => "one barrier",
+        Op::BarrierExpect | Op::BarrierArrive | Op::CopyAsyncArrive => "one barrier",
         Op::BarrierWait => "one barrier and a scalar `i32`",
         Op::AsyncLoad => {
             "one scalar `i32` index per dimension of the view; local memory of the view's element and rank; one barrier; the mask is a scalar `i32`"

@@ -55,6 +55,10 @@ impl Hop {
                 let (to, ready) = self.free(b, step, [buffer, full, empty], depth);
                 if src.chance(64) {
                     b.copy_async(view, at, to);
+                    if src.chance(128) {
+                        b.copy_async_arrive(ready);
+                        return;
+                    }
                     b.copy_async_commit();
                     b.copy_async_wait(0);
                     b.task_barrier();

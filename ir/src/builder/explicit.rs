@@ -163,6 +163,12 @@ impl KernelBuilder {
         self.push(Op::CopyAsyncWait, &[], 0, &[Attr::Count(pending)], None);
     }
 
+    /// One arrival of the whole task, when the copies that its lanes have begun are there.
+    #[track_caller]
+    pub fn copy_async_arrive(&mut self, barrier: Value) {
+        self.push(Op::CopyAsyncArrive, &[barrier], 0, &[], None);
+    }
+
     /// Begins a copy of a buffer to a box of a view.
     #[track_caller]
     pub fn async_store(&mut self, view: Value, at: &[Value], buffer: Value) {

@@ -32,6 +32,7 @@ macro_rules! explicit_actions {
             | $crate::Op::CopyAsync
             | $crate::Op::CopyAsyncCommit
             | $crate::Op::CopyAsyncWait
+            | $crate::Op::CopyAsyncArrive
             | $crate::Op::AsyncStore
             | $crate::Op::AsyncReduce
             | $crate::Op::AsyncStoreWait

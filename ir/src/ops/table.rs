@@ -248,6 +248,8 @@ macro_rules! op_rows {
     CopyAsyncCommit copy_async_commit () - - Act Shared 0;
     /// Waits until at most so many of the task's newest groups of `copy_async` are in flight: each lane for its own share. The next `task_barrier` shows the buffers to all lanes: behind it the task may read them.
     CopyAsyncWait copy_async_wait () - Count Act Shared 0;
+    /// One arrival of the whole task, as `barrier_arrive`; the phase ends only when the `copy_async` that the task has begun since its last `copy_async_arrive`, and has not waited for, are there. Nobody of the task waits: who waits for the barrier sees the buffers. Async units see them behind a `fence_async` of the task that has waited.
+    CopyAsyncArrive copy_async_arrive (barrier) - - Act Shared 0;
     /// Begins a copy of a buffer to the box of the view at an offset per dimension; elements outside the view are not written. The buffer must not be written until `async_store_wait`. Done at the kernel's end.
     AsyncStore async_store (view, [indices], buffer) - - Act AsyncWrites 0;
     /// As `async_store`, but each element of the box is updated, as by a relaxed `atomic` of all programs.

@@ -221,7 +221,7 @@ pub(crate) fn act(op: Op, args: &[&Type], present: u8, attrs: &[Attr]) -> Result
             barrier(op, args.first())?;
             count(op, "bytes", attrs.first(), 1..=MAX_COUNT)
         }
-        Op::BarrierArrive => barrier(op, args.first()),
+        Op::BarrierArrive | Op::CopyAsyncArrive => barrier(op, args.first()),
         Op::BarrierWait => {
             barrier(op, args.first())?;
             number(op, "parity", args.get(1))

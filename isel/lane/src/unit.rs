@@ -105,6 +105,12 @@ instructions! {
             /// Where it happens.
             guard: Option<LVal> = guard,
         } => Effect::Order, "arrive {barrier} expect {bytes}{guard}";
+        /// The phase expects one arrival more per lane, which comes when the copies that the lane has begun are there: over all, it lacks what it
+        /// lacked before.
+        ArriveCopies {
+            /// The mbarrier.
+            barrier: Place = place,
+        } => Effect::Order, "arrive {barrier} copies";
         /// Waits until the phase of a parity is over.
         Wait {
             /// The mbarrier.

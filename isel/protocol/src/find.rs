@@ -152,6 +152,7 @@ pub(super) fn choices<'p>(block: &'p Block, f: &mut dyn FnMut(&'p If)) {
 pub(super) fn copies(block: &Block) -> bool {
     block.iter().any(|i| match i {
         Inst::CopyAsync { .. } | Inst::CommitCopies | Inst::WaitCopies { .. } => true,
+        Inst::Unit(u) if matches!(**u, Unit::ArriveCopies { .. }) => true,
         other => visit::blocks(other).into_iter().any(copies),
     })
 }

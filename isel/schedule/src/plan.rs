@@ -57,4 +57,5 @@ pub(crate) use step_order::{StepPart, step_order};
 pub use swizzled_tile::{ALIGN, SwizzledTile};
 pub use tasks::{TaskPlan, needs_units, tasks};
 pub use updates::BulkUpdate;
+pub(crate) use vectors::COPYING_WARPS;
 pub use views::{behind_reshapes, is_swizzle, is_view, keeps_extents, merges_rows, trace};

@@ -171,6 +171,11 @@ impl Emitter<'_> {
                     self.body.s(", ").n(*bytes).end();
                 }
             }
+            Unit::ArriveCopies { barrier } => {
+                self.body.op("cp.async.mbarrier.arrive.shared::cta.b64 ");
+                self.at(barrier);
+                self.body.end();
+            }
             Unit::Wait { barrier, parity } => {
                 let parity = self.operand(*parity);
                 let (p, again) = (self.fresh(Class::P), self.label());

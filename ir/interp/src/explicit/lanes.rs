@@ -1,12 +1,13 @@
 //! Copies by the lanes of a task: each lane waits for its own share, and where lanes meet all see what each has brought.
 //!
 //! ```text
-//! copy_async ── content undefined ── copy_async_commit, copy_async_wait ── each lane has its share ── task_barrier ── the task may read
+//! copy_async ── content undefined ─┬ copy_async_commit, copy_async_wait ── each lane has its share ── task_barrier ── the task may read
+//!                                  └ copy_async_arrive ── the barrier counts the bytes ── barrier_wait ── who waited may read
 //! ```
 //!
 //! Lanes begin copies when they come to them: what others of the task do there has to be behind a `task_barrier`.
 
-use super::cluster::Cluster;
+use super::cluster::{Cluster, Copy};
 use super::fiber::Fiber;
 use super::operands::malformed;
 use crate::access::Access;
@@ -43,6 +44,17 @@ impl Cluster<'_, '_> {
         f.copies.push(LaneCopy { number: self.started, data, to, inst, group: f.groups, waited: false });
         self.started += 1;
         Ok(())
+    }
+
+    /// A barrier is to count the bytes of what the lanes of a task copy: so many.
+    pub(super) fn copies_arrive(&mut self, f: &mut Fiber, mbarrier: usize) -> u32 {
+        let mut bytes = 0;
+        for LaneCopy { number, data, to, inst, .. } in std::mem::take(&mut f.copies) {
+            bytes += to.bytes() as u32;
+            let (blocks, before) = (vec![f.block], f.clock.clone());
+            self.copies.push_back(Copy { number, data, to, blocks, mbarrier, inst, before, own: false });
+        }
+        bytes
     }
 
     /// The lanes of a task meet: what each has waited for is there for all.

@@ -137,6 +137,11 @@ impl Cluster<'_, '_> {
                 let done = f.groups.saturating_sub(u64::from(count(0)?));
                 f.copies.iter_mut().filter(|c| c.group < done).for_each(|c| c.waited = true);
             }
+            Op::CopyAsyncArrive => {
+                let mbarrier = self.mbarrier(f, arg(0)?)?;
+                let bytes = self.copies_arrive(f, mbarrier);
+                self.arrive(f, block, mbarrier, bytes)?;
+            }
             Op::FenceAsync => self.fences[f.id] += 1,
             Op::NamedBarrierSync | Op::NamedBarrierArrive => return self.named(f, d.op, count(0)?, count(1)?),
             Op::ClusterArrive | Op::ClusterBarrier | Op::ClusterWait => return self.meet(f, d.op),

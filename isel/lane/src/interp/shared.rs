@@ -291,6 +291,17 @@ impl Shared {
         }
     }
 
+    /// Takes the copies of some threads that no wait has let arrive: where they go, and what they bring.
+    pub(crate) fn hand_over(&mut self, of: impl Fn(usize) -> bool) -> Vec<(usize, Vec<u8>)> {
+        let mut out = Vec::new();
+        for group in self.groups.iter_mut().chain([&mut self.open]) {
+            let (taken, left): (Vec<Copy>, Vec<Copy>) = std::mem::take(group).into_iter().partition(|c| of(c.thread));
+            *group = left;
+            out.extend(taken.into_iter().map(|c| (c.addr, c.data[..c.len].to_vec())));
+        }
+        out
+    }
+
     // Units.
 
     fn check_locks(&self, range: Range<usize>) -> Result<(), LaneFault> {

@@ -122,6 +122,7 @@ impl Interpreter<'_> {
                 }
                 Ok(())
             }
+            Unit::ArriveCopies { barrier } => self.arrive_copies(barrier),
             // The task has seen to it.
             Unit::Wait { .. } => Ok(()),
             Unit::BulkLoad { map, to, at, barrier, ranks, guard } => {
@@ -187,6 +188,18 @@ impl Interpreter<'_> {
                 Ok(())
             }
         }
+    }
+
+    /// What the running threads have begun to copy lands before the mbarrier's phase ends.
+    fn arrive_copies(&mut self, barrier: &Place) -> Result<(), Trap> {
+        let at = self.mbarrier_place(barrier)?;
+        let threads: Vec<usize> = (0..self.count()).map(|t| self.number(t)).collect();
+        for (to, data) in self.shared.hand_over(|thread| threads.contains(&thread)) {
+            let counts = data.len() as u32;
+            self.units.mbarrier(at).map_err(|f| (f, 0))?.bytes += i64::from(counts);
+            self.units.flights.push(Flight { mbarrier: at, to, data, counts });
+        }
+        Ok(())
     }
 
     /// Calls `f` with the number of every element of a box, its byte in the swizzled tile, and its global address if it is inside the tensor.

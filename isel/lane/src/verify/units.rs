@@ -166,6 +166,7 @@ pub(super) fn unit(v: &mut Verifier<'_>, u: &Unit) -> Check {
 fn shape(v: &Verifier<'_>, u: &Unit) -> Check {
     match u {
         Unit::ArriveExpect { guard: g, .. } => alone(v, *g, "an arrival with bytes of more than one lane"),
+        Unit::ArriveCopies { .. } if v.target.copy_async.is_empty() => Err(LaneProblem::CopySize { got: 0, offered: v.target.copy_async }),
         Unit::PrefetchMap { map, .. } => tensor(v, *map, None),
         Unit::BulkLoad { map, at, ranks, guard: g, .. } => {
             alone(v, *g, "a bulk load by more than one lane")?;

@@ -244,6 +244,16 @@ impl<'a> Checker<'a> {
         self.end_mbarrier_phase(s, mbarrier, here)
     }
 
+    /// An mbarrier is to count what an agent's lanes copy, in the phase that runs. Its number.
+    pub(super) fn copies_come(&self, s: &mut State<'a>, t: usize, at: i64, here: Site) -> Result<usize, ProtocolError> {
+        let mbarrier = self.used(s, t, at, here)?;
+        self.in_phase(s, t, mbarrier, here)?;
+        if let Some(b) = s.shared.bar(mbarrier) {
+            b.counted = true;
+        }
+        Ok(mbarrier)
+    }
+
     /// Ends a phase that has all it expects.
     fn end_mbarrier_phase(&self, s: &mut State<'a>, mbarrier: usize, here: Site) -> Result<(), ProtocolError> {
         let Shared { facts, bars, .. } = &mut s.shared;

@@ -137,6 +137,7 @@ impl Checker<'_> {
             unread,
             copied: false,
             copies: 0,
+            counted: false,
             shares: SmallVec::new(),
             site: here,
         });
@@ -198,6 +199,7 @@ impl Checker<'_> {
             unread,
             copied: true,
             copies: 1,
+            counted: false,
             shares: SmallVec::new(),
             site: here,
         });
@@ -221,6 +223,30 @@ impl Checker<'_> {
             w.copies &= stay;
             if w.copies == 0 {
                 self.learn_one(s, t, self.places.written(r).0);
+            }
+        }
+    }
+
+    /// An mbarrier counts what an agent's lanes have begun to copy. One that arrives for all of them speaks for what others copy once they have met.
+    pub(super) fn copies_counted(&self, s: &mut Shared, t: usize, mbarrier: usize) {
+        for x in s.regions.iter_mut() {
+            if let Some(w) = x.write.as_mut().filter(|w| w.agent == t && w.copies != 0) {
+                (w.copies, w.mbarrier, w.counted) = (0, Some(mbarrier), true);
+            }
+        }
+        match self.agents[t].single {
+            true => self.copies_told(s, t),
+            false => s.alone |= 1 << (t % 64),
+        }
+    }
+
+    /// All lanes of an agent have said to mbarriers what they copy: the ends of their phases tell of it.
+    fn copies_told(&self, s: &mut Shared, t: usize) {
+        let Shared { facts, regions, .. } = s;
+        for (r, w) in regions.iter_mut().enumerate().filter_map(|(r, x)| Some((r, x.write.as_mut()?))) {
+            if let (true, true, Some(mbarrier)) = (w.counted, w.agent == t, w.mbarrier) {
+                w.counted = false;
+                facts.set(self.places.phase(mbarrier), self.places.written(r).0);
             }
         }
     }
@@ -292,7 +318,7 @@ impl Checker<'_> {
             None => return Err((Problem::Unwritten, None)),
             Some(w) => {
                 let site = Some(w.site);
-                let lanes = w.mbarrier.is_none();
+                let lanes = w.mbarrier.is_none() || w.copied;
                 if w.copies != 0 && w.agent == t {
                     return Err((Problem::CopyNotWaited, site));
                 }
@@ -383,10 +409,13 @@ impl Checker<'_> {
         let (known, unsettled) = (self.places.known(t), self.places.unsettled(t));
         let shares = regions.iter_mut().filter_map(|x| x.write.as_mut()).flat_map(|w| &mut w.shares);
         shares.filter(|x| x.agent as usize == t).for_each(|x| x.fenced = true);
-        let own =
-            |x: &Region| x.write.as_ref().is_some_and(|w| w.agent == t && w.mbarrier.is_none() && w.copies == 0 && w.shares.is_empty());
-        for (r, _) in regions.iter().enumerate().filter(|(_, x)| own(x)) {
+        let own = |w: &Write| w.agent == t && w.mbarrier.is_none() && w.copies == 0 && w.shares.is_empty();
+        for (r, w) in regions.iter().enumerate().filter_map(|(r, x)| Some((r, x.write.as_ref()?))) {
             let (written, shown) = self.places.written(r);
+            // What lanes copy, and an mbarrier counts, is shown by those who have waited for that.
+            if !own(w) && !(w.copied && w.mbarrier.is_some() && facts.has(known, written)) {
+                continue;
+            }
             if facts.has(known, shown) && !facts.has(unsettled, shown) {
                 continue;
             }
@@ -450,7 +479,7 @@ impl Checker<'_> {
         own.into_iter().for_each(|read| s.facts.set(unsettled, read));
     }
 
-    /// All lanes of an agent have met: they know of the stores that one of them has waited for.
+    /// All lanes of an agent have met: they know of the stores that one of them has waited for, and all have said what they copy.
     pub(super) fn stores_seen(&self, s: &mut Shared, t: usize) {
         if s.alone >> (t % 64) & 1 == 0 {
             return;
@@ -458,6 +487,7 @@ impl Checker<'_> {
         if self.agents.len() <= 64 {
             s.alone &= !(1 << (t % 64));
         }
+        self.copies_told(s, t);
         for x in &mut s.regions {
             if let Ok(n) = x.reader(t) {
                 (x.reads[n].alone, x.reads[n].lanes) = (false, false);

@@ -295,6 +295,11 @@ impl<'a> Checker<'a> {
                     _ => return self.error(Problem::ManyExpect, here, None),
                 }
             }
+            Unit::ArriveCopies { barrier } => {
+                let at = self.mbarrier(s, t, barrier, here)?;
+                let mbarrier = self.copies_come(s, t, at, here)?;
+                self.copies_counted(&mut s.shared, t, mbarrier);
+            }
             Unit::RemoteArrive { barrier, guard } => {
                 let lanes = self.lanes(s, t, *guard, Doing::Arrive, here)?;
                 let found = self.remote(s, t, (barrier, *guard, 0), here)?;

@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 /// The last write of a region.
 pub(crate) struct Write {
     pub(crate) agent: usize,
-    /// The mbarrier that counts its bytes, if a unit writes.
+    /// The mbarrier that counts its bytes, if a unit writes, or lanes copy it and have said so.
     pub(crate) mbarrier: Option<usize>,
     /// What units have written of the region: addresses and ends, in order, those that touch one another joined.
     pub(crate) parts: SmallVec<[(i64, i64); 2]>,
@@ -20,6 +20,8 @@ pub(crate) struct Write {
     pub(crate) copied: bool,
     /// Ages of the groups of copies that are in flight, a bit each; bit 0 is open. The oldest grow no older.
     pub(crate) copies: u64,
+    /// Each lane has said to the mbarrier what it copies, and they have not met since.
+    pub(crate) counted: bool,
     /// The warpgroups of a role that write it together, each its share, until they meet; empty if one agent writes it.
     pub(crate) shares: SmallVec<[Writer; 2]>,
     pub(crate) site: Site,
@@ -116,7 +118,11 @@ impl Region {
         match &self.write {
             None => out.push(0),
             Some(w) => {
-                let flags = 1 | u64::from(w.unread) << 1 | u64::from(w.copied) << 2 | (w.parts.len() as u64) << 3;
+                let flags = 1
+                    | u64::from(w.unread) << 1
+                    | u64::from(w.copied) << 2
+                    | u64::from(w.counted) << 3
+                    | (w.parts.len() as u64) << 4;
                 out.extend([flags, w.copies, w.agent as u64, w.mbarrier.map_or(0, |n| mbarrier(n) as u64 + 1)]);
                 w.parts.iter().for_each(|p| out.extend([(p.0 + shift) as u64, (p.1 + shift) as u64]));
                 list_key(&w.readers, out);
@@ -168,6 +174,7 @@ impl Region {
             unread: false,
             copied: false,
             copies: 0,
+            counted: false,
             shares: SmallVec::new(),
             site,
         };

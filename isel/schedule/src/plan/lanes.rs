@@ -69,7 +69,8 @@ impl<'k> Filled<'k> {
                 plain &= *found.get_or_insert((contiguous, rows)) == (contiguous, rows);
             }
         }
-        let (contiguous, rows) = found.filter(|_| plain)?;
+        // Nothing of a single row meets itself in a bank.
+        let (contiguous, rows) = found.filter(|&(_, rows)| plain && rows > 1)?;
         let row = ty.shape.get(contiguous)? * ty.elem.bytes();
         let swizzle = ROW[0].min(1 << row.trailing_zeros());
         (swizzle >= ROW[1]).then_some(Swizzled { contiguous, swizzle, rows })

@@ -28,7 +28,7 @@ use super::staged::{StagedOperand, from_ring, staged_operands};
 use super::step_order::{in_place, step_order};
 use super::swizzled_tile::{ALIGN, SwizzledTile};
 use super::updates::{BulkUpdate, bulk_update};
-use super::vectors::may_be_copied;
+use super::vectors::{agree, may_be_copied, vector_bytes};
 use super::views::{is_view, trace};
 use crate::named::Named;
 use crate::reason::{LoopOutline, NoProduct, NotOverlapped, NotSpecialised};
@@ -178,6 +178,7 @@ pub(super) fn specialise(
     for &main in &loops {
         found.push(specialised_loop(kernel, target, units, options, ring_layouts, (&staged, &written), main)?);
     }
+    agree(kernel, &mut found);
     together(found)
 }
 
@@ -437,31 +438,6 @@ fn specialised_loop(
     };
     // What multiplications read from registers is fetched anew when they are done.
     let in_flight = if parts.is_none() && (mixed || promoted || !register_a.is_empty()) { 0 } else { 1 };
-    // Vectors beside the operands go with the ring, where the producer can say from where.
-    let mut vectors = Vec::new();
-    if mixed {
-        for &i in body.iter().filter(|&&i| live.contains(&i) && may_be_copied(kernel, written, i)) {
-            let places = kernel.operand(i, "indices").to_vec();
-            if let Ok(places) = computed_again(kernel, (main, &around), written, places) {
-                replay.add(places);
-                vectors.push(i);
-            }
-        }
-    }
-    let computed = |i: Inst| computed(i) && !vectors.contains(&i);
-    // What else a step loads is loaded a step ahead, as far as registers hold it beside what the step before looks at.
-    let mut prefetched = Vec::new();
-    if mixed && !promoted && parts.is_none() {
-        let all = prefetches(kernel, region, written, &computed, lanes);
-        let have = registers.map_or(Registers::of(target, units, warps).entry, |r| r[1]);
-        let mut held = if all.is_empty() { 0 } else { most_held(&brought) + BESIDE_ACCUMULATORS };
-        for p in all {
-            if held + 2 * p.registers <= have {
-                held += 2 * p.registers;
-                prefetched.push(p.load);
-            }
-        }
-    }
     let places: Vec<Value> = brought.iter().flat_map(|b| kernel.operand(b.load, "indices")).copied().collect();
     replay.add(computed_again(kernel, (main, &around), written, places)?);
     for &(i, q) in &dots {
@@ -504,8 +480,7 @@ fn specialised_loop(
     if target.shared_bytes.saturating_sub(others + bytes_of(&updates)) / stage_bytes.max(1) < 2 {
         updates.clear();
     }
-    let vector_bytes: u32 = vectors.iter().map(|&i| vector_bytes(kernel, i)).sum();
-    let beside = others + bytes_of(&updates) + MAX_DEPTH * vector_bytes;
+    let beside = others + bytes_of(&updates);
     let room = |staging: u32| target.shared_bytes.saturating_sub(staging + beside) / stage_bytes.max(1);
     let repetitions = accumulators.iter().map(|s| s[0] / (consumers * rows)).min().unwrap_or(1);
     let staging_parts =
@@ -529,6 +504,33 @@ fn specialised_loop(
     let depth = options.stages.unwrap_or(room.min(MAX_DEPTH));
     if depth < 2 || depth > room {
         return Err(NotSpecialised::Ring { depth, room, slot: stage_bytes });
+    }
+    // Vectors beside the operands go with the ring, where the producer can say from where, and bytes are left.
+    let mut vectors = Vec::new();
+    let mut left = target.shared_bytes.saturating_sub(staging_bytes + beside + depth * stage_bytes) / depth;
+    if mixed {
+        for &i in body.iter().filter(|&&i| live.contains(&i) && may_be_copied(kernel, target, written, i)) {
+            let (places, bytes) = (kernel.operand(i, "indices").to_vec(), vector_bytes(kernel, i));
+            if let (true, Ok(places)) = (bytes <= left, computed_again(kernel, (main, &around), written, places)) {
+                left -= bytes;
+                replay.add(places);
+                vectors.push(i);
+            }
+        }
+    }
+    let computed = |i: Inst| computed(i) && !vectors.contains(&i);
+    // What else a step loads is loaded a step ahead, as far as registers hold it beside what the step before looks at.
+    let mut prefetched = Vec::new();
+    if mixed && !promoted && parts.is_none() {
+        let all = prefetches(kernel, region, written, &computed, lanes);
+        let have = registers.map_or(Registers::of(target, units, warps).entry, |r| r[1]);
+        let mut held = if all.is_empty() { 0 } else { most_held(&brought) + BESIDE_ACCUMULATORS };
+        for p in all {
+            if held + 2 * p.registers <= have {
+                held += 2 * p.registers;
+                prefetched.push(p.load);
+            }
+        }
     }
     Ok(Specialised {
         consumers,
@@ -560,11 +562,6 @@ fn specialised_loop(
         promoted,
         stores,
     })
-}
-
-/// Bytes of a loaded tile.
-fn vector_bytes(kernel: &Kernel, i: Inst) -> u32 {
-    kernel.ty(kernel.insts[i].results[0]).as_tile().map_or(0, |t| (t.elements() * u64::from(t.elem.bytes())) as u32)
 }
 
 /// True where an instance runs several grid positions. Positions that take long drift apart where nothing deals them out, and no longer share what is in

@@ -229,6 +229,7 @@ fn single(kernel: &Kernel, r: Region) -> bool {
                 | Op::CopyAsync
                 | Op::CopyAsyncCommit
                 | Op::CopyAsyncWait
+                | Op::CopyAsyncArrive
                 | Op::Atomic
                 | Op::AtomicCas
         );

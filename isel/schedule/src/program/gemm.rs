@@ -5,7 +5,7 @@ use super::Refusal;
 use super::schedule::{Ring, Schedule, Share, Staging, buffer_type, required};
 use super::write::{Arg, Writer, number};
 use crate::longest_first::rising_axes;
-use crate::plan::{Specialised, SwizzledTile, TRANSPOSER_REGISTERS, live};
+use crate::plan::{COPYING_WARPS, Specialised, SwizzledTile, TRANSPOSER_REGISTERS, live};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use tilelift_ir::{Attr, GridAxis, Inst, Kernel, Op, Task, Type, Value};
@@ -46,8 +46,9 @@ pub(super) fn write<'k>(kernel: &'k Kernel, target: &'k Target, plan: &'k Specia
         staging.push(own);
     }
     let mbarriers = Type::Barrier(plan.depth);
-    // The producer says of its lanes' copies when they are there.
-    let fills = 1 + u32::from(plan.loops().any(|s| !s.vectors.is_empty()));
+    // The producer's lanes arrive when what they copy is there.
+    let copies = !plan.vectors.is_empty();
+    let fills = 1 + u32::from(copies);
     let full = w.make(Op::BarrierAlloc, &[], &[Attr::Count(fills)], Some(&mbarriers))?;
     // Who transposes operands reads slots as well.
     let readers = 1 + u32::from(!plan.transposed_b.is_empty());
@@ -56,7 +57,7 @@ pub(super) fn write<'k>(kernel: &'k Kernel, target: &'k Target, plan: &'k Specia
         1 => None,
         n => Some(w.make(Op::BarrierAlloc, &[], &[Attr::Count(1)], Some(&Type::Barrier(n)))?),
     };
-    let ring = Ring { depth: plan.depth, full, empty, fills, slots };
+    let ring = Ring { depth: plan.depth, full, empty, slots };
     let units = target.units.as_ref();
     let required = required(kernel);
     let one = |plan: &'k Specialised, before: Vec<Schedule<'k>>| {
@@ -97,7 +98,7 @@ pub(super) fn write<'k>(kernel: &'k Kernel, target: &'k Target, plan: &'k Specia
     s.front.extend(s.brought_only());
     let task = |name: &str, warps: u32, n: usize| Task { registers: plan.registers.map(|r| r[n]), ..Task::new(name, warps) };
     let all = Share { first: 0, of: 1 };
-    let mut tasks = vec![task("producer", group, 0)];
+    let mut tasks = vec![task("producer", if copies { COPYING_WARPS } else { group }, 0)];
     let mut regions = vec![w.task(|w| s.positions(w, &plan.replay.insts, all, &[number(0)], |w, ring| Ok(vec![s.produce(w, ring[0])?])))?];
     if s.transposed.is_some() {
         tasks.push(Task { registers: plan.registers.map(|_| TRANSPOSER_REGISTERS), ..Task::new("transposer", group) });

@@ -84,12 +84,10 @@ impl Schedule<'_> {
             let state: Vec<Arg> = carried[1..].iter().map(|&v| v.into()).collect();
             let (places, state) = ahead.step(w, at.into(), &state, |w| Ok(w.bin(Op::Add, at, by)?.into()))?;
             self.fill(w, done, &places)?;
-            self.vectors_landed(w, [start, done.into()], 1)?;
             let mut next = vec![w.bin(Op::Add, done, number(1))?.into()];
             next.extend(state);
             Ok(next)
         })?;
-        self.vectors_landed(w, [start, ends[0].into()], 0)?;
         Ok(ends[0].into())
     }
 
@@ -137,7 +135,7 @@ impl Schedule<'_> {
             args.extend(at.iter().copied().chain([Arg::from(buffer), full.into()]));
             w.act(Op::AsyncLoad, &args, &[]);
         }
-        self.copy_vectors(w, slot.into(), &places[plan.loads.len()..])
+        self.copy_vectors(w, slot.into(), full, &places[plan.loads.len()..])
     }
 
     /// What stands in front of the loop and is computed in front of all tasks: what copies need, where it takes tiles or reads memory. Tiles stay

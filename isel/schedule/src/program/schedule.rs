@@ -13,8 +13,6 @@ pub(super) struct Ring {
     pub depth: u32,
     pub full: Value,
     pub empty: Value,
-    /// Who arrives at `full`: whoever expects bytes, and the producer's lanes where they copy, too.
-    pub fills: u32,
     /// The slots of each load.
     pub slots: Vec<Value>,
 }

@@ -73,7 +73,7 @@ impl Lower<'_> {
         let mut sites: BTreeMap<Inst, Vec<Inst>> = BTreeMap::new();
         kernel.walk(kernel.body, &mut |i| {
             let d = &kernel.insts[i];
-            if matches!(d.op, Op::BarrierArrive | Op::BarrierExpect | Op::RemoteArrive)
+            if matches!(d.op, Op::BarrierArrive | Op::CopyAsyncArrive | Op::BarrierExpect | Op::RemoteArrive)
                 && let Some(alloc) = barriers(kernel, d.args[0])
             {
                 sites.entry(alloc).or_default().push(i);

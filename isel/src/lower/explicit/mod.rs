@@ -323,6 +323,17 @@ impl Lower<'_> {
                 let t = self.task_mut()?;
                 (t.met, t.traces.stored) = (false, true);
             }
+            Op::CopyAsyncArrive => {
+                self.late_copies(b)?;
+                let (barrier, guard) = (self.mbarrier(d.args[0])?, self.task()?.first);
+                if !self.target.copy_async.is_empty() {
+                    // One lane arrives for all once each has said what it copies.
+                    b.unit(Unit::ArriveCopies { barrier });
+                    self.task_mut()?.met = false;
+                }
+                self.before_arrival(b)?;
+                b.unit(Unit::Arrive { barrier, guard });
+            }
             Op::AsyncLoad => self.async_load(b, i)?,
             Op::AsyncStore | Op::AsyncReduce => self.async_store(b, i)?,
             Op::AsyncStoreWait => {
