@@ -23,7 +23,8 @@ use tilelift_lane::{Target, overlap_launches};
 use tilelift_protocol::Problem;
 use tilelift_schedule::LowerError;
 use tilelift_schedule::candidates::Candidates;
-use tilelift_schedule::plan::{LayoutChoice, LowerOptions, Plan, SwizzledTile, plan};
+use tilelift_schedule::exchange::exchanged;
+use tilelift_schedule::plan::{LayoutChoice, LowerOptions, Plan, ScheduleKind, SwizzledTile, plan};
 use tilelift_schedule::reason::{Stage, Unsupported};
 
 /// Lowers a verified kernel for a target.
@@ -43,6 +44,23 @@ pub fn lower(kernel: &Verified<'_>, target: &Target, options: &LowerOptions) -> 
     Ok(done)
 }
 
+/// Plans a kernel with operands of its products exchanged where that gains something, if its loops are specialised then; else as it is.
+fn exchanged_if_specialised<'k>(
+    kernel: &'k Kernel,
+    target: &Target,
+    options: &LowerOptions,
+) -> Result<(Cow<'k, Kernel>, Plan), LowerError> {
+    let open = options.schedule != Some(ScheduleKind::Pipelined);
+    if let Some(made) = exchanged(kernel, target).filter(|_| open)
+        && let Ok(plan) = plan(&made, target, options)
+        && plan.specialised().is_some()
+    {
+        debug_assert!(verify(&made).is_ok(), "{}: {:?}", made.name, verify(&made).err());
+        return Ok((Cow::Owned(made), plan));
+    }
+    Ok((Cow::Borrowed(kernel), plan(kernel, target, options)?))
+}
+
 /// Plans a kernel; one with channels in the first expansion that the target's units take: copies and products by them, copies alone, all through
 /// registers. A tile that bulk copies do not take goes through registers in all of them.
 ///
@@ -50,7 +68,7 @@ pub fn lower(kernel: &Verified<'_>, target: &Target, options: &LowerOptions) -> 
 /// What plans say, a channel that may deadlock, or why the plainest expansion is refused.
 pub(crate) fn planned<'k>(kernel: &'k Kernel, target: &Target, options: &LowerOptions) -> Result<(Cow<'k, Kernel>, Plan), LowerError> {
     if !kernel.regions[kernel.body].insts.iter().any(|&i| kernel.insts[i].op == Op::ChannelAlloc) {
-        return Ok((Cow::Borrowed(kernel), plan(kernel, target, options)?));
+        return exchanged_if_specialised(kernel, target, options);
     }
     if !options.unproven {
         check(kernel).map_err(|e| {

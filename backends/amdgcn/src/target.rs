@@ -36,6 +36,7 @@ pub fn gfx942() -> Target {
         matrix: MATRIX.iter().map(Row::instr).collect(),
         copy_async: &[],
         code_casts: &[],
+        packed_halves: false,
         functions: FUNCTIONS,
         // `v_div_scale`, `v_div_fmas` and `v_div_fixup` are there for them.
         quotients: &[Scalar::F32, Scalar::F64, Scalar::F16],

@@ -276,6 +276,7 @@ fn chip(name: &'static str, shared_bytes: u32, newer: &[Row], code_casts: &'stat
         matrix: MMA_SYNC.iter().chain(newer).map(instr).collect(),
         copy_async: &[16, 8, 4],
         code_casts,
+        packed_halves: true,
         functions: FUNCTIONS,
         quotients: &[Scalar::F32, Scalar::F16, Scalar::BF16, Scalar::F64],
         load_matrix: true,

@@ -186,7 +186,19 @@ fn fused_and_wide() {
     agree(asm, &p, (n / 32) as u32, &data, Tolerance::Exact);
     let p = elementwise("funnel", &[I32, I32, I32], I32, |a, v| a.def(I32, |dst| Inst::Funnel { dst, high: v[0], low: v[1], by: v[2] }));
     let by: Vec<u64> = (0..n as u64).map(|i| i % 67).collect();
+    let z32 = sample(Scalar::I32, n, 30);
     let data = [bits(Scalar::I32, &x[..n]), bits(Scalar::I32, &y[..n]), bits(Scalar::I32, &by), Data::zeros(Scalar::I32, n)];
+    agree(asm, &p, (n / 32) as u32, &data, Tolerance::Exact);
+    let p =
+        elementwise("permute", &[I32, I32, I32], I32, |a, v| a.def(I32, |dst| Inst::Permute { dst, low: v[0], high: v[1], picks: v[2] }));
+    // Without the digits' fourth bits.
+    let picks: Vec<u64> = sample(Scalar::I32, n, 31).into_iter().map(|x| x & 0x7777).collect();
+    let data = [bits(Scalar::I32, &x[..n]), bits(Scalar::I32, &y[..n]), bits(Scalar::I32, &picks), Data::zeros(Scalar::I32, n)];
+    agree(asm, &p, (n / 32) as u32, &data, Tolerance::Exact);
+    let data = [bits(Scalar::I32, &x[..n]), bits(Scalar::I32, &y[..n]), bits(Scalar::I32, &z32), Data::zeros(Scalar::I32, n)];
+    let p = elementwise("fma_f16x2", &[I32, I32, I32], I32, |a, v| a.def(I32, |dst| Inst::FmaF16x2 { dst, a: v[0], b: v[1], c: v[2] }));
+    agree(asm, &p, (n / 32) as u32, &data, Tolerance::Exact);
+    let p = elementwise("fma_bf16x2", &[I32, I32, I32], I32, |a, v| a.def(I32, |dst| Inst::FmaBf16x2 { dst, a: v[0], b: v[1], c: v[2] }));
     agree(asm, &p, (n / 32) as u32, &data, Tolerance::Exact);
     let p = elementwise("tf32", &[F32], F32, |a, v| a.def(F32, |dst| Inst::RoundTf32 { dst, a: v[0] }));
     agree(asm, &p, 32, &[bits(Scalar::F32, &sample(Scalar::F32, 1024, 7)), Data::zeros(Scalar::F32, 1024)], Tolerance::Exact);

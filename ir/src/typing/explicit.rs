@@ -262,7 +262,9 @@ fn copy(op: Op, args: &[&Type], present: u8, attrs: &[Attr]) -> Result<(), TypeE
     let Some(Type::View(v)) = args.first() else { return Err(format!("`{op}` copies to or from a view; pass one")) };
     indices(op, args, v.rank())?;
     let s = shared(op, "buffer", args.get(1 + v.rank()))?;
-    if s.elem != v.elem || s.shape.len() != v.rank() {
+    // Elements that share bytes travel as bytes, half as many in a row.
+    let bytes = op == Op::AsyncLoad && v.elem.is_packed() && s.elem == Scalar::I8;
+    if s.elem != v.elem && !bytes || s.shape.len() != v.rank() {
         return Err(format!("`{op}` between {v} and {s}: element and rank must agree; use `local_index` or `local_reinterpret`"));
     }
     match op {

@@ -193,11 +193,14 @@ fn tensor(param: usize, t: &TensorBox, v: &ViewArg, pointer_of: &impl Fn(usize, 
     let along = |of: &[i64]| -> Result<SmallVec<[u64; 5]>, AbiError> {
         order.clone().map(|d| dimension(param, t.view, d, of).map(|x| x as u64)).collect()
     };
-    let extents = along(&v.shape)?;
-    let size = u64::from(t.elem.bytes());
+    let mut extents = along(&v.shape)?;
+    let (size, each) = (u64::from(t.elem.bytes()), if t.elem.is_packed() { 2 } else { 1 });
+    if let Some(first) = extents.first_mut() {
+        *first = first.div_ceil(each);
+    }
     // The stride of a dimension of one element moves nothing: any legal one will do.
     let strides: SmallVec<[u64; 4]> =
-        along(&v.strides)?[1..].iter().zip(&extents[1..]).map(|(s, &e)| if e > 1 { s.wrapping_mul(size) } else { 16 }).collect();
+        along(&v.strides)?[1..].iter().zip(&extents[1..]).map(|(s, &e)| if e > 1 { s.wrapping_mul(size) / each } else { 16 }).collect();
     // What the kernel's types promise is checked elsewhere; how far strides reach is not promised.
     if strides.iter().any(|&s| s >= 1 << 40 || s % 16 != 0) {
         return Err(AbiError::Tensor { param, why: "a stride is negative, larger than 2^40 bytes, or no multiple of 16 bytes" });

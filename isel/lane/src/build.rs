@@ -7,6 +7,7 @@
 mod budget;
 mod control;
 mod memory;
+mod pairs;
 pub(crate) mod roles;
 
 pub use budget::{Budget, INSTRUCTIONS};
@@ -41,6 +42,9 @@ enum Key {
     MadWide(LVal, LVal, LVal),
     MadWideU(LVal, LVal, LVal),
     Funnel(LVal, LVal, LVal),
+    FmaF16x2(LVal, LVal, LVal),
+    FmaBf16x2(LVal, LVal, LVal),
+    Permute(LVal, LVal, LVal),
     Cmp(CmpOp, LVal, LVal),
     Select(LVal, LVal, LVal),
     Divide(Box<(Vals, Vals)>),
@@ -105,6 +109,10 @@ pub struct LaneBuilder {
     read_only: Set<AllocId>,
     /// Formats whose codes the machine converts itself.
     pub code_casts: &'static [Scalar],
+    /// The machine computes with two 16-bit floats of a word at once, and permutes bytes of words.
+    pub packed_halves: bool,
+    /// How values came about of which two may be computed at once.
+    pairs: pairs::Pairs,
     /// Optional operations that the machine has, with the types for which it does.
     pub functions: &'static [(UnOp, Scalar)],
     /// Float types of which the machine has quotients.
@@ -148,6 +156,8 @@ impl LaneBuilder {
             written: false,
             read_only: Set::default(),
             code_casts: &[],
+            packed_halves: false,
+            pairs: pairs::Pairs::default(),
             functions: &[],
             quotients: &[],
             sink_loads: None,
@@ -401,6 +411,9 @@ impl LaneBuilder {
             return v;
         }
         let v = self.pure(Key::Bin(op, a, b), ty, &[a, b], |dst| Inst::Bin { dst, op, a, b });
+        if self.packed_halves && matches!(ty, LTy::Num(Scalar::F16 | Scalar::BF16)) {
+            self.pairs.computed(v, op, a, b);
+        }
         if op == BinOp::Add
             && let Some(c) = self.as_const(b)
         {

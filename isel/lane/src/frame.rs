@@ -31,7 +31,7 @@ pub enum ParamSource {
 pub struct TensorBox {
     /// View argument.
     pub view: u32,
-    /// Element type.
+    /// Element type; of elements that share bytes, extents of boxes and of the tensor count bytes.
     pub elem: Scalar,
     /// Dimensions.
     pub rank: u8,

@@ -41,6 +41,15 @@ instructions! {
         /// The upper 32 bits of `high` and `low`, one behind the other, shifted left by `by` modulo 32.
         Funnel { dst: LVal = def I32, high: LVal = read I32, low: LVal = read I32, by: LVal = read I32 }
             => Effect::Compute, "funnel {high}, {low}, {by}";
+        /// `a * b + c` of the two `f16` of which each word consists, each with one rounding; for machines with
+        /// [`crate::machine::Target::packed_halves`], as the next two.
+        FmaF16x2 { dst: LVal = def I32, a: LVal = read I32, b: LVal = read I32, c: LVal = read I32 } => Effect::Compute, "fma_f16x2 {a}, {b}, {c}";
+        /// The same of two `bf16`.
+        FmaBf16x2 { dst: LVal = def I32, a: LVal = read I32, b: LVal = read I32, c: LVal = read I32 } => Effect::Compute, "fma_bf16x2 {a}, {b}, {c}";
+        /// Four bytes out of eight: those of `low` are numbers 0 to 3, those of `high` 4 to 7; byte n of the result is the one that the lower three
+        /// bits of digit n, in base 16, of `picks` name. The digits' fourth bits and those behind the fourth digit do not count.
+        Permute { dst: LVal = def I32, low: LVal = read I32, high: LVal = read I32, picks: LVal = read I32 }
+            => Effect::Compute, "permute {low}, {high} by {picks}";
         /// Comparison of two values of one type; `i1`.
         Cmp { dst: LVal = def I1, op: CmpOp = with, a: LVal = read T, b: LVal = read T }
             => Effect::Compute, takes if op.is_unsigned() { Takes::Ints } else { Takes::Scalars }, "cmp {op} {a}, {b}";

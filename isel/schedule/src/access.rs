@@ -76,6 +76,14 @@ impl<'a> GlobalAccess<'a> {
         GlobalAccess { view, packed, whole_bytes, view_value, indices, mask, kernel }
     }
 
+    /// The view's type as the kernel has it.
+    pub(crate) fn whole_view(&self) -> &ViewType {
+        match self.kernel.ty(self.view_value) {
+            Type::View(view) => view,
+            _ => &self.view,
+        }
+    }
+
     /// The dimension whose elements are next to each other, if there is one.
     pub fn contiguous(&self) -> Option<usize> {
         (0..self.view.rank()).rev().find(|&d| self.view.stride(d) == Extent::Fixed(1))

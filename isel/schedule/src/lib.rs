@@ -3,6 +3,7 @@
 //! ```text
 //! kernel, target, hints ── plan ─► pipelined │ specialised (producer and consumer warps over a ring) │ as the author's tasks say
 //! kernel, target, hints ── schedule ─► candidates: ways to run it, priced, the plan's own first unless another is cheaper
+//! kernel, target ── exchange::exchanged ─► the same kernel, operands of products exchanged where lanes compute what the unit can't take from them
 //! kernel, specialised plan ── program::written ─► the same kernel with tasks, rings and barriers: tile IR that an author could have written
 //! kernel, pipelined plan ── program::pipelined ─► the same kernel, whose lanes copy ahead into rings
 //! matrix product ── gemm::rank ─► tiles, stages, splits, stream-K, best first by a model of the machine
@@ -18,6 +19,7 @@ pub mod access;
 pub mod axis_info;
 pub mod candidates;
 mod error;
+pub mod exchange;
 pub mod facts;
 pub mod gemm;
 pub mod indexed;

@@ -244,6 +244,15 @@ fn assign_part(kernel: &Kernel, target: &Target, plan: &Plan, part: Region, out:
         });
     }
 
+    // What lanes compute for the unit is computed as it takes it, unless what it is computed of says otherwise, or memory is read for it.
+    let read: Vec<Value> = insts.iter().filter(|&&i| reads_memory(kernel, i)).map(|&i| classes.find(kernel.insts[i].results[0])).collect();
+    let computed = insts.iter().filter(in_flight).filter_map(|&i| {
+        let (v, dot) = (kernel.insts[i].args[0], out.dots[i].as_ref()?);
+        (tile_shape(kernel, v) == Some(dot.a.shape())).then(|| (classes.find(v), dot.a.clone()))
+    });
+    let computed: Vec<(Value, Rc<Layout>)> = computed.filter(|c| !read.contains(&c.0)).collect();
+    let mut computed = computed.into_iter();
+
     // Accesses by size, largest first; the earlier one wins a tie.
     let mut anchors: Vec<(u64, Inst, Value)> = Vec::new();
     for &i in &insts {
@@ -279,6 +288,11 @@ fn assign_part(kernel: &Kernel, target: &Target, plan: &Plan, part: Region, out:
                 }
             }
         }
+        if let Some((class, layout)) = computed.by_ref().find(|c| !chosen.contains_key(&c.0)) {
+            chosen.insert(class, layout);
+            queue.push_back(class);
+            continue;
+        }
         let next = anchors.by_ref().find(|(_, _, v)| !chosen.contains_key(&classes.find(*v)));
         if let Some((_, i, v)) = next {
             let l = access_layout(kernel, target, plan, i, v)?;
@@ -310,6 +324,11 @@ fn assign_part(kernel: &Kernel, target: &Target, plan: &Plan, part: Region, out:
         }
     }
     Ok(())
+}
+
+/// True for what brings a tile from global memory, or another block's.
+fn reads_memory(kernel: &Kernel, i: Inst) -> bool {
+    matches!(kernel.insts[i].op, Op::Load | Op::Gather | Op::Atomic | Op::AtomicCas | Op::RemoteLoad)
 }
 
 /// Operands of products that come from local memory alone, with the layouts in which they are multiplied: any layout is as good to fetch.

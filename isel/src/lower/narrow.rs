@@ -56,6 +56,16 @@ pub(super) fn cast(b: &mut LaneBuilder, v: LVal, from: Scalar, to: Scalar) -> LV
     if from == to {
         return v;
     }
+    if to == Scalar::F16 && matches!(from, Scalar::I8 | Scalar::F8E4M3) {
+        let number = cast_one(b, v, from, to);
+        b.note_float_of_byte(number, v, from);
+        return number;
+    }
+    cast_one(b, v, from, to)
+}
+
+/// The same of a value that nothing is remembered of.
+fn cast_one(b: &mut LaneBuilder, v: LVal, from: Scalar, to: Scalar) -> LVal {
     if from == Scalar::I4 {
         return super::packed::half_to_float(b, v, to).unwrap_or_else(|| cast(b, v, Scalar::I8, to));
     }

@@ -80,7 +80,11 @@ pub(super) fn half_to_float(b: &mut LaneBuilder, v: LVal, to: Scalar) -> Option<
         b.bitcast(bits, ty)
     };
     let magic = b.constant(ty, magic as u64);
-    Some(b.bin(BinOp::Sub, number, magic))
+    let number = b.bin(BinOp::Sub, number, magic);
+    if twice {
+        b.note_float_of_half(number, word, at);
+    }
+    Some(number)
 }
 
 /// Registers of halves from registers of bytes.

@@ -38,7 +38,7 @@ pub(super) fn a_words(
     for first in (0..plan.a.size(Axis::Reg)).step_by(1 << map.reg.len()) {
         let regs = &held.regs[first as usize..][..1 << map.reg.len()];
         let words: Vals =
-            regs.chunks(per_word).map(|part| if per_word == 1 { b.bitcast(part[0], LTy::B32) } else { b.pack(part) }).collect();
+            regs.chunks(per_word).map(|part| if per_word == 1 { b.bitcast(part[0], LTy::B32) } else { b.pack_computed(part) }).collect();
         let at = plan.a.reg_coord(first);
         fragments.entry((at[0], at[1])).or_insert(words);
     }

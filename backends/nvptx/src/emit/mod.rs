@@ -144,7 +144,9 @@ fn newest(block: &Block, target: &Target) -> Option<(u8, u8)> {
         .filter_map(|inst| match inst {
             Inst::Matrix { instr, .. } => matrix_version(target.matrix_instr(*instr).operand),
             Inst::Unit(u) if matches!(**u, Unit::RemoteStoreAsync { .. }) => Some((8, 1)),
-            Inst::Un { op: UnOp::EncodeE4M3 | UnOp::EncodeE5M2 | UnOp::DecodeE4M3 | UnOp::DecodeE5M2, .. } => Some((8, 1)),
+            Inst::Un { op: UnOp::EncodeE4M3 | UnOp::EncodeE5M2 | UnOp::DecodeE4M3 | UnOp::DecodeE5M2 | UnOp::DecodeE4M3x2, .. } => {
+                Some((8, 1))
+            }
             Inst::For(l) => inner(&[&l.body]),
             Inst::While(l) => inner(&[&l.test, &l.body]),
             Inst::If(c) => inner(&[&c.then, &c.otherwise]),

@@ -7,6 +7,7 @@ use super::local::Buf;
 use super::shape::Handle;
 use crate::access::Access;
 use crate::data::Data;
+use crate::elementwise::bitcast;
 use crate::error::{Fault, InterpError};
 use crate::exec::{Interpreter, indices, view_of};
 use crate::explicit::operands::malformed;
@@ -275,8 +276,17 @@ impl Cluster<'_, '_> {
         let (grid, subset) = (machine.grid, machine.subset);
         let view = view_of(kernel, &machine.views, d)?;
         let index = indices(&index.into_iter().collect(), buf.shape.len())?;
+        // Elements that share bytes travel as bytes.
+        let elem = view.arg.elem;
+        let packed = elem.is_packed() && !buf.elem.is_packed();
+        let mut shape = buf.shape.clone();
+        if let (true, Some(last)) = (packed, shape.last_mut()) {
+            *last *= 2;
+        }
+        let zero = if packed && elem.is_float() { Data::floats(vec![num::from_bits(0, elem)]) } else { zero };
         let mut access = Access { memory: machine.memory, shadows: machine.shadows, me: machine.me, released: &machine.released };
-        let data = access.load(view, &index, &buf.shape, None, zero, |w| Interpreter::program_of(grid, subset, w))?;
+        let data = access.load(view, &index, &shape, None, zero, |w| Interpreter::program_of(grid, subset, w))?;
+        let data = if packed { bitcast(data, elem, buf.elem) } else { data };
         let copy = Copy { number: self.started, data, to: buf, blocks, mbarrier, inst, before: f.clock.clone(), own: false };
         self.start(f, inst, copy, true)?;
         f.tick();

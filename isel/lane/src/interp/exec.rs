@@ -14,7 +14,7 @@ use crate::table::Effect;
 use crate::value::{LTy, LVal, ShuffleFrom, Space, Special, Vals};
 use cranelift_entity::EntityRef;
 use smallvec::SmallVec;
-use tilelift_ir::GridAxis;
+use tilelift_ir::{GridAxis, Scalar};
 
 /// Bytes of the widest access.
 const WIDEST: usize = 16;
@@ -103,6 +103,17 @@ impl<'a> Interpreter<'a> {
                 let operands = m.reg(*high).iter().zip(m.reg(*low)).zip(m.reg(*by));
                 let both = |high: u64, low: u64| high << 32 | u64::from(low as u32);
                 d.iter_mut().zip(operands).for_each(|(d, ((&h, &l), &by))| *d = extend(both(h, l) << (by & 31) >> 32, LTy::I32));
+                Ok(())
+            }),
+            Inst::FmaF16x2 { dst, a, b, c } => self.define(*dst, |m, d| ops::fma_pair(Scalar::F16, d, m.reg(*a), m.reg(*b), m.reg(*c))),
+            Inst::FmaBf16x2 { dst, a, b, c } => self.define(*dst, |m, d| ops::fma_pair(Scalar::BF16, d, m.reg(*a), m.reg(*b), m.reg(*c))),
+            Inst::Permute { dst, low, high, picks } => self.define(*dst, |m, d| {
+                let operands = m.reg(*low).iter().zip(m.reg(*high)).zip(m.reg(*picks));
+                let both = |low: u64, high: u64| high << 32 | u64::from(low as u32);
+                let byte = |of: u64, picks: u64, n: u64| (of >> (8 * (picks >> (4 * n) & 7)) & 0xff) << (8 * n);
+                d.iter_mut()
+                    .zip(operands)
+                    .for_each(|(d, ((&l, &h), &p))| *d = extend((0..4).map(|n| byte(both(l, h), p, n)).sum(), LTy::I32));
                 Ok(())
             }),
             Inst::Cmp { dst, op, a, b } => self.define(*dst, |m, d| ops::cmp(*op, m.ty(*a), d, m.reg(*a), m.reg(*b))),

@@ -121,6 +121,10 @@ pub(crate) fn un(op: UnOp, ty: LTy, d: &mut [u64], a: &[u64]) -> Result<(), Lane
         UnOp::EncodeE4M3 => int1(elem, d, a, |x| encode(x, Scalar::F8E4M3)),
         UnOp::EncodeE5M2 => int1(elem, d, a, |x| encode(x, Scalar::F8E5M2)),
         UnOp::DecodeE4M3 => int1(elem, d, a, |x| decode(x, Scalar::F8E4M3)),
+        UnOp::DecodeE4M3x2 => int1(elem, d, a, |x| {
+            let half = |code: i64| num::to_bits(num::from_bits(code as u64 & 0xff, Scalar::F8E4M3), Scalar::F16) as i64;
+            half(x) | half(x >> 8) << 16
+        }),
         UnOp::DecodeE5M2 => int1(elem, d, a, |x| decode(x, Scalar::F8E5M2)),
     }
     Ok(())
@@ -247,6 +251,17 @@ pub(crate) fn fma(ty: LTy, d: &mut [u64], a: &[u64], b: &[u64], c: &[u64]) -> Re
             *d = enc(f64::from((dec(a) as f32).mul_add(dec(b) as f32, dec(c) as f32)));
         }));
     }
+    Ok(())
+}
+
+/// `d = a * b + c` of each half of the words, rounded once.
+pub(crate) fn fma_pair(elem: Scalar, d: &mut [u64], a: &[u64], b: &[u64], c: &[u64]) -> Result<(), LaneFault> {
+    let half = |x: u64, n: u64| x >> (16 * n) & 0xffff;
+    let abc = d.iter_mut().zip(a).zip(b).zip(c);
+    with_float!(elem, |dec, enc| abc.for_each(|(((d, &a), &b), &c)| {
+        let one = |n: u64| enc(dec(half(a, n)).mul_add(dec(half(b, n)), dec(half(c, n)))) & 0xffff;
+        *d = extend(one(0) | one(1) << 16, LTy::I32);
+    }));
     Ok(())
 }
 

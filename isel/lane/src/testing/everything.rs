@@ -75,6 +75,9 @@ lane @test warps=1 lanes=32 shared=64
   prefetch [l13 + 128] if l14
   l46:i64 = mad_wide_u l2, l6, l0
   l47:i32 = funnel l2, l6, l7
+  l48:i32 = fma_f16x2 l2, l6, l7
+  l49:i32 = fma_bf16x2 l2, l6, l7
+  l50:i32 = permute l2, l6 by l7
 ";
 
 /// One of every instruction; verifies, but isn't meant to run.
@@ -168,5 +171,8 @@ pub fn everything() -> Asm {
     a.push(Inst::Prefetch { addr, offset: 128, guard: Some(hint) });
     a.def(LTy::I64, |dst| Inst::MadWideU { dst, a: i, b: lane, c: p });
     a.def(LTy::I32, |dst| Inst::Funnel { dst, high: i, low: lane, by: warp });
+    a.def(LTy::I32, |dst| Inst::FmaF16x2 { dst, a: i, b: lane, c: warp });
+    a.def(LTy::I32, |dst| Inst::FmaBf16x2 { dst, a: i, b: lane, c: warp });
+    a.def(LTy::I32, |dst| Inst::Permute { dst, low: i, high: lane, picks: warp });
     a
 }

@@ -106,6 +106,7 @@ pub fn target() -> Target {
         matrix,
         copy_async: &[4, 8, 16],
         code_casts: &[],
+        packed_halves: false,
         functions: FUNCTIONS,
         quotients: &[Scalar::F16, Scalar::BF16, Scalar::F32, Scalar::F64],
         load_matrix: true,

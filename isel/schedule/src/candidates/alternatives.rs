@@ -42,7 +42,9 @@ impl Alternatives {
             let mut list = vec![tile.swizzle];
             if !said.swizzles.contains_key(load) {
                 let with = |swizzle: u32| RingLayouts { swizzles: [(*load, swizzle)].into(), ..RingLayouts::default() };
-                list.extend(others(tile.swizzle).filter(|&x| if s.register_a.is_empty() && !s.mixed { cut(*load, tile, x) } else { can(with(x)) }));
+                list.extend(
+                    others(tile.swizzle).filter(|&x| if s.register_a.is_empty() && !s.mixed { cut(*load, tile, x) } else { can(with(x)) }),
+                );
             }
             let v = kernel.insts[*load].results[0];
             list.retain(|&x| x == tile.swizzle || swizzled_map(kernel, *load, v, x).is_some());

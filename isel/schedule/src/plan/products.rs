@@ -129,7 +129,7 @@ pub(super) fn operand_registers(kernel: &Kernel, v: Value, lanes: u32) -> u32 {
 }
 
 /// True for a dot of a chain that adds, dot by dot, to what the loop carries, and whose accumulator nothing else looks at.
-pub(super) fn accumulates(kernel: &Kernel, region: Region, i: Inst) -> bool {
+pub(crate) fn accumulates(kernel: &Kernel, region: Region, i: Inst) -> bool {
     let body = &kernel.regions[region].insts;
     let sole_use = |v: Value| {
         let mut uses = Vec::new();

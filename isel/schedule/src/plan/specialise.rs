@@ -10,6 +10,7 @@
 //!
 //! Everything else of the kernel belongs to the consumers. What does not fit is declined with the reason; nothing has changed then.
 
+use super::lane_tiles::lane_tile;
 use super::live::{computed_carried, live};
 use super::loads::{ring_loads, suits};
 use super::options::LowerOptions;
@@ -91,6 +92,8 @@ pub struct Specialised {
     pub transposed_b: Vec<(Inst, SwizzledTile)>,
     /// Loads that the consumers do a step ahead, into registers.
     pub prefetched: Vec<Inst>,
+    /// Loads of tiles that lanes read, which the ring brings, too.
+    pub lane_tiles: Vec<(Inst, SwizzledTile)>,
     /// Loads of short tiles that the producer's lanes copy into slots beside the ring.
     pub vectors: Vec<Inst>,
     /// Accumulators are there twice, and the lanes add.
@@ -291,7 +294,8 @@ fn specialised_loop(
         accumulator_shape(kernel, i).and_then(|s| units.matrix[q.index()].shares(s, groups)).map(|s| s[1])
     };
     // Their shares are whole swizzle atoms.
-    let share_of = |d: (Inst, GroupMatrixId), groups: u32, loads: &[(Inst, SwizzledTile)]| column_share(kernel, d.0, across(d, groups)?, loads);
+    let share_of =
+        |d: (Inst, GroupMatrixId), groups: u32, loads: &[(Inst, SwizzledTile)]| column_share(kernel, d.0, across(d, groups)?, loads);
     let least = units.bulk.swizzles.iter().copied().min().unwrap_or(0);
     let atoms = |d: (Inst, GroupMatrixId), groups: u32| share_of(d, groups, &loads).is_none_or(|s| s.1 >= least);
     let split = |groups: u32| dots.iter().all(|&d| across(d, groups).is_some() && atoms(d, groups));
@@ -438,6 +442,17 @@ fn specialised_loop(
     };
     // What multiplications read from registers is fetched anew when they are done.
     let in_flight = if parts.is_none() && (mixed || promoted || !register_a.is_empty()) { 0 } else { 1 };
+    // Whole tiles that lanes read travel in the slots of the ring, too, where the producer can say from where.
+    let mut lane_tiles: Vec<(Inst, SwizzledTile)> = Vec::new();
+    if mixed {
+        for &i in body.iter().filter(|&&i| computed(i)) {
+            let Some(tile) = lane_tile(kernel, units, written, i) else { continue };
+            if let Ok(places) = computed_again(kernel, (main, &around), written, kernel.operand(i, "indices").to_vec()) {
+                replay.add(places);
+                lane_tiles.push((i, tile));
+            }
+        }
+    }
     let places: Vec<Value> = brought.iter().flat_map(|b| kernel.operand(b.load, "indices")).copied().collect();
     replay.add(computed_again(kernel, (main, &around), written, places)?);
     for &(i, q) in &dots {
@@ -468,7 +483,7 @@ fn specialised_loop(
             Err(_) => {}
         }
     }
-    let stage_bytes: u32 = loads.iter().map(|(_, t)| t.bytes().next_multiple_of(ALIGN)).sum();
+    let stage_bytes: u32 = loads.iter().chain(&lane_tiles).map(|(_, t)| t.bytes().next_multiple_of(ALIGN)).sum();
     let brought_bytes: u32 = brought.iter().map(|b| b.tile.bytes().next_multiple_of(ALIGN)).sum();
     let transposed_bytes = TRANSPOSED_SLOTS * transposed_b.iter().map(|(_, t)| t.bytes().next_multiple_of(ALIGN)).sum::<u32>();
     let staged_bytes: u32 = staged_operands.iter().map(|s| s.tile.bytes().next_multiple_of(ALIGN)).sum();
@@ -509,7 +524,9 @@ fn specialised_loop(
     let mut vectors = Vec::new();
     let mut left = target.shared_bytes.saturating_sub(staging_bytes + beside + depth * stage_bytes) / depth;
     if mixed {
-        for &i in body.iter().filter(|&&i| live.contains(&i) && may_be_copied(kernel, target, written, i)) {
+        for &i in
+            body.iter().filter(|&&i| live.contains(&i) && lane_tiles.iter().all(|l| l.0 != i) && may_be_copied(kernel, target, written, i))
+        {
             let (places, bytes) = (kernel.operand(i, "indices").to_vec(), vector_bytes(kernel, i));
             if let (true, Ok(places)) = (bytes <= left, computed_again(kernel, (main, &around), written, places)) {
                 left -= bytes;
@@ -518,7 +535,7 @@ fn specialised_loop(
             }
         }
     }
-    let computed = |i: Inst| computed(i) && !vectors.contains(&i);
+    let computed = |i: Inst| computed(i) && !vectors.contains(&i) && lane_tiles.iter().all(|l| l.0 != i);
     // What else a step loads is loaded a step ahead, as far as registers hold it beside what the step before looks at.
     let mut prefetched = Vec::new();
     if mixed && !promoted && parts.is_none() {
@@ -558,6 +575,7 @@ fn specialised_loop(
         updates,
         transposed_b,
         prefetched,
+        lane_tiles,
         vectors,
         promoted,
         stores,

@@ -41,7 +41,7 @@ pub struct StagedOperand {
 }
 
 /// The tile behind transposes of a matrix, and whether it is the matrix transposed.
-fn origin(kernel: &Kernel, mut v: Value) -> (Value, bool) {
+pub(crate) fn origin(kernel: &Kernel, mut v: Value) -> (Value, bool) {
     let mut turned = false;
     while let Some(i) = kernel.def_inst(v)
         && let (Op::Transpose, Some(Attr::Perm(p))) = (kernel.insts[i].op, kernel.insts[i].attrs.first())
@@ -53,7 +53,7 @@ fn origin(kernel: &Kernel, mut v: Value) -> (Value, bool) {
 }
 
 /// True for what is another value in each step of a loop.
-fn moves(kernel: &Kernel, region: Region, v: Value) -> bool {
+pub(crate) fn moves(kernel: &Kernel, region: Region, v: Value) -> bool {
     match kernel.values[v].def {
         ValueDef::KernelParam(_) => false,
         ValueDef::RegionParam(r, _) => r == region,

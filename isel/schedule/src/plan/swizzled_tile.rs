@@ -12,8 +12,8 @@ use crate::access::GlobalAccess;
 use crate::facts::{divisor, power_of_two};
 use crate::named::Named;
 use crate::reason::{CopyLimit, Index, NoBulkCopy};
-use tilelift_ir::{Effects, Extent, Inst, Kernel, Literal, Scalar, Value};
-use tilelift_lane::{LVal, LaneBuilder, TensorBox, Units, Vals};
+use tilelift_ir::{Effects, Extent, Inst, Kernel, Literal, Op, Scalar, Value};
+use tilelift_lane::{BinOp, LVal, LaneBuilder, TensorBox, Units, Vals};
 
 /// Swizzled tiles begin at multiples of this.
 pub const ALIGN: u32 = 1024;
@@ -25,7 +25,7 @@ pub struct SwizzledTile {
     pub order: Vec<usize>,
     /// Extents of the tile, in the view's order of dimensions.
     pub shape: Vec<u32>,
-    /// Element type.
+    /// Element type; of elements that share bytes, extents count these.
     pub elem: Scalar,
     /// The swizzle width in bytes.
     pub swizzle: u32,
@@ -46,8 +46,25 @@ impl SwizzledTile {
     /// Why they do not take it.
     pub fn of(kernel: &Kernel, i: Inst, shape: &[u32], units: &Units, want: Option<u32>) -> Result<SwizzledTile, NoBulkCopy> {
         let access = GlobalAccess::of(kernel, i);
+        // A buffer is one of bytes.
+        if access.packed && kernel.insts[i].op != Op::AsyncLoad {
+            return Err(NoBulkCopy { view: Named::of(kernel, access.view_value), limit: CopyLimit::Packed });
+        }
         let writes = kernel.insts[i].op.info().effects.global() != Effects::Reads;
         SwizzledTile::of_access(kernel, &access, &|d| std::slice::from_ref(&access.indices[d]), writes, (shape, units, want))
+    }
+
+    /// The boxes in which bulk copies bring the bytes of what a load brings: elements that share bytes travel so.
+    ///
+    /// # Errors
+    /// Why they do not take it.
+    pub(crate) fn of_bytes(kernel: &Kernel, i: Inst, shape: &[u32], units: &Units) -> Result<SwizzledTile, NoBulkCopy> {
+        let mut shape = shape.to_vec();
+        if let (Some(last), true) = (shape.last_mut(), kernel.insts[i].args.first().is_some_and(|&v| kernel.ty(v).elem().is_packed())) {
+            *last /= 2;
+        }
+        let access = GlobalAccess::of(kernel, i);
+        SwizzledTile::of_access(kernel, &access, &|d| std::slice::from_ref(&access.indices[d]), false, (&shape, units, None))
     }
 
     /// The boxes of a tile of a view that is updated; `first` gives what is summed up to where it begins along a dimension.
@@ -73,11 +90,13 @@ impl SwizzledTile {
     ) -> Result<SwizzledTile, NoBulkCopy> {
         let (view, bulk) = (&*access.view, units.bulk);
         let no = |limit: CopyLimit| NoBulkCopy { view: Named::of(kernel, access.view_value), limit };
-        if access.packed {
+        let Some(fast) = access.contiguous() else { return Err(no(CopyLimit::NotContiguous)) };
+        // Of elements that share bytes these count, and rows end with whole ones.
+        let (size, each) = (view.elem.bytes(), if access.packed { 2 } else { 1 });
+        let torn = |e: Extent| !u64::from(e.divisor()).is_multiple_of(2);
+        if access.packed && (fast + 1 != view.rank() || access.whole_view().dims.last().is_none_or(|&e| torn(e))) {
             return Err(no(CopyLimit::Packed));
         }
-        let Some(fast) = access.contiguous() else { return Err(no(CopyLimit::NotContiguous)) };
-        let size = view.elem.bytes();
         if view.rank() as u32 > bulk.max_rank {
             return Err(no(CopyLimit::Rank { rank: view.rank(), most: bulk.max_rank }));
         }
@@ -97,7 +116,7 @@ impl SwizzledTile {
                 return Err(no(CopyLimit::Stride { dim: d, need: bulk.align }));
             }
         }
-        let torn = |&&at: &&Value| !(divisor(kernel, at, bulk.align) * size).is_multiple_of(bulk.align);
+        let torn = |&&at: &&Value| !(divisor(kernel, at, each * bulk.align) * size).is_multiple_of(each * bulk.align);
         if let Some(&at) = first(fast).iter().find(torn) {
             let at = match kernel.as_const(at) {
                 Some((Literal::Int(c), _)) => Index::Literal(c),
@@ -128,7 +147,8 @@ impl SwizzledTile {
             return Err(no(CopyLimit::Box { most: bulk.max_box }));
         }
         let rows = order[1..].iter().map(|&d| shape[d]).product();
-        Ok(SwizzledTile { order, shape: shape.to_vec(), elem: view.elem, swizzle, widest, per: swizzle / size, rows, tf32: false })
+        let elem = kernel.ty(access.view_value).elem();
+        Ok(SwizzledTile { order, shape: shape.to_vec(), elem, swizzle, widest, per: swizzle / size, rows, tf32: false })
     }
 
     /// A matrix of so many rows in shared memory, contiguous along them, that lanes fill; in columns of at most so many bytes.
@@ -139,6 +159,11 @@ impl SwizzledTile {
         let swizzle = fit.find(|&s| s <= most)?;
         let per = swizzle / elem.bytes();
         Some(SwizzledTile { order: vec![1, 0], shape: shape.to_vec(), elem, swizzle, widest, per, rows: shape[0], tf32: false })
+    }
+
+    /// The type of its elements in shared memory: those that share bytes are bytes.
+    pub fn held(&self) -> Scalar {
+        if self.elem.is_packed() { Scalar::I8 } else { self.elem }
     }
 
     /// The dimension of the tile that runs along rows of boxes.
@@ -168,7 +193,15 @@ impl SwizzledTile {
 
     /// The first element of a box, innermost dimension first, of the tile at these indices.
     pub fn box_at(&self, b: &mut LaneBuilder, indices: &[LVal], number: u32) -> Vals {
-        let along = |(n, &d): (usize, &usize)| if n == 0 { b.add_const(indices[d], i64::from(number * self.per)) } else { indices[d] };
+        let along = |(n, &d): (usize, &usize)| match n {
+            0 if self.elem.is_packed() => {
+                let one = b.i32(1);
+                let byte = b.bin(BinOp::ShrS, indices[d], one);
+                b.add_const(byte, i64::from(number * self.per))
+            }
+            0 => b.add_const(indices[d], i64::from(number * self.per)),
+            _ => indices[d],
+        };
         self.order.iter().enumerate().map(along).collect()
     }
 

@@ -62,7 +62,8 @@ pub(super) fn write<'k>(kernel: &'k Kernel, target: &'k Target, plan: &'k Specia
     let required = required(kernel);
     let one = |plan: &'k Specialised, before: Vec<Schedule<'k>>| {
         let region = kernel.insts[plan.main].regions[0];
-        let in_ring = |i: Inst| plan.loads.iter().any(|l| l.0 == i) || plan.prefetched.contains(&i) || plan.vectors.contains(&i);
+        let copied = |i: Inst| plan.loads.iter().chain(&plan.lane_tiles).any(|l| l.0 == i);
+        let in_ring = |i: Inst| copied(i) || plan.prefetched.contains(&i) || plan.vectors.contains(&i);
         let live = if plan.mixed { live(kernel, region, &in_ring, &plan.updates) } else { BTreeSet::new() };
         let (staging, front) = (BTreeMap::new(), BTreeSet::new());
         Schedule {
@@ -79,6 +80,7 @@ pub(super) fn write<'k>(kernel: &'k Kernel, target: &'k Target, plan: &'k Specia
             staged: Vec::new(),
             updates: Vec::new(),
             vectors: Vec::new(),
+            lane_tiles: Vec::new(),
             front,
             required,
             before,
@@ -93,6 +95,7 @@ pub(super) fn write<'k>(kernel: &'k Kernel, target: &'k Target, plan: &'k Specia
     s.alloc_transposed(&mut w)?;
     s.alloc_staged(&mut w)?;
     s.alloc_updates(&mut w)?;
+    s.alloc_lane_tiles(&mut w)?;
     s.alloc_vectors(&mut w)?;
     s.front = s.in_front(&mut w)?;
     s.front.extend(s.brought_only());

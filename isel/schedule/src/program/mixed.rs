@@ -38,6 +38,7 @@ impl<'k> Schedule<'k> {
             brought.zip(&carried[held + 1..]).for_each(|(v, &now)| w.set(v, now));
             let slot = self.wait(w, done.into())?;
             self.see_vectors(w, slot)?;
+            self.see_lane_tiles(w, slot)?;
             self.see(w, slot, &self.plan.dots.iter().map(|d| d.0).collect::<Vec<Inst>>())?;
             let ahead = self.step(w, done.into(), (index, bounds[2]))?;
             self.release(w, done)?;
@@ -62,7 +63,7 @@ impl<'k> Schedule<'k> {
                 }
                 _ => match self.plan.updates.iter().position(|u| u.inst == i) {
                     Some(n) => self.bulk_update(w, n, !stored.is_empty()),
-                    None => self.compute(w, i),
+                    None => self.compute_lanes(w, i),
                 },
             })?;
             return Ok(Vec::new());
@@ -90,11 +91,16 @@ impl<'k> Schedule<'k> {
                 }
                 StepPart::Compute(i) => match self.plan.updates.iter().position(|u| u.inst == i) {
                     Some(n) => self.bulk_update(w, n, !stored.is_empty())?,
-                    None => self.compute(w, i)?,
+                    None => self.compute_lanes(w, i)?,
                 },
             }
         }
         Ok(ahead.unwrap_or_default())
+    }
+
+    /// What lanes compute in a step: what the ring has brought for them is read from its slot.
+    pub(super) fn compute_lanes(&self, w: &mut Writer<'_>, i: Inst) -> Result<(), Refusal> {
+        if self.read_lane_tile(w, i)? { Ok(()) } else { self.compute(w, i) }
     }
 
     /// Loads for the step of an index. What the values are here stays as it is.

@@ -21,6 +21,7 @@ mod brought;
 mod consume;
 mod epilogue;
 mod gemm;
+mod lane_tiles;
 mod mixed;
 mod overlap;
 mod ping_pong;

@@ -128,6 +128,7 @@ impl Parts<'_, '_> {
         let (schedule, early) = (self.schedule, &self.parts.early);
         let slot = schedule.wait(w, step)?;
         schedule.see_vectors(w, slot)?;
+        schedule.see_lane_tiles(w, slot)?;
         schedule.see(w, slot, early)?;
         let mut ready = Vec::new();
         for &i in early {
@@ -185,11 +186,11 @@ impl Parts<'_, '_> {
     fn head(&self, w: &mut Writer<'_>) -> Result<(), Refusal> {
         let parts = [&self.parts.early, &self.parts.late, &self.parts.tail];
         let mine = |i: &&Inst| self.schedule.computed(**i) && !parts.iter().any(|p| p.contains(i));
-        self.kernel.regions[self.region].insts.iter().filter(mine).try_for_each(|&i| self.schedule.compute(w, i))
+        self.kernel.regions[self.region].insts.iter().filter(mine).try_for_each(|&i| self.schedule.compute_lanes(w, i))
     }
 
     fn tail(&self, w: &mut Writer<'_>) -> Result<(), Refusal> {
-        self.parts.tail.iter().filter(|i| self.schedule.live.contains(i)).try_for_each(|&i| self.schedule.compute(w, i))
+        self.parts.tail.iter().filter(|i| self.schedule.live.contains(i)).try_for_each(|&i| self.schedule.compute_lanes(w, i))
     }
 
     /// What heads carry to the next step.

@@ -74,8 +74,7 @@ impl Schedule<'_> {
     fn copies(&self, w: &mut Writer<'_>, start: Arg) -> Result<Arg, Refusal> {
         let (kernel, plan) = (self.kernel, self.plan);
         self.bring_operands(w)?;
-        let ahead =
-            Ahead::of(kernel, plan.main, &plan.replay, plan.loads.iter().map(|l| l.0).chain(plan.vectors.iter().copied()).collect());
+        let ahead = Ahead::of(kernel, plan.main, &plan.replay, self.copied().map(|l| l.0).chain(plan.vectors.iter().copied()).collect());
         let [first, _, by] = self.bounds(w)?;
         let mut init = vec![start];
         init.extend(ahead.first(w, first)?);
@@ -105,7 +104,8 @@ impl Schedule<'_> {
                     open.extend(kernel.insts[i].regions.first().map(|&r| kernel.yields(r)[k]));
                 }
             }
-            let copied = s.loads.iter().map(|l| l.0).chain(s.vectors.iter().copied()).chain(s.brought.iter().map(|b| b.load));
+            let copied =
+                s.loads.iter().chain(&s.lane_tiles).map(|l| l.0).chain(s.vectors.iter().copied()).chain(s.brought.iter().map(|b| b.load));
             copied.for_each(|i| open.extend(kernel.operand(i, "indices")));
         }
         slice_by(kernel, open, &|i, take| {
@@ -127,15 +127,15 @@ impl Schedule<'_> {
         let before = w.bin(Op::Add, round, number(1))?;
         w.act(Op::BarrierWait, &[empty.into(), before.into()], &[]);
         let full = w.bin(Op::BarrierIndex, self.ring.full, slot)?;
-        let bytes = plan.loads.iter().map(|(_, t)| t.bytes()).sum();
+        let bytes = self.copied().map(|(_, bytes, _)| bytes).sum();
         w.act(Op::BarrierExpect, &[full.into()], &[Attr::Count(bytes)]);
-        for (n, (&(load, _), at)) in plan.loads.iter().zip(places).enumerate() {
-            let buffer = w.bin(Op::LocalIndex, self.ring.slots[n], slot)?;
+        for ((load, _, slots), at) in self.copied().zip(places) {
+            let buffer = w.bin(Op::LocalIndex, slots, slot)?;
             let mut args = vec![w.get(kernel.insts[load].args[0])?];
             args.extend(at.iter().copied().chain([Arg::from(buffer), full.into()]));
             w.act(Op::AsyncLoad, &args, &[]);
         }
-        self.copy_vectors(w, slot.into(), full, &places[plan.loads.len()..])
+        self.copy_vectors(w, slot.into(), full, &places[plan.loads.len() + plan.lane_tiles.len()..])
     }
 
     /// What stands in front of the loop and is computed in front of all tasks: what copies need, where it takes tiles or reads memory. Tiles stay

@@ -92,6 +92,8 @@ pub(super) struct Schedule<'k> {
     pub updates: Vec<Value>,
     /// Slots of the vectors beside the ring, in the order of the plan.
     pub vectors: Vec<Value>,
+    /// Slots of the tiles of the ring that lanes read, in the order of the plan.
+    pub lane_tiles: Vec<Value>,
     /// What has been computed in front of all tasks.
     pub front: BTreeSet<Inst>,
     /// Layouts in registers are required.
@@ -149,5 +151,5 @@ pub(super) fn required(kernel: &Kernel) -> bool {
 
 /// The type of a buffer of a tile's elements.
 pub(super) fn buffer_type(shape: &[u32], t: &SwizzledTile) -> Type {
-    Type::Shared(SharedType::new(shape, t.elem))
+    Type::Shared(SharedType::new(shape, t.held()))
 }

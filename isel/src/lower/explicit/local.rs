@@ -9,6 +9,7 @@ use super::super::elementwise::Coords;
 use super::super::shared::representative;
 use super::super::vectors::{from_words, to_words, word_types};
 use super::super::{Lower, sizes};
+use super::bytes::Words;
 use super::lanes::Lies;
 use crate::layout::{legal_width, memory_type};
 use crate::lower::facts::is_fetched;
@@ -329,6 +330,8 @@ impl Lower<'_> {
         }
         let layout = self.layout_of(result)?;
         let elem = self.kernel.ty(result).elem();
+        let words = Words::of(&local, &layout, elem).filter(|_| local.buffer.slot.is_none() && b.packed_halves);
+        let (wanted, layout) = (layout.clone(), words.as_ref().map_or(layout, |words| Rc::new(words.layout.clone())));
         let slot = local.buffer.seen(&local.parts).map(|map| map.columns_from(&layout)).transpose()?;
         let parts = groups(&local, slot.as_ref(), &layout, elem);
         let slot = slot.map(|columns| columns.scaled(elem.bytes())).transpose()?;
@@ -346,8 +349,11 @@ impl Lower<'_> {
                 out
             }
         };
-        let regs = filled(out, &layout)?;
-        self.set_tile(result, crate::lower::location::Tile { layout, regs });
+        let mut regs = filled(out, &layout)?;
+        if let Some(words) = words {
+            regs = words.pick(b, &wanted, &regs).ok_or(NoRegister::LocalLoad)?;
+        }
+        self.set_tile(result, crate::lower::location::Tile { layout: wanted, regs });
         let reads = if self.is_swizzled(self.kernel.insts[i].args[0]) { Reads::Open } else { Reads::None };
         let t = self.task_mut()?;
         (t.met, t.traces.looked) = (false, true);

@@ -6,6 +6,7 @@
 //! ```
 
 pub(super) mod beside;
+mod bytes;
 mod copies;
 mod groups;
 pub(super) mod lanes;

@@ -1,0 +1,222 @@
+//! Two 16-bit floats at once: words of operands of matrix instructions whose halves were computed alike.
+//!
+//! ```text
+//! pack (a0 op b0), (a1 op b1)      ─►   (pack a0, a1) op (pack b0, b1)            one instruction for both
+//! pack (float n0), (float n1)      ─►   the codes n0, n1 under the exponent of a large number, less that number
+//! ```
+//!
+//! Values are made one by one, and remember how; when two of them are packed, what made them is made again for both, and what nobody wants any more
+//! goes. Every bit is that of one at a time: sums, differences and products are fused multiply-adds with 1, -1 and -0, which round once.
+
+use super::{Key, Known, LaneBuilder};
+use crate::inst::Inst;
+use crate::op::{BinOp, UnOp};
+use crate::value::{LTy, LVal};
+use cranelift_entity::SecondaryMap;
+use tilelift_ir::Scalar;
+
+/// How a value came about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Origin {
+    /// An operation on two 16-bit floats.
+    Bin(BinOp, LVal, LVal),
+    /// The float of the signed 4 bits of a word from a bit on.
+    Nibble(LVal, u32),
+    /// The float of a byte, which is an integer or a code.
+    Byte(LVal, Scalar),
+}
+
+/// A byte of a word that each lane picks for itself: number `lane + at`, of which `lane` is the lane's part.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Picked {
+    word: LVal,
+    lane: LVal,
+    at: u32,
+}
+
+/// How values came about of which two may be computed at once.
+#[derive(Default)]
+pub(super) struct Pairs {
+    origins: SecondaryMap<LVal, Option<Origin>>,
+    picked: SecondaryMap<LVal, Option<Picked>>,
+    /// Words whose bytes are all the same.
+    equal_bytes: SecondaryMap<LVal, bool>,
+}
+
+impl Pairs {
+    /// Says of which values an operation made a 16-bit float.
+    pub(super) fn computed(&mut self, v: LVal, op: BinOp, a: LVal, b: LVal) {
+        self.origins[v] = Some(Origin::Bin(op, a, b));
+    }
+}
+
+/// The bits of two equal halves.
+const fn twice(half: i64) -> i64 {
+    half << 16 | half
+}
+
+impl LaneBuilder {
+    /// Four bytes of two words: see [`Inst::Permute`].
+    pub fn permute(&mut self, low: LVal, high: LVal, picks: LVal) -> LVal {
+        self.pure(Key::Permute(low, high, picks), LTy::I32, &[low, high, picks], |dst| Inst::Permute { dst, low, high, picks })
+    }
+
+    /// The byte of a word that each lane picks for itself, `lane + at`, as an `i8`.
+    pub fn pick_byte(&mut self, word: LVal, lane: LVal, at: u32) -> LVal {
+        let word = self.bitcast(word, LTy::I32);
+        let picks = self.picks(lane, 0x1111, 0x1111 * i64::from(at));
+        let four = self.permute(word, word, picks);
+        self.pairs.equal_bytes[four] = true;
+        let byte = self.cvt(four, LTy::Num(Scalar::I8));
+        self.learn(byte, Known::Part(four, 0));
+        self.pairs.picked[byte] = Some(Picked { word, lane, at });
+        byte
+    }
+
+    /// What a permutation picks: so many times the lane's part, and a constant.
+    fn picks(&mut self, lane: LVal, times: i64, constant: i64) -> LVal {
+        let times = self.i32(times);
+        let own = self.mul(lane, times);
+        self.add_const(own, constant)
+    }
+
+    /// Says that a float is that of the signed 4 bits of a word from bit `at` on.
+    pub fn note_float_of_half(&mut self, v: LVal, word: LVal, at: u32) {
+        self.pairs.origins[v] = Some(Origin::Nibble(word, at));
+    }
+
+    /// Says that a 16-bit float is that of a byte, which is of a type.
+    pub fn note_float_of_byte(&mut self, v: LVal, byte: LVal, elem: Scalar) {
+        self.pairs.origins[v] = Some(Origin::Byte(byte, elem));
+    }
+
+    /// Two 16-bit or four 8-bit values into a word, computed anew two at a time where that is possible.
+    pub fn pack_computed(&mut self, parts: &[LVal]) -> LVal {
+        let both = match *parts {
+            [x, y] if self.packed_halves => self.pair(x, y),
+            _ => None,
+        };
+        match both {
+            Some(word) => self.bitcast(word, LTy::B32),
+            None => self.pack(parts),
+        }
+    }
+
+    /// Two values computed at once, as an `i32`; `None` if they were computed otherwise.
+    fn pair(&mut self, x: LVal, y: LVal) -> Option<LVal> {
+        let LTy::Num(elem @ (Scalar::F16 | Scalar::BF16)) = self.ty(x) else { return None };
+        match (self.pairs.origins[x]?, self.pairs.origins[y]?) {
+            (Origin::Bin(op, a, b), Origin::Bin(other, c, d)) if op == other => {
+                if !matches!(op, BinOp::Add | BinOp::Sub | BinOp::Mul) {
+                    return None;
+                }
+                let [left, right] = [[a, c], [b, d]].map(|[x, y]| self.both(x, y));
+                let one = if elem == Scalar::F16 { 0x3c00 } else { 0x3f80 };
+                Some(match op {
+                    BinOp::Add => {
+                        let one = self.i32(twice(one));
+                        self.fma_pair(elem, left, one, right)
+                    }
+                    BinOp::Sub => {
+                        let minus_one = self.i32(twice(one | 0x8000));
+                        self.fma_pair(elem, right, minus_one, left)
+                    }
+                    _ => {
+                        let minus_zero = self.i32(twice(0x8000));
+                        self.fma_pair(elem, left, right, minus_zero)
+                    }
+                })
+            }
+            (Origin::Nibble(word, at), Origin::Nibble(other, next)) if word == other && next == at + 4 && at % 8 == 0 => {
+                Some(self.nibbles(word, at, elem))
+            }
+            (Origin::Byte(a, of), Origin::Byte(b, other)) if of == other => self.bytes([a, b], of, elem),
+            _ => None,
+        }
+    }
+
+    /// Two values in an `i32`.
+    fn both(&mut self, x: LVal, y: LVal) -> LVal {
+        self.pair(x, y).unwrap_or_else(|| {
+            let word = self.pack(&[x, y]);
+            self.bitcast(word, LTy::I32)
+        })
+    }
+
+    fn fma_pair(&mut self, elem: Scalar, a: LVal, b: LVal, c: LVal) -> LVal {
+        match elem {
+            Scalar::F16 => self.pure(Key::FmaF16x2(a, b, c), LTy::I32, &[a, b, c], |dst| Inst::FmaF16x2 { dst, a, b, c }),
+            _ => self.pure(Key::FmaBf16x2(a, b, c), LTy::I32, &[a, b, c], |dst| Inst::FmaBf16x2 { dst, a, b, c }),
+        }
+    }
+
+    /// The bits of a word that a mask names, those of a constant inverted.
+    fn masked(&mut self, word: LVal, mask: i64, flip: i64) -> LVal {
+        let mask = self.i32(mask);
+        let some = self.bin(BinOp::And, word, mask);
+        let flip = self.i32(flip);
+        self.bin(BinOp::Xor, some, flip)
+    }
+
+    /// The floats of the two signed halves of the byte of a word that begins at a bit.
+    fn nibbles(&mut self, word: LVal, at: u32, elem: Scalar) -> LVal {
+        let byte = i64::from(at / 8);
+        if elem == Scalar::F16 {
+            // The byte in both halves: the upper one's fraction has the code four bits further up.
+            let both = if self.pairs.equal_bytes[word] {
+                word
+            } else {
+                let picks = self.i32(byte * 0x1111);
+                self.permute(word, word, picks)
+            };
+            // 1024 + (code + 8), and 1024 + 16 (code + 8), of which the sixteenth is 64 + code + 8.
+            let large = self.masked(both, 0x00f0_000f, 0x6480_6408);
+            let (scale, less) = (self.i32(0x2c00_3c00), self.i32(0xd480_e408u32 as i32 as i64));
+            return self.fma_pair(elem, large, scale, less);
+        }
+        // A fraction of seven bits: the upper code moves down.
+        let four = self.i32(4);
+        let down = self.bin(BinOp::ShrU, word, four);
+        let picks = self.i32(byte * 0x1111 + 0x4400);
+        let both = self.permute(word, down, picks);
+        // 128 + (code + 8).
+        let large = self.masked(both, 0x000f_000f, 0x4308_4308);
+        let (one, less) = (self.i32(0x3f80_3f80), self.i32(0xc308_c308u32 as i32 as i64));
+        self.fma_pair(elem, large, one, less)
+    }
+
+    /// The floats of two bytes of a word, if the machine makes them at once.
+    fn bytes(&mut self, [a, b]: [LVal; 2], of: Scalar, elem: Scalar) -> Option<LVal> {
+        let (of_integers, of_codes) = (of == Scalar::I8, of == Scalar::F8E4M3 && self.code_casts.contains(&of));
+        if elem != Scalar::F16 || !(of_integers || of_codes) {
+            return None;
+        }
+        // The bytes, and what stands beside them: the exponent of 1024, or nothing.
+        let beside = self.i32(0x6464_6464);
+        let spread = |at: [u32; 2]| {
+            if of_integers { i64::from(at[0]) + 0x4040 + (i64::from(at[1]) << 8) } else { i64::from(at[0]) + (i64::from(at[1]) << 4) }
+        };
+        let (word, picks) = match (self.pairs.picked[a], self.pairs.picked[b]) {
+            (Some(x), Some(y)) if x.word == y.word && x.lane == y.lane => {
+                let times = if of_integers { 0x0101 } else { 0x0011 };
+                (x.word, self.picks(x.lane, times, spread([x.at, y.at])))
+            }
+            _ => {
+                let ((word, x), (other, y)) = (self.byte_of_word(a)?, self.byte_of_word(b)?);
+                if word != other {
+                    return None;
+                }
+                (self.bitcast(word, LTy::I32), self.i32(spread([x, y])))
+            }
+        };
+        let both = self.permute(word, beside, picks);
+        if of_codes {
+            return Some(self.un(UnOp::DecodeE4M3x2, both));
+        }
+        // 1024 + (number + 128).
+        let flip = self.i32(0x0080_0080);
+        let large = self.bin(BinOp::Xor, both, flip);
+        let (one, less) = (self.i32(0x3c00_3c00), self.i32(0xe480_e480u32 as i32 as i64));
+        Some(self.fma_pair(elem, large, one, less))
+    }
+}

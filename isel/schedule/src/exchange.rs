@@ -1,0 +1,252 @@
+//! Products with their operands exchanged: `c + a · b` is the transpose of `cᵀ + bᵀ · aᵀ`.
+//!
+//! ```text
+//! for … carry c {  … dot a, b, c … }          ─►   for … carry cᵀ {  … dot bᵀ, aᵀ, cᵀ … }   transpose
+//! ```
+//!
+//! The matrix unit takes its operand A from registers, and its operand B from shared memory alone. A product whose operand B lanes compute (from narrow
+//! weights, above all) and whose operand A arrives in memory is exchanged, so that what they compute stays where it is. So is one of too few rows for the
+//! unit, if its columns are rows enough. Accumulators that a loop carries are carried transposed; in registers a transpose moves nothing.
+//!
+//! The rewrite is from tile IR to tile IR, and says nothing of how the loop runs.
+
+use crate::plan::{accumulates, is_zero, moves, origin, ring_loads, trace};
+use std::collections::HashSet;
+use tilelift_ir::{Attr, Inst, Kernel, Op, Precision, Region, TileType, Type, Value};
+use tilelift_lane::{GroupMatrix, Target, Units};
+
+/// The kernel with those of its products exchanged that gain by it; `None` if none does, or its author says how it runs.
+pub fn exchanged(kernel: &Kernel, target: &Target) -> Option<Kernel> {
+    let units = target.units.as_ref()?;
+    if kernel.is_explicit() || kernel.insts.values().any(|d| d.op == Op::RequireLayout) {
+        return None;
+    }
+    let staged = ring_loads(kernel);
+    let mut found: Vec<(Inst, Region, Inst)> = Vec::new();
+    kernel.walk(kernel.body, &mut |main| {
+        if kernel.insts[main].op == Op::For {
+            let region = kernel.insts[main].regions[0];
+            let arrives = |v: Value| trace(kernel, v, &|j| staged[j].then_some(0)).is_some();
+            let dots = kernel.regions[region].insts.iter().filter(|&&i| kernel.insts[i].op == Op::Dot);
+            found.extend(dots.filter(|&&i| gains(kernel, units, region, i, &arrives)).map(|&i| (main, region, i)));
+        }
+    });
+    if found.is_empty() {
+        return None;
+    }
+    let mut made = Exchange { kernel: kernel.clone(), turned: HashSet::new() };
+    found.iter().for_each(|&(_, region, i)| made.product(region, i));
+    let mut loops: Vec<(Inst, Region)> = found.iter().map(|f| (f.0, f.1)).collect();
+    loops.dedup();
+    for (main, region) in loops {
+        made.maps(region);
+        made.carry(main, region);
+    }
+    made.sweep();
+    Some(made.kernel)
+}
+
+/// The instruction of warpgroups that takes a product's types, with operand A in registers.
+fn instruction<'u>(kernel: &Kernel, units: &'u Units, i: Inst) -> Option<&'u GroupMatrix> {
+    let d = &kernel.insts[i];
+    let precision = match d.attrs.first() {
+        Some(Attr::Precision(p)) => *p,
+        _ => Precision::Exact,
+    };
+    let elem = |v: Value| kernel.ty(v).elem();
+    let fits = |x: &&GroupMatrix| {
+        [d.args[0], d.args[1]].iter().all(|&v| elem(v) == x.operand) && elem(d.results[0]) == x.acc && x.precision == precision
+    };
+    units.matrix.iter().find(fits).filter(|x| x.a.is_some())
+}
+
+/// True for a product of a loop that is better exchanged; `arrives` says which operands copies bring.
+fn gains(kernel: &Kernel, units: &Units, region: Region, i: Inst, arrives: &dyn Fn(Value) -> bool) -> bool {
+    let d = &kernel.insts[i];
+    let Some(t) = kernel.ty(d.results[0]).as_tile().filter(|t| t.shape.len() == 2) else { return false };
+    let Some(row) = instruction(kernel, units, i) else { return false };
+    let fits = |shape: [u32; 2]| (1..=2).any(|groups| row.shares(shape, groups).is_some());
+    let [m, n] = [t.shape[0], t.shape[1]];
+    if !fits([n, m]) {
+        return false;
+    }
+    let [a, b] = [d.args[0], d.args[1]];
+    let (source, turned) = origin(kernel, b);
+    let by_lanes = |v: Value| moves(kernel, region, v) && !arrives(v);
+    // Lanes hold it by rows of what becomes operand A, and have computed it, not only loaded.
+    let held = turned && by_lanes(b) && kernel.def_inst(source).is_some_and(|j| kernel.is_elementwise(j));
+    if !held || by_lanes(a) {
+        return false;
+    }
+    accumulates(kernel, region, i) || is_zero(kernel, d.args[2]) && only_mapped(kernel, region, d.results[0])
+}
+
+/// True if a step makes of a value, and of what it carries of that, nothing but what keeps elements in place, and adds products to it.
+fn only_mapped(kernel: &Kernel, region: Region, v: Value) -> bool {
+    let (mut seen, mut open) = (vec![v], vec![v]);
+    while let Some(v) = open.pop() {
+        let users = kernel.regions[region].insts.iter().copied().filter(|&j| kernel.insts[j].args.contains(&v));
+        for j in users {
+            let d = &kernel.insts[j];
+            let next: Vec<Value> = match d.op {
+                Op::Yield => (0..d.args.len()).filter(|&n| d.args[n] == v).map(|n| kernel.regions[region].params[n + 1]).collect(),
+                Op::Dot if d.args[..2].contains(&v) => return false,
+                Op::Dot => d.results.to_vec(),
+                _ if kernel.is_elementwise(j) => d.results.to_vec(),
+                _ => return false,
+            };
+            let new: Vec<Value> = next.into_iter().filter(|v| !seen.contains(v)).collect();
+            seen.extend(&new);
+            open.extend(new);
+        }
+    }
+    true
+}
+
+/// A matrix's type, transposed.
+fn turned(ty: &Type) -> Option<Type> {
+    let t = ty.as_tile().filter(|t| t.shape.len() == 2)?;
+    Some(Type::Tile(TileType { shape: t.shape.iter().rev().copied().collect(), elem: t.elem }))
+}
+
+/// Two dimensions, exchanged.
+fn exchanged_dimensions() -> Attr {
+    Attr::Perm([1, 0].into_iter().collect())
+}
+
+/// A kernel that is rewritten.
+struct Exchange {
+    kernel: Kernel,
+    /// Transposes by which what is turned is seen as it was.
+    turned: HashSet<Inst>,
+}
+
+impl Exchange {
+    /// Puts an instruction in front of another one, at its place in the source.
+    fn put(&mut self, region: Region, before: Inst, (op, args, attrs): (Op, &[Value], &[Attr]), ty: Type) -> Value {
+        let made = self.kernel.add_inst(op, args, 0, attrs, &[], &[ty]);
+        self.kernel.locs[made] = self.kernel.locs[before];
+        let at = self.kernel.regions[region].insts.iter().position(|&j| j == before).unwrap_or(0);
+        self.kernel.regions[region].insts.insert(at, made);
+        self.kernel.insts[made].results[0]
+    }
+
+    /// A matrix, transposed, in front of an instruction.
+    fn transposed(&mut self, region: Region, before: Inst, v: Value) -> Value {
+        let Some(ty) = turned(self.kernel.ty(v)) else { return v };
+        if let Some(i) = self.kernel.def_inst(v) {
+            let d = &self.kernel.insts[i];
+            match d.op {
+                Op::Transpose if d.attrs.first() == Some(&exchanged_dimensions()) => return d.args[0],
+                Op::Splat => {
+                    let of = d.args[0];
+                    return self.put(region, before, (Op::Splat, &[of], &[]), ty);
+                }
+                _ => {}
+            }
+        }
+        self.put(region, before, (Op::Transpose, &[v], &[exchanged_dimensions()]), ty)
+    }
+
+    /// Has all but some instructions use a value instead of another one.
+    fn replace(&mut self, v: Value, by: Value, but: &[Inst]) {
+        for (i, d) in self.kernel.insts.iter_mut() {
+            if !but.contains(&i) {
+                d.args.iter_mut().filter(|a| **a == v).for_each(|a| *a = by);
+            }
+        }
+    }
+
+    /// What stands behind an instruction.
+    fn behind(&self, region: Region, i: Inst) -> Option<Inst> {
+        let insts = &self.kernel.regions[region].insts;
+        insts.iter().position(|&j| j == i).and_then(|at| insts.get(at + 1)).copied()
+    }
+
+    /// Exchanges the operands of a product; everyone else sees its result as it was.
+    fn product(&mut self, region: Region, i: Inst) {
+        let d = &self.kernel.insts[i];
+        let operands = [d.args[1], d.args[0], d.args[2]];
+        self.turn(region, i, &operands);
+    }
+
+    /// Has the maps of what is turned work on it as it is; from the first one to the last, since users stand behind.
+    fn maps(&mut self, region: Region) {
+        for i in self.kernel.regions[region].insts.clone() {
+            let kernel = &self.kernel;
+            let turned = |v: &Value| kernel.def_inst(*v).is_some_and(|j| self.turned.contains(&j));
+            if kernel.is_elementwise(i) && kernel.insts[i].args.iter().any(turned) {
+                let operands = kernel.insts[i].args.to_vec();
+                self.turn(region, i, &operands);
+            }
+        }
+    }
+
+    /// Has an instruction make the transpose of what it makes, of the transposes of these; everyone else sees its result as it was.
+    fn turn(&mut self, region: Region, i: Inst, operands: &[Value]) {
+        let result = self.kernel.insts[i].results[0];
+        let (Some(ty), Some(next)) = (turned(self.kernel.ty(result)), self.behind(region, i)) else { return };
+        let operands: Vec<Value> = operands.iter().map(|&v| self.transposed(region, i, v)).collect();
+        self.kernel.insts[i].args.copy_from_slice(&operands);
+        let was = std::mem::replace(&mut self.kernel.values[result].ty, ty);
+        self.seen_as_before(region, next, result, was, &[]);
+    }
+
+    /// Has everyone but some see a value as it was before it was turned: transposed, in front of an instruction.
+    fn seen_as_before(&mut self, region: Region, before: Inst, v: Value, was: Type, but: &[Inst]) {
+        let seen = self.put(region, before, (Op::Transpose, &[v], &[exchanged_dimensions()]), was);
+        let own = self.kernel.def_inst(seen);
+        self.turned.extend(own);
+        let but: Vec<Inst> = own.into_iter().chain(but.iter().copied()).collect();
+        self.replace(v, seen, &but);
+    }
+
+    /// Has a loop carry what it yields as the transpose of what is turned as that is.
+    fn carry(&mut self, main: Inst, region: Region) {
+        let place = self.kernel.regions.iter().find(|r| r.1.insts.contains(&main)).map(|r| r.0);
+        let (Some(place), Some(end)) = (place, self.kernel.terminator(region)) else { return };
+        for n in 0..self.kernel.yields(region).len() {
+            let kernel = &self.kernel;
+            let Some(of) = kernel.def_inst(kernel.yields(region)[n]).filter(|i| self.turned.contains(i)) else { continue };
+            let (given, param, result) = (kernel.insts[of].args[0], kernel.regions[region].params[n + 1], kernel.insts[main].results[n]);
+            let (Some(ty), Some(&first)) = (turned(kernel.ty(param)), kernel.regions[region].insts.first()) else { continue };
+            let Some(next) = self.behind(place, main) else { continue };
+            let init = self.transposed(place, main, self.kernel.insts[main].args[3 + n]);
+            self.kernel.insts[main].args[3 + n] = init;
+            self.kernel.insts[end].args[n] = given;
+            let was = std::mem::replace(&mut self.kernel.values[param].ty, ty.clone());
+            self.kernel.values[result].ty = ty;
+            for (v, r, before) in [(param, region, first), (result, place, next)] {
+                // Who transposed it finds it so.
+                let turns = |i: &Inst| self.kernel.insts[*i].op == Op::Transpose && self.kernel.insts[*i].args[0] == v;
+                let old: Vec<Inst> = self.kernel.insts.keys().filter(turns).collect();
+                self.seen_as_before(r, before, v, was.clone(), &old);
+                for i in old {
+                    let same = self.kernel.insts[i].results[0];
+                    self.replace(same, v, &[]);
+                }
+            }
+        }
+    }
+
+    /// Removes transposes that nobody looks at any more.
+    fn sweep(&mut self) {
+        loop {
+            let mut used: HashSet<Value> = HashSet::new();
+            for r in self.kernel.regions.values() {
+                r.insts.iter().for_each(|&i| used.extend(self.kernel.insts[i].args.iter().copied()));
+            }
+            let kernel = &self.kernel;
+            let idle = |i: &Inst| {
+                let d = &kernel.insts[*i];
+                matches!(d.op, Op::Transpose | Op::Splat) && d.results.iter().all(|v| !used.contains(v))
+            };
+            let placed = kernel.regions.values().flat_map(|r| r.insts.iter().copied());
+            let dead: HashSet<Inst> = placed.filter(idle).collect();
+            if dead.is_empty() {
+                return;
+            }
+            self.kernel.regions.values_mut().for_each(|r| r.insts.retain(|i| !dead.contains(i)));
+        }
+    }
+}
