@@ -21,6 +21,7 @@ mod replay;
 mod results;
 mod ring_layouts;
 mod role;
+mod sliced;
 mod slots;
 mod specialise;
 mod staged;

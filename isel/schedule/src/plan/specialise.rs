@@ -25,6 +25,7 @@ use super::products::{
 use super::replay::{Replay, around, decisions, replay, written_views};
 use super::results::{result_stores, result_tile};
 use super::ring_layouts::{EpilogueStore, RingLayouts};
+use super::sliced::{slice_bytes, slices};
 use super::staged::{StagedOperand, from_ring, staged_operands};
 use super::step_order::{in_place, step_order};
 use super::swizzled_tile::{ALIGN, SwizzledTile};
@@ -46,6 +47,8 @@ pub struct Specialised {
     pub consumers: u32,
     /// Consumer sets of so many groups: two of them take grid positions in ping-pong, one multiplying while the other stores.
     pub consumer_sets: u32,
+    /// Sets of so many groups that take the steps of one position in turns, each into accumulators of its own.
+    pub slices: u32,
     /// Slots of the ring between them.
     pub depth: u32,
     /// Groups of multiplications that may be in flight while the next ones are issued; none where the lanes add to the accumulators.
@@ -118,6 +121,7 @@ impl Specialised {
         LoopOutline {
             consumers: self.consumers,
             consumer_sets: self.consumer_sets,
+            slices: self.slices,
             depth: self.depth,
             stage_bytes: self.stage_bytes,
             in_flight: self.in_flight,
@@ -325,9 +329,17 @@ fn specialised_loop(
         (false, _) | (true, Some(false)) => Ok(None),
         (true, _) => overlap(kernel, target, main, &insts, &loads, staged).map(Some),
     };
+    // So many sets of one group may take steps in turns.
+    let sliced = match (options.consumers, options.consumer_sets) {
+        (None, None) if mixed && !promoted && !single && split(1) && transposed_b.is_empty() && given(&loads, 1).1.is_empty() => {
+            slices(kernel, main, &insts)
+        }
+        _ => 1,
+    };
     let alone = || split(1) && matches!(taken_apart(&given(&loads, 1).1), Ok(Some(_)));
     let usual = match consumer_sets {
         1 if shared_by(2) => 2,
+        1 if sliced > 1 => 1,
         1 if mixed && split(2) && !alone() => 2,
         _ => 1,
     };
@@ -336,6 +348,7 @@ fn specialised_loop(
         Some(consumers) => consumers,
         None => usual,
     };
+    let slices = if consumers == 1 && !shared_by(2) { sliced } else { 1 };
     let shared = if mixed { split(consumers) } else { shared_by(consumers) && split(1) };
     if consumers == 0 || !shared {
         return Err(NotSpecialised::Shares { consumers, rows: accumulators[0][0], each: rows });
@@ -357,11 +370,11 @@ fn specialised_loop(
     let mut parts = match (taken_apart(&staged_operands), options.overlap) {
         (Err(why), Some(true)) => return Err(NotSpecialised::Overlap { asked: true, why }),
         // While one warpgroup computes, another one multiplies.
-        (Err(why), None) if options.schedule.is_none() && consumers < 2 => return Err(NotSpecialised::Overlap { asked: false, why }),
+        (Err(why), None) if options.schedule.is_none() && consumers * slices < 2 => return Err(NotSpecialised::Overlap { asked: false, why }),
         (parts, _) => parts.unwrap_or(None),
     };
     // Lanes that compute leave the matrix units idle, unless those of another group multiply meanwhile.
-    if mixed && consumers < 2 && options.schedule.is_none() {
+    if mixed && consumers * slices < 2 && options.schedule.is_none() {
         return Err(NotSpecialised::OneGroup { rows: accumulators[0][0] });
     }
     let loads = narrow;
@@ -387,7 +400,8 @@ fn specialised_loop(
     let held = accumulators.iter().map(|s| s[0] * s[1] / lanes).sum::<u32>();
     let last_registers = last.iter().filter_map(|&i| accumulator_shape(kernel, i)).map(|s| s[0] * s[1] / lanes).sum::<u32>();
     let transposers = u32::from(!transposed_b.is_empty());
-    let warps = (consumer_sets * consumers + 1 + transposers) * units.group_warps;
+    let groups = consumer_sets * consumers * slices;
+    let warps = (groups + 1 + transposers) * units.group_warps;
     if warps > target.max_warps {
         return Err(NotSpecialised::TooManyWarps { warps, most: target.max_warps, target: target.name });
     }
@@ -402,7 +416,7 @@ fn specialised_loop(
             (false, false) => last_registers,
         };
         let held = held + register_a.iter().map(|&i| operand_registers(kernel, kernel.insts[i].args[0], lanes)).sum::<u32>();
-        budget(target, units, [consumer_sets * consumers, transposers], Held::summed(held, loaded_behind(kernel, main, lanes)))
+        budget(target, units, [groups, transposers], Held::summed(held, loaded_behind(kernel, main, lanes)))
     };
     // What products hold in a step of which none reaches into the next one, where that is most.
     let computed = |i: Inst| live.contains(&i) && !in_ring(kernel, &loads, i);
@@ -416,7 +430,7 @@ fn specialised_loop(
         budget(
             target,
             units,
-            [consumers, transposers],
+            [groups, transposers],
             Held { all: most_held(brought), spare: 0, beside: loaded_behind(kernel, main, lanes) },
         )
     };
@@ -495,7 +509,7 @@ fn specialised_loop(
     if target.shared_bytes.saturating_sub(others + bytes_of(&updates)) / stage_bytes.max(1) < 2 {
         updates.clear();
     }
-    let beside = others + bytes_of(&updates);
+    let beside = others + bytes_of(&updates) + slice_bytes(kernel, main, slices);
     let room = |staging: u32| target.shared_bytes.saturating_sub(staging + beside) / stage_bytes.max(1);
     let repetitions = accumulators.iter().map(|s| s[0] / (consumers * rows)).min().unwrap_or(1);
     let staging_parts =
@@ -552,6 +566,7 @@ fn specialised_loop(
     Ok(Specialised {
         consumers,
         consumer_sets,
+        slices,
         depth,
         in_flight,
         registers,

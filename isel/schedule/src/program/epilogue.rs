@@ -33,6 +33,9 @@ impl Schedule<'_> {
                     None if s.plan.mixed => s.mixed(w, *done)?,
                     None => s.main(w, *done, ping_pong)?,
                 };
+                if s.hand_sums_over(w)? {
+                    return Ok(());
+                }
             } else if self.plan.is_around(i) && d.op == Op::For {
                 self.round(w, i, done)?;
             } else if let Some(staging) = self.staging.get(&i) {

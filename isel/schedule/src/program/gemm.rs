@@ -2,6 +2,7 @@
 //! consumers do [`super::epilogue`]'s, the loop of plain products [`super::consume`]'s, that of loops that compute between them [`super::mixed`]'s.
 
 use super::Refusal;
+use super::sliced::NAMES;
 use super::schedule::{Ring, Schedule, Share, Staging, buffer_type, required};
 use super::write::{Arg, Writer, number};
 use crate::longest_first::rising_axes;
@@ -80,6 +81,7 @@ pub(super) fn write<'k>(kernel: &'k Kernel, target: &'k Target, plan: &'k Specia
             staged: Vec::new(),
             updates: Vec::new(),
             vectors: Vec::new(),
+            slices: None,
             lane_tiles: Vec::new(),
             front,
             required,
@@ -97,6 +99,7 @@ pub(super) fn write<'k>(kernel: &'k Kernel, target: &'k Target, plan: &'k Specia
     s.alloc_updates(&mut w)?;
     s.alloc_lane_tiles(&mut w)?;
     s.alloc_vectors(&mut w)?;
+    s.alloc_slices(&mut w)?;
     s.front = s.in_front(&mut w)?;
     s.front.extend(s.brought_only());
     let task = |name: &str, warps: u32, n: usize| Task { registers: plan.registers.map(|r| r[n]), ..Task::new(name, warps) };
@@ -110,12 +113,19 @@ pub(super) fn write<'k>(kernel: &'k Kernel, target: &'k Target, plan: &'k Specia
     let everything: BTreeSet<Inst> = kernel.regions[kernel.body].insts.iter().copied().collect();
     for (set, own) in (0..).zip(staging) {
         s.staging = own;
-        let name = if barriers.is_none() { "consumers" } else { CONSUMER_SETS[set as usize % CONSUMER_SETS.len()] };
+        let name = if barriers.is_none() { NAMES[0] } else { CONSUMER_SETS[set as usize % CONSUMER_SETS.len()] };
         tasks.push(task(name, group * plan.consumers, 1));
         regions.push(w.task(|w| match barriers {
             Some(barriers) => s.every_other(w, &everything, set, barriers),
             None => s.positions(w, &everything, all, &[number(0)], |w, ring| Ok(vec![s.consume(w, ring[0], None)?])),
         })?);
+    }
+    for own in 1..plan.slices {
+        if let Some(slices) = &mut s.slices {
+            slices.own = own;
+        }
+        tasks.push(task(NAMES[own as usize % NAMES.len()], group * plan.consumers, 1));
+        regions.push(w.task(|w| s.positions(w, &everything, all, &[number(0)], |w, ring| Ok(vec![s.consume(w, ring[0], None)?])))?);
     }
     w.tasks(tasks, &regions);
     Ok(w.finish())

@@ -25,10 +25,10 @@ impl<'k> Schedule<'k> {
         let d = &kernel.insts[self.plan.main];
         self.wait_brought(w)?;
         self.stage_in_front(w)?;
-        let (bounds, params) = (self.bounds(w)?, &kernel.regions[self.region].params);
-        let mut init = self.all(w, &d.args[3..])?;
+        let (bounds, params) = (self.slice_bounds(w)?, &kernel.regions[self.region].params);
+        let mut init = self.slice_init(w)?;
         let held = init.len();
-        init.push(start);
+        init.push(self.slice_start(w, start)?);
         init.extend(self.load_ahead(w, bounds[0])?);
         let ends = w.for_loop(bounds, &init, |w, index, carried| {
             w.set(params[0], index);
@@ -43,7 +43,7 @@ impl<'k> Schedule<'k> {
             let ahead = self.step(w, done.into(), (index, bounds[2]))?;
             self.release(w, done)?;
             let mut next = self.all(w, kernel.yields(self.region))?;
-            next.push(self.next(w, done.into())?);
+            next.push(w.bin(Op::Add, done, number(self.plan.slices))?.into());
             next.extend(ahead);
             Ok(next)
         })?;
@@ -223,7 +223,7 @@ impl<'k> Schedule<'k> {
     }
 
     /// A tile of zeros, of a value's type.
-    fn zero(&self, w: &mut Writer<'_>, like: Value) -> Result<Value, Refusal> {
+    pub(super) fn zero(&self, w: &mut Writer<'_>, like: Value) -> Result<Value, Refusal> {
         let ty = self.kernel.ty(like);
         let elem: Scalar = ty.elem();
         let zero = if elem.is_float() { Literal::Float(0f64.to_bits()) } else { Literal::Int(0) };

@@ -28,6 +28,7 @@ mod ping_pong;
 mod pipelined;
 mod produce;
 mod schedule;
+mod sliced;
 mod staged;
 mod transposed;
 mod updates;

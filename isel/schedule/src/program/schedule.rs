@@ -1,6 +1,7 @@
 //! What is written of a specialised loop: its ring, its buffers, and which grid positions a task takes.
 
 use super::Refusal;
+use super::sliced::Slices;
 use super::write::{Arg, Writer, number};
 use crate::plan::{Replay, Specialised, SwizzledTile, is_view};
 use std::collections::{BTreeMap, BTreeSet};
@@ -92,6 +93,8 @@ pub(super) struct Schedule<'k> {
     pub updates: Vec<Value>,
     /// Slots of the vectors beside the ring, in the order of the plan.
     pub vectors: Vec<Value>,
+    /// Tasks that take the steps of the loop in turns.
+    pub slices: Option<Slices>,
     /// Slots of the tiles of the ring that lanes read, in the order of the plan.
     pub lane_tiles: Vec<Value>,
     /// What has been computed in front of all tasks.

@@ -35,6 +35,8 @@ pub struct LoopOutline {
     pub consumers: u32,
     /// Consumer sets.
     pub consumer_sets: u32,
+    /// Sets that take steps in turns.
+    pub slices: u32,
     /// Slots of the ring.
     pub depth: u32,
     /// Bytes of a slot.
@@ -95,6 +97,9 @@ impl fmt::Display for LoopOutline {
         )?;
         if self.consumer_sets > 1 {
             write!(f, ", {} ping-pong consumer sets", self.consumer_sets)?;
+        }
+        if self.slices > 1 {
+            write!(f, ", steps in turns by {} consumer sets", self.slices)?;
         }
         match self.registers {
             Some([p, c]) => write!(f, ", registers {p} and {c}")?,

@@ -1,0 +1,47 @@
+//! Sliced K: loops whose steps several sets of consumers take in turns, each into accumulators of its own.
+//!
+//! Where a product has the rows of one instruction, a second warpgroup could only share its columns, and would compute operand A once more. Steps of a
+//! loop that does nothing but add up products may be taken by anybody, in any order (`dot` sums in any order), so that one warpgroup converts while
+//! another one multiplies.
+
+use super::overlap::is_zero;
+use super::products::accumulates;
+use tilelift_ir::{Effects, Inst, Kernel, Literal, Op, Scalar};
+
+/// Bytes of accumulators up to which three sets take steps: beyond, what they hand over takes longer than it saves.
+const SMALL: u64 = 16384;
+
+/// The largest distance of two steps of a set.
+const MOST: i64 = 1 << 24;
+
+/// How many sets of consumers may take the steps of a loop in turns; 1 if that may not be.
+pub(super) fn slices(kernel: &Kernel, main: Inst, dots: &[Inst]) -> u32 {
+    let d = &kernel.insts[main];
+    let region = d.regions[0];
+    let literal = |n: usize| match kernel.as_const(d.args[n]) {
+        Some((Literal::Int(x), Scalar::I32)) => Some(x),
+        _ => None,
+    };
+    // Their first steps are numbers that no sum leaves.
+    let counted = literal(0).is_some_and(|lo| (0..MOST).contains(&lo)) && literal(2).is_some_and(|by| (1..MOST).contains(&by));
+    let sums = |i: &Inst| accumulates(kernel, region, *i) && !is_zero(kernel, kernel.insts[*i].args[2]);
+    let results = d.results.iter().all(|&v| kernel.ty(v).as_tile().is_some());
+    // Nobody else sees the steps.
+    let quiet = |&i: &Inst| {
+        let d = &kernel.insts[i];
+        matches!(d.op.info().effects, Effects::Pure | Effects::Reads) && d.regions.is_empty() || d.op == Op::Yield
+    };
+    let yields = kernel.yields(region).iter().all(|&v| kernel.def_inst(v).is_some_and(|i| dots.contains(&i)));
+    let top = kernel.regions[kernel.body].insts.contains(&main);
+    if !(top && counted && results && yields && dots.iter().all(sums) && kernel.regions[region].insts.iter().all(quiet)) {
+        return 1;
+    }
+    let bytes: u64 = d.results.iter().filter_map(|&v| kernel.ty(v).as_tile()).map(|t| t.elements() * u64::from(t.elem.bytes())).sum();
+    if bytes <= SMALL { 3 } else { 2 }
+}
+
+/// Bytes of what so many sets hand over.
+pub(super) fn slice_bytes(kernel: &Kernel, main: Inst, slices: u32) -> u32 {
+    let tiles = kernel.insts[main].results.iter().filter_map(|&v| kernel.ty(v).as_tile());
+    tiles.map(|t| (t.elements() * u64::from(t.elem.bytes())) as u32).sum::<u32>() * (slices - 1)
+}
