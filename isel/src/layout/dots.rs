@@ -7,7 +7,7 @@ use tilelift_ir::layout::{Axis, Coord, FragmentMap, Layout};
 use tilelift_ir::{Attr, Inst, Kernel, Precision, Scalar, Type};
 use tilelift_lane::{GroupMatrix, GroupMatrixId, MatrixId, Target};
 use tilelift_schedule::LowerError;
-use tilelift_schedule::plan::Plan;
+use tilelift_schedule::plan::{Copies, Plan};
 use tilelift_schedule::reason::{Missing, OfScalar};
 
 /// How a dot runs: on matrix instructions, or by multiply-adds of single lanes.
@@ -18,6 +18,8 @@ pub(crate) struct DotPlan {
     /// The instruction of warpgroups, of an asynchronous product; operands are then in shared memory and their layouts mean
     /// nothing, but A's if it is in registers.
     pub group: Option<GroupMatrixId>,
+    /// Of such a product, how many warpgroups share its rows and how many its columns; others compute the same.
+    pub groups: [u32; 2],
     /// That instruction takes A from registers, too.
     pub left: bool,
     /// Types in which the operands are multiplied: their own, or wider ones that the instruction takes and that hold them exactly.
@@ -94,7 +96,7 @@ pub(crate) fn plan_dot(kernel: &Kernel, target: &Target, plan: &Plan, i: Inst) -
         && let Some(&q) = e.dots.get(&i)
         && let Some(units) = &target.units
     {
-        return plan_async_dot(kernel, &units.matrix[q.as_u32() as usize], q, plan.warps / units.group_warps, i);
+        return plan_async_dot(kernel, &units.matrix[q.as_u32() as usize], q, (&e.copies, plan.warps / units.group_warps), i);
     }
     let (Type::Tile(a), Type::Tile(bt), Type::Tile(c)) = (kernel.ty(d.args[0]), kernel.ty(d.args[1]), kernel.ty(d.args[2])) else {
         return Err(OfScalar::Dot.into());
@@ -141,6 +143,7 @@ pub(crate) fn plan_dot(kernel: &Kernel, target: &Target, plan: &Plan, i: Inst) -
             whole: Rc::new(whole),
             instr: found.map(|q| MatrixId::from_u32(q as u32)),
             group: None,
+            groups: [1, 1],
             left: false,
             factors: found.map_or([a.elem, bt.elem], |q| [target.matrix[q].operand, target.matrix[q].operand_b]),
             a: Rc::new(Layout::operand_of(&[m, k], &fa, &warps, &order, &[Some(0), None])?),
@@ -165,24 +168,31 @@ pub(crate) fn plan_dot(kernel: &Kernel, target: &Target, plan: &Plan, i: Inst) -
     Ok(first)
 }
 
-/// An asynchronous product: warpgroups share its rows, or its columns where there are too few.
-fn plan_async_dot(kernel: &Kernel, row: &GroupMatrix, q: GroupMatrixId, groups: u32, i: Inst) -> Result<DotPlan, LowerError> {
+/// An asynchronous product: warpgroups share its rows, or its columns where there are too few, or compute the same.
+fn plan_async_dot(
+    kernel: &Kernel,
+    row: &GroupMatrix,
+    q: GroupMatrixId,
+    (copies, all): (&Copies, u32),
+    i: Inst,
+) -> Result<DotPlan, LowerError> {
     let d = &kernel.insts[i];
     let Type::Tile(c) = kernel.ty(d.args[2]) else {
         return Err(OfScalar::Dot.into());
     };
-    let Some(groups) = row.shares([c.shape[0], c.shape[1]], groups) else {
+    let Some(groups) = copies.shares(row, i, [c.shape[0], c.shape[1]], all) else {
         return Err(Missing::AsyncDotPlan.into());
     };
-    let order = [0, 1];
+    let (order, same) = ([0, 1, 2], all / (groups[0] * groups[1]));
+    let spread = [groups[0], groups[1], same];
     let part = if groups[1] > 1 { row.fragment(c.shape[1] / groups[1]) } else { row.d.clone() };
-    let acc = Rc::new(Layout::fragment(&c.shape, &part, &groups, &order)?);
+    let acc = Rc::new(Layout::operand_of(&c.shape, &part, &spread, &order, &[Some(0), Some(1), None])?);
     let a = match (&row.a, kernel.ty(d.args[0])) {
-        (Some(map), Type::Tile(t)) => Rc::new(Layout::operand_of(&t.shape, map, &groups, &order, &[Some(0), None])?),
+        (Some(map), Type::Tile(t)) => Rc::new(Layout::operand_of(&t.shape, map, &spread, &order, &[Some(0), None, None])?),
         _ => acc.clone(),
     };
-    let factors = [row.operand; 2];
-    Ok(DotPlan { instr: None, group: Some(q), left: false, factors, whole: acc.clone(), a, b: acc.clone(), d: acc, others: Vec::new() })
+    let (factors, whole, b) = ([row.operand; 2], acc.clone(), acc.clone());
+    Ok(DotPlan { instr: None, group: Some(q), groups, left: false, factors, whole, a, b, d: acc, others: Vec::new() })
 }
 
 /// Fragments of a dot by multiply-adds: a lane holds a block of up to 4x4 accumulators, the rows of A and the columns of B that they

@@ -9,15 +9,15 @@ use super::step_order::StepPart;
 use std::collections::{BTreeMap, HashMap};
 use tilelift_ir::{Effects, Inst, Kernel, Op, Region, Value, ValueDef};
 
-/// Registers per lane of the tiles of a step that is done in this order by so many lanes, with accumulators beside the products if lanes add to
-/// them; `elsewhere` names values that take none.
+/// Registers per lane of the tiles of a step that is done in this order, with accumulators beside the products if lanes add to them; `lanes_of` says
+/// over how many lanes what an instruction makes is spread, `elsewhere` names values that take none.
 ///
 /// Masks and other numbers that follow from indices count nothing, nor do vectors from memory: lanes make them in pieces, where they want them.
 pub(super) fn pressure(
     kernel: &Kernel,
     region: Region,
     order: &[StepPart],
-    lanes: u32,
+    lanes_of: &dyn Fn(Option<Inst>) -> u32,
     promoted: bool,
     elsewhere: &dyn Fn(Value) -> bool,
 ) -> u32 {
@@ -42,6 +42,7 @@ pub(super) fn pressure(
         if elsewhere(v) || indices || !wide && memory {
             return 0;
         }
+        let lanes = lanes_of(kernel.def_inst(v));
         // What all columns share is there once for the lanes of a row.
         operand_registers(kernel, v, if wide { lanes } else { lanes / LANES_OF_ROW }).max(1)
     };

@@ -64,7 +64,7 @@ pub(super) fn a_from_registers(
     dots: &[(Inst, GroupMatrixId)],
     loads: &[(Inst, SwizzledTile)],
     elsewhere: &dyn Fn(Inst, Value) -> bool,
-    lanes: u32,
+    lanes_of: &dyn Fn(Option<Inst>) -> u32,
 ) -> u32 {
     let contiguous = |j: Inst| loads.iter().find(|l| l.0 == j).map(|l| l.1.contiguous());
     let mut seen: Vec<Value> = Vec::new();
@@ -74,7 +74,7 @@ pub(super) fn a_from_registers(
             seen.push(a);
         }
     }
-    seen.iter().map(|&v| operand_registers(kernel, v, lanes)).sum()
+    seen.iter().map(|&v| operand_registers(kernel, v, lanes_of(kernel.def_inst(v)))).sum()
 }
 
 /// Operands that are loaded in front of the loop from what nobody writes, as bulk copies bring them: operands A, or operands B (0, 1).

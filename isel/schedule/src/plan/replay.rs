@@ -89,7 +89,7 @@ pub(super) fn slice(kernel: &Kernel, open: Vec<Value>) -> BTreeSet<Inst> {
 }
 
 /// What is called for each value that an instruction is said to need.
-type Take<'a> = &'a mut dyn FnMut(Value);
+pub(super) type Take<'a> = &'a mut dyn FnMut(Value);
 
 /// What values are made of, by way of the values that each instruction is said to need.
 pub(crate) fn slice_by(kernel: &Kernel, mut open: Vec<Value>, by: &dyn Fn(Inst, Take<'_>)) -> BTreeSet<Inst> {

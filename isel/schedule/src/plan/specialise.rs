@@ -25,6 +25,7 @@ use super::products::{
 use super::replay::{Replay, around, decisions, replay, written_views};
 use super::results::{result_stores, result_tile};
 use super::ring_layouts::{EpilogueStore, RingLayouts};
+use super::shares::{Copies, cheaper, copies};
 use super::sliced::{slice_bytes, slices};
 use super::staged::{StagedOperand, from_ring, staged_operands};
 use super::step_order::{in_place, step_order};
@@ -35,7 +36,7 @@ use super::views::{is_view, trace};
 use crate::named::Named;
 use crate::reason::{LoopOutline, NoProduct, NotOverlapped, NotSpecialised};
 use cranelift_entity::{EntityRef, SecondaryMap};
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 use tilelift_ir::{Effects, Inst, Kernel, Op, Type, Value};
 use tilelift_lane::{GroupMatrixId, Registers, Target, Units};
@@ -294,8 +295,17 @@ fn specialised_loop(
     // Accumulators that lanes add to beside the instruction are there twice.
     let promoted = dots.iter().any(|&(_, q)| units.matrix[q.index()].promotion_depth.is_some());
     // Groups of a loop that computes share columns where there are too few rows.
+    // What stands behind an operand A of such a product each group may compute.
+    let several = options.consumers.unwrap_or(2).max(2);
+    let by_inst: BTreeMap<Inst, GroupMatrixId> = dots.iter().copied().collect();
+    let by_itself = dots.iter().all(|&(i, _)| from_ring(kernel, &loads, kernel.insts[i].args[1]));
+    let copied = match mixed {
+        true => copies(kernel, units, &by_inst, several, &|i, slice| cheaper(kernel, target, &by_inst, (i, slice, by_itself), several)),
+        false => Copies::default(),
+    };
     let across = |(i, q): (Inst, GroupMatrixId), groups: u32| {
-        accumulator_shape(kernel, i).and_then(|s| units.matrix[q.index()].shares(s, groups)).map(|s| s[1])
+        let (row, shape) = (&units.matrix[q.index()], accumulator_shape(kernel, i)?);
+        if groups == several { copied.shares(row, i, shape, groups) } else { row.shares(shape, groups) }.map(|s| s[1])
     };
     // Their shares are whole swizzle atoms.
     let share_of =
@@ -320,7 +330,8 @@ fn specialised_loop(
             }
         };
         let elsewhere = |v: Value| from_ring(kernel, loads, v) || brought.iter().any(|b| b.value == v);
-        let staged = staged_operands(kernel, units, region, &dots, &elsewhere, &columns);
+        let whole = |i: Inst| groups == several && copied.readers.contains(&i);
+        let staged = staged_operands(kernel, units, region, &dots, &elsewhere, (&columns, &whole));
         (brought, staged)
     };
     let insts: Vec<Inst> = dots.iter().map(|d| d.0).collect();
@@ -370,7 +381,9 @@ fn specialised_loop(
     let mut parts = match (taken_apart(&staged_operands), options.overlap) {
         (Err(why), Some(true)) => return Err(NotSpecialised::Overlap { asked: true, why }),
         // While one warpgroup computes, another one multiplies.
-        (Err(why), None) if options.schedule.is_none() && consumers * slices < 2 => return Err(NotSpecialised::Overlap { asked: false, why }),
+        (Err(why), None) if options.schedule.is_none() && consumers * slices < 2 => {
+            return Err(NotSpecialised::Overlap { asked: false, why });
+        }
         (parts, _) => parts.unwrap_or(None),
     };
     // Lanes that compute leave the matrix units idle, unless those of another group multiply meanwhile.
@@ -397,7 +410,11 @@ fn specialised_loop(
         2 => {}
         consumer_sets => return Err(NotSpecialised::ConsumerSets { consumer_sets }),
     }
-    let held = accumulators.iter().map(|s| s[0] * s[1] / lanes).sum::<u32>();
+    // Of what each group computes its lanes have all.
+    let lanes_of = |i: Option<Inst>| {
+        if consumers == several && i.is_some_and(|i| copied.made.contains(&i)) { lanes / consumers } else { lanes }
+    };
+    let held = dots.iter().filter_map(|&(i, _)| accumulator_shape(kernel, i).map(|s| s[0] * s[1] / lanes_of(Some(i)))).sum::<u32>();
     let last_registers = last.iter().filter_map(|&i| accumulator_shape(kernel, i)).map(|s| s[0] * s[1] / lanes).sum::<u32>();
     let transposers = u32::from(!transposed_b.is_empty());
     let groups = consumer_sets * consumers * slices;
@@ -411,7 +428,7 @@ fn specialised_loop(
         let elsewhere = |i: Inst, v: Value| stored(i, v) || brought.iter().any(|b| b.value == v);
         // What stands between the products of a mixed loop takes as much beside them as addresses and the epilogue do.
         let held = match (mixed, promoted) {
-            (true, _) => held + a_from_registers(kernel, &dots, &loads, &elsewhere, lanes) + BESIDE_ACCUMULATORS,
+            (true, _) => held + a_from_registers(kernel, &dots, &loads, &elsewhere, &lanes_of) + BESIDE_ACCUMULATORS,
             (false, true) => held + last_registers,
             (false, false) => last_registers,
         };
@@ -424,15 +441,10 @@ fn specialised_loop(
         let order = if promoted { in_place(kernel, region, &computed) } else { step_order(kernel, region, written, &computed) };
         let in_ring = |v: Value| kernel.def_inst(v).is_some_and(|i| in_ring(kernel, &loads, i));
         let elsewhere = |v: Value| in_ring(v) || brought.iter().any(|b| b.value == v || behind(kernel, b.value, v));
-        pressure(kernel, region, &order, lanes, promoted, &elsewhere)
+        pressure(kernel, region, &order, &lanes_of, promoted, &elsewhere)
     };
     let one_step = |brought: &[BroughtOperand]| {
-        budget(
-            target,
-            units,
-            [groups, transposers],
-            Held { all: most_held(brought), spare: 0, beside: loaded_behind(kernel, main, lanes) },
-        )
+        budget(target, units, [groups, transposers], Held { all: most_held(brought), spare: 0, beside: loaded_behind(kernel, main, lanes) })
     };
     let (registers, brought) = match share(&needed) {
         Ok(registers) => (registers, needed),
@@ -454,8 +466,6 @@ fn specialised_loop(
             }
         }
     };
-    // What multiplications read from registers is fetched anew when they are done.
-    let in_flight = if parts.is_none() && (mixed || promoted || !register_a.is_empty()) { 0 } else { 1 };
     // Whole tiles that lanes read travel in the slots of the ring, too, where the producer can say from where.
     let mut lane_tiles: Vec<(Inst, SwizzledTile)> = Vec::new();
     if mixed {
@@ -467,6 +477,16 @@ fn specialised_loop(
             }
         }
     }
+    let stage_bytes: u32 = loads.iter().chain(&lane_tiles).map(|(_, t)| t.bytes().next_multiple_of(ALIGN)).sum();
+    let brought_bytes: u32 = brought.iter().map(|b| b.tile.bytes().next_multiple_of(ALIGN)).sum();
+    // Products that end a step later keep its slot: of two none is left to be filled meanwhile. Groups that compute the same without one another have
+    // their lanes compute while others multiply as it is.
+    let slots = target.shared_bytes.saturating_sub(brought_bytes) / stage_bytes.max(1);
+    if slots < 3 && !copied.readers.is_empty() && options.overlap.is_none() {
+        parts = None;
+    }
+    // What multiplications read from registers is fetched anew when they are done.
+    let in_flight = if parts.is_none() && (mixed || promoted || !register_a.is_empty()) { 0 } else { 1 };
     let places: Vec<Value> = brought.iter().flat_map(|b| kernel.operand(b.load, "indices")).copied().collect();
     replay.add(computed_again(kernel, (main, &around), written, places)?);
     for &(i, q) in &dots {
@@ -497,8 +517,6 @@ fn specialised_loop(
             Err(_) => {}
         }
     }
-    let stage_bytes: u32 = loads.iter().chain(&lane_tiles).map(|(_, t)| t.bytes().next_multiple_of(ALIGN)).sum();
-    let brought_bytes: u32 = brought.iter().map(|b| b.tile.bytes().next_multiple_of(ALIGN)).sum();
     let transposed_bytes = TRANSPOSED_SLOTS * transposed_b.iter().map(|(_, t)| t.bytes().next_multiple_of(ALIGN)).sum::<u32>();
     let staged_bytes: u32 = staged_operands.iter().map(|s| s.tile.bytes().next_multiple_of(ALIGN)).sum();
     // Sums that leave through shared memory, if a ring of some slots is left.

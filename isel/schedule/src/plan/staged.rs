@@ -3,7 +3,7 @@
 //! ```text
 //! operand B                                              the unit takes none from registers
 //! operand A, transposed                                  lanes hold its rows as columns
-//! operand A of a product whose columns groups share      each group needs all of it
+//! operand A of a product whose columns groups share      each group needs all of it (unless each computes it, see [`super::shares`])
 //! ```
 //!
 //! A tile is stored as lanes have it where the unit takes operands in any order, else along K.
@@ -91,21 +91,21 @@ fn tile(
 }
 
 /// The operands of a loop's products that lanes store, unless they are `elsewhere`: in the ring, or brought. `across` says how many groups share the
-/// columns of a product.
+/// columns of a product, and whether each of them has its operand A whole.
 pub(super) fn staged_operands(
     kernel: &Kernel,
     units: &Units,
     region: Region,
     dots: &[(Inst, GroupMatrixId)],
     elsewhere: &dyn Fn(Value) -> bool,
-    across: &dyn Fn((Inst, GroupMatrixId)) -> u32,
+    (across, whole): (&dyn Fn((Inst, GroupMatrixId)) -> u32, &dyn Fn(Inst) -> bool),
 ) -> Vec<StagedOperand> {
     let mut out: Vec<StagedOperand> = Vec::new();
     for &(product, q) in dots {
         let (row, groups) = (&units.matrix[q.index()], across((product, q)));
         for operand in [0, 1] {
             let v = kernel.insts[product].args[operand];
-            let held = operand == 0 && row.a.is_some() && in_rows(kernel, v) && groups == 1;
+            let held = operand == 0 && row.a.is_some() && in_rows(kernel, v) && (groups == 1 || whole(product));
             if elsewhere(v) || held || row.precision == Precision::Tf32 {
                 continue;
             }

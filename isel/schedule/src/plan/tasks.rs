@@ -8,6 +8,7 @@ use super::locals::{Locals, views};
 use super::options::LowerOptions;
 use super::registers::{IdleWarps, share};
 use super::role::TaskRole;
+use super::shares::{Copies, copies};
 use super::swizzled_tile::SwizzledTile;
 use crate::error::LowerError;
 use crate::reason::{Lacking, NoMeeting, NoProduct, Outline, Remedy, Resource, RoleOutline, Unsupported};
@@ -37,6 +38,8 @@ pub struct TaskPlan {
     pub boxes: BTreeMap<Inst, SwizzledTile>,
     /// The matrix instruction of each asynchronous dot.
     pub dots: BTreeMap<Inst, GroupMatrixId>,
+    /// Those that each group of a task computes.
+    pub copies: Copies,
     /// Who touches which allocation.
     pub locals: Rc<Locals>,
     /// What products do with buffers that lanes have filled.
@@ -117,7 +120,7 @@ pub fn plan_tasks(kernel: &Kernel, target: &Target, options: &LowerOptions, oute
     meetings(kernel)?;
     views(kernel)?;
     let placed = buffers(kernel, target.units.as_ref())?;
-    let mut dots = BTreeMap::new();
+    let (mut dots, mut all) = (BTreeMap::new(), Copies::default());
     let Placed { roles, idle, warps, front } = match (tasks(kernel), &target.units) {
         (Some(i), Some(units)) => roles(kernel, target, units, i)?,
         _ => Placed { roles: Vec::new(), idle: Vec::new(), warps: outer, front: outer },
@@ -130,7 +133,7 @@ pub fn plan_tasks(kernel: &Kernel, target: &Target, options: &LowerOptions, oute
         roles.iter().for_each(|r| kernel.walk(r.region, &mut |i| home[i] = Some(r.region)));
         let mut products = |r: Region, task: Option<&TaskRole>| -> Result<(), LowerError> {
             let warps = task.map_or(warps, |t| t.warps[1]);
-            let mut list = Vec::new();
+            let (mut list, mut own) = (Vec::new(), BTreeMap::new());
             kernel.walk(r, &mut |i| list.push(i));
             for i in list.into_iter().filter(|&i| kernel.insts[i].op == Op::AsyncDot) {
                 if home[i].is_some_and(|task| task != r) {
@@ -141,9 +144,15 @@ pub fn plan_tasks(kernel: &Kernel, target: &Target, options: &LowerOptions, oute
                     why: Box::new(why),
                     loc: kernel.locs[i],
                 })?;
-                product_registers(kernel, units, (i, q, warps / group), &registers, task).map_err(|e| e.at(kernel.locs[i]))?;
-                dots.insert(i, q);
+                own.insert(i, q);
             }
+            let found = copies(kernel, units, &own, warps / group, &|_, _| true);
+            for (&i, &q) in &own {
+                product_registers(kernel, units, (i, q, warps / group), (&found, &registers), task).map_err(|e| e.at(kernel.locs[i]))?;
+            }
+            dots.extend(own);
+            all.products.extend(found.products);
+            all.readers.extend(found.readers);
             Ok(())
         };
         products(kernel.body, None)?;
@@ -162,7 +171,19 @@ pub fn plan_tasks(kernel: &Kernel, target: &Target, options: &LowerOptions, oute
     }
     let fetches = Rc::new(fetches(kernel, &placed.buffers));
     let Buffers { buffers, boxes, locals } = placed;
-    Ok(TaskPlan { roles, idle, warps, front, unproven: options.unproven, buffers, boxes, dots, locals: Rc::new(locals), fetches })
+    Ok(TaskPlan {
+        roles,
+        idle,
+        warps,
+        front,
+        unproven: options.unproven,
+        buffers,
+        boxes,
+        dots,
+        copies: all,
+        locals: Rc::new(locals),
+        fetches,
+    })
 }
 
 /// Refuses meetings that can't take place: with a cluster where there is none, and at named barriers of warps that are not there.
@@ -320,14 +341,14 @@ fn product_registers(
     kernel: &Kernel,
     units: &Units,
     (i, q, groups): (Inst, GroupMatrixId, u32),
-    registers: &Registers,
+    (copies, registers): (&Copies, &Registers),
     task: Option<&TaskRole>,
 ) -> Result<(), LowerError> {
     let row = &units.matrix[q.index()];
     let d = &kernel.insts[i];
     let Type::Tile(t) = kernel.ty(d.results[0]) else { return Ok(()) };
     let n = t.shape.last().copied().unwrap_or(0);
-    let across = row.shares([t.shape[0], n], groups).map_or(1, |s| s[1]);
+    let across = copies.shares(row, i, [t.shape[0], n], groups).map_or(1, |s| s[1]);
     let left = handle(kernel, d.args[0]).is_none();
     let operands = |n: u32| row.registers(n, left);
     let asked = task.and_then(|t| t.registers);

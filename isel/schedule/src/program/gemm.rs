@@ -2,8 +2,8 @@
 //! consumers do [`super::epilogue`]'s, the loop of plain products [`super::consume`]'s, that of loops that compute between them [`super::mixed`]'s.
 
 use super::Refusal;
-use super::sliced::NAMES;
 use super::schedule::{Ring, Schedule, Share, Staging, buffer_type, required};
+use super::sliced::NAMES;
 use super::write::{Arg, Writer, number};
 use crate::longest_first::rising_axes;
 use crate::plan::{COPYING_WARPS, Specialised, SwizzledTile, TRANSPOSER_REGISTERS, live};

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! The barrier shows what has arrived to all lanes, and tells that all have done with the slot that the next copy overwrites. Copies past
-//! the end of the loop bring what the view has there, or zeros, and are never looked at. All else stays as it is.
+//! the end of the loop are put outside of the view, where they move nothing. All else stays as it is.
 
 use super::Refusal;
 use super::ahead::Ahead;
@@ -20,7 +20,7 @@ use crate::plan::{Plan, Replay, Schedule, live, not_operand, replay, staged_load
 use crate::reason::NotAhead;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use tilelift_ir::layout::{Axis, coalesced, operand_swizzle, vectors_without};
-use tilelift_ir::{Attr, CmpOp, Effects, Inst, Kernel, Literal, Op, Region, Scalar, SharedType, Type, Value, ValueDef};
+use tilelift_ir::{Attr, CmpOp, Effects, Extent, Inst, Kernel, Literal, Op, Region, Scalar, SharedType, Type, Value, ValueDef};
 use tilelift_lane::Target;
 
 /// The copies of a loop.
@@ -286,7 +286,7 @@ impl Pipelined<'_> {
         let mut state = ahead.first(w, at)?;
         for slot in 0..self.stages - 1 {
             let by = |w: &mut Writer<'_>| plus(w, at, args[2], 1, ty);
-            state = self.begin(w, (&ahead, at, &state), by, (ring, number(slot)))?;
+            state = self.begin(w, (&ahead, at, &state), by, (main, ring, number(slot)))?;
             if slot + 2 < self.stages {
                 at = plus(w, at, args[2], 1, ty)?;
             }
@@ -303,7 +303,7 @@ impl Pipelined<'_> {
             w.act(Op::TaskBarrier, &[], &[]);
             let at = plus(w, index.into(), args[2], self.stages - 1, ty)?;
             let state: Vec<Arg> = carried[held + 2..].iter().map(|&v| v.into()).collect();
-            let state = self.begin(w, (&ahead, at, &state), |w| plus(w, at, args[2], 1, ty), (ring, fill.into()))?;
+            let state = self.begin(w, (&ahead, at, &state), |w| plus(w, at, args[2], 1, ty), (main, ring, fill.into()))?;
             w.set(params[0], index);
             Self::set_all(w, &params[1..], &carried[..held]);
             let taken = |i: Inst| kernel.insts[i].op != Op::Yield && (live.contains(&i) || !reads(i));
@@ -337,10 +337,22 @@ impl Pipelined<'_> {
         w: &mut Writer<'_>,
         (ahead, at, state): (&Ahead<'_>, Arg, &[Arg]),
         then: impl FnOnce(&mut Writer<'_>) -> Result<Arg, Refusal>,
-        (ring, slot): (&Ring, Arg),
+        (main, ring, slot): (Inst, &Ring, Arg),
     ) -> Result<Vec<Arg>, Refusal> {
         let kernel = self.kernel;
-        let (places, state) = ahead.step(w, at, state, then)?;
+        let (mut places, state) = ahead.step(w, at, state, then)?;
+        let mut more = None;
+        for (&load, place) in ring.loads.iter().zip(&mut places) {
+            let Some((dim, out)) = outside(kernel, main, load) else { continue };
+            let more = match more {
+                Some(more) => more,
+                None => {
+                    let end = w.get(kernel.insts[main].args[1])?;
+                    *more.insert(w.cmp(CmpOp::Lt, at, end)?)
+                }
+            };
+            place[dim] = w.make(Op::Select, &[more.into(), place[dim], out], &[], None)?.into();
+        }
         for (n, (&load, at)) in ring.loads.iter().zip(places).enumerate() {
             let buffer = w.bin(Op::LocalIndex, ring.slots[n], slot)?;
             let mut args = vec![w.get(kernel.insts[load].args[0])?];
@@ -351,6 +363,35 @@ impl Pipelined<'_> {
         w.act(Op::CopyAsyncCommit, &[], &[]);
         Ok(state)
     }
+}
+
+/// The index by which a copy for a step past the end of a loop is put outside of its view, and which dimension it is of: there it brings zeros, and nothing
+/// moves. `None` where steps past the end are outside of the view by themselves.
+fn outside(kernel: &Kernel, main: Inst, load: Inst) -> Option<(usize, Arg)> {
+    let (d, region) = (&kernel.insts[load], kernel.insts[main].regions[0]);
+    let (Type::View(view), index) = (kernel.ty(d.args[0]), kernel.regions[region].params[0]) else { return None };
+    let end = kernel.insts[main].args[1];
+    let indices = kernel.operand(load, "indices");
+    let ends_there = |k: usize| match kernel.def_inst(end).map(|i| &kernel.insts[i]) {
+        // Of another view, even: its extent is that of this one, or else more is moved, and nothing wrong.
+        Some(e) if e.op == Op::Dim => true,
+        _ => matches!((kernel.as_const(end), view.dims.get(k)), (Some((Literal::Int(n), _)), Some(Extent::Fixed(e))) if n >= i64::from(*e)),
+    };
+    if (0..indices.len()).any(|k| indices[k] == index && ends_there(k)) {
+        return None;
+    }
+    let tile = kernel.ty(d.results[0]).shape()?;
+    let contiguous = GlobalAccess::of(kernel, load).contiguous();
+    let by_rank = |&k: &usize| (Some(k) == contiguous, tile.get(k).is_some_and(|&e| e > 1));
+    let dim = (0..indices.len()).min_by_key(by_rank)?;
+    let ty = kernel.ty(indices[dim]).elem();
+    // Far below zero, whatever is added to it inside of a tile, and a multiple of all that counts.
+    let least = match ty.bits() {
+        64 => i64::MIN,
+        32 => i64::from(i32::MIN),
+        _ => return None,
+    };
+    Some((dim, literal(least, ty)))
 }
 
 /// So many steps further.

@@ -98,13 +98,9 @@ impl Lower<'_> {
         let Some(row) = plan.group.and_then(|q| units.matrix.get(q.as_u32() as usize)).cloned() else {
             return Err(Missing::AsyncDotInstruction.into());
         };
-        let groups = self.task()?.groups;
         let size = row.operand.bytes();
-        let [m, all] = [plan.d.shape()[0], plan.d.shape()[1]];
-        let Some([groups, across]) = row.shares([m, all], groups) else {
-            return Err(Missing::AsyncDotPlan.into());
-        };
-        let n = all / across;
+        let [groups, across] = plan.groups;
+        let n = plan.d.shape()[1] / across;
         let mut right = operand(&*self.local(d.args[1])?, 0, &row)?;
         if across > 1 {
             let bytes = right.columns(n, &row)?;
