@@ -1,7 +1,7 @@
 //! The results of a specialised loop: which stores leave in bulk, and through which tile.
 
 use super::swizzled_tile::SwizzledTile;
-use super::views::behind_reshapes;
+use super::views::{behind_reshapes, parts_rows};
 use crate::access::GlobalAccess;
 use crate::named::Named;
 use crate::reason::{Misplaced, NotStaged};
@@ -31,7 +31,12 @@ pub(super) fn result_tile(
     want: Option<u32>,
 ) -> Result<SwizzledTile, NotStaged> {
     let value = kernel.operand(i, "value")[0];
-    let from = behind_reshapes(kernel, value);
+    let mut from = behind_reshapes(kernel, value);
+    // Rows that are parted are still the rows of one matrix.
+    let parted = kernel.def_inst(from).filter(|&i| parts_rows(kernel, i));
+    if let Some(i) = parted {
+        from = behind_reshapes(kernel, kernel.insts[i].args[0]);
+    }
     let no = |why: Misplaced| NotStaged { value: Named::of(kernel, value), why };
     let (Some(tile), Some(t)) = (kernel.ty(value).as_tile(), kernel.ty(from).as_tile()) else {
         return Err(no(Misplaced::NoTile));
@@ -46,8 +51,10 @@ pub(super) fn result_tile(
         return Err(no(Misplaced::Rows));
     }
     let staged = SwizzledTile::of(kernel, i, &tile.shape, units, want).map_err(|why| no(Misplaced::Copy(why)))?;
-    // Rows are the view's dimension behind its columns; others have one element.
-    if staged.shape[staged.order[1]] != t.shape[0] {
+    // Rows are the view's dimension behind its columns, and others have one element; or they lie one behind the other as the view's dimensions do.
+    let long = staged.order.iter().rev().copied().filter(|&d| staged.shape[d] > 1);
+    let in_order = parted.is_some() && long.is_sorted();
+    if !in_order && staged.shape[staged.order[1]] != t.shape[0] {
         return Err(no(Misplaced::View));
     }
     Ok(staged)

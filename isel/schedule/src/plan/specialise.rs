@@ -15,7 +15,7 @@ use super::live::{computed_carried, live};
 use super::loads::{ring_loads, suits};
 use super::options::LowerOptions;
 use super::overlap::{Overlap, overlap};
-use super::ping_pong::can_ping_pong;
+use super::ping_pong::{can_ping_pong, ping_pong_pays};
 use super::prefetched::prefetches;
 use super::pressure::pressure;
 use super::products::{
@@ -60,6 +60,8 @@ pub struct Specialised {
     pub persistent: bool,
     /// Bytes of a slot.
     pub stage_bytes: u32,
+    /// Bytes that slots may take, beside all else.
+    pub ring_bytes: u32,
     /// Bytes through which results leave.
     pub staging_bytes: u32,
     /// Of a group's rows so many parts leave one behind the other through the same bytes: consumer sets have the time, and the ring the room.
@@ -186,6 +188,13 @@ pub(super) fn specialise(
     for &main in &loops {
         found.push(specialised_loop(kernel, target, units, options, ring_layouts, (&staged, &written), main)?);
     }
+    if let ([one], [main], (None, None)) = (&mut found[..], &loops[..], (options.consumer_sets, options.consumers))
+        && ping_pong_pays(kernel, one)
+    {
+        let options = LowerOptions { consumer_sets: Some(2), ..options.clone() };
+        let sets = specialised_loop(kernel, target, units, &options, ring_layouts, (&staged, &written), *main);
+        *one = sets.ok().filter(|s| s.consumer_sets == 2).unwrap_or_else(|| one.clone());
+    }
     agree(kernel, &mut found);
     together(found)
 }
@@ -197,10 +206,7 @@ pub(super) fn specialise(
 fn together(mut found: Vec<Specialised>) -> Result<Specialised, NotSpecialised> {
     let count = found.len();
     let Some(mut all) = found.pop() else { return Err(NotSpecialised::Loops { count }) };
-    let alike = |s: &Specialised| {
-        let tiles = |s: &Specialised| s.loads.iter().map(|l| l.1.clone()).collect::<Vec<SwizzledTile>>();
-        (s.consumers, s.consumer_sets) == (all.consumers, all.consumer_sets) && tiles(s) == tiles(&all)
-    };
+    let alike = |s: &Specialised| (s.consumers, s.consumer_sets) == (all.consumers, all.consumer_sets);
     if !found.iter().all(alike) || !found.is_empty() && all.consumer_sets > 1 {
         return Err(NotSpecialised::Loops { count });
     }
@@ -208,12 +214,35 @@ fn together(mut found: Vec<Specialised>) -> Result<Specialised, NotSpecialised> 
     if !found.is_empty() && found.iter().chain([&all]).any(|s| !s.transposed_b.is_empty()) {
         return Err(NotSpecialised::TransposedLoops { count });
     }
-    all.depth = found.iter().map(|s| s.depth).chain([all.depth]).min().unwrap_or(all.depth);
+    // What only one of them loads has slots of its own.
+    let bytes = found.iter().map(|s| s.ring_bytes).chain([all.ring_bytes]).min().unwrap_or(0);
+    all.stage_bytes = slot_bytes(found.iter().chain([&all]));
+    let depth = found.iter().map(|s| s.depth).chain([all.depth]).min().unwrap_or(all.depth);
+    all.depth = depth.min(bytes / all.stage_bytes.max(1));
+    if all.depth < 2 {
+        return Err(NotSpecialised::Ring { depth: 2, room: all.depth, slot: all.stage_bytes });
+    }
     // Registers that one of them needs are there for all.
     all.registers = found.iter().map(|s| s.registers).chain([all.registers]).max_by_key(|r| r.map(|r| r[1])).flatten();
     all.persistent = found.is_empty() && all.persistent;
     all.before = found;
     Ok(all)
+}
+
+/// Bytes of a slot that holds what any of these loops loads in a step: like tiles lie in the same place.
+fn slot_bytes<'s>(loops: impl Iterator<Item = &'s Specialised>) -> u32 {
+    let mut all: Vec<(&SwizzledTile, bool)> = Vec::new();
+    for s in loops {
+        let tiles = s.loads.iter().map(|l| (&l.1, false)).chain(s.lane_tiles.iter().map(|l| (&l.1, true)));
+        let mut have = all.clone();
+        for t in tiles {
+            match have.iter().position(|h| *h == t) {
+                Some(n) => _ = have.swap_remove(n),
+                None => all.push(t),
+            }
+        }
+    }
+    all.iter().map(|(t, _)| t.bytes().next_multiple_of(ALIGN)).sum()
 }
 
 /// The same of one loop.
@@ -379,17 +408,9 @@ fn specialised_loop(
     let lanes = consumers * units.group_warps * target.lanes;
     let (needed, staged_operands) = given(&loads, consumers);
     let mut parts = match (taken_apart(&staged_operands), options.overlap) {
-        (Err(why), Some(true)) => return Err(NotSpecialised::Overlap { asked: true, why }),
-        // While one warpgroup computes, another one multiplies.
-        (Err(why), None) if options.schedule.is_none() && consumers * slices < 2 => {
-            return Err(NotSpecialised::Overlap { asked: false, why });
-        }
+        (Err(why), Some(true)) => return Err(NotSpecialised::Overlap { why }),
         (parts, _) => parts.unwrap_or(None),
     };
-    // Lanes that compute leave the matrix units idle, unless those of another group multiply meanwhile.
-    if mixed && consumers * slices < 2 && options.schedule.is_none() {
-        return Err(NotSpecialised::OneGroup { rows: accumulators[0][0] });
-    }
     let loads = narrow;
     let contiguous = |j: Inst| loads.iter().find(|l| l.0 == j).map(|l| l.1.contiguous());
     for &i in &register_a {
@@ -530,8 +551,9 @@ fn specialised_loop(
     let beside = others + bytes_of(&updates) + slice_bytes(kernel, main, slices);
     let room = |staging: u32| target.shared_bytes.saturating_sub(staging + beside) / stage_bytes.max(1);
     let repetitions = accumulators.iter().map(|s| s[0] / (consumers * rows)).min().unwrap_or(1);
+    let parted = stores.iter().all(|(_, t)| t.shape[t.down()].is_multiple_of(repetitions));
     let staging_parts =
-        if consumer_sets > 1 && accumulators.iter().all(|s| s[0] == repetitions * consumers * rows) { repetitions } else { 1 };
+        if consumer_sets > 1 && accumulators.iter().all(|s| s[0] == repetitions * consumers * rows) && parted { repetitions } else { 1 };
     let mut staging_bytes: u32 = consumer_sets * stores.iter().map(|(_, t)| t.bytes() / staging_parts).sum::<u32>();
     // Results that leave one behind the other may do so through the same bytes.
     let largest = consumer_sets * stores.iter().map(|(_, t)| t.bytes() / staging_parts).max().unwrap_or(0);
@@ -590,6 +612,7 @@ fn specialised_loop(
         registers,
         persistent,
         stage_bytes,
+        ring_bytes: target.shared_bytes.saturating_sub(staging_bytes + beside),
         staging_bytes,
         staging_parts,
         staging_shared,

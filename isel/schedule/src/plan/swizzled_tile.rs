@@ -171,6 +171,12 @@ impl SwizzledTile {
         self.order[0]
     }
 
+    /// The dimension along which whole rows of boxes are parts one behind the other: the slowest one with more than one element.
+    pub fn down(&self) -> usize {
+        let behind = || self.order.iter().skip(1).copied();
+        behind().rev().find(|&d| self.shape[d] > 1).or(behind().next()).unwrap_or(0)
+    }
+
     /// Boxes of the tile.
     pub fn boxes(&self) -> u32 {
         self.shape[self.order[0]] / self.per

@@ -19,6 +19,14 @@ pub fn merges_rows(kernel: &Kernel, i: Inst) -> bool {
     d.op == Op::Reshape && !keeps_extents(kernel, i) && loaded() && row(d.args[0]).is_some() && row(d.args[0]) == row(d.results[0])
 }
 
+/// True for a reshape of a matrix that parts its rows, as those of a matrix become image rows: its columns stay what they are.
+pub fn parts_rows(kernel: &Kernel, i: Inst) -> bool {
+    let d = &kernel.insts[i];
+    let shape = |v: Value| kernel.ty(v).as_tile().map(|t| t.shape.clone());
+    let (Some(from), Some(to)) = (shape(d.args[0]), shape(d.results[0])) else { return false };
+    d.op == Op::Reshape && from.len() == 2 && !keeps_extents(kernel, i) && to.last() == from.last()
+}
+
 /// True for a requirement that says how an operand of a ring is read: another view of it, as the ring sees it.
 pub fn is_view(kernel: &Kernel, i: Inst) -> bool {
     kernel.insts[i].op == Op::RequireLayout && matches!(spec(kernel, i), Some(LayoutSpec::Swizzle(_) | LayoutSpec::Mma(DotPart::A)))

@@ -50,7 +50,7 @@ impl Schedule<'_> {
             let full = w.bin(Op::BarrierIndex, self.ring.full, slot)?;
             w.act(Op::BarrierWait, &[full.into(), round.into()], &[]);
             for (n, &(load, _)) in plan.loads.iter().enumerate() {
-                let buffer = w.bin(Op::LocalIndex, self.ring.slots[n], slot)?;
+                let buffer = w.bin(Op::LocalIndex, self.slots[n], slot)?;
                 w.set(kernel.insts[load].results[0], buffer);
             }
             self.batch(w, &fresh)?;

@@ -4,6 +4,7 @@
 use super::Refusal;
 use super::schedule::{Ring, Schedule, Share, Staging, buffer_type, required};
 use super::sliced::NAMES;
+use super::slots::Slots;
 use super::write::{Arg, Writer, number};
 use crate::longest_first::rising_axes;
 use crate::plan::{COPYING_WARPS, Specialised, SwizzledTile, TRANSPOSER_REGISTERS, live};
@@ -25,10 +26,10 @@ pub(super) fn write<'k>(kernel: &'k Kernel, target: &'k Target, plan: &'k Specia
     if !plan.persistent {
         w.go_backwards(rising_axes(kernel, &plan.loops().map(|s| s.main).collect::<Vec<Inst>>()));
     }
+    let mut operands = Slots::default();
     let mut slots = Vec::new();
-    for (_, t) in &plan.loads {
-        let shape: Vec<u32> = [plan.depth].iter().chain(&t.shape).copied().collect();
-        slots.push(w.buffer(&buffer_type(&shape, t), t)?);
+    for s in plan.loops() {
+        slots.push(operands.of(&mut w, plan.depth, s.loads.iter().map(|l| &l.1))?);
     }
     let mut staging: Vec<BTreeMap<Inst, Staging>> = Vec::new();
     for _ in 0..plan.consumer_sets {
@@ -58,10 +59,10 @@ pub(super) fn write<'k>(kernel: &'k Kernel, target: &'k Target, plan: &'k Specia
         1 => None,
         n => Some(w.make(Op::BarrierAlloc, &[], &[Attr::Count(1)], Some(&Type::Barrier(n)))?),
     };
-    let ring = Ring { depth: plan.depth, full, empty, slots };
+    let ring = Ring { depth: plan.depth, full, empty };
     let units = target.units.as_ref();
     let required = required(kernel);
-    let one = |plan: &'k Specialised, before: Vec<Schedule<'k>>| {
+    let one = |plan: &'k Specialised, slots: Vec<Value>, before: Vec<Schedule<'k>>| {
         let region = kernel.insts[plan.main].regions[0];
         let copied = |i: Inst| plan.loads.iter().chain(&plan.lane_tiles).any(|l| l.0 == i);
         let in_ring = |i: Inst| copied(i) || plan.prefetched.contains(&i) || plan.vectors.contains(&i);
@@ -75,6 +76,7 @@ pub(super) fn write<'k>(kernel: &'k Kernel, target: &'k Target, plan: &'k Specia
             region,
             live,
             ring: ring.clone(),
+            slots,
             staging,
             transposed: None,
             brought: None,
@@ -88,8 +90,9 @@ pub(super) fn write<'k>(kernel: &'k Kernel, target: &'k Target, plan: &'k Specia
             before,
         }
     };
-    let before = plan.before.iter().map(|s| one(s, Vec::new())).collect();
-    let mut s = one(plan, before);
+    let own = slots.pop().unwrap_or_default();
+    let before = plan.before.iter().zip(slots).map(|(s, slots)| one(s, slots, Vec::new())).collect();
+    let mut s = one(plan, own, before);
     if barriers.is_some() {
         s.count = s.counted(&mut w)?;
     }
@@ -97,7 +100,7 @@ pub(super) fn write<'k>(kernel: &'k Kernel, target: &'k Target, plan: &'k Specia
     s.alloc_transposed(&mut w)?;
     s.alloc_staged(&mut w)?;
     s.alloc_updates(&mut w)?;
-    s.alloc_lane_tiles(&mut w)?;
+    s.alloc_lane_tiles(&mut w, &mut Slots::default())?;
     s.alloc_vectors(&mut w)?;
     s.alloc_slices(&mut w)?;
     s.front = s.in_front(&mut w)?;

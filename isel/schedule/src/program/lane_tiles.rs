@@ -1,26 +1,24 @@
 //! Tiles of the ring that lanes read: see [`crate::plan`]'s `lane_tiles`.
 
 use super::Refusal;
-use super::schedule::{Schedule, buffer_type};
+use super::schedule::Schedule;
+use super::slots::Slots;
 use super::write::{Arg, Writer};
 use tilelift_ir::{Inst, Op, Value};
 
 impl Schedule<'_> {
     /// Allocates the slots, for all loops.
-    pub(super) fn alloc_lane_tiles(&mut self, w: &mut Writer<'_>) -> Result<(), Refusal> {
+    pub(super) fn alloc_lane_tiles(&mut self, w: &mut Writer<'_>, slots: &mut Slots) -> Result<(), Refusal> {
         for s in self.before.iter_mut() {
-            s.alloc_lane_tiles(w)?;
+            s.alloc_lane_tiles(w, slots)?;
         }
-        for (_, t) in &self.plan.lane_tiles {
-            let shape: Vec<u32> = [self.plan.depth].iter().chain(&t.shape).copied().collect();
-            self.lane_tiles.push(w.buffer(&buffer_type(&shape, t), t)?);
-        }
+        self.lane_tiles = slots.of(w, self.ring.depth, self.plan.lane_tiles.iter().map(|t| &t.1))?;
         Ok(())
     }
 
     /// The loads that copies of the ring do, with their slots: operands, then tiles that lanes read.
     pub(super) fn copied(&self) -> impl Iterator<Item = (Inst, u32, Value)> {
-        let operands = self.plan.loads.iter().zip(&self.ring.slots);
+        let operands = self.plan.loads.iter().zip(&self.slots);
         let tiles = self.plan.lane_tiles.iter().zip(&self.lane_tiles);
         operands.chain(tiles).map(|((load, tile), &slots)| (*load, tile.bytes(), slots))
     }

@@ -171,7 +171,7 @@ impl<'k> Schedule<'k> {
         for &i in kernel.regions[self.region].insts.iter().filter(|i| seen.contains(i) && self.in_ring(**i)) {
             match self.plan.loads.iter().position(|l| l.0 == i) {
                 Some(n) => {
-                    let buffer = w.bin(Op::LocalIndex, self.ring.slots[n], slot)?;
+                    let buffer = w.bin(Op::LocalIndex, self.slots[n], slot)?;
                     w.set(kernel.insts[i].results[0], buffer);
                 }
                 None => self.look(w, i)?,

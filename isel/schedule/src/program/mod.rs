@@ -29,6 +29,7 @@ mod pipelined;
 mod produce;
 mod schedule;
 mod sliced;
+mod slots;
 mod staged;
 mod transposed;
 mod updates;

@@ -14,8 +14,6 @@ pub(super) struct Ring {
     pub depth: u32,
     pub full: Value,
     pub empty: Value,
-    /// The slots of each load.
-    pub slots: Vec<Value>,
 }
 
 impl Ring {
@@ -81,6 +79,8 @@ pub(super) struct Schedule<'k> {
     /// How many steps the loop has at every position, where tasks pass over those of others; absent if that is not the same at each.
     pub count: Option<Value>,
     pub ring: Ring,
+    /// The slots of each load.
+    pub slots: Vec<Value>,
     /// A buffer per bulk store.
     pub staging: BTreeMap<Inst, Staging>,
     /// The ring of operands B that a task transposes.
@@ -139,7 +139,7 @@ pub(super) struct Staging {
 impl Staging {
     /// The shape of the buffer through which a tile leaves, so many parts one behind the other.
     pub fn shape(t: &SwizzledTile, parts: u32) -> (Vec<u32>, usize) {
-        let down = t.order.get(1).copied().unwrap_or(0);
+        let down = t.down();
         let shape = t.shape.iter().enumerate().map(|(d, &e)| if d == down { e / parts } else { e });
         (shape.collect(), down)
     }

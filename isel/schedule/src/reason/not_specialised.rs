@@ -92,17 +92,10 @@ pub enum NotSpecialised {
         /// Warps that would compute.
         warps: u32,
     },
-    /// Products do not run while lanes compute.
+    /// Products do not run while lanes compute, as the caller asks for.
     Overlap {
-        /// The caller asks for it.
-        asked: bool,
         /// Why not.
         why: NotOverlapped,
-    },
-    /// One warpgroup computes between products, and nothing is multiplied meanwhile.
-    OneGroup {
-        /// Rows of the accumulators.
-        rows: u32,
     },
     /// Warpgroups that fetch operands by rows do not share boxes.
     Boxes {
@@ -195,7 +188,7 @@ impl NotSpecialised {
         match self {
             NotSpecialised::Copy(why) => why.values(),
             NotSpecialised::Product(why) => why.value().into_iter().collect(),
-            NotSpecialised::Overlap { why, .. } => why.value().into_iter().collect(),
+            NotSpecialised::Overlap { why } => why.value().into_iter().collect(),
             NotSpecialised::Result(NotStaged { value, why }) => match why {
                 Misplaced::Copy(why) => why.values(),
                 _ => vec![value.value],
@@ -219,7 +212,6 @@ impl NotSpecialised {
             | NotSpecialised::Shares { .. }
             | NotSpecialised::RequiredInside
             | NotSpecialised::RequiredWarps { .. }
-            | NotSpecialised::OneGroup { .. }
             | NotSpecialised::Boxes { .. }
             | NotSpecialised::PingPongComputes
             | NotSpecialised::ConsumerSetsOnce
@@ -293,13 +285,7 @@ impl fmt::Display for NotSpecialised {
             NotSpecialised::RequiredWarps { required, warps } => {
                 write!(f, "a layout is required over {required} warps, and {warps} would compute")
             }
-            NotSpecialised::Overlap { asked: true, why } => write!(f, "products cannot run while lanes compute: {why}"),
-            NotSpecialised::Overlap { asked: false, why } => {
-                write!(f, "products would wait for what the lanes compute between them: {why}")
-            }
-            NotSpecialised::OneGroup { rows } => {
-                write!(f, "{rows} rows make one warpgroup, and nothing is multiplied while it computes; use taller tiles")
-            }
+            NotSpecialised::Overlap { why } => write!(f, "products cannot run while lanes compute: {why}"),
             NotSpecialised::Boxes { swizzle, depth, share } => {
                 write!(f, "boxes of {swizzle} bytes and a depth of {depth} are not shared by groups that fetch {share} rows")
             }
