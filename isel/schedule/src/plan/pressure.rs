@@ -3,6 +3,7 @@
 //! Each part of a [`step_order`](super::step_order) makes values and looks at others; from its making to its last use a value takes its
 //! elements, spread over the lanes. Elementwise results take the place of operands that nobody wants any more.
 
+use super::late::Late;
 use super::products::operand_registers;
 use super::replay::needs;
 use super::step_order::StepPart;
@@ -10,7 +11,8 @@ use std::collections::{BTreeMap, HashMap};
 use tilelift_ir::{Effects, Inst, Kernel, Op, Region, Value, ValueDef};
 
 /// Registers per lane of the tiles of a step that is done in this order, with accumulators beside the products if lanes add to them; `lanes_of` says
-/// over how many lanes what an instruction makes is spread, `elsewhere` names values that take none.
+/// over how many lanes what an instruction makes is spread, `elsewhere` names values that take none, and `stored` operands A that products find in
+/// shared memory. Of `late` products a step holds what those of the step before take, too.
 ///
 /// Masks and other numbers that follow from indices count nothing, nor do vectors from memory: lanes make them in pieces, where they want them.
 pub(super) fn pressure(
@@ -19,7 +21,9 @@ pub(super) fn pressure(
     order: &[StepPart],
     lanes_of: &dyn Fn(Option<Inst>) -> u32,
     promoted: bool,
+    late: Option<&Late>,
     elsewhere: &dyn Fn(Value) -> bool,
+    stored: &dyn Fn(Inst, Value) -> bool,
 ) -> u32 {
     // Who is in registers, and under whose name.
     let root = |mut v: Value| {
@@ -53,7 +57,11 @@ pub(super) fn pressure(
     for (at, part) in order.iter().enumerate() {
         match *part {
             StepPart::Begin(i) => {
-                begun.insert(i, root(kernel.insts[i].args[0]));
+                let a = kernel.insts[i].args[0];
+                last.insert(root(a), at);
+                if !stored(i, a) {
+                    begun.insert(i, root(a));
+                }
                 last.insert(root(kernel.insts[i].args[1]), at);
                 last.insert(root(kernel.insts[i].args[2]), at);
             }
@@ -64,8 +72,23 @@ pub(super) fn pressure(
                 }
             }
             StepPart::Compute(i) => needs(kernel, i, &mut |v| _ = last.insert(root(v), at)),
+            StepPart::WaitBefore(..) | StepPart::After | StepPart::Cut => {}
         }
     }
+    // What runs on into the next step, and what this step finds of that: sizes, and up to where.
+    let mut before: Vec<(u32, usize)> = Vec::new();
+    for &i in late.iter().flat_map(|l| &l.products) {
+        let [a, made] = [root(kernel.insts[i].args[0]), kernel.insts[i].results[0]];
+        last.insert(made, end);
+        if !stored(i, kernel.insts[i].args[0]) {
+            last.insert(a, end);
+            before.push((size(a), order.iter().position(|p| matches!(p, StepPart::WaitBefore(j, _) if *j == i)).unwrap_or(end)));
+        }
+        if late.is_some_and(|l| l.carried_as(i).is_none()) {
+            before.push((size(made), order.iter().position(|p| *p == StepPart::After).unwrap_or(end)));
+        }
+    }
+    let left = |at: usize| before.iter().filter(|b| b.1 >= at).map(|b| b.0).sum::<u32>();
     kernel.yields(region).iter().for_each(|&v| _ = last.insert(root(v), end));
     // What the step finds: values of others last as long as the loop, carried ones until nobody looks at them.
     let inside = |v: Value| matches!(kernel.values[v].def, ValueDef::Result(i, _) if kernel.regions[region].insts.contains(&i));
@@ -76,7 +99,7 @@ pub(super) fn pressure(
             *at = end;
         }
     }
-    let mut most: u32 = held.values().sum();
+    let mut most: u32 = held.values().sum::<u32>() + left(0);
     for (at, part) in order.iter().enumerate() {
         let (made, gone_first) = match *part {
             StepPart::Begin(i) => (kernel.insts[i].results[0], true),
@@ -88,6 +111,7 @@ pub(super) fn pressure(
                 Some(&v) => (v, kernel.insts[i].regions.is_empty()),
                 None => continue,
             },
+            StepPart::WaitBefore(..) | StepPart::After | StepPart::Cut => continue,
         };
         let ends = |v: &Value| last.get(v) == Some(&at);
         if gone_first {
@@ -96,7 +120,7 @@ pub(super) fn pressure(
         if root(made) == made && last.contains_key(&made) {
             held.insert(made, size(made));
         }
-        most = most.max(held.values().sum());
+        most = most.max(held.values().sum::<u32>() + left(at));
         held.retain(|v, _| !ends(v));
     }
     most

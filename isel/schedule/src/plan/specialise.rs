@@ -11,6 +11,7 @@
 //! Everything else of the kernel belongs to the consumers. What does not fit is declined with the reason; nothing has changed then.
 
 use super::lane_tiles::lane_tile;
+use super::late::{Late, Operands, late};
 use super::live::{computed_carried, live};
 use super::loads::{ring_loads, suits};
 use super::options::LowerOptions;
@@ -28,7 +29,7 @@ use super::ring_layouts::{EpilogueStore, RingLayouts};
 use super::shares::{Copies, cheaper, copies};
 use super::sliced::{slice_bytes, slices};
 use super::staged::{StagedOperand, from_ring, staged_operands};
-use super::step_order::{in_place, step_order};
+use super::step_order::{StepPart, in_place, late_order, step_order};
 use super::swizzled_tile::{ALIGN, SwizzledTile};
 use super::updates::{BulkUpdate, bulk_update};
 use super::vectors::{agree, may_be_copied, vector_bytes};
@@ -72,6 +73,8 @@ pub struct Specialised {
     pub mixed: bool,
     /// Its parts, if its products run while the lanes compute.
     pub overlap: Option<Overlap>,
+    /// Else what of a step ends in the next one.
+    pub late: Option<Late>,
     /// The loop.
     pub main: Inst,
     /// The loops and choices around it, the outermost one first.
@@ -134,6 +137,7 @@ impl Specialised {
             a_from_registers: !self.register_a.is_empty(),
             transposed: !self.transposed_b.is_empty(),
             overlap: self.overlap.is_some(),
+            late: self.late.is_some(),
             persistent: self.persistent,
         }
     }
@@ -458,11 +462,14 @@ fn specialised_loop(
     };
     // What products hold in a step of which none reaches into the next one, where that is most.
     let computed = |i: Inst| live.contains(&i) && !in_ring(kernel, &loads, i);
-    let most_held = |brought: &[BroughtOperand]| {
-        let order = if promoted { in_place(kernel, region, &computed) } else { step_order(kernel, region, written, &computed) };
+    let held_in = |brought: &[BroughtOperand], order: &[StepPart], late: Option<&Late>| {
         let in_ring = |v: Value| kernel.def_inst(v).is_some_and(|i| in_ring(kernel, &loads, i));
         let elsewhere = |v: Value| in_ring(v) || brought.iter().any(|b| b.value == v || behind(kernel, b.value, v));
-        pressure(kernel, region, &order, &lanes_of, promoted, &elsewhere)
+        pressure(kernel, region, order, &lanes_of, promoted, late, &elsewhere, &stored)
+    };
+    let most_held = |brought: &[BroughtOperand]| {
+        let order = if promoted { in_place(kernel, region, &computed) } else { step_order(kernel, region, written, &computed) };
+        held_in(brought, &order, None)
     };
     let one_step = |brought: &[BroughtOperand]| {
         budget(target, units, [groups, transposers], Held { all: most_held(brought), spare: 0, beside: loaded_behind(kernel, main, lanes) })
@@ -589,13 +596,30 @@ fn specialised_loop(
             }
         }
     }
+    let have = registers.map_or(Registers::of(target, units, warps).entry, |r| r[1]);
+    // Products that end a step later, as far as registers hold what two steps have in flight.
+    let may_be_late = mixed && !promoted && parts.is_none() && register_a.is_empty() && transposed_b.is_empty() && slices == 1;
+    let a_in_memory = |i: Inst| {
+        let a = kernel.insts[i].args[0];
+        from_ring(kernel, &loads, a) || stored(i, a) || brought.iter().any(|b| b.value == a)
+    };
+    let filled = staged_operands.iter().filter(|s| s.moves).map(|s| s.uses.iter().map(|u| u.product).collect()).collect();
+    let operands = Operands { staged: filled, a_in_memory: &a_in_memory };
+    let mut late = if may_be_late && options.overlap.is_none() { late(kernel, region, written, &computed, operands) } else { None };
+    let mut held = if mixed && !promoted && parts.is_none() { most_held(&brought) } else { 0 };
+    if let Some(all) = late.take()
+        && let Ok((order, _)) = late_order(kernel, region, written, &computed, &all)
+        && let most = held_in(&brought, &order, Some(&all))
+        && most + BESIDE_ACCUMULATORS <= have
+    {
+        (held, late) = (most, Some(all));
+    }
     let computed = |i: Inst| computed(i) && !vectors.contains(&i) && lane_tiles.iter().all(|l| l.0 != i);
     // What else a step loads is loaded a step ahead, as far as registers hold it beside what the step before looks at.
     let mut prefetched = Vec::new();
     if mixed && !promoted && parts.is_none() {
         let all = prefetches(kernel, region, written, &computed, lanes);
-        let have = registers.map_or(Registers::of(target, units, warps).entry, |r| r[1]);
-        let mut held = if all.is_empty() { 0 } else { most_held(&brought) + BESIDE_ACCUMULATORS };
+        held += BESIDE_ACCUMULATORS;
         for p in all {
             if held + 2 * p.registers <= have {
                 held += 2 * p.registers;
@@ -618,6 +642,7 @@ fn specialised_loop(
         staging_shared,
         mixed,
         overlap: parts,
+        late,
         main,
         around,
         replay,

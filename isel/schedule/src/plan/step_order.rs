@@ -4,11 +4,15 @@
 //! ```text
 //! written     S = dot ─ P = exp S ─ T = dot ─ U = P * T ─ V += dot P ─ W += dot U
 //! ordered     begin S, T ─ wait S ─ P ─ begin V ─ wait T ─ U ─ begin W ─ wait V, W
+//! late V, W   begin S ─ wait V, W of the step before │ wait S ─ begin T ─ P ─ begin V ─ wait T ─ U ─ begin W
 //! ```
+//!
+//! At the bar the written loop goes round: an assembler that does not follow products round a loop finds them all waited for there.
 //!
 //! What is ready keeps the order of the kernel, except for what needs no product (loads, above all): it comes in front of the wait for the
 //! products that it meets, not sooner, since it takes registers. Everything that touches memory that the kernel writes keeps its order.
 
+use super::late::Late;
 use super::replay::needs;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use tilelift_ir::{Effects, Inst, Kernel, Op, Region, Value, ValueDef};
@@ -22,11 +26,27 @@ pub(crate) enum StepPart {
     Wait(Inst, u32),
     /// Lanes compute it.
     Compute(Inst),
+    /// A product of the step before is over; so many that began later may still run.
+    WaitBefore(Inst, u32),
+    /// Lanes compute what looks at products of the step before.
+    After,
+    /// Nothing is left of the step before.
+    Cut,
 }
 
 /// What a step consists of.
 struct StepOrder<'a> {
     kernel: &'a Kernel,
+    /// What ends in the next step.
+    late: Option<&'a Late>,
+    /// What each needs of the products of the step before.
+    needs_before: BTreeMap<Inst, BTreeSet<Inst>>,
+    /// Products of the step before that are not over, in order. They began in front of all others.
+    before: Vec<Inst>,
+    /// What looks at products of the step before is not done yet.
+    after: bool,
+    /// Something of the step before is left, or the cut behind it.
+    reaches_back: bool,
     /// What is done, in program order.
     todo: Vec<Inst>,
     /// What each needs of what is done in the step.
@@ -39,11 +59,38 @@ struct StepOrder<'a> {
     parts: Vec<StepPart>,
 }
 
-/// The order of a step of `region` in which `computed` says what is done.
+/// The order of a step of `region` in which `computed` says what is done, and of which nothing reaches into the next one.
 pub(crate) fn step_order(kernel: &Kernel, region: Region, written: &HashSet<Value>, computed: &dyn Fn(Inst) -> bool) -> Vec<StepPart> {
-    let todo: Vec<Inst> = kernel.regions[region].insts.iter().copied().filter(|&i| computed(i)).collect();
+    ordered(kernel, region, written, computed, None).parts
+}
+
+/// The order of a step some of whose products end in the next one, and what of it needs no product.
+///
+/// # Errors
+/// The products that run at the end of the step, where they are others, or begin in another order.
+pub(crate) fn late_order(
+    kernel: &Kernel,
+    region: Region,
+    written: &HashSet<Value>,
+    computed: &dyn Fn(Inst) -> bool,
+    late: &Late,
+) -> Result<(Vec<StepPart>, BTreeSet<Inst>), Vec<Inst>> {
+    let order = ordered(kernel, region, written, computed, Some(late));
+    if order.running == late.products { Ok((order.parts, order.free)) } else { Err(order.running) }
+}
+
+fn ordered<'a>(
+    kernel: &'a Kernel,
+    region: Region,
+    written: &HashSet<Value>,
+    computed: &dyn Fn(Inst) -> bool,
+    late: Option<&'a Late>,
+) -> StepOrder<'a> {
+    let after = |i: Inst| late.is_some_and(|l| l.after.contains(&i));
+    let todo: Vec<Inst> = kernel.regions[region].insts.iter().copied().filter(|&i| computed(i) && !after(i)).collect();
     let mine: BTreeSet<Inst> = todo.iter().copied().collect();
     let mut all: BTreeMap<Inst, BTreeSet<Inst>> = BTreeMap::new();
+    let mut needs_before: BTreeMap<Inst, BTreeSet<Inst>> = BTreeMap::new();
     let mut before: Option<Inst> = None;
     for &i in &todo {
         let mut of = BTreeSet::new();
@@ -58,16 +105,34 @@ pub(crate) fn step_order(kernel: &Kernel, region: Region, written: &HashSet<Valu
             of.extend(before.replace(i));
         }
         all.insert(i, of);
+        let of = late.map(|l| l.needed_by(kernel, region, i)).unwrap_or_default();
+        if !of.is_empty() {
+            needs_before.insert(i, of);
+        }
     }
     let mut free = BTreeSet::new();
     for &i in &todo {
-        if kernel.insts[i].op != Op::Dot && !keeps_place(kernel, i, written) && all[&i].iter().all(|j| free.contains(j)) {
+        let alone = kernel.insts[i].op != Op::Dot && !keeps_place(kernel, i, written) && !needs_before.contains_key(&i);
+        if alone && all[&i].iter().all(|j| free.contains(j)) {
             free.insert(i);
         }
     }
-    let mut order = StepOrder { kernel, todo, needs: all, free, running: Vec::new(), done: BTreeSet::new(), parts: Vec::new() };
+    let mut order = StepOrder {
+        kernel,
+        late,
+        needs_before,
+        before: late.map(|l| l.products.clone()).unwrap_or_default(),
+        after: late.is_some_and(|l| !l.after.is_empty()),
+        reaches_back: late.is_some(),
+        todo,
+        needs: all,
+        free,
+        running: Vec::new(),
+        done: BTreeSet::new(),
+        parts: Vec::new(),
+    };
     order.fill();
-    order.parts
+    order
 }
 
 /// The same where each product is waited for where it stands.
@@ -81,7 +146,7 @@ pub(crate) fn in_place(kernel: &Kernel, region: Region, computed: &dyn Fn(Inst) 
 }
 
 /// True for what stays behind what it stands behind: it touches memory that is written, or what others see.
-fn keeps_place(kernel: &Kernel, i: Inst, written: &HashSet<Value>) -> bool {
+pub(super) fn keeps_place(kernel: &Kernel, i: Inst, written: &HashSet<Value>) -> bool {
     let d = &kernel.insts[i];
     match d.op.info().effects {
         Effects::Pure => false,
@@ -103,13 +168,54 @@ impl StepOrder<'_> {
             self.what_is_ready();
             // Who comes next waits for the last product that it needs; those before it are over by then, too.
             let next = self.open().find_map(|i| self.runs_until(i));
-            match next.or(self.running.len().checked_sub(1)) {
+            if self.finish_before(next) {
+                continue;
+            }
+            let late = |i: &Inst| self.late.is_some_and(|l| l.products.contains(i));
+            match next.or_else(|| self.running.iter().rposition(|i| !late(i)).map(|n| self.before.len() + n)) {
                 Some(last) => self.wait(last),
                 None => break,
             }
         }
+        if let Some(last) = self.before.len().checked_sub(1) {
+            self.wait(last);
+        }
         let rest: Vec<Inst> = self.open().collect();
         rest.into_iter().for_each(|i| self.emit(i));
+    }
+
+    /// Goes on with what is left of the step before, unless somebody waits for what ends sooner.
+    fn finish_before(&mut self, next: Option<usize>) -> bool {
+        if !self.reaches_back {
+            return false;
+        }
+        let looked_at = |i: &Inst| self.late.is_some_and(|l| l.carried_as(*i).is_none());
+        let last = if self.after { self.before.iter().rposition(looked_at) } else { self.before.len().checked_sub(1) };
+        match last {
+            Some(last) if next.is_none_or(|n| last < n) => self.wait(last),
+            Some(_) => return false,
+            None if self.after => {
+                self.after = false;
+                self.parts.push(StepPart::After);
+            }
+            None => {
+                self.reaches_back = false;
+                self.parts.push(StepPart::Cut);
+                if next.is_some() {
+                    self.wait(self.running.len().saturating_sub(1));
+                }
+            }
+        }
+        true
+    }
+
+    /// True while something is left of the step before, and lanes that have finished it could go on with a product of this step that has begun:
+    /// others would only take registers.
+    fn held_back(&self) -> bool {
+        let running = |j: &Inst| self.kernel.insts[*j].op == Op::Dot && !self.done.contains(j);
+        let looks = |i: &Inst| self.kernel.insts[*i].op != Op::Dot && self.needs[i].iter().any(running);
+        let first = if self.reaches_back { self.open().find(looks) } else { None };
+        first.is_some_and(|i| self.needs[&i].iter().filter(|j| running(j)).all(|j| self.running.contains(j)))
     }
 
     /// What is neither done nor running, in program order.
@@ -117,14 +223,26 @@ impl StepOrder<'_> {
         self.todo.iter().copied().filter(|i| !self.done.contains(i) && !self.running.contains(i))
     }
 
-    /// Does in program order whatever needs no product that runs, or has not begun.
+    /// True for what waits for no product, and is not done only where somebody wants it.
+    fn is_ready(&self, i: Inst) -> bool {
+        let needs = |j: &Inst| self.done.contains(j) || self.free.contains(j);
+        let before = self.needs_before.get(&i).is_none_or(|of| of.iter().all(|j| !self.before.contains(j)));
+        !self.free.contains(&i) && before && self.needs[&i].iter().all(needs)
+    }
+
+    /// Does in program order whatever needs no product that runs, or has not begun. Products that were held back begin first.
     fn what_is_ready(&mut self) {
-        for n in 0..self.todo.len() {
-            let i = self.todo[n];
-            let open = !self.done.contains(&i) && !self.running.contains(&i) && !self.free.contains(&i);
-            if open && self.needs[&i].iter().all(|j| self.done.contains(j) || self.free.contains(j)) {
-                self.bring(i);
-                self.emit(i);
+        let cut = self.parts.contains(&StepPart::Cut);
+        for products_only in [true, false].into_iter().skip(usize::from(!cut)) {
+            for n in 0..self.todo.len() {
+                let i = self.todo[n];
+                let open = !self.done.contains(&i) && !self.running.contains(&i);
+                let product = self.kernel.insts[i].op == Op::Dot;
+                let waits = if product { self.held_back() } else { products_only };
+                if open && !waits && self.is_ready(i) {
+                    self.bring(i);
+                    self.emit(i);
+                }
             }
         }
     }
@@ -150,22 +268,27 @@ impl StepOrder<'_> {
         }
     }
 
-    /// The place of the last running product that an instruction needs itself, if what it needs beside them is done, or needs no product.
+    /// The place among all that run of the last product that an instruction needs itself, if what it needs beside them is done, or needs no product.
     fn runs_until(&self, i: Inst) -> Option<usize> {
         let mut last = None;
         for j in self.needs[&i].iter().filter(|j| !self.done.contains(j) && !self.free.contains(j)) {
-            last = last.max(Some(self.running.iter().position(|r| r == j)?));
+            last = last.max(Some(self.before.len() + self.running.iter().position(|r| r == j)?));
         }
-        last
+        let before = self.needs_before.get(&i).and_then(|of| self.before.iter().rposition(|j| of.contains(j)));
+        last.max(before)
     }
 
     /// Waits for a running product. What those who look at it then need beside it is brought in front.
     fn wait(&mut self, last: usize) {
         let next: Vec<Inst> = self.open().filter(|&i| self.runs_until(i).is_some_and(|n| n <= last)).collect();
         next.into_iter().for_each(|i| self.bring(i));
-        let over: Vec<Inst> = self.running.drain(..=last).collect();
-        let behind = self.running.len() as u32;
-        for i in over {
+        let all = self.before.len() + self.running.len();
+        let behind = all.saturating_sub(last + 1) as u32;
+        let over = (last + 1).min(self.before.len());
+        for i in self.before.drain(..over) {
+            self.parts.push(StepPart::WaitBefore(i, behind));
+        }
+        for i in self.running.drain(..(last + 1 - over).min(all)) {
             self.parts.push(StepPart::Wait(i, behind));
             self.done.insert(i);
         }

@@ -6,21 +6,45 @@
 //! a step        wait for its slot ─ all that the step computes, each product begun and waited for ─ give the slot back
 //! ```
 //!
-//! Where the plan takes the loop apart, so that products run while lanes compute, [`super::overlap`] writes it. Loops keep their own
-//! bounds, so that a mask sees the same index in both.
+//! Where the plan takes the loop apart, so that products run while lanes compute, [`super::overlap`] writes it; where products end a step later,
+//! [`super::late`]. Loops keep their own bounds, so that a mask sees the same index in both.
 
 use super::Refusal;
 use super::schedule::Schedule;
+use super::staged::StagedState;
 use super::write::{Arg, Writer, number};
 use crate::plan::{StepPart, in_ring, is_zero, slice_ahead, slice_by, step_order, written_views};
 use cranelift_entity::EntityRef;
-use std::collections::BTreeSet;
 use tilelift_ir::{Attr, Inst, Literal, Op, Scalar, Value};
 use tilelift_lane::Units;
+
+/// A step that is being written.
+pub(super) struct StepState {
+    /// Its number.
+    pub step: Arg,
+    /// Its index, and the loop's step.
+    pub index: Arg,
+    pub by: Arg,
+    /// What is loaded for the next one, once that has begun.
+    pub ahead: Option<Vec<Arg>>,
+    /// Its products that have begun.
+    pub begun: Vec<Inst>,
+    /// The buffers of what lanes store.
+    pub buffers: StagedState,
+}
+
+impl StepState {
+    pub fn new(step: Arg, [index, by]: [Arg; 2]) -> StepState {
+        StepState { step, index, by, ahead: None, begun: Vec::new(), buffers: StagedState::default() }
+    }
+}
 
 impl<'k> Schedule<'k> {
     /// The loop of the consumers; gives the number of the step behind it.
     pub(super) fn mixed(&self, w: &mut Writer<'_>, start: Arg) -> Result<Arg, Refusal> {
+        if let Some(late) = &self.plan.late {
+            return super::late::main(self, late, w, start);
+        }
         let kernel = self.kernel;
         let d = &kernel.insts[self.plan.main];
         self.wait_brought(w)?;
@@ -53,49 +77,71 @@ impl<'k> Schedule<'k> {
 
     /// What a step computes, and what it loads for the next one. Lanes that add to accumulators wait for each product where it stands.
     fn step(&self, w: &mut Writer<'_>, step: Arg, (index, by): (Value, Arg)) -> Result<Vec<Arg>, Refusal> {
-        let (kernel, mut stored) = (self.kernel, BTreeSet::new());
+        let kernel = self.kernel;
+        let mut state = StepState::new(step, [index.into(), by]);
         if self.plan.promoted {
             let mut insts = kernel.regions[self.region].insts.iter().copied().filter(|&i| self.computed(i));
             insts.try_for_each(|i| match kernel.insts[i].op {
                 Op::Dot => {
-                    self.stage(w, i, &mut stored)?;
+                    self.stage(w, i, &mut state.buffers)?;
                     self.product(w, i, step)
                 }
-                _ => match self.plan.updates.iter().position(|u| u.inst == i) {
-                    Some(n) => self.bulk_update(w, n, !stored.is_empty()),
-                    None => self.compute_lanes(w, i),
-                },
+                _ => self.compute_or_add(w, i, &mut state),
             })?;
             return Ok(Vec::new());
         }
-        // The loads of the next step begin while products run.
-        let mut ahead = if self.plan.prefetched.is_empty() { Some(Vec::new()) } else { None };
         for part in step_order(kernel, self.region, &written_views(kernel), &|i| self.computed(i)) {
-            match part {
-                StepPart::Begin(i) => {
-                    let d = &kernel.insts[i];
-                    self.stage(w, i, &mut stored)?;
-                    let a = self.operand_a(w, i)?;
-                    let accumulator = self.accumulator(w, d.args[2])?;
-                    let product = self.begin(w, i, step, [a, accumulator])?;
-                    w.set(d.results[0], product);
-                }
-                StepPart::Wait(i, behind) => {
-                    if ahead.is_none() {
-                        let next = w.bin(Op::Add, index, by)?;
-                        ahead = Some(self.load_ahead(w, next.into())?);
-                    }
-                    let product = w.get(kernel.insts[i].results[0])?;
-                    let made = w.make(Op::AsyncDotWait, &[product], &[Attr::Count(behind)], None)?;
-                    w.set(kernel.insts[i].results[0], made);
-                }
-                StepPart::Compute(i) => match self.plan.updates.iter().position(|u| u.inst == i) {
-                    Some(n) => self.bulk_update(w, n, !stored.is_empty())?,
-                    None => self.compute_lanes(w, i)?,
-                },
-            }
+            self.part(w, part, &mut state)?;
         }
-        Ok(ahead.unwrap_or_default())
+        Ok(state.ahead.unwrap_or_default())
+    }
+
+    /// A part of a step, of none before it.
+    pub(super) fn part(&self, w: &mut Writer<'_>, part: StepPart, state: &mut StepState) -> Result<(), Refusal> {
+        let kernel = self.kernel;
+        match part {
+            StepPart::Begin(i) => {
+                let d = &kernel.insts[i];
+                self.stage(w, i, &mut state.buffers)?;
+                let a = self.operand_a(w, i)?;
+                let accumulator = self.accumulator(w, d.args[2])?;
+                let product = self.begin(w, i, state.step, [a, accumulator])?;
+                w.set(d.results[0], product);
+                state.begun.push(i);
+            }
+            StepPart::Wait(i, behind) => {
+                self.begin_ahead(w, state)?;
+                let product = w.get(kernel.insts[i].results[0])?;
+                let made = w.make(Op::AsyncDotWait, &[product], &[Attr::Count(behind)], None)?;
+                w.set(kernel.insts[i].results[0], made);
+                self.read_by(i, &mut state.buffers);
+            }
+            StepPart::Compute(i) => self.compute_or_add(w, i, state)?,
+            StepPart::WaitBefore(..) | StepPart::After | StepPart::Cut => {}
+        }
+        Ok(())
+    }
+
+    /// The loads of the next step begin while products run.
+    pub(super) fn begin_ahead(&self, w: &mut Writer<'_>, state: &mut StepState) -> Result<(), Refusal> {
+        if state.ahead.is_none() {
+            state.ahead = Some(match self.plan.prefetched.is_empty() {
+                true => Vec::new(),
+                false => {
+                    let next = w.bin(Op::Add, state.index, state.by)?;
+                    self.load_ahead(w, next.into())?
+                }
+            });
+        }
+        Ok(())
+    }
+
+    /// What lanes compute in a step, sums that bulk copies add among it.
+    fn compute_or_add(&self, w: &mut Writer<'_>, i: Inst, state: &mut StepState) -> Result<(), Refusal> {
+        match self.plan.updates.iter().position(|u| u.inst == i) {
+            Some(n) => self.bulk_update(w, n, !state.buffers.stored.is_empty(), &mut state.buffers),
+            None => self.compute_lanes(w, i),
+        }
     }
 
     /// What lanes compute in a step: what the ring has brought for them is read from its slot.
@@ -104,7 +150,7 @@ impl<'k> Schedule<'k> {
     }
 
     /// Loads for the step of an index. What the values are here stays as it is.
-    fn load_ahead(&self, w: &mut Writer<'_>, index: Arg) -> Result<Vec<Arg>, Refusal> {
+    pub(super) fn load_ahead(&self, w: &mut Writer<'_>, index: Arg) -> Result<Vec<Arg>, Refusal> {
         let kernel = self.kernel;
         let loads = &self.plan.prefetched;
         let slice = slice_ahead(kernel, self.region, loads);

@@ -22,6 +22,7 @@ mod consume;
 mod epilogue;
 mod gemm;
 mod lane_tiles;
+mod late;
 mod mixed;
 mod overlap;
 mod ping_pong;

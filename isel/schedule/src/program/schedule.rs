@@ -23,7 +23,7 @@ impl Ring {
     }
 
     /// Gives the slot of a step back.
-    pub fn give_back(&self, w: &mut Writer<'_>, step: Value) -> Result<(), Refusal> {
+    pub fn give_back(&self, w: &mut Writer<'_>, step: impl Into<Arg>) -> Result<(), Refusal> {
         let slot = w.bin(Op::Rem, step, number(self.depth))?;
         let empty = w.bin(Op::BarrierIndex, self.empty, slot)?;
         w.act(Op::BarrierArrive, &[empty.into()], &[]);

@@ -3,6 +3,8 @@
 //! ```text
 //! a step    store ─ fence ─ all have stored ─ the products that read it ─ their wait ─ the slot is given back, when all have waited
 //! ```
+//!
+//! Where no slot is given back in between, lanes meet between the wait for products and the next store.
 
 use super::Refusal;
 use super::schedule::{Schedule, buffer_type};
@@ -10,6 +12,15 @@ use super::write::{Arg, Writer};
 use crate::plan::StagedOperand;
 use std::collections::BTreeSet;
 use tilelift_ir::{Attr, Inst, Op};
+
+/// What is known of the buffers within a step.
+#[derive(Clone, Default)]
+pub(super) struct StagedState {
+    /// What is stored in this step, by number.
+    pub stored: BTreeSet<usize>,
+    /// Buffers whose products are over, as each group knows of its own; lanes have not met since.
+    pub read: BTreeSet<usize>,
+}
 
 /// Two dimensions, exchanged.
 fn exchanged() -> Attr {
@@ -36,18 +47,36 @@ impl Schedule<'_> {
         self.store_staged(w, &|s| !s.moves).map(drop)
     }
 
-    /// Stores what a product of a step reads, unless that is done; `stored` are the numbers of what is.
-    pub(super) fn stage(&self, w: &mut Writer<'_>, product: Inst, stored: &mut BTreeSet<usize>) -> Result<(), Refusal> {
-        let all = &self.plan.staged;
-        let wanted: BTreeSet<usize> =
-            (0..all.len()).filter(|n| all[*n].moves && !stored.contains(n) && all[*n].uses.iter().any(|u| u.product == product)).collect();
-        // Lanes meet behind what they store; those that wait for the sums of the step before need not meet again.
-        if !wanted.is_empty() && stored.is_empty() {
-            self.wait_for_updates(w);
+    /// The tiles that a product of a step reads and that are not stored yet, by number.
+    pub(super) fn to_stage(&self, product: Inst, buffers: &StagedState) -> BTreeSet<usize> {
+        let reads = |s: &StagedOperand| s.moves && s.uses.iter().any(|u| u.product == product);
+        (0..self.plan.staged.len()).filter(|n| !buffers.stored.contains(n) && reads(&self.plan.staged[*n])).collect()
+    }
+
+    /// Stores what a product of a step reads, unless that is done.
+    pub(super) fn stage(&self, w: &mut Writer<'_>, product: Inst, buffers: &mut StagedState) -> Result<(), Refusal> {
+        let wanted = self.to_stage(product, buffers);
+        if wanted.is_empty() {
+            return Ok(());
         }
+        // Lanes meet behind what they store; those that wait for the sums of the step before need not meet again.
+        let waits = buffers.stored.is_empty() && self.waits_for_updates();
+        if waits {
+            self.wait_for_updates(w);
+        } else if wanted.iter().any(|n| buffers.read.contains(n)) {
+            w.act(Op::TaskBarrier, &[], &[]);
+        }
+        let all = &self.plan.staged;
         let done = self.store_staged(w, &|s| wanted.iter().any(|&n| std::ptr::eq(&all[n], s)))?;
-        stored.extend(done);
+        buffers.stored.extend(done);
+        buffers.read.clear();
         Ok(())
+    }
+
+    /// A product is over.
+    pub(super) fn read_by(&self, product: Inst, buffers: &mut StagedState) {
+        let all = self.plan.staged.iter().enumerate();
+        buffers.read.extend(all.filter(|(_, s)| s.moves && s.uses.iter().any(|u| u.product == product)).map(|(n, _)| n));
     }
 
     /// Stores some; gives their numbers.

@@ -156,10 +156,11 @@ impl Schedule<'_> {
     }
 
     /// Gives back what products of a step have read.
-    pub(super) fn release(&self, w: &mut Writer<'_>, step: Value) -> Result<(), Refusal> {
+    pub(super) fn release(&self, w: &mut Writer<'_>, step: impl Into<Arg>) -> Result<(), Refusal> {
+        let step = step.into();
         self.ring.give_back(w, step)?;
         let Some(transposed) = &self.transposed else { return Ok(()) };
-        let [slot, _] = transposed.slot_and_round(w, step.into())?;
+        let [slot, _] = transposed.slot_and_round(w, step)?;
         let empty = w.bin(Op::BarrierIndex, transposed.empty, slot)?;
         w.act(Op::BarrierArrive, &[empty.into()], &[]);
         Ok(())

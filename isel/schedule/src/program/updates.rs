@@ -6,6 +6,7 @@
 
 use super::Refusal;
 use super::schedule::{Schedule, buffer_type};
+use super::staged::StagedState;
 use super::write::{Arg, Writer, number};
 use tilelift_ir::{AtomicOp, Attr, Op, TileType, Type};
 
@@ -28,8 +29,13 @@ impl Schedule<'_> {
         }
     }
 
+    /// True if there are some.
+    pub(super) fn waits_for_updates(&self) -> bool {
+        !self.plan.updates.is_empty()
+    }
+
     /// An update; `waited` says that those of the step before are read.
-    pub(super) fn bulk_update(&self, w: &mut Writer<'_>, n: usize, waited: bool) -> Result<(), Refusal> {
+    pub(super) fn bulk_update(&self, w: &mut Writer<'_>, n: usize, waited: bool, buffers: &mut StagedState) -> Result<(), Refusal> {
         let (u, kernel) = (&self.plan.updates[n], self.kernel);
         let v = kernel.operand(u.inst, "value")[0];
         let mut tile = w.get(v)?;
@@ -43,6 +49,7 @@ impl Schedule<'_> {
         w.act(Op::LocalStore, &[self.updates[n].into(), tile], &[]);
         w.act(Op::FenceAsync, &[], &[]);
         w.act(Op::TaskBarrier, &[], &[]);
+        buffers.read.clear();
         let mut args = vec![w.get(kernel.insts[u.inst].args[0])?];
         for numbers in &u.first {
             let mut at: Option<Arg> = None;

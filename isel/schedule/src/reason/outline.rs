@@ -55,6 +55,8 @@ pub struct LoopOutline {
     pub transposed: bool,
     /// Products are in flight while lanes compute.
     pub overlap: bool,
+    /// Some of its products end a step later than they begin.
+    pub late: bool,
     /// An instance runs several grid positions.
     pub persistent: bool,
 }
@@ -123,6 +125,9 @@ impl fmt::Display for LoopOutline {
         }
         if self.overlap {
             f.write_str(", products in flight while lanes compute")?;
+        }
+        if self.late {
+            f.write_str(", products that end an iteration later")?;
         }
         f.write_str(if self.persistent { ", persistent" } else { ", one grid position each" })
     }

@@ -1,0 +1,188 @@
+//! Products that end a step later than they begin: while they run, the next step's products begin behind them, and lanes do what that step begins with.
+//!
+//! ```text
+//! a step:   begin a product of this step ─ wait for those of the step before ─ what looks at them ─ … ─ begin products that end in the next step
+//!
+//! accumulators   carried by the loop, and looked at by nothing else in their step
+//! the others     only what others see (stores, atomic sums) looks at them, by way of what lanes compute of them and of the index
+//! ```
+//!
+//! Everything that others see keeps its order: where some of it can't be done a step later, none is.
+
+use super::replay::needs;
+use super::step_order::{StepPart, keeps_place, late_order};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use tilelift_ir::{Effects, Inst, Kernel, Op, Region, Value, ValueDef};
+
+/// What of a step ends in the next one.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Late {
+    /// The products, in the order in which they begin.
+    pub products: Vec<Inst>,
+    /// As which carried value the next step finds the accumulator of each, by number; none of those that `after` looks at.
+    pub carried: Vec<Option<usize>>,
+    /// What looks at them a step later, in program order.
+    pub after: Vec<Inst>,
+    /// What that needs of the index of its step, computed again.
+    pub again: Vec<Inst>,
+    /// Products that read the same buffer, which a step fills anew.
+    together: Vec<BTreeSet<Inst>>,
+}
+
+/// Where the products of a loop find their operands.
+pub(super) struct Operands<'a> {
+    /// For each tile that lanes store in every step, the products that read it.
+    pub staged: Vec<BTreeSet<Inst>>,
+    /// True for products whose operand A is in shared memory.
+    pub a_in_memory: &'a dyn Fn(Inst) -> bool,
+}
+
+impl Late {
+    /// As which carried value a product's accumulator goes on.
+    pub(crate) fn carried_as(&self, product: Inst) -> Option<usize> {
+        self.products.iter().position(|&p| p == product).and_then(|n| self.carried[n])
+    }
+
+    /// The products that `after` looks at.
+    pub(crate) fn looked_at(&self) -> impl Iterator<Item = Inst> {
+        self.products.iter().zip(&self.carried).filter(|(_, k)| k.is_none()).map(|(&p, _)| p)
+    }
+
+    /// Only those of its products that are among these, in their order.
+    fn only(&mut self, running: &[Inst]) {
+        if self.looked_at().any(|p| !running.contains(&p)) {
+            self.after.clear();
+        }
+        let stay = running.iter().filter_map(|&p| Some((p, *self.carried.get(self.products.iter().position(|&q| q == p)?)?)));
+        let stay: Vec<(Inst, Option<usize>)> = stay.filter(|(_, k)| k.is_some() || !self.after.is_empty()).collect();
+        (self.products, self.carried) = stay.into_iter().unzip();
+    }
+
+    /// Those of the step before that an instruction looks at, by way of what the loop carries. A product may add to one that runs.
+    pub(super) fn needed_by(&self, kernel: &Kernel, region: Region, i: Inst) -> BTreeSet<Inst> {
+        let params = &kernel.regions[region].params;
+        let mut values: BTreeSet<Value> = BTreeSet::new();
+        match kernel.insts[i].op {
+            Op::Dot => values.extend(&kernel.insts[i].args[..2]),
+            _ => needs(kernel, i, &mut |v| _ = values.insert(v)),
+        }
+        let carried = |p: &Inst| self.carried_as(*p).is_some_and(|k| values.contains(&params[k + 1]));
+        let buffer = |p: &Inst| self.together.iter().any(|t| t.contains(p) && t.contains(&i));
+        self.products.iter().copied().filter(|p| carried(p) || buffer(p)).collect()
+    }
+}
+
+/// What may end a step later of a loop in whose steps `computed` says what is done.
+pub(super) fn late(
+    kernel: &Kernel,
+    region: Region,
+    written: &HashSet<Value>,
+    computed: &dyn Fn(Inst) -> bool,
+    operands: Operands<'_>,
+) -> Option<Late> {
+    let insts = &kernel.regions[region].insts;
+    let body: Vec<Inst> = insts.iter().copied().filter(|&i| computed(i)).collect();
+    let inside: BTreeSet<Inst> = insts.iter().copied().collect();
+    let mut users: BTreeMap<Value, BTreeSet<Inst>> = BTreeMap::new();
+    for &i in insts.iter().filter(|&&i| computed(i) || kernel.insts[i].op == Op::Yield) {
+        needs(kernel, i, &mut |v| _ = users.entry(v).or_default().insert(i));
+    }
+    let made_in = |v: Value| match kernel.values[v].def {
+        ValueDef::Result(i, _) if inside.contains(&i) => Some(i),
+        _ => None,
+    };
+    let index = kernel.regions[region].params[0];
+    // A number of the loop, the index, or what is outside.
+    let given = |v: Value| v == index || made_in(v).is_none() && !kernel.regions[region].params.contains(&v);
+    let mut again: BTreeSet<Inst> = BTreeSet::new();
+    for &i in insts {
+        let d = &kernel.insts[i];
+        let pure = d.op.info().effects == Effects::Pure && d.op != Op::Dot && d.regions.is_empty();
+        let from = |v: &Value| given(*v) || made_in(*v).is_some_and(|j| again.contains(&j));
+        if pure && d.args.iter().all(from) {
+            again.insert(i);
+        }
+    }
+    // What only others see, and what is computed for that alone.
+    let mut sinks: BTreeSet<Inst> =
+        body.iter().copied().filter(|&i| kernel.insts[i].op != Op::Dot && kernel.insts[i].regions.is_empty()).collect();
+    loop {
+        let looked = |v: Value, sinks: &BTreeSet<Inst>| users.get(&v).is_none_or(|u| u.iter().all(|j| sinks.contains(j)));
+        let fits = |v: Value| {
+            given(v)
+                || made_in(v).is_some_and(|j| {
+                    again.contains(&j) || sinks.contains(&j) || kernel.insts[j].op == Op::Dot && computed(j) && looked(v, &sinks)
+                })
+        };
+        let stays = |i: &Inst| kernel.insts[*i].results.iter().all(|&v| looked(v, &sinks)) && kernel.insts[*i].args.iter().all(|&v| fits(v));
+        let fewer: BTreeSet<Inst> = sinks.iter().copied().filter(stays).collect();
+        let done = fewer.len() == sinks.len();
+        sinks = fewer;
+        if done {
+            break;
+        }
+    }
+    let mut after: Vec<Inst> = Vec::new();
+    for &i in body.iter().filter(|i| sinks.contains(i)) {
+        let of_product = |v: &Value| made_in(*v).is_some_and(|j| kernel.insts[j].op == Op::Dot || after.contains(&j));
+        if kernel.insts[i].args.iter().any(of_product) {
+            after.push(i);
+        }
+    }
+    if body.iter().any(|&i| keeps_place(kernel, i, written) && !after.contains(&i)) {
+        after.clear();
+    }
+    let yields = kernel.yields(region);
+    let (mut products, mut carried) = (Vec::new(), Vec::new());
+    for &i in body.iter().filter(|&&i| kernel.insts[i].op == Op::Dot) {
+        let v = kernel.insts[i].results[0];
+        let (Some(by), mut places) = (users.get(&v), (0..yields.len()).filter(|&k| yields[k] == v)) else { continue };
+        let only = (places.next(), places.next());
+        match only {
+            (Some(k), None) if by.len() == 1 => {
+                products.push(i);
+                carried.push(Some(k));
+            }
+            (None, _) if by.iter().all(|j| after.contains(j)) => {
+                products.push(i);
+                carried.push(None);
+            }
+            _ => {}
+        }
+    }
+    let wanted = |i: &Inst| again.contains(i) && !after.contains(i);
+    let again = insts.iter().copied().filter(wanted).collect();
+    let mut late = Late { products, carried, after, again, together: operands.staged.clone() };
+    // A product that is over sooner, since a later one is waited for, is none of them.
+    while !late.products.is_empty() {
+        let running = match late_order(kernel, region, written, computed, &late) {
+            Ok((order, _)) => {
+                let keeps = |i: Inst| keeps_registers(kernel, i, &order, &users, &operands);
+                return order.iter().take_while(|p| **p != StepPart::Cut).all(|p| if let StepPart::Begin(i) = *p { keeps(i) } else { true }).then_some(late);
+            }
+            Err(running) => running,
+        };
+        let before = late.products.clone();
+        late.only(&running);
+        if late.products == before {
+            return None;
+        }
+    }
+    None
+}
+
+/// True for a product in flight where the loop goes round whose registers are the same in each of its steps. A product that lanes wait for behind that
+/// is over in front of the next one, unless it goes on as an accumulator; one that runs longer reads no operand A from registers, since these are
+/// filled again.
+fn keeps_registers(
+    kernel: &Kernel,
+    i: Inst,
+    order: &[StepPart],
+    users: &BTreeMap<Value, BTreeSet<Inst>>,
+    operands: &Operands<'_>,
+) -> bool {
+    let waited = order.iter().any(|p| matches!(p, StepPart::Wait(j, _) if *j == i));
+    let v = kernel.insts[i].results[0];
+    let goes_on = |j: &Inst| kernel.insts[*j].op == Op::Yield || kernel.insts[*j].op == Op::Dot && kernel.insts[*j].args[2] == v;
+    if waited { !users.get(&v).is_some_and(|u| u.iter().any(goes_on)) } else { (operands.a_in_memory)(i) }
+}
