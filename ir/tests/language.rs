@@ -54,6 +54,10 @@ fn explicit_typing(op: Op) -> &'static str {
             "one scalar `i32` index per dimension of the view; local memory of the view's element and rank; the mask is `i1` of the memory's \
              extents, `other` a scalar of its element"
         }
+        Op::GatherAsync => {
+            "one tile `i32` per dimension of the view, all of the same extents; local memory of the view's element and of these extents; the mask is \
+             `i1` of the memory's extents"
+        }
         Op::AsyncReduce => "as `async_store`; the elements are `i32` or `i64` (all updates but `xchg`), or `f32`, `f16` or `bf16` (`add`)",
         Op::AsyncDot => {
             "matrices `MxK` (a tile, or local memory), `KxN` (local memory) and a tile `MxN`, of elements as `dot` takes them; the result has the              accumulator's type"

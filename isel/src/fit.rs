@@ -78,7 +78,7 @@ fn copies_by_chance(kernel: &Kernel) -> bool {
     kernel.walk(kernel.body, &mut |i| {
         let d = &kernel.insts[i];
         if matches!(d.op, Op::If | Op::While) {
-            d.regions.iter().for_each(|&r| kernel.walk(r, &mut |j| found |= kernel.insts[j].op == Op::CopyAsync));
+            d.regions.iter().for_each(|&r| kernel.walk(r, &mut |j| found |= matches!(kernel.insts[j].op, Op::CopyAsync | Op::GatherAsync)));
         }
     });
     found

@@ -151,6 +151,13 @@ impl KernelBuilder {
         self.copy(Op::CopyAsync, &[], view, at, &behind, if other.is_some() { 0b1_1000 } else { 0b0_1000 });
     }
 
+    /// Begins a copy of the elements that tiles of indices name into a buffer of their extents, by the task's lanes.
+    #[track_caller]
+    pub fn gather_async(&mut self, view: Value, indices: &[Value], buffer: Value, mask: Option<Value>) {
+        let args: SmallVec<[Value; 6]> = [view].into_iter().chain(indices.iter().copied()).chain([buffer]).chain(mask).collect();
+        self.push(Op::GatherAsync, &args, if mask.is_some() { 0b1000 } else { 0 }, &[], None);
+    }
+
     /// Closes the group of copies by the task's lanes.
     #[track_caller]
     pub fn copy_async_commit(&mut self) {

@@ -30,6 +30,7 @@ macro_rules! explicit_actions {
             | $crate::Op::FenceAsync
             | $crate::Op::AsyncLoad
             | $crate::Op::CopyAsync
+            | $crate::Op::GatherAsync
             | $crate::Op::CopyAsyncCommit
             | $crate::Op::CopyAsyncWait
             | $crate::Op::CopyAsyncArrive

@@ -244,6 +244,8 @@ macro_rules! op_rows {
     AsyncLoad async_load (view, [indices], buffer, barrier, (?multicast)) - - Act AsyncReads 0;
     /// Begins a copy of the tile of the view at an offset per dimension into a buffer of its extents, by the task's lanes, each of which copies a share; elements outside the view, or whose mask is false, are `other` (0 if absent). The copy belongs to the group that is open. What the task did with these bytes before must be behind a `task_barrier`.
     CopyAsync copy_async (view, [indices], buffer, (?mask), (?other)) - - Act AsyncReads 0;
+    /// As `copy_async` of the elements that tiles of indices name, as `gather` takes them; the buffer has the extents of these tiles.
+    GatherAsync gather_async (view, [indices], buffer, (?mask)) - - Act AsyncReads 0;
     /// Closes the group of the `copy_async` that the task began since the last one; the group may be empty.
     CopyAsyncCommit copy_async_commit () - - Act Shared 0;
     /// Waits until at most so many of the task's newest groups of `copy_async` are in flight: each lane for its own share. The next `task_barrier` shows the buffers to all lanes: behind it the task may read them.

@@ -146,7 +146,7 @@ pub const fn pass(op: Op) -> Pass {
         Op::BarrierAlloc | Op::BarrierIndex | Op::BarrierExpect | Op::BarrierArrive | Op::BarrierWait => Pass::Apart,
         Op::TaskBarrier | Op::NamedBarrierSync | Op::NamedBarrierArrive | Op::FenceAsync | Op::SchedBarrier => Pass::Apart,
         Op::AsyncLoad | Op::AsyncStore | Op::AsyncReduce | Op::AsyncStoreWait => Pass::Apart,
-        Op::CopyAsync | Op::CopyAsyncCommit | Op::CopyAsyncWait | Op::CopyAsyncArrive => Pass::Apart,
+        Op::CopyAsync | Op::GatherAsync | Op::CopyAsyncCommit | Op::CopyAsyncWait | Op::CopyAsyncArrive => Pass::Apart,
         Op::ClusterRank | Op::ClusterSize | Op::WorkerId | Op::NumWorkers => Pass::Apart,
         Op::ClusterBarrier | Op::ClusterArrive | Op::ClusterWait | Op::RemoteArrive => Pass::Apart,
         Op::ChannelAlloc | Op::ChannelPut | Op::ChannelGet | Op::ChannelConsumed => Pass::Apart,

@@ -241,6 +241,7 @@ kernel @explicit(v0: view<bf16, [?, ?%64]>, v1: view<f32, [?, ?]>, v2: i32) clus
             copy_async v1[v2, 0], v4
             copy_async_commit
             copy_async_wait 0
+            copy_async_arrive v6
             named_barrier_sync 1, 8
             named_barrier_arrive 2, 8
             v28, v29 = channel_get v7, v15
@@ -252,6 +253,8 @@ kernel @explicit(v0: view<bf16, [?, ?%64]>, v1: view<f32, [?, ?]>, v2: i32) clus
         task third warps 2 replicas 1 as v30 {
             v31 = local_reinterpret v3 : shared<128x64xf16>
             v32 = add v30, v10
+            v33 = iota 0 : tile<64x64xi32>
+            gather_async v1[v33, v33], v4
             yield
         }
     }

@@ -3,6 +3,7 @@
 use crate::ops::{AtomicOp, Attr, Op};
 use crate::types::{ChannelType, MAX_CHANNEL_TILES, MAX_LOCAL_BYTES, MAX_RANK, MAX_SLOTS, Scalar, Shape, SharedType, TileType, Type};
 use crate::typing::checks::{TypeError, check_tile, dot_type, indices, mask};
+use crate::typing::indexed::indexed;
 
 /// The most arrivals or bytes of a barrier's phase: what its word can count.
 pub(crate) const MAX_COUNT: u32 = (1 << 20) - 1;
@@ -233,6 +234,14 @@ pub(crate) fn act(op: Op, args: &[&Type], present: u8, attrs: &[Attr]) -> Result
         Op::AsyncStoreWait => count(op, "stores in flight", attrs.first(), 0..=MAX_COUNT),
         Op::CopyAsyncWait => count(op, "groups in flight", attrs.first(), 0..=MAX_GROUPS),
         Op::AsyncLoad | Op::CopyAsync | Op::AsyncStore | Op::AsyncReduce => copy(op, args, present, attrs),
+        Op::GatherAsync => {
+            let (v, shape) = indexed(op, args)?;
+            let s = shared(op, "buffer", args.get(1 + v.rank()))?;
+            if s.elem != v.elem || s.shape[..] != shape[..] {
+                return Err(format!("`{op}` from {v} to {s}: it takes a buffer of the view's element and of the extents of its tiles of indices"));
+            }
+            if present != 0 { mask(op, args.get(2 + v.rank()), &s.tile()) } else { Ok(()) }
+        }
         Op::RemoteStore | Op::RemoteStoreAsync => {
             number(op, "rank", args.get(1))?;
             filling(op, args.get(2), shared(op, "buffer", args.first())?)?;

@@ -263,6 +263,12 @@ fn assign_part(kernel: &Kernel, target: &Target, plan: &Plan, part: Region, out:
             Op::LocalLoad | Op::RemoteLoad => d.results[0],
             Op::Gather | Op::Atomic | Op::AtomicCas => d.results[0],
             Op::Scatter => kernel.operand(i, "value")[0],
+            // The lanes that copy an element know its indices.
+            Op::GatherAsync => {
+                let tiles = kernel.operand(i, "indices").iter().chain(kernel.operand(i, "mask"));
+                anchors.extend(tiles.filter_map(|&v| Some((kernel.ty(v).as_tile()?.elements(), i, v))));
+                continue;
+            }
             _ => continue,
         };
         if let Type::Tile(t) = kernel.ty(v) {
@@ -427,6 +433,10 @@ pub(crate) fn access_layout(kernel: &Kernel, target: &Target, plan: &Plan, i: In
     };
     if matches!(kernel.insts[i].op, Op::LocalLoad | Op::LocalStore | Op::RemoteLoad | Op::RemoteStore | Op::RemoteStoreAsync) {
         return local_layout(kernel, target, plan, i, &t.shape, t.elem.bytes());
+    }
+    if kernel.insts[i].op == Op::GatherAsync {
+        let (vectors, view) = (indexed_vectors(kernel, i, t.shape.len(), target.vector_bytes), kernel.insts[i].args[0]);
+        return Ok(coalesced(&t.shape, kernel.ty(view).elem().bytes(), &vectors.order, vectors.elements, target.lanes, plan.warps)?);
     }
     if matches!(kernel.insts[i].op, Op::Gather | Op::Scatter) {
         let vectors = indexed_vectors(kernel, i, t.shape.len(), target.vector_bytes);

@@ -27,14 +27,14 @@ use tilelift_schedule::indexed::indexed_vectors;
 use tilelift_schedule::reason::{Missing, NoRegister};
 
 /// The tiles of an access in one layout.
-struct Indexed {
-    view: Value,
+pub(super) struct Indexed {
+    pub(super) view: Value,
     index: Vec<Rc<Tile>>,
     mask: Option<Rc<Tile>>,
 }
 
 impl Lower<'_> {
-    fn indexed(&mut self, b: &mut LaneBuilder, i: Inst, layout: &Rc<Layout>) -> Result<Indexed, LowerError> {
+    pub(super) fn indexed(&mut self, b: &mut LaneBuilder, i: Inst, layout: &Rc<Layout>) -> Result<Indexed, LowerError> {
         let kernel = self.kernel;
         let index = kernel.operand(i, "indices").iter().map(|&v| self.tile(b, v, layout)).collect::<Result<Vec<_>, _>>()?;
         let mask = match kernel.operand(i, "mask").first() {
@@ -45,7 +45,7 @@ impl Lower<'_> {
     }
 
     /// Address and guard of the element in a register.
-    fn place(&self, b: &mut LaneBuilder, x: &Indexed, reg: usize) -> (LVal, Option<LVal>) {
+    pub(super) fn place(&self, b: &mut LaneBuilder, x: &Indexed, reg: usize) -> (LVal, Option<LVal>) {
         let n = self.param_number(x.view);
         let mut addr = b.param(Param { ty: LTy::I64, source: ParamSource::Pointer(n) });
         let mut guard = x.mask.as_ref().map(|m| m.regs[reg]);

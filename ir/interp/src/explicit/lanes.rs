@@ -15,10 +15,29 @@ use crate::data::Data;
 use crate::error::{Fault, InterpError};
 use crate::exec::{Interpreter, indices, view_of};
 use crate::explicit::fiber::LaneCopy;
+use crate::explicit::local::Buf;
+use crate::indexed::Places;
 use crate::protocol::Protocol;
 use tilelift_ir::{Inst, num};
 
 impl Cluster<'_, '_> {
+    pub(super) fn gather_async(&mut self, f: &mut Fiber, inst: Inst) -> Result<(), Fault> {
+        let kernel = self.machine.kernel;
+        let operand = |name: &str| kernel.operand(inst, name).first().copied();
+        let to = self.buf(f, operand("buffer").ok_or(malformed("no buffer"))?)?;
+        let index = kernel.operand(inst, "indices").iter().map(|&v| self.tile(f, v)).collect::<Result<Vec<Data>, Fault>>()?;
+        let index = index.iter().map(|t| t.as_ints().map(|v| v.as_slice())).collect::<Result<Vec<&[i64]>, Fault>>()?;
+        let mask = operand("mask").map(|v| self.tile(f, v)).transpose()?;
+        let mask = mask.as_ref().map(Data::as_ints).transpose()?.map(|m| m.as_slice());
+        let zero = if to.elem.is_float() { Data::floats(vec![num::from_bits(0, to.elem)]) } else { Data::int(0) };
+        let machine = &mut *self.machine;
+        let (grid, subset) = (machine.grid, machine.subset);
+        let places = Places { view: view_of(kernel, &machine.views, &kernel.insts[inst])?, index, mask };
+        let mut access = Access { memory: machine.memory, shadows: machine.shadows, me: machine.me, released: &machine.released };
+        let data = access.gather(&places, zero, |w| Interpreter::program_of(grid, subset, w))?;
+        self.lanes_copy(f, inst, to, data)
+    }
+
     pub(super) fn copy_async(&mut self, f: &mut Fiber, inst: Inst) -> Result<(), Fault> {
         let kernel = self.machine.kernel;
         let d = &kernel.insts[inst];
@@ -38,6 +57,11 @@ impl Cluster<'_, '_> {
         let index = indices(&index.into_iter().collect(), to.shape.len())?;
         let mut access = Access { memory: machine.memory, shadows: machine.shadows, me: machine.me, released: &machine.released };
         let data = access.load(view, &index, &to.shape, mask, other, |w| Interpreter::program_of(grid, subset, w))?;
+        self.lanes_copy(f, inst, to, data)
+    }
+
+    /// The lanes of a task begin to copy this.
+    fn lanes_copy(&mut self, f: &mut Fiber, inst: Inst, to: Buf, data: Data) -> Result<(), Fault> {
         let local = &mut self.blocks[f.block].locals[to.local];
         let begun = local.met(&to, f.agent, f.met_at).and_then(|()| local.expect(&to, &f.clock, self.started, f.here(inst), None));
         begun.map_err(|c| self.clash(f, c))?;

@@ -133,6 +133,7 @@ impl Cluster<'_, '_> {
             // They act in the order of the text.
             Op::SchedBarrier => {}
             Op::CopyAsync => self.copy_async(f, inst)?,
+            Op::GatherAsync => self.gather_async(f, inst)?,
             Op::CopyAsyncCommit => f.groups += 1,
             Op::CopyAsyncWait => {
                 let done = f.groups.saturating_sub(u64::from(count(0)?));

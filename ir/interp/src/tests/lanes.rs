@@ -114,3 +114,90 @@ fn masks_and_edges() {
         assert_eq!(out[n], want, "{other}");
     }
 }
+
+/// A task gathers rows in the order of a list, and waits for nothing: another one reads each when it is there.
+const ARRIVING: &str = "
+kernel @arriving(v0: view<f32, [?, ?]>, v1: view<f32, [?]>, v2: view<f32, [?, ?]>) {
+    v3 = local_alloc : shared<2x4x8xf32>
+    v4 = barrier_alloc 1 : barrier<2>
+    v5 = barrier_alloc 1 : barrier<2>
+    v6 = dim v2, 0
+    tasks {
+        task producer warps 1 {
+            for v10 in 0..v6 step 4 {
+                v11 = div v10, 4
+                v12 = rem v11, 2
+                v13 = div v11, 2
+                v14 = add v13, 1
+                v15 = barrier_index v5, v12
+                barrier_wait v15, v14
+                v16 = load v1[v10] : tile<4xf32>
+                v17 = cast v16 : tile<4xi32>
+                v18 = reshape v17 : tile<4x1xi32>
+                v19 = broadcast v18 : tile<4x8xi32>
+                v20 = iota 1 : tile<4x8xi32>
+                v21 = splat 6 : tile<4x8xi32>
+                v22 = cmp lt v20, v21
+                v23 = local_index v3, v12
+                gather_async v0[v19, v20], v23, mask=v22
+                v24 = barrier_index v4, v12
+                copy_async_arrive v24
+                yield
+            }
+            yield
+        }
+        task consumer warps 1 {
+            for v30 in 0..v6 step 4 {
+                v31 = div v30, 4
+                v32 = rem v31, 2
+                v33 = div v31, 2
+                v34 = barrier_index v4, v32
+                barrier_wait v34, v33
+                v35 = local_index v3, v32
+                v36 = local_load v35
+                v37 = barrier_index v5, v32
+                barrier_arrive v37
+                store v2[v30, 0], v36
+                yield
+            }
+            yield
+        }
+    }
+}";
+
+fn arriving(text: &str, rows: i64) -> Result<Vec<f64>, String> {
+    let list: Vec<f64> = (0..rows).map(|n| ((5 * n + 3) % 9) as f64).collect();
+    let views = [(&[8, 7][..], integers(4, 56)), (&[rows][..], list), (&[rows, 8][..], vec![7.0; 8 * rows as usize])];
+    run(text, 1, &views).map(|mut out| out.remove(2))
+}
+
+pub(super) fn rows_that_arrive() {
+    let a = integers(4, 56);
+    for rows in [0i64, 4, 8, 24] {
+        let at = |n: usize| ((5 * (n / 8) + 3) % 9, n % 8);
+        // Row 8 is outside of the view.
+        let want: Vec<f64> = (0..8 * rows as usize).map(|n| if at(n).0 < 8 && at(n).1 < 6 { a[at(n).0 * 7 + at(n).1] } else { 0.0 }).collect();
+        assert_eq!(arriving(ARRIVING, rows).unwrap_or_else(|e| panic!("{e}")), want, "{rows} rows");
+    }
+}
+
+#[test]
+fn rows_arrive_in_order() {
+    rows_that_arrive();
+}
+
+#[test]
+fn faults_of_what_arrives() {
+    let wrong = |from: &str, to: &str, says: &str| {
+        assert!(ARRIVING.contains(from), "{from}");
+        match arriving(&ARRIVING.replacen(from, to, 1), 24) {
+            Ok(_) => panic!("`{to}` for `{from}` goes unnoticed"),
+            Err(e) => assert!(e.contains(says), "`{to}` for `{from}` gives\n{e}\nnot\n{says}"),
+        }
+    };
+    wrong("copy_async_arrive v24", "barrier_arrive v24", "still bringing");
+    wrong("barrier_wait v34, v33", "", "");
+    wrong("barrier_wait v15, v14", "", "");
+    wrong("copy_async_arrive v24", "copy_async_wait 0", "lacks 1 of 1 arrivals");
+    wrong("v5 = barrier_alloc 1", "v5 = barrier_alloc 2", "lacks 1 of 2 arrivals");
+}

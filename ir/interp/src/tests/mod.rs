@@ -129,6 +129,8 @@ const CASES: &[(Op, fn())] = &[
     (Op::CopyAsync, lanes::a_pipelined_product),
     (Op::CopyAsyncCommit, lanes::a_pipelined_product),
     (Op::CopyAsyncWait, lanes::a_pipelined_product),
+    (Op::CopyAsyncArrive, lanes::rows_that_arrive),
+    (Op::GatherAsync, lanes::rows_that_arrive),
     (Op::AsyncDot, explicit::a_ring_with_a_product_in_flight),
     (Op::AsyncDotWait, explicit::a_ring_with_a_product_in_flight),
     (Op::SchedBarrier, explicit::a_product_beside_lanes),

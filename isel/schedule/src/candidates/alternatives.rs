@@ -40,7 +40,8 @@ impl Alternatives {
         let mut out = Alternatives::default();
         for (load, tile) in &s.loads {
             let mut list = vec![tile.swizzle];
-            if !said.swizzles.contains_key(load) {
+            // Where lanes put it costs them the same.
+            if !said.swizzles.contains_key(load) && !s.by_lanes.contains(load) {
                 let with = |swizzle: u32| RingLayouts { swizzles: [(*load, swizzle)].into(), ..RingLayouts::default() };
                 list.extend(
                     others(tile.swizzle).filter(|&x| if s.register_a.is_empty() && !s.mixed { cut(*load, tile, x) } else { can(with(x)) }),

@@ -114,7 +114,8 @@ pub(super) fn late(
                     again.contains(&j) || sinks.contains(&j) || kernel.insts[j].op == Op::Dot && computed(j) && looked(v, &sinks)
                 })
         };
-        let stays = |i: &Inst| kernel.insts[*i].results.iter().all(|&v| looked(v, &sinks)) && kernel.insts[*i].args.iter().all(|&v| fits(v));
+        let stays =
+            |i: &Inst| kernel.insts[*i].results.iter().all(|&v| looked(v, &sinks)) && kernel.insts[*i].args.iter().all(|&v| fits(v));
         let fewer: BTreeSet<Inst> = sinks.iter().copied().filter(stays).collect();
         let done = fewer.len() == sinks.len();
         sinks = fewer;
@@ -158,7 +159,11 @@ pub(super) fn late(
         let running = match late_order(kernel, region, written, computed, &late) {
             Ok((order, _)) => {
                 let keeps = |i: Inst| keeps_registers(kernel, i, &order, &users, &operands);
-                return order.iter().take_while(|p| **p != StepPart::Cut).all(|p| if let StepPart::Begin(i) = *p { keeps(i) } else { true }).then_some(late);
+                return order
+                    .iter()
+                    .take_while(|p| **p != StepPart::Cut)
+                    .all(|p| if let StepPart::Begin(i) = *p { keeps(i) } else { true })
+                    .then_some(late);
             }
             Err(running) => running,
         };
@@ -174,13 +179,7 @@ pub(super) fn late(
 /// True for a product in flight where the loop goes round whose registers are the same in each of its steps. A product that lanes wait for behind that
 /// is over in front of the next one, unless it goes on as an accumulator; one that runs longer reads no operand A from registers, since these are
 /// filled again.
-fn keeps_registers(
-    kernel: &Kernel,
-    i: Inst,
-    order: &[StepPart],
-    users: &BTreeMap<Value, BTreeSet<Inst>>,
-    operands: &Operands<'_>,
-) -> bool {
+fn keeps_registers(kernel: &Kernel, i: Inst, order: &[StepPart], users: &BTreeMap<Value, BTreeSet<Inst>>, operands: &Operands<'_>) -> bool {
     let waited = order.iter().any(|p| matches!(p, StepPart::Wait(j, _) if *j == i));
     let v = kernel.insts[i].results[0];
     let goes_on = |j: &Inst| kernel.insts[*j].op == Op::Yield || kernel.insts[*j].op == Op::Dot && kernel.insts[*j].args[2] == v;

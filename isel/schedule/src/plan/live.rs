@@ -42,7 +42,7 @@ pub(crate) fn computed_carried(kernel: &Kernel, main: Inst, replay: &Replay, rin
         let kept: Vec<Value> = (0..yields.len()).filter(|k| !dropped.contains(k)).map(|k| yields[k]).collect();
         let mut taken: HashSet<Value> = kept.iter().copied().collect();
         for i in behind(kernel, region, kept, ring, &[]) {
-            if !(kernel.insts[i].op == Op::Load && ring(i)) {
+            if !(matches!(kernel.insts[i].op, Op::Load | Op::Gather) && ring(i)) {
                 needs(kernel, i, &mut |v| _ = taken.insert(v));
             }
         }

@@ -8,24 +8,24 @@ use tilelift_ir::{Inst, Kernel, LayoutSpec, Op, Value};
 
 /// Loads without mask and `other` that are read by nothing but dots, through transposes and dropped extents of 1 at most.
 pub fn staged_loads(kernel: &Kernel) -> SecondaryMap<Inst, bool> {
-    loads_for_dots(kernel, Op::Load, &|_| false)
+    loads_for_dots(kernel, &[Op::Load], &|_| false)
 }
 
 /// The same of tiles in buffers.
 pub(super) fn local_loads(kernel: &Kernel) -> SecondaryMap<Inst, bool> {
-    loads_for_dots(kernel, Op::LocalLoad, &|_| false)
+    loads_for_dots(kernel, &[Op::LocalLoad], &|_| false)
 }
 
-/// The same where requirements say how they wait, or rows are merged: those are other views of what a ring holds.
+/// The same, and gathers, where requirements say how they wait, or rows are merged: those are other views of what a ring holds.
 pub fn ring_loads(kernel: &Kernel) -> SecondaryMap<Inst, bool> {
-    loads_for_dots(kernel, Op::Load, &|i| is_view(kernel, i) || merges_rows(kernel, i))
+    loads_for_dots(kernel, &[Op::Load, Op::Gather], &|i| is_view(kernel, i) || merges_rows(kernel, i))
 }
 
-fn loads_for_dots(kernel: &Kernel, load: Op, view: &dyn Fn(Inst) -> bool) -> SecondaryMap<Inst, bool> {
+fn loads_for_dots(kernel: &Kernel, loads: &[Op], view: &dyn Fn(Inst) -> bool) -> SecondaryMap<Inst, bool> {
     let mut staged = SecondaryMap::with_default(false);
     // Without the one or the other there is nothing to find.
     let has = |op: Op| kernel.insts.values().any(|d| d.op == op);
-    if !has(Op::Dot) || !has(load) {
+    if !has(Op::Dot) || !loads.iter().any(|&op| has(op)) {
         return staged;
     }
     let mut order = Vec::with_capacity(kernel.insts.len());
@@ -40,7 +40,10 @@ fn loads_for_dots(kernel: &Kernel, load: Op, view: &dyn Fn(Inst) -> bool) -> Sec
     for &i in order.iter().rev() {
         let d = &kernel.insts[i];
         // Packed elements are unpacked in registers.
-        staged[i] = d.op == load && d.present == 0 && only_dots(&users, i) && !kernel.ty(d.results[0]).elem().is_packed();
+        staged[i] = loads.contains(&d.op)
+            && (d.present == 0 || d.op == Op::Gather)
+            && only_dots(&users, i)
+            && !kernel.ty(d.results[0]).elem().is_packed();
         let passes = match d.op {
             Op::Dot => false,
             Op::Transpose => only_dots(&users, i),

@@ -181,7 +181,11 @@ fn again(kernel: &Kernel, i: Inst, written: &HashSet<Value>, out: &mut Replay) -
     };
     let elements = d.results.iter().filter_map(|&v| kernel.ty(v).as_tile()).map(|t| t.elements()).max().unwrap_or(0);
     out.tiles |= elements > 1;
-    may && elements <= SMALL && d.regions.iter().all(|&r| kernel.regions[r].insts.iter().all(|&j| again(kernel, j, written, out)))
+    // Lanes make of a tile of indices what they look at.
+    let taken = d.args.iter().filter_map(|&v| kernel.ty(v).as_tile()).map(|t| t.elements()).max().unwrap_or(0);
+    let spread = kernel.is_elementwise(i) || matches!(d.op, Op::Iota | Op::Splat | Op::Broadcast | Op::Reshape);
+    may && (spread || elements.max(taken) <= SMALL)
+        && d.regions.iter().all(|&r| kernel.regions[r].insts.iter().all(|&j| again(kernel, j, written, out)))
 }
 
 #[cfg(test)]

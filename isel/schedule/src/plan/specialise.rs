@@ -10,6 +10,7 @@
 //!
 //! Everything else of the kernel belongs to the consumers. What does not fit is declined with the reason; nothing has changed then.
 
+use super::lane_copies::{copied_by_lanes, places};
 use super::lane_tiles::lane_tile;
 use super::late::{Late, Operands, late};
 use super::live::{computed_carried, live};
@@ -87,6 +88,8 @@ pub struct Specialised {
     pub before: Vec<Specialised>,
     /// Its loads, in program order.
     pub loads: Vec<(Inst, SwizzledTile)>,
+    /// Those among them that the producer's lanes copy.
+    pub by_lanes: Vec<Inst>,
     /// Its dots.
     pub dots: Vec<(Inst, GroupMatrixId)>,
     /// Dots whose operand A goes from the ring through registers.
@@ -180,7 +183,9 @@ pub(super) fn specialise(
     let mut loops = Vec::new();
     kernel.walk(kernel.body, &mut |i| {
         // What is loaded in a loop around it is there before.
-        let both = |l: &Vec<Inst>| l.iter().any(|&j| staged[j]) && l.iter().any(|&j| kernel.insts[j].op == Op::Dot);
+        // A gather that the producer does not copy is the consumers'.
+        let copied = |j: Inst| kernel.insts[j].op == Op::Load || copied_by_lanes(kernel, target, units, j, None).is_ok();
+        let both = |l: &Vec<Inst>| l.iter().any(|&j| staged[j] && copied(j)) && l.iter().any(|&j| kernel.insts[j].op == Op::Dot);
         loops.extend((kernel.insts[i].op == Op::For && of(i).is_some_and(both)).then_some(i));
     });
     // Each is looked at beside the whole kernel.
@@ -235,9 +240,10 @@ fn together(mut found: Vec<Specialised>) -> Result<Specialised, NotSpecialised> 
 
 /// Bytes of a slot that holds what any of these loops loads in a step: like tiles lie in the same place.
 fn slot_bytes<'s>(loops: impl Iterator<Item = &'s Specialised>) -> u32 {
-    let mut all: Vec<(&SwizzledTile, bool)> = Vec::new();
+    let mut all: Vec<(&SwizzledTile, [bool; 2])> = Vec::new();
     for s in loops {
-        let tiles = s.loads.iter().map(|l| (&l.1, false)).chain(s.lane_tiles.iter().map(|l| (&l.1, true)));
+        let operands = s.loads.iter().map(|l| (&l.1, [s.by_lanes.contains(&l.0), false]));
+        let tiles = operands.chain(s.lane_tiles.iter().map(|l| (&l.1, [false, true])));
         let mut have = all.clone();
         for t in tiles {
             match have.iter().position(|h| *h == t) {
@@ -256,7 +262,7 @@ fn specialised_loop(
     units: &Units,
     options: &LowerOptions,
     ring_layouts: &RingLayouts,
-    (staged, written): (&SecondaryMap<Inst, bool>, &HashSet<Value>),
+    (for_dots, written): (&SecondaryMap<Inst, bool>, &HashSet<Value>),
     main: Inst,
 ) -> Result<Specialised, NotSpecialised> {
     let named = |v: Value| Named::of(kernel, v);
@@ -266,18 +272,37 @@ fn specialised_loop(
     }
     let region = kernel.insts[main].regions[0];
     let body = &kernel.regions[region].insts;
-    let mut loads = Vec::new();
+    let (mut loads, mut by_lanes, mut pieces) = (Vec::new(), Vec::new(), 0);
     let mut dots = Vec::new();
-    let live = live(kernel, region, &|i| staged[i], &[]);
+    let by = |i: Inst| copied_by_lanes(kernel, target, units, i, ring_layouts.swizzles.get(&i).copied());
+    // A gather that the producer does not copy is the consumers'.
+    let staged = &|i: Inst| for_dots[i] && (kernel.insts[i].op == Op::Load || by(i).is_ok());
+    let live = live(kernel, region, staged, &[]);
     let mut mixed = false;
     for &i in body {
         let d = &kernel.insts[i];
         let effects = d.op.info().effects;
         let scalar = effects == Effects::Pure && d.results.iter().all(|&r| matches!(kernel.ty(r), Type::Scalar(_)));
         match d.op {
-            Op::Load if staged[i] => {
+            Op::Load if staged(i) => {
                 let Type::Tile(t) = kernel.ty(d.results[0]) else { return Err(NotSpecialised::ScalarLoad) };
-                loads.push((i, SwizzledTile::of(kernel, i, &t.shape, units, ring_layouts.swizzles.get(&i).copied())?));
+                let bulk = SwizzledTile::of(kernel, i, &t.shape, units, ring_layouts.swizzles.get(&i).copied());
+                let tile = match bulk {
+                    Ok(tile) => tile,
+                    Err(why) => {
+                        let copy = by(i).map_err(|_| why)?;
+                        by_lanes.push(i);
+                        pieces += copy.pieces;
+                        copy.tile
+                    }
+                };
+                loads.push((i, tile));
+            }
+            Op::Gather if staged(i) => {
+                let copy = by(i)?;
+                by_lanes.push(i);
+                pieces += copy.pieces;
+                loads.push((i, copy.tile));
             }
             // A swizzle is one of the ring.
             Op::Load if ring_layouts.swizzles.contains_key(&i) => return Err(beside_products(kernel, i)),
@@ -297,14 +322,14 @@ fn specialised_loop(
     let last: Vec<Inst> = dots.iter().copied().filter(|&i| !feeds(i)).collect();
     let mut replay = copied(kernel, (main, &around), written, &loads)?;
     // The consumers don't carry what only says where copies come from.
-    let carried = computed_carried(kernel, main, &replay, &|i| staged[i]);
+    let carried = computed_carried(kernel, main, &replay, staged);
     // So it is where products have to be waited for one by one, or take an operand A that lanes hold.
     let a_in_ring = |i: Inst| from_ring(kernel, &loads, kernel.insts[i].args[0]);
     let b_in_ring = |i: Inst| from_ring(kernel, &loads, kernel.insts[i].args[1]);
     mixed |= carried.len() != last.len() || dots.iter().any(|&i| !accumulates(kernel, region, i) || !a_in_ring(i) || !b_in_ring(i));
     let (mut register_a, mut transposed_b, mut found) = (Vec::new(), Vec::new(), Vec::new());
     for i in dots {
-        let by = multiplication(kernel, units, i, &mut loads, ring_layouts).map_err(|why| unstaged(kernel, i, staged, why))?;
+        let by = multiplication(kernel, units, i, &mut loads, ring_layouts).map_err(|why| unstaged(kernel, i, for_dots, why))?;
         found.push((i, by.row));
         register_a.extend(by.through.then_some(i));
         if by.transposed {
@@ -458,7 +483,8 @@ fn specialised_loop(
             (false, false) => last_registers,
         };
         let held = held + register_a.iter().map(|&i| operand_registers(kernel, kernel.insts[i].args[0], lanes)).sum::<u32>();
-        budget(target, units, [groups, transposers], Held::summed(held, loaded_behind(kernel, main, lanes)))
+        let held = Held { copied: pieces, ..Held::summed(held, loaded_behind(kernel, main, lanes)) };
+        budget(target, units, [groups, transposers], held)
     };
     // What products hold in a step of which none reaches into the next one, where that is most.
     let computed = |i: Inst| live.contains(&i) && !in_ring(kernel, &loads, i);
@@ -472,7 +498,8 @@ fn specialised_loop(
         held_in(brought, &order, None)
     };
     let one_step = |brought: &[BroughtOperand]| {
-        budget(target, units, [groups, transposers], Held { all: most_held(brought), spare: 0, beside: loaded_behind(kernel, main, lanes) })
+        let held = Held { all: most_held(brought), spare: 0, beside: loaded_behind(kernel, main, lanes), copied: pieces };
+        budget(target, units, [groups, transposers], held)
     };
     let (registers, brought) = match share(&needed) {
         Ok(registers) => (registers, needed),
@@ -584,7 +611,8 @@ fn specialised_loop(
     // Vectors beside the operands go with the ring, where the producer can say from where, and bytes are left.
     let mut vectors = Vec::new();
     let mut left = target.shared_bytes.saturating_sub(staging_bytes + beside + depth * stage_bytes) / depth;
-    if mixed {
+    // The lanes of more warps than one are busy with operands.
+    if mixed && by_lanes.is_empty() {
         for &i in
             body.iter().filter(|&&i| live.contains(&i) && lane_tiles.iter().all(|l| l.0 != i) && may_be_copied(kernel, target, written, i))
         {
@@ -649,6 +677,7 @@ fn specialised_loop(
         carried,
         before: Vec::new(),
         loads,
+        by_lanes,
         dots,
         register_a,
         brought,
@@ -685,7 +714,7 @@ fn copied(
 ) -> Result<Replay, NotSpecialised> {
     let mut wanted = decisions(kernel, main);
     around.iter().for_each(|&i| wanted.extend(decisions(kernel, i)));
-    wanted.extend(loads.iter().flat_map(|&(i, _)| kernel.operand(i, "indices").iter().copied()));
+    wanted.extend(loads.iter().flat_map(|&(i, _)| places(kernel, i)));
     computed_again(kernel, (main, around), written, wanted)
 }
 
@@ -698,7 +727,7 @@ fn computed_again(kernel: &Kernel, at: (Inst, &[Inst]), written: &HashSet<Value>
 pub(crate) fn in_ring(kernel: &Kernel, loads: &[(Inst, SwizzledTile)], i: Inst) -> bool {
     let d = &kernel.insts[i];
     match d.op {
-        Op::Load => loads.iter().any(|l| l.0 == i),
+        Op::Load | Op::Gather => loads.iter().any(|l| l.0 == i),
         Op::Transpose | Op::Reshape => kernel.def_inst(d.args[0]).is_some_and(|j| in_ring(kernel, loads, j)),
         _ => is_view(kernel, i) && kernel.def_inst(d.args[0]).is_some_and(|j| in_ring(kernel, loads, j)),
     }
@@ -738,12 +767,14 @@ pub struct Held {
     pub spare: u32,
     /// Tiles that are loaded while they are held, a piece at a time where not all fit.
     pub beside: u32,
+    /// Pieces that each lane of the producer copies in a step, whose addresses it keeps.
+    pub copied: u32,
 }
 
 impl Held {
     /// Tiles of which nobody asked when each is held: what stands between takes more.
     pub fn summed(all: u32, beside: u32) -> Held {
-        Held { all, spare: BESIDE_ACCUMULATORS / 2, beside }
+        Held { all, spare: BESIDE_ACCUMULATORS / 2, beside, copied: 0 }
     }
 }
 
@@ -754,14 +785,17 @@ impl Held {
 pub fn budget(target: &Target, units: &Units, [consumers, transposers]: [u32; 2], held: Held) -> Result<Option<[u32; 2]>, NotSpecialised> {
     let pool = &units.registers;
     let entry = Registers::of(target, units, (consumers + 1 + transposers) * units.group_warps).entry;
-    let Held { all: held, spare, beside } = held;
+    let Held { all: held, spare, beside, copied } = held;
     let need = held + BESIDE_ACCUMULATORS;
     if need <= entry && consumers == 1 && transposers == 0 {
         return Ok(None);
     }
     // A full house of accumulators takes what the producer can spare, and so do tiles that do not fit beside them.
     let mut found = None;
-    for producer in [pool.producer, pool.least] {
+    let usual = [pool.producer, pool.least];
+    // An address of 64 bits of each piece.
+    let copying = [(pool.producer + 2 * copied).next_multiple_of(pool.unit).min(entry), pool.producer];
+    for producer in if copied > 0 { copying } else { usual } {
         let all = (entry * (consumers + 1 + transposers)).saturating_sub(producer + transposers * TRANSPOSER_REGISTERS);
         let each = (all / consumers / pool.unit * pool.unit).min(pool.most);
         if each > entry && need + spare <= each && producer <= entry {

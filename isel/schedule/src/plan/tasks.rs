@@ -80,6 +80,7 @@ pub fn needs_units(op: Op) -> bool {
             | Op::LocalLoad
             | Op::LocalStore
             | Op::CopyAsync
+            | Op::GatherAsync
             | Op::CopyAsyncCommit
             | Op::CopyAsyncWait
             | Op::TaskBarrier
@@ -248,6 +249,7 @@ fn single(kernel: &Kernel, r: Region) -> bool {
                 | Op::Store
                 | Op::Prefetch
                 | Op::CopyAsync
+                | Op::GatherAsync
                 | Op::CopyAsyncCommit
                 | Op::CopyAsyncWait
                 | Op::CopyAsyncArrive

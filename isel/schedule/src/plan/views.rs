@@ -42,7 +42,7 @@ pub fn trace(kernel: &Kernel, v: Value, contiguous: &dyn Fn(Inst) -> Option<usiz
     let i = kernel.def_inst(v)?;
     let d = &kernel.insts[i];
     match (d.op, d.attrs.first()) {
-        (Op::Load, _) => Some((i, contiguous(i)?)),
+        (Op::Load | Op::Gather, _) => Some((i, contiguous(i)?)),
         (Op::Transpose, Some(Attr::Perm(p))) => {
             let (load, c) = trace(kernel, d.args[0], contiguous)?;
             Some((load, p.iter().position(|&x| x as usize == c)?))

@@ -12,11 +12,11 @@
 
 use super::Refusal;
 use super::write::{Arg, Writer};
-use crate::plan::{Replay, needs, slice_by};
+use crate::plan::{Replay, needs, places, slice_by};
 use std::collections::BTreeSet;
 use tilelift_ir::{Effects, Inst, Kernel, Op, Value};
 
-/// The indices of each copy.
+/// The indices of each copy, and the mask of a gather.
 pub(super) type Places = Vec<Vec<Arg>>;
 
 /// How places of copies are computed, a step at a time.
@@ -68,7 +68,7 @@ impl<'k> Ahead<'k> {
         }
         let brought: Vec<Value> = sources.iter().flat_map(|&i| kernel.insts[i].results.iter().copied()).collect();
         let behind = slice_by(kernel, brought.clone(), &|i, take| needs(kernel, i, take));
-        let mut wanted: Vec<Value> = out.loads.iter().flat_map(|&i| kernel.operand(i, "indices").iter().copied()).collect();
+        let mut wanted: Vec<Value> = out.loads.iter().flat_map(|&i| places(kernel, i)).collect();
         wanted.extend(out.carried.iter().map(|&k| kernel.yields(region)[k]));
         let mut taken: BTreeSet<Value> = wanted.iter().copied().collect();
         let late = slice_by(kernel, wanted, &|i, take| {
@@ -110,10 +110,9 @@ impl<'k> Ahead<'k> {
         self.carried.iter().zip(state).for_each(|(&k, &v)| w.set(params[k + 1], v));
         self.read.iter().zip(&state[self.carried.len()..]).for_each(|(&v, &read)| w.set(v, read));
         self.late.iter().try_for_each(|&i| w.copy(i))?;
-        let mut places = Vec::new();
+        let mut all = Vec::new();
         for &load in &self.loads {
-            let at = kernel.operand(load, "indices").iter().map(|&v| w.get(v));
-            places.push(at.collect::<Result<Vec<Arg>, Refusal>>()?);
+            all.push(places(kernel, load).map(|v| w.get(v)).collect::<Result<Vec<Arg>, Refusal>>()?);
         }
         let mut next = Vec::new();
         for &k in &self.carried {
@@ -123,7 +122,7 @@ impl<'k> Ahead<'k> {
             let then = then(w)?;
             self.read(w, then, &mut next)?;
         }
-        Ok((places, next))
+        Ok((all, next))
     }
 
     /// Reads for the step of an index, whose carried values the state has.

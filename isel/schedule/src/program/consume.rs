@@ -47,8 +47,7 @@ impl Schedule<'_> {
             plan.carried.iter().zip(carried).for_each(|(&k, &v)| w.set(params[k + 1], v));
             let done = carried[held];
             let [slot, round] = self.ring.slot_and_round(w, done)?;
-            let full = w.bin(Op::BarrierIndex, self.ring.full, slot)?;
-            w.act(Op::BarrierWait, &[full.into(), round.into()], &[]);
+            self.ring.wait_full(w, slot.into(), round.into())?;
             for (n, &(load, _)) in plan.loads.iter().enumerate() {
                 let buffer = w.bin(Op::LocalIndex, self.slots[n], slot)?;
                 w.set(kernel.insts[load].results[0], buffer);
@@ -159,7 +158,7 @@ impl Schedule<'_> {
 
     /// What an instruction makes of a slot. Loads are the producer's, and so are the scalars that say from where.
     fn view(&self, w: &mut Writer<'_>, i: Inst) -> Result<(), Refusal> {
-        if self.in_ring(i) && self.kernel.insts[i].op != Op::Load { self.look(w, i) } else { Ok(()) }
+        if self.in_ring(i) && !matches!(self.kernel.insts[i].op, Op::Load | Op::Gather) { self.look(w, i) } else { Ok(()) }
     }
 
     /// Another view of a slot. Behind a reshape it has no extents of 1: a product asks for none, whatever the views in front of it have.

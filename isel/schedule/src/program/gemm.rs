@@ -29,7 +29,7 @@ pub(super) fn write<'k>(kernel: &'k Kernel, target: &'k Target, plan: &'k Specia
     let mut operands = Slots::default();
     let mut slots = Vec::new();
     for s in plan.loops() {
-        slots.push(operands.of(&mut w, plan.depth, s.loads.iter().map(|l| &l.1))?);
+        slots.push(operands.of(&mut w, plan.depth, s.loads.iter().map(|l| (&l.1, s.by_lanes.contains(&l.0))))?);
     }
     let mut staging: Vec<BTreeMap<Inst, Staging>> = Vec::new();
     for _ in 0..plan.consumer_sets {
@@ -48,9 +48,10 @@ pub(super) fn write<'k>(kernel: &'k Kernel, target: &'k Target, plan: &'k Specia
         staging.push(own);
     }
     let mbarriers = Type::Barrier(plan.depth);
-    // The producer's lanes arrive when what they copy is there.
-    let copies = !plan.vectors.is_empty();
-    let fills = 1 + u32::from(copies);
+    // The producer's lanes arrive when what they copy is there, beside the bytes of units.
+    let copied = plan.loops().any(|s| !(s.vectors.is_empty() && s.by_lanes.is_empty()));
+    let brought = plan.loops().any(|s| s.loads.len() + s.lane_tiles.len() > s.by_lanes.len());
+    let fills = u32::from(copied) + u32::from(brought);
     let full = w.make(Op::BarrierAlloc, &[], &[Attr::Count(fills)], Some(&mbarriers))?;
     // Who transposes operands reads slots as well.
     let readers = 1 + u32::from(!plan.transposed_b.is_empty());
@@ -59,7 +60,7 @@ pub(super) fn write<'k>(kernel: &'k Kernel, target: &'k Target, plan: &'k Specia
         1 => None,
         n => Some(w.make(Op::BarrierAlloc, &[], &[Attr::Count(1)], Some(&Type::Barrier(n)))?),
     };
-    let ring = Ring { depth: plan.depth, full, empty };
+    let ring = Ring { depth: plan.depth, full, empty, copied, brought, fenced: plan.loops().any(|s| !s.by_lanes.is_empty()) };
     let units = target.units.as_ref();
     let required = required(kernel);
     let one = |plan: &'k Specialised, slots: Vec<Value>, before: Vec<Schedule<'k>>| {
@@ -107,7 +108,7 @@ pub(super) fn write<'k>(kernel: &'k Kernel, target: &'k Target, plan: &'k Specia
     s.front.extend(s.brought_only());
     let task = |name: &str, warps: u32, n: usize| Task { registers: plan.registers.map(|r| r[n]), ..Task::new(name, warps) };
     let all = Share { first: 0, of: 1 };
-    let mut tasks = vec![task("producer", if copies { COPYING_WARPS } else { group }, 0)];
+    let mut tasks = vec![task("producer", if plan.vectors.is_empty() { group } else { COPYING_WARPS }, 0)];
     let mut regions = vec![w.task(|w| s.positions(w, &plan.replay.insts, all, &[number(0)], |w, ring| Ok(vec![s.produce(w, ring[0])?])))?];
     if s.transposed.is_some() {
         tasks.push(Task { registers: plan.registers.map(|_| TRANSPOSER_REGISTERS), ..Task::new("transposer", group) });

@@ -12,7 +12,7 @@ impl Schedule<'_> {
         for s in self.before.iter_mut() {
             s.alloc_lane_tiles(w, slots)?;
         }
-        self.lane_tiles = slots.of(w, self.ring.depth, self.plan.lane_tiles.iter().map(|t| &t.1))?;
+        self.lane_tiles = slots.of(w, self.ring.depth, self.plan.lane_tiles.iter().map(|t| (&t.1, false)))?;
         Ok(())
     }
 

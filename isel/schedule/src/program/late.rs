@@ -70,8 +70,16 @@ impl<'a, 'k> Steps<'a, 'k> {
         let rest = first.split_off(cut + 1);
         let slot = |v: &Value| kernel.def_inst(*v).is_some_and(|i| in_ring(kernel, &plan.loads, i));
         let readers = late.products.iter().copied().filter(|&i| kernel.insts[i].args[..2].iter().any(slot)).collect();
-        let mut out =
-            Steps { schedule, late, first, rest, readers, kept: Vec::new(), again: Vec::new(), buffers: [StagedState::default(), StagedState::default()] };
+        let mut out = Steps {
+            schedule,
+            late,
+            first,
+            rest,
+            readers,
+            kept: Vec::new(),
+            again: Vec::new(),
+            buffers: [StagedState::default(), StagedState::default()],
+        };
         out.follow_buffers();
         out.keep(&free);
         Some(out)
@@ -127,7 +135,12 @@ impl<'a, 'k> Steps<'a, 'k> {
             again
         };
         self.again = again;
-        self.kept = kernel.regions[s.region].insts.iter().flat_map(|&i| kernel.insts[i].results.iter().copied()).filter(|v| kept.contains(v)).collect();
+        self.kept = kernel.regions[s.region]
+            .insts
+            .iter()
+            .flat_map(|&i| kernel.insts[i].results.iter().copied())
+            .filter(|v| kept.contains(v))
+            .collect();
         self.kept.extend(params.iter().copied().filter(|v| kept.contains(v)));
     }
 
@@ -259,13 +272,7 @@ impl<'a, 'k> Steps<'a, 'k> {
     }
 
     /// Waits for a product of the step before.
-    fn wait_before(
-        &self,
-        w: &mut Writer<'_>,
-        (i, behind): (Inst, u32),
-        before: &mut Before,
-        state: &mut StepState,
-    ) -> Result<(), Refusal> {
+    fn wait_before(&self, w: &mut Writer<'_>, (i, behind): (Inst, u32), before: &mut Before, state: &mut StepState) -> Result<(), Refusal> {
         let (s, kernel) = (self.schedule, self.schedule.kernel);
         let wait = |w: &mut Writer<'_>, v: Arg| w.make(Op::AsyncDotWait, &[v], &[Attr::Count(behind)], None);
         match self.late.carried_as(i) {

@@ -176,8 +176,7 @@ impl<'k> Schedule<'k> {
             // The very first one.
             Arg::Literal(..) => [number(0); 2],
         };
-        let full = w.bin(Op::BarrierIndex, self.ring.full, slot)?;
-        w.act(Op::BarrierWait, &[full.into(), round], &[]);
+        self.ring.wait_full(w, slot, round)?;
         Ok(slot)
     }
 
@@ -208,7 +207,7 @@ impl<'k> Schedule<'k> {
     pub fn see(&self, w: &mut Writer<'_>, slot: Arg, dots: &[Inst]) -> Result<(), Refusal> {
         let kernel = self.kernel;
         let operands: Vec<Value> = dots.iter().flat_map(|&i| kernel.insts[i].args[..2].iter().copied()).collect();
-        let views = |i: Inst| self.in_ring(i) && kernel.insts[i].op != Op::Load;
+        let views = |i: Inst| self.in_ring(i) && !matches!(kernel.insts[i].op, Op::Load | Op::Gather);
         let seen = slice_by(kernel, operands, &|i, take| {
             if views(i) {
                 kernel.insts[i].args.iter().for_each(|&v| take(v));

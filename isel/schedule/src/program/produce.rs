@@ -8,7 +8,7 @@ use super::Refusal;
 use super::ahead::Ahead;
 use super::schedule::Schedule;
 use super::write::{Arg, Writer, number};
-use crate::plan::{decisions, needs, slice_by};
+use crate::plan::{decisions, needs, places, slice_by};
 use std::collections::BTreeSet;
 use tilelift_ir::{Attr, Inst, Op, Region, Type, Value};
 
@@ -106,7 +106,7 @@ impl Schedule<'_> {
             }
             let copied =
                 s.loads.iter().chain(&s.lane_tiles).map(|l| l.0).chain(s.vectors.iter().copied()).chain(s.brought.iter().map(|b| b.load));
-            copied.for_each(|i| open.extend(kernel.operand(i, "indices")));
+            copied.for_each(|i| open.extend(places(kernel, i)));
         }
         slice_by(kernel, open, &|i, take| {
             if !self.front.contains(&i) {
@@ -127,15 +127,45 @@ impl Schedule<'_> {
         let before = w.bin(Op::Add, round, number(1))?;
         w.act(Op::BarrierWait, &[empty.into(), before.into()], &[]);
         let full = w.bin(Op::BarrierIndex, self.ring.full, slot)?;
-        let bytes = self.copied().map(|(_, bytes, _)| bytes).sum();
-        w.act(Op::BarrierExpect, &[full.into()], &[Attr::Count(bytes)]);
-        for ((load, _, slots), at) in self.copied().zip(places) {
-            let buffer = w.bin(Op::LocalIndex, slots, slot)?;
-            let mut args = vec![w.get(kernel.insts[load].args[0])?];
-            args.extend(at.iter().copied().chain([Arg::from(buffer), full.into()]));
-            w.act(Op::AsyncLoad, &args, &[]);
+        let by_unit = |load: Inst| !plan.by_lanes.contains(&load);
+        let bytes = self.copied().filter(|c| by_unit(c.0)).map(|(_, bytes, _)| bytes).sum();
+        if bytes > 0 {
+            w.act(Op::BarrierExpect, &[full.into()], &[Attr::Count(bytes)]);
+        } else if self.ring.brought {
+            // Another loop of the ring has units bring something.
+            w.act(Op::BarrierArrive, &[full.into()], &[]);
         }
-        self.copy_vectors(w, slot.into(), full, &places[plan.loads.len() + plan.lane_tiles.len()..])
+        // What the unit brings is on its way while lanes copy.
+        for unit in [true, false] {
+            for ((load, _, slots), at) in self.copied().zip(places).filter(|x| by_unit(x.0.0) == unit) {
+                let buffer = w.bin(Op::LocalIndex, slots, slot)?;
+                let view = w.get(kernel.insts[load].args[0])?;
+                self.copy(w, load, view, at, [buffer, full])?;
+            }
+        }
+        self.copy_vectors(w, slot.into(), &places[plan.loads.len() + plan.lane_tiles.len()..])?;
+        if self.ring.copied {
+            w.act(Op::CopyAsyncArrive, &[full.into()], &[]);
+        }
+        Ok(())
+    }
+
+    /// The copy of a load or gather from these places to a buffer.
+    fn copy(&self, w: &mut Writer<'_>, load: Inst, view: Arg, at: &[Arg], [buffer, full]: [Value; 2]) -> Result<(), Refusal> {
+        let kernel = self.kernel;
+        let indices = kernel.operand(load, "indices").len();
+        let (at, mask) = at.split_at(indices.min(at.len()));
+        let mut args: Vec<Arg> = [view].into_iter().chain(at.iter().copied()).chain([buffer.into()]).collect();
+        if !self.plan.by_lanes.contains(&load) {
+            args.push(full.into());
+            w.act(Op::AsyncLoad, &args, &[]);
+        } else if kernel.insts[load].op == Op::Gather {
+            args.extend(mask);
+            w.act_with(Op::GatherAsync, &args, if mask.is_empty() { 0 } else { 0b1000 });
+        } else {
+            w.act(Op::CopyAsync, &args, &[]);
+        }
+        Ok(())
     }
 
     /// What stands in front of the loop and is computed in front of all tasks: what copies need, where it takes tiles or reads memory. Tiles stay
@@ -147,7 +177,6 @@ impl Schedule<'_> {
             return Ok(done);
         }
         let front: Vec<Inst> = kernel.regions[kernel.body].insts.iter().copied().filter(|i| replay.insts.contains(i)).collect();
-        front.iter().try_for_each(|&i| w.copy(i))?;
         let scalar = |v: Value| matches!(kernel.ty(v), Type::Scalar(_));
         // What nothing but these look at, and scalars, need not be computed again; from the last one on, since users stand behind.
         let mut others: BTreeSet<Value> = BTreeSet::new();
@@ -165,6 +194,16 @@ impl Schedule<'_> {
                 needs(kernel, i, &mut |v| _ = others.insert(v));
             }
         }
+        // Tiles that tasks alone look at are theirs.
+        let mut wanted: BTreeSet<Value> = BTreeSet::new();
+        let mut here: BTreeSet<Inst> = BTreeSet::new();
+        for &i in front.iter().rev() {
+            if done.contains(&i) || kernel.insts[i].results.iter().any(|v| wanted.contains(v)) {
+                needs(kernel, i, &mut |v| _ = wanted.insert(v));
+                here.insert(i);
+            }
+        }
+        front.iter().filter(|i| here.contains(i)).try_for_each(|&i| w.copy(i))?;
         front.iter().flat_map(|&i| &kernel.insts[i].results).filter(|v| !scalar(**v)).for_each(|&v| w.forget(v));
         Ok(done)
     }

@@ -14,9 +14,25 @@ pub(super) struct Ring {
     pub depth: u32,
     pub full: Value,
     pub empty: Value,
+    /// The producer's lanes copy, in some loop.
+    pub copied: bool,
+    /// Units copy, in some loop.
+    pub brought: bool,
+    /// They copy what products read: who has waited shows it to the units.
+    pub fenced: bool,
 }
 
 impl Ring {
+    /// Waits until a slot has been filled so many times.
+    pub fn wait_full(&self, w: &mut Writer<'_>, slot: Arg, round: Arg) -> Result<(), Refusal> {
+        let full = w.bin(Op::BarrierIndex, self.full, slot)?;
+        w.act(Op::BarrierWait, &[full.into(), round], &[]);
+        if self.fenced {
+            w.act(Op::FenceAsync, &[], &[]);
+        }
+        Ok(())
+    }
+
     /// The slot of a step, and how often the ring has gone round before.
     pub fn slot_and_round(&self, w: &mut Writer<'_>, step: Value) -> Result<[Value; 2], Refusal> {
         Ok([w.bin(Op::Rem, step, number(self.depth))?, w.bin(Op::Div, step, number(self.depth))?])

@@ -18,18 +18,14 @@ impl Schedule<'_> {
         Ok(())
     }
 
-    /// The producer's lanes begin the copies of a step, from these places; its slot is full when they are there.
-    pub(super) fn copy_vectors(&self, w: &mut Writer<'_>, slot: Arg, full: Value, places: &[Vec<Arg>]) -> Result<(), Refusal> {
-        if self.plan.vectors.is_empty() {
-            return Ok(());
-        }
+    /// The producer's lanes begin the copies of a step, from these places.
+    pub(super) fn copy_vectors(&self, w: &mut Writer<'_>, slot: Arg, places: &[Vec<Arg>]) -> Result<(), Refusal> {
         for ((&i, at), &slots) in self.plan.vectors.iter().zip(places).zip(&self.vectors) {
             let buffer = w.bin(Op::LocalIndex, slots, slot)?;
             let mut args = vec![w.get(self.kernel.insts[i].args[0])?];
             args.extend(at.iter().copied().chain([buffer.into()]));
             w.act(Op::CopyAsync, &args, &[]);
         }
-        w.act(Op::CopyAsyncArrive, &[full.into()], &[]);
         Ok(())
     }
 

@@ -154,6 +154,13 @@ impl<'k> Writer<'k> {
         self.place(i);
     }
 
+    /// The same with optional operands, of which bits say which are there.
+    pub fn act_with(&mut self, op: Op, args: &[Arg], present: u8) {
+        let args = self.values(args);
+        let i = self.to.add_inst(op, &args, present, &[], &[], &[]);
+        self.place(i);
+    }
+
     /// An instruction with one result, of a type that is written or follows.
     ///
     /// # Errors

@@ -79,6 +79,22 @@ pub enum CopyLimit {
         /// Bytes that are possible.
         possible: Vec<u32>,
     },
+    /// Lanes would copy it in pieces for which the target has no copy.
+    Pieces {
+        /// Bytes of a piece.
+        bytes: u32,
+        /// Bytes that the target copies at once.
+        possible: &'static [u32],
+    },
+    /// A lane would copy more pieces in a step than it can beside the products.
+    ManyPieces {
+        /// Bytes of a piece.
+        bytes: u32,
+        /// Pieces of a lane.
+        count: u32,
+        /// Most pieces of a lane.
+        most: u32,
+    },
     /// An extent is larger than a box.
     Box {
         /// The largest extent of a box.
@@ -134,6 +150,13 @@ impl fmt::Display for NoBulkCopy {
             CopyLimit::Span { row, asked, possible } => {
                 write!(f, "a row of {row} bytes of {view} is not cut to a swizzle of {asked} bytes; possible are ")?;
                 list(f, possible)
+            }
+            CopyLimit::Pieces { bytes, possible } => {
+                write!(f, "rows of {view} come in pieces of {bytes} bytes; lanes copy ")?;
+                list(f, possible)
+            }
+            CopyLimit::ManyPieces { bytes, count, most } => {
+                write!(f, "each lane would copy {count} pieces of {bytes} bytes of {view} in a step; most are {most}")
             }
             CopyLimit::Box { most } => write!(f, "a tile of {view} has an extent above {most}"),
         }

@@ -34,7 +34,7 @@ pub(in super::super) fn last_uses(kernel: &Kernel, tasks: Option<Inst>, locals: 
     }
     let lanes = |i: Inst| {
         let views = matches!(kernel.insts[i].op, Op::LocalIndex | Op::LocalSlice | Op::LocalTranspose | Op::LocalReinterpret);
-        views || matches!(kernel.insts[i].op, Op::CopyAsync | Op::LocalLoad | Op::LocalStore)
+        views || matches!(kernel.insts[i].op, Op::CopyAsync | Op::GatherAsync | Op::LocalLoad | Op::LocalStore)
     };
     // The place in the body of what an instruction stands in.
     let mut top: SecondaryMap<Inst, usize> = SecondaryMap::new();
@@ -50,7 +50,7 @@ pub(in super::super) fn last_uses(kernel: &Kernel, tasks: Option<Inst>, locals: 
     }
     for &root in body.iter().filter(|&&i| ours(i)) {
         let mut uses = locals.uses(root).iter().copied().filter(|&i| i != root);
-        let filled = uses.clone().any(|i| kernel.insts[i].op == Op::CopyAsync);
+        let filled = uses.clone().any(|i| matches!(kernel.insts[i].op, Op::CopyAsync | Op::GatherAsync));
         let last = uses.clone().map(|i| top[i]).max();
         if let Some(last) = last.filter(|_| filled && uses.all(lanes))
             && let Some(wait) = waits[last + 1]

@@ -235,7 +235,7 @@ impl Lower<'_> {
         uses.iter().any(|&j| {
             let into = match kernel.insts[j].op {
                 Op::LocalStore | Op::RemoteStore | Op::RemoteStoreAsync => kernel.insts[j].args.first(),
-                Op::CopyAsync => kernel.operand(j, "buffer").first(),
+                Op::CopyAsync | Op::GatherAsync => kernel.operand(j, "buffer").first(),
                 _ => None,
             };
             into.is_some_and(|&v| handle(kernel, v).is_none_or(|h| allocation(kernel, h.root) == i))

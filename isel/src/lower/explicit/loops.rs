@@ -79,7 +79,7 @@ impl Lower<'_> {
             let swizzled = d.op == Op::LocalLoad && self.is_swizzled(d.args[0]);
             for at in &mut all {
                 match d.op {
-                    Op::LocalStore | Op::RemoteStore | Op::CopyAsync | Op::CopyAsyncWait => at.stored = true,
+                    Op::LocalStore | Op::RemoteStore | Op::CopyAsync | Op::GatherAsync | Op::CopyAsyncWait => at.stored = true,
                     Op::LocalLoad if swizzled => (at.reads, at.looked) = (Reads::Open, true),
                     Op::LocalLoad | Op::RemoteLoad => at.looked = true,
                     Op::FenceAsync => at.fenced(),

@@ -8,6 +8,7 @@
 pub(super) mod beside;
 mod bytes;
 mod copies;
+mod gathers;
 mod groups;
 pub(super) mod lanes;
 mod local;
@@ -315,6 +316,7 @@ impl Lower<'_> {
                 self.task_mut()?.traces.fenced();
             }
             Op::CopyAsync => self.copy_async(b, i)?,
+            Op::GatherAsync => self.gather_async(b, i)?,
             Op::CopyAsyncCommit => self.commit_copies(b, i)?,
             Op::CopyAsyncWait => {
                 if !self.target.copy_async.is_empty() {
