@@ -238,7 +238,9 @@ pub(crate) fn act(op: Op, args: &[&Type], present: u8, attrs: &[Attr]) -> Result
             let (v, shape) = indexed(op, args)?;
             let s = shared(op, "buffer", args.get(1 + v.rank()))?;
             if s.elem != v.elem || s.shape[..] != shape[..] {
-                return Err(format!("`{op}` from {v} to {s}: it takes a buffer of the view's element and of the extents of its tiles of indices"));
+                return Err(format!(
+                    "`{op}` from {v} to {s}: it takes a buffer of the view's element and of the extents of its tiles of indices"
+                ));
             }
             if present != 0 { mask(op, args.get(2 + v.rank()), &s.tile()) } else { Ok(()) }
         }

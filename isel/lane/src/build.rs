@@ -69,6 +69,8 @@ enum Known {
     Cast(LVal),
     /// The `f32` rounded to `bf16`.
     Rounded(LVal),
+    /// The code of an `f8e4m3`, as [`UnOp::EncodeE4M3`] makes it of the `f32` with those bits.
+    Code(LVal),
     /// The 4 bits from bit `.1` on of the `i32` `.0`, sign-extended.
     Half(LVal, u32),
 }
@@ -398,7 +400,11 @@ impl LaneBuilder {
         if let (UnOp::Not, LTy::I1, Some(c)) = (op, ty, self.as_const(a)) {
             return self.constant(LTy::I1, c ^ 1);
         }
-        self.pure(Key::Un(op, a), ty, &[a], |dst| Inst::Un { dst, op, a })
+        let v = self.pure(Key::Un(op, a), ty, &[a], |dst| Inst::Un { dst, op, a });
+        if op == UnOp::EncodeE4M3 {
+            self.learn(v, Known::Code(a));
+        }
+        v
     }
 
     /// A two-operand operation; integers are folded.
@@ -450,7 +456,13 @@ impl LaneBuilder {
                     let c = self.constant(ty, num::wrap(c.wrapping_add(y), s) as u64);
                     Some(self.bin(BinOp::Add, x, c))
                 }
-                Known::Nothing | Known::Const(_) | Known::Part(..) | Known::Cast(_) | Known::Rounded(_) | Known::Half(..) => None,
+                Known::Nothing
+                | Known::Const(_)
+                | Known::Part(..)
+                | Known::Cast(_)
+                | Known::Rounded(_)
+                | Known::Code(_)
+                | Known::Half(..) => None,
             },
             _ => None,
         }
@@ -554,6 +566,9 @@ impl LaneBuilder {
         if (self.ty(a), to) == (LTy::F32, LTy::Num(Scalar::BF16)) {
             self.learn(v, Known::Rounded(a));
         }
+        if let (Known::Code(bits), LTy::Num(Scalar::I8)) = (self.facts[a].known, to) {
+            self.learn(v, Known::Code(bits));
+        }
         v
     }
 
@@ -586,7 +601,7 @@ impl LaneBuilder {
         v
     }
 
-    /// Two 16-bit or four 8-bit values into a word; the word itself if they are its parts.
+    /// Two 16-bit or four 8-bit values into a word; the word itself if they are its parts. Codes that the machine makes are made in pairs.
     pub fn pack(&mut self, parts: &[LVal]) -> LVal {
         if let Known::Part(word, 0) = self.facts[parts[0]].known
             && parts.iter().enumerate().all(|(i, &p)| self.facts[p].known == Known::Part(word, i as u32))
@@ -594,8 +609,25 @@ impl LaneBuilder {
         {
             return word;
         }
+        if let &[a, b, c, d] = parts
+            && let [Some(a), Some(b), Some(c), Some(d)] = [a, b, c, d].map(|v| self.encoded(v))
+        {
+            let halves = [(a, b), (c, d)].map(|(low, high)| {
+                let pair = self.bin(BinOp::EncodePairE4M3, low, high);
+                self.cvt(pair, LTy::Num(Scalar::I16))
+            });
+            return self.pack(&halves);
+        }
         let parts = Vals::from_slice(parts);
         self.pure(Key::Pack(parts.clone()), LTy::B32, &parts.clone(), |dst| Inst::Pack { dst, parts })
+    }
+
+    /// The bits of the `f32` whose code a byte is.
+    fn encoded(&self, v: LVal) -> Option<LVal> {
+        match self.facts[v].known {
+            Known::Code(bits) if self.ty(v) == LTy::Num(Scalar::I8) => Some(bits),
+            _ => None,
+        }
     }
 
     /// A word into values of a 16-bit or 8-bit type.
@@ -614,7 +646,7 @@ impl LaneBuilder {
         match self.facts[v].known {
             Known::Part(word, n) if self.ty(v) == LTy::Num(Scalar::I8) => Some((word, n)),
             Known::Part(..) | Known::Nothing | Known::Const(_) | Known::AddConst(..) => None,
-            Known::Cast(_) | Known::Rounded(_) | Known::Half(..) => None,
+            Known::Cast(_) | Known::Rounded(_) | Known::Code(_) | Known::Half(..) => None,
         }
     }
 
@@ -623,7 +655,7 @@ impl LaneBuilder {
         match self.facts[v].known {
             Known::Const(c) => (None, c as i64),
             Known::AddConst(base, c) => (Some(base), c),
-            Known::Nothing | Known::Part(..) | Known::Cast(_) | Known::Rounded(_) | Known::Half(..) => (Some(v), 0),
+            Known::Nothing | Known::Part(..) | Known::Cast(_) | Known::Rounded(_) | Known::Code(_) | Known::Half(..) => (Some(v), 0),
         }
     }
 

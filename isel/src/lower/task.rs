@@ -150,7 +150,7 @@ pub(crate) enum Late {
 pub(crate) struct Groupwise {
     /// Tasks in which each group acts for itself, and how many groups they have.
     pub tasks: BTreeMap<Region, u32>,
-    /// Arrivals that one arrival of a task is, by the instruction that allocates the barriers; 1 where none is said.
+    /// Arrivals that end a phase, by the instruction that allocates the barriers; as many as it says where nothing is said here.
     pub arrivals: BTreeMap<Inst, u32>,
     /// Rows of each box of the stores that such tasks begin.
     pub rows: BTreeMap<Inst, u32>,

@@ -176,7 +176,8 @@ pub(super) fn rows_that_arrive() {
     for rows in [0i64, 4, 8, 24] {
         let at = |n: usize| ((5 * (n / 8) + 3) % 9, n % 8);
         // Row 8 is outside of the view.
-        let want: Vec<f64> = (0..8 * rows as usize).map(|n| if at(n).0 < 8 && at(n).1 < 6 { a[at(n).0 * 7 + at(n).1] } else { 0.0 }).collect();
+        let want: Vec<f64> =
+            (0..8 * rows as usize).map(|n| if at(n).0 < 8 && at(n).1 < 6 { a[at(n).0 * 7 + at(n).1] } else { 0.0 }).collect();
         assert_eq!(arriving(ARRIVING, rows).unwrap_or_else(|e| panic!("{e}")), want, "{rows} rows");
     }
 }

@@ -234,6 +234,9 @@ pub(crate) fn bin(op: BinOp, ty: LTy, d: &mut [u64], a: &[u64], b: &[u64]) -> Re
         // Sign extension keeps the unsigned order of the narrower type.
         (BinOp::MinimumU, _) => int2(elem, d, a, b, |x, y| (x as u64).min(y as u64) as i64),
         (BinOp::MaximumU, _) => int2(elem, d, a, b, |x, y| (x as u64).max(y as u64) as i64),
+        (BinOp::EncodePairE4M3, _) => {
+            int2(elem, d, a, b, |x, y| (encode(x, Scalar::F8E4M3) & 0xff) | ((encode(y, Scalar::F8E4M3) & 0xff) << 8));
+        }
     }
     Ok(())
 }

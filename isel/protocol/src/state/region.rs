@@ -118,11 +118,8 @@ impl Region {
         match &self.write {
             None => out.push(0),
             Some(w) => {
-                let flags = 1
-                    | u64::from(w.unread) << 1
-                    | u64::from(w.copied) << 2
-                    | u64::from(w.counted) << 3
-                    | (w.parts.len() as u64) << 4;
+                let flags =
+                    1 | u64::from(w.unread) << 1 | u64::from(w.copied) << 2 | u64::from(w.counted) << 3 | (w.parts.len() as u64) << 4;
                 out.extend([flags, w.copies, w.agent as u64, w.mbarrier.map_or(0, |n| mbarrier(n) as u64 + 1)]);
                 w.parts.iter().for_each(|p| out.extend([(p.0 + shift) as u64, (p.1 + shift) as u64]));
                 list_key(&w.readers, out);

@@ -80,7 +80,8 @@ impl<'k> Schedule<'k> {
         let kernel = self.kernel;
         let mut state = StepState::new(step, [index.into(), by]);
         if self.plan.promoted {
-            let mut insts = kernel.regions[self.region].insts.iter().copied().filter(|&i| self.computed(i));
+            let scaled = |i: Inst| self.plan.dots.iter().any(|d| self.scaled(d.0).is_some_and(|s| s.0 == i));
+            let mut insts = kernel.regions[self.region].insts.iter().copied().filter(|&i| self.computed(i) && !scaled(i));
             insts.try_for_each(|i| match kernel.insts[i].op {
                 Op::Dot => {
                     self.stage(w, i, &mut state.buffers)?;
@@ -248,18 +249,38 @@ impl<'k> Schedule<'k> {
         }
     }
 
+    /// True for a product that the lanes add to its accumulator, since the unit does not keep its bits.
+    fn alone(&self, i: Inst) -> bool {
+        let rows = |u: &'k Units| self.plan.dots.iter().find(|x| x.0 == i).and_then(|x| u.matrix.get(x.1.index()));
+        !is_zero(self.kernel, self.kernel.insts[i].args[2]) && self.units.and_then(rows).is_some_and(|row| row.promotion_depth.is_some())
+    }
+
+    /// The multiplication that scales the accumulator of such a product, and its factors, if nobody else looks at what it makes: it is done with the addition.
+    fn scaled(&self, i: Inst) -> Option<(Inst, [Value; 2])> {
+        let kernel = self.kernel;
+        let c = kernel.insts[i].args[2];
+        let body = &kernel.regions[self.region].insts;
+        let mul = kernel.def_inst(c).filter(|j| kernel.insts[*j].op == Op::Mul && body.contains(j) && self.alone(i))?;
+        let mut uses = 0;
+        kernel.walk(kernel.body, &mut |j| uses += kernel.insts[j].args.iter().filter(|&&v| v == c).count());
+        let &[x, y] = kernel.insts[mul].args.as_slice() else { return None };
+        (uses == 1).then_some((mul, [x, y]))
+    }
+
     /// A product, begun and waited for. Where the unit does not keep the bits of an accumulator the lanes add to it.
     fn product(&self, w: &mut Writer<'_>, i: Inst, step: Arg) -> Result<(), Refusal> {
         let kernel = self.kernel;
         let d = &kernel.insts[i];
         let (c, result) = (d.args[2], d.results[0]);
-        let rows = |u: &'k Units| self.plan.dots.iter().find(|x| x.0 == i).and_then(|x| u.matrix.get(x.1.index()));
-        let alone = !is_zero(kernel, c) && self.units.and_then(rows).is_some_and(|row| row.promotion_depth.is_some());
+        let alone = self.alone(i);
         let a = self.operand_a(w, i)?;
         let accumulator = if alone { self.zero(w, result)?.into() } else { self.accumulator(w, c)? };
         let product = self.begin(w, i, step, [a, accumulator])?;
         let mut made = w.make(Op::AsyncDotWait, &[product.into()], &[Attr::Count(0)], None)?;
-        if alone {
+        if let Some((_, [x, y])) = self.scaled(i) {
+            let factors = [w.get(x)?, w.get(y)?];
+            made = w.make(Op::Fma, &[factors[0], factors[1], made.into()], &[], None)?;
+        } else if alone {
             let c = w.get(c)?;
             made = w.bin(Op::Add, c, made)?;
         }

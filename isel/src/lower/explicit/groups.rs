@@ -1,7 +1,7 @@
 //! Tasks of several warpgroups: where each group may act for itself, so that groups need not meet.
 //!
 //! ```text
-//! arrival of a task      an arrival of each of its groups, and the barrier counts so many times as many
+//! arrival of a task      an arrival of each of its groups, and the barrier counts so many more
 //! meeting of a task      each group meets: what lanes store leaves by `async_store` alone, and each group's rows are its own
 //! async_store            each group stores its rows
 //! ```
@@ -9,6 +9,7 @@
 //! Rows `m (g + G r)` to `m (g + G r) + m - 1` of a product of `G` groups by instructions of `m` rows are those of group `g`.
 
 use super::super::Lower;
+use crate::lower::facts::count;
 use crate::lower::task::Groupwise;
 use cranelift_entity::SecondaryMap;
 use std::collections::{BTreeMap, BTreeSet};
@@ -66,7 +67,7 @@ impl Lower<'_> {
                 out.rows.extend(stores);
             }
         }
-        // Who arrives where: at one barrier all arrivals count alike.
+        // Who arrives where: at one barrier all arrivals count alike, or each task arrives once in a phase.
         let mut home: SecondaryMap<Inst, Option<Region>> = SecondaryMap::new();
         home.resize(kernel.insts.len());
         plan.roles.iter().for_each(|r| kernel.walk(r.region, &mut |i| home[i] = Some(r.region)));
@@ -84,9 +85,28 @@ impl Lower<'_> {
                 Op::BarrierArrive => home[*i].and_then(|r| out.tasks.get(&r)).copied().unwrap_or(1),
                 _ => 1,
             };
-            let mixed = sites.values().find(|list| list.iter().any(|i| counts(i) != counts(&list[0])));
-            let Some(list) = mixed else {
-                out.arrivals = sites.iter().map(|(&alloc, list)| (alloc, counts(&list[0]))).collect();
+            let replicas = |i: &Inst| plan.roles.iter().filter(|r| home[*i] == Some(r.region)).count() as u32;
+            let total = |alloc: Inst, list: &[Inst]| {
+                let declared = count(kernel, alloc, 0);
+                if list.iter().all(|i| counts(i) == counts(&list[0])) {
+                    return Some(declared * counts(&list[0]));
+                }
+                let tasks: BTreeSet<Option<Region>> = list.iter().map(|&i| home[i]).collect();
+                let once = tasks.len() == list.len()
+                    && list.iter().all(|&i| kernel.insts[i].op != Op::RemoteArrive)
+                    && list.iter().map(replicas).sum::<u32>() == declared;
+                once.then(|| list.iter().map(|i| replicas(i) * counts(i)).sum())
+            };
+            let mut arrivals = BTreeMap::new();
+            let mixed = sites.iter().find(|&(&alloc, list)| match total(alloc, list) {
+                Some(all) => {
+                    arrivals.insert(alloc, all);
+                    false
+                }
+                None => true,
+            });
+            let Some((_, list)) = mixed else {
+                out.arrivals = arrivals;
                 return out;
             };
             let meet: BTreeSet<Region> = list.iter().filter_map(|&i| home[i]).collect();

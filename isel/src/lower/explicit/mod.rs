@@ -402,7 +402,7 @@ impl Lower<'_> {
         b.touch(alloc);
         let at = b.shared_addr(alloc);
         let guard = self.task()?.first;
-        let count = count(self.kernel, i, 0) * self.task()?.groupwise.arrivals.get(&i).copied().unwrap_or(1);
+        let count = self.task()?.groupwise.arrivals.get(&i).copied().unwrap_or_else(|| count(self.kernel, i, 0));
         for number in 0..n {
             let barrier = Place { addr: at, offset: 8 * number as i32 };
             b.unit(Unit::InitBarrier { barrier, count, guard });
