@@ -119,7 +119,8 @@ fn specialised(
     let need = loop {
         let footprint = Footprint::of(&written.kernel, target, &written.plan, &assigned, direct)?;
         let Err(why) = footprint.fits() else { break footprint.total() };
-        let left = fewer(&why, depth, ring.stage_bytes).filter(|&n| options.stages.is_none() && n > 1);
+        let left =
+            fewer(&why, depth, ring.stage_bytes).map(|n| n / ring.slices * ring.slices).filter(|&n| options.stages.is_none() && n > 1);
         let next = match left {
             _ if direct => few.take().map(|n| (n, false)),
             Some(n) if n >= FEW_SLOTS || tried => Some((n, false)),

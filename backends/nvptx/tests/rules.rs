@@ -196,6 +196,9 @@ fn fused_and_wide() {
     let data = [bits(Scalar::I32, &x[..n]), bits(Scalar::I32, &y[..n]), bits(Scalar::I32, &picks), Data::zeros(Scalar::I32, n)];
     agree(asm, &p, (n / 32) as u32, &data, Tolerance::Exact);
     let data = [bits(Scalar::I32, &x[..n]), bits(Scalar::I32, &y[..n]), bits(Scalar::I32, &z32), Data::zeros(Scalar::I32, n)];
+    let p =
+        elementwise("mask_flip", &[I32, I32, I32], I32, |a, v| a.def(I32, |dst| Inst::MaskFlip { dst, a: v[0], mask: v[1], flip: v[2] }));
+    agree(asm, &p, (n / 32) as u32, &data, Tolerance::Exact);
     let p = elementwise("fma_f16x2", &[I32, I32, I32], I32, |a, v| a.def(I32, |dst| Inst::FmaF16x2 { dst, a: v[0], b: v[1], c: v[2] }));
     agree(asm, &p, (n / 32) as u32, &data, Tolerance::Exact);
     let p = elementwise("fma_bf16x2", &[I32, I32, I32], I32, |a, v| a.def(I32, |dst| Inst::FmaBf16x2 { dst, a: v[0], b: v[1], c: v[2] }));

@@ -45,6 +45,7 @@ enum Key {
     FmaF16x2(LVal, LVal, LVal),
     FmaBf16x2(LVal, LVal, LVal),
     Permute(LVal, LVal, LVal),
+    MaskFlip(LVal, LVal, LVal),
     Cmp(CmpOp, LVal, LVal),
     Select(LVal, LVal, LVal),
     Divide(Box<(Vals, Vals)>),

@@ -42,7 +42,7 @@ instructions! {
         Funnel { dst: LVal = def I32, high: LVal = read I32, low: LVal = read I32, by: LVal = read I32 }
             => Effect::Compute, "funnel {high}, {low}, {by}";
         /// `a * b + c` of the two `f16` of which each word consists, each with one rounding; for machines with
-        /// [`crate::machine::Target::packed_halves`], as the next two.
+        /// [`crate::machine::Target::packed_halves`], as the next three.
         FmaF16x2 { dst: LVal = def I32, a: LVal = read I32, b: LVal = read I32, c: LVal = read I32 } => Effect::Compute, "fma_f16x2 {a}, {b}, {c}";
         /// The same of two `bf16`.
         FmaBf16x2 { dst: LVal = def I32, a: LVal = read I32, b: LVal = read I32, c: LVal = read I32 } => Effect::Compute, "fma_bf16x2 {a}, {b}, {c}";
@@ -50,6 +50,9 @@ instructions! {
         /// bits of digit n, in base 16, of `picks` name. The digits' fourth bits and those behind the fourth digit do not count.
         Permute { dst: LVal = def I32, low: LVal = read I32, high: LVal = read I32, picks: LVal = read I32 }
             => Effect::Compute, "permute {low}, {high} by {picks}";
+        /// `(a & mask) ^ flip`.
+        MaskFlip { dst: LVal = def I32, a: LVal = read I32, mask: LVal = read I32, flip: LVal = read I32 }
+            => Effect::Compute, "mask_flip {a} by {mask}, {flip}";
         /// Comparison of two values of one type; `i1`.
         Cmp { dst: LVal = def I1, op: CmpOp = with, a: LVal = read T, b: LVal = read T }
             => Effect::Compute, takes if op.is_unsigned() { Takes::Ints } else { Takes::Scalars }, "cmp {op} {a}, {b}";

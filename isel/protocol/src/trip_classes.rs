@@ -285,7 +285,9 @@ impl<'a> Finder<'a> {
 
     fn number(&mut self, role: usize, l: &'a For, around: Around, choice: Option<(LVal, bool)>) {
         let first = choice.and_then(|c| self.first_step(c.0, l));
-        let top = around.trip_class.is_none() && around.direct && first.is_none();
+        // Behind nothing but its own first step.
+        let alone = if first.is_some() { choice.is_some_and(|c| c.1) } else { around.direct };
+        let top = around.trip_class.is_none() && alone;
         // A choice that asks whether the loop goes round at all is its own first answer, and nothing in between.
         let around = Around { direct: around.direct || choice.is_some_and(|c| c.1 && self.asks_for(c.0, l)), ..around };
         if first.is_some() {

@@ -65,6 +65,7 @@ pub(super) const I32: &[Rule] = rows! {
     "fma.f16x2" Key::Plain(FmaF16x2), T32, Always => lines(&["fma.rn.f16x2 $d, $a, $b, $c"]);
     "fma.bf16x2" Key::Plain(FmaBf16x2), T32, Always => lines(&["fma.rn.bf16x2 $d, $a, $b, $c"]);
     "permute" Key::Plain(Permute), T32, Always => lines(&["prmt.b32 $d, #a, #b, #c"]);
+    "mask_flip" Key::Plain(MaskFlip), T32, Always => lines(&["lop3.b32 $d, $a, #b, #c, 0x6a"]);
     "funnel" Key::Plain(Funnel), T32, Always => lines(&["shf.l.wrap.b32 $d, #b, #a, #c"]);
 };
 

@@ -152,10 +152,8 @@ impl LaneBuilder {
 
     /// The bits of a word that a mask names, those of a constant inverted.
     fn masked(&mut self, word: LVal, mask: i64, flip: i64) -> LVal {
-        let mask = self.i32(mask);
-        let some = self.bin(BinOp::And, word, mask);
-        let flip = self.i32(flip);
-        self.bin(BinOp::Xor, some, flip)
+        let (a, mask, flip) = (word, self.i32(mask), self.i32(flip));
+        self.pure(Key::MaskFlip(a, mask, flip), LTy::I32, &[a, mask, flip], |dst| Inst::MaskFlip { dst, a, mask, flip })
     }
 
     /// The floats of the two signed halves of the byte of a word that begins at a bit.

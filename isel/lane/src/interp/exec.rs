@@ -107,6 +107,11 @@ impl<'a> Interpreter<'a> {
             }),
             Inst::FmaF16x2 { dst, a, b, c } => self.define(*dst, |m, d| ops::fma_pair(Scalar::F16, d, m.reg(*a), m.reg(*b), m.reg(*c))),
             Inst::FmaBf16x2 { dst, a, b, c } => self.define(*dst, |m, d| ops::fma_pair(Scalar::BF16, d, m.reg(*a), m.reg(*b), m.reg(*c))),
+            Inst::MaskFlip { dst, a, mask, flip } => self.define(*dst, |m, d| {
+                let operands = m.reg(*a).iter().zip(m.reg(*mask)).zip(m.reg(*flip));
+                d.iter_mut().zip(operands).for_each(|(d, ((&a, &mask), &flip))| *d = extend(a & mask ^ flip, LTy::I32));
+                Ok(())
+            }),
             Inst::Permute { dst, low, high, picks } => self.define(*dst, |m, d| {
                 let operands = m.reg(*low).iter().zip(m.reg(*high)).zip(m.reg(*picks));
                 let both = |low: u64, high: u64| high << 32 | u64::from(low as u32);

@@ -78,6 +78,7 @@ lane @test warps=1 lanes=32 shared=64
   l48:i32 = fma_f16x2 l2, l6, l7
   l49:i32 = fma_bf16x2 l2, l6, l7
   l50:i32 = permute l2, l6 by l7
+  l51:i32 = mask_flip l2 by l6, l7
 ";
 
 /// One of every instruction; verifies, but isn't meant to run.
@@ -174,5 +175,6 @@ pub fn everything() -> Asm {
     a.def(LTy::I32, |dst| Inst::FmaF16x2 { dst, a: i, b: lane, c: warp });
     a.def(LTy::I32, |dst| Inst::FmaBf16x2 { dst, a: i, b: lane, c: warp });
     a.def(LTy::I32, |dst| Inst::Permute { dst, low: i, high: lane, picks: warp });
+    a.def(LTy::I32, |dst| Inst::MaskFlip { dst, a: i, mask: lane, flip: warp });
     a
 }

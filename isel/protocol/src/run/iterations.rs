@@ -98,7 +98,7 @@ impl<'a> Checker<'a> {
                 task.frames.push(Frame { block: arms[usize::from(!holds)], at: 0, end: End::Choice(c, holds) });
                 return Ok(Step::Ran);
             };
-            match self.next(s, t, l, true, &s.tasks[t].env) {
+            match self.next(s, t, l, (true, true), &s.tasks[t].env) {
                 Next::Open(trip_class) => return Ok(Step::Open(trip_class)),
                 Next::Known(holds, read) => {
                     answered = read.filter(|_| !holds || behind).map(|r| (l, r));
@@ -150,7 +150,8 @@ impl<'a> Checker<'a> {
             self.rest(&mut s.tasks[t].env, n);
         }
         // The answer first: without it, the agent stops here.
-        let again = match self.next(s, t, l, first, &s.tasks[t].env) {
+        let asked = first && self.trip_classes.behind.contains(&l.iv);
+        let again = match self.next(s, t, l, (first, first && !asked), &s.tasks[t].env) {
             Next::Open(trip_class) => {
                 if !first {
                     self.rest(&mut s.tasks[t].env, n);
@@ -206,8 +207,8 @@ impl<'a> Checker<'a> {
         task.debt[trip_class] = if again { 0 } else { self.trips(l).skip };
     }
 
-    /// Whether a loop goes round (once more); with `first`, whether it begins.
-    fn next(&self, s: &State<'a>, t: usize, l: &For, first: bool, env: &Env) -> Next {
+    /// Whether a loop goes round (once more); with `first`, whether it begins, and with `fresh` nobody has asked for the first step that it takes.
+    fn next(&self, s: &State<'a>, t: usize, l: &For, (first, fresh): (bool, bool), env: &Env) -> Next {
         if let Some(known) = self.ends_where(l, first, env) {
             return Next::Known(known, None);
         }
@@ -216,14 +217,15 @@ impl<'a> Checker<'a> {
         let answers = &s.answers[trip_class];
         // The first step may stand in front of the loop: then its answer has been read.
         let (begin, every) = self.trips(l).strides;
-        for n in at..at + if first { begin + 1 } else { every } {
+        let reads = if fresh { begin + 1 } else { every };
+        for n in at..at + reads {
             match answers.get(n) {
                 None => return Next::Open(trip_class),
                 Some(false) => return Next::Known(false, Some(n + 1)),
                 Some(true) => {}
             }
         }
-        Next::Known(true, Some(at + if first { begin + 1 } else { every }))
+        Next::Known(true, Some(at + reads))
     }
 
     /// How much of a loop's trip-count class is read when the runs that it passes over are; `None` if they are not known yet.

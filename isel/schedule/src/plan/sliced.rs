@@ -8,36 +8,39 @@ use super::overlap::is_zero;
 use super::products::accumulates;
 use tilelift_ir::{Effects, Inst, Kernel, Literal, Op, Scalar};
 
-/// Bytes of accumulators up to which three sets take steps: beyond, what they hand over takes longer than it saves.
-const SMALL: u64 = 16384;
+/// Sets that take steps in turns. Slots are a multiple of it, so that each set finds its steps in the same ones, and waits for each of their phases.
+const SETS: u32 = 2;
 
 /// The largest distance of two steps of a set.
 const MOST: i64 = 1 << 24;
 
+/// True for a loop that does nothing but add up products, as far as anybody sees.
+pub(super) fn only_sums(kernel: &Kernel, main: Inst, dots: &[Inst]) -> bool {
+    let region = kernel.insts[main].regions[0];
+    let sums = |i: &Inst| accumulates(kernel, region, *i) && !is_zero(kernel, kernel.insts[*i].args[2]);
+    let quiet = |&i: &Inst| {
+        let d = &kernel.insts[i];
+        matches!(d.op.info().effects, Effects::Pure | Effects::Reads) && d.regions.is_empty() || d.op == Op::Yield
+    };
+    let yields = kernel.yields(region).iter().all(|&v| kernel.def_inst(v).is_some_and(|i| dots.contains(&i)));
+    yields && dots.iter().all(sums) && kernel.regions[region].insts.iter().all(quiet)
+}
+
 /// How many sets of consumers may take the steps of a loop in turns; 1 if that may not be.
 pub(super) fn slices(kernel: &Kernel, main: Inst, dots: &[Inst]) -> u32 {
     let d = &kernel.insts[main];
-    let region = d.regions[0];
     let literal = |n: usize| match kernel.as_const(d.args[n]) {
         Some((Literal::Int(x), Scalar::I32)) => Some(x),
         _ => None,
     };
     // Their first steps are numbers that no sum leaves.
     let counted = literal(0).is_some_and(|lo| (0..MOST).contains(&lo)) && literal(2).is_some_and(|by| (1..MOST).contains(&by));
-    let sums = |i: &Inst| accumulates(kernel, region, *i) && !is_zero(kernel, kernel.insts[*i].args[2]);
     let results = d.results.iter().all(|&v| kernel.ty(v).as_tile().is_some());
-    // Nobody else sees the steps.
-    let quiet = |&i: &Inst| {
-        let d = &kernel.insts[i];
-        matches!(d.op.info().effects, Effects::Pure | Effects::Reads) && d.regions.is_empty() || d.op == Op::Yield
-    };
-    let yields = kernel.yields(region).iter().all(|&v| kernel.def_inst(v).is_some_and(|i| dots.contains(&i)));
     let top = kernel.regions[kernel.body].insts.contains(&main);
-    if !(top && counted && results && yields && dots.iter().all(sums) && kernel.regions[region].insts.iter().all(quiet)) {
+    if !(top && counted && results && only_sums(kernel, main, dots)) {
         return 1;
     }
-    let bytes: u64 = d.results.iter().filter_map(|&v| kernel.ty(v).as_tile()).map(|t| t.elements() * u64::from(t.elem.bytes())).sum();
-    if bytes <= SMALL { 3 } else { 2 }
+    SETS
 }
 
 /// Bytes of what so many sets hand over.

@@ -28,7 +28,7 @@ use super::replay::{Replay, around, decisions, replay, written_views};
 use super::results::{result_stores, result_tile};
 use super::ring_layouts::{EpilogueStore, RingLayouts};
 use super::shares::{Copies, cheaper, copies};
-use super::sliced::{slice_bytes, slices};
+use super::sliced::{only_sums, slice_bytes, slices};
 use super::staged::{StagedOperand, from_ring, staged_operands};
 use super::step_order::{StepPart, in_place, late_order, step_order};
 use super::swizzled_tile::{ALIGN, SwizzledTile};
@@ -52,6 +52,8 @@ pub struct Specialised {
     pub consumer_sets: u32,
     /// Sets of so many groups that take the steps of one position in turns, each into accumulators of its own.
     pub slices: u32,
+    /// Consumers compute the operands of the next step while products of this one run.
+    pub converts_ahead: bool,
     /// Slots of the ring between them.
     pub depth: u32,
     /// Groups of multiplications that may be in flight while the next ones are issued; none where the lanes add to the accumulators.
@@ -139,7 +141,7 @@ impl Specialised {
             narrow: self.loads.iter().filter(|l| l.1.swizzle < l.1.widest).map(|l| l.1.swizzle).collect(),
             a_from_registers: !self.register_a.is_empty(),
             transposed: !self.transposed_b.is_empty(),
-            overlap: self.overlap.is_some(),
+            overlap: self.overlap.is_some() || self.converts_ahead,
             late: self.late.is_some(),
             persistent: self.persistent,
         }
@@ -400,7 +402,15 @@ fn specialised_loop(
     };
     // So many sets of one group may take steps in turns.
     let sliced = match (options.consumers, options.consumer_sets) {
-        (None, None) if mixed && !promoted && !single && split(1) && transposed_b.is_empty() && given(&loads, 1).1.is_empty() => {
+        (None, None)
+            if mixed
+                && !promoted
+                && !single
+                && split(1)
+                && options.stages.is_none()
+                && transposed_b.is_empty()
+                && given(&loads, 1).1.is_empty() =>
+        {
             slices(kernel, main, &insts)
         }
         _ => 1,
@@ -542,6 +552,15 @@ fn specialised_loop(
     }
     // What multiplications read from registers is fetched anew when they are done.
     let in_flight = if parts.is_none() && (mixed || promoted || !register_a.is_empty()) { 0 } else { 1 };
+    // What lanes compute for products they may compute a step ahead, where registers hold it twice.
+    let a_elsewhere = |i: Inst, v: Value| stored(i, v) || brought.iter().any(|b| b.value == v);
+    let twice = a_from_registers(kernel, &dots, &loads, &a_elsewhere, &lanes_of);
+    let have = registers.map_or(Registers::of(target, units, warps).entry, |r| r[1]);
+    let free = staged_operands.is_empty() && transposed_b.is_empty() && register_a.is_empty();
+    let converts_ahead = mixed && !promoted && parts.is_none() && twice > 0 && free && only_sums(kernel, main, &insts) && {
+        let ahead: u32 = prefetches(kernel, region, written, &computed, lanes).iter().map(|p| 2 * p.registers).sum();
+        most_held(&brought) + twice + ahead + BESIDE_ACCUMULATORS <= have
+    };
     let places: Vec<Value> = brought.iter().flat_map(|b| kernel.operand(b.load, "indices")).copied().collect();
     replay.add(computed_again(kernel, (main, &around), written, places)?);
     for &(i, q) in &dots {
@@ -604,7 +623,7 @@ fn specialised_loop(
         staging_bytes = 0;
     }
     let room = room(staging_bytes);
-    let depth = options.stages.unwrap_or(room.min(MAX_DEPTH));
+    let depth = options.stages.unwrap_or(room.min(MAX_DEPTH) / slices * slices);
     if depth < 2 || depth > room {
         return Err(NotSpecialised::Ring { depth, room, slot: stage_bytes });
     }
@@ -626,7 +645,8 @@ fn specialised_loop(
     }
     let have = registers.map_or(Registers::of(target, units, warps).entry, |r| r[1]);
     // Products that end a step later, as far as registers hold what two steps have in flight.
-    let may_be_late = mixed && !promoted && parts.is_none() && register_a.is_empty() && transposed_b.is_empty() && slices == 1;
+    let may_be_late =
+        mixed && !promoted && parts.is_none() && register_a.is_empty() && transposed_b.is_empty() && slices == 1 && !converts_ahead;
     let a_in_memory = |i: Inst| {
         let a = kernel.insts[i].args[0];
         from_ring(kernel, &loads, a) || stored(i, a) || brought.iter().any(|b| b.value == a)
@@ -659,6 +679,7 @@ fn specialised_loop(
         consumers,
         consumer_sets,
         slices,
+        converts_ahead,
         depth,
         in_flight,
         registers,

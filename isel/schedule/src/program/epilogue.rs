@@ -30,6 +30,7 @@ impl Schedule<'_> {
             if let Some(s) = self.of_loop(i) {
                 *done = match &s.plan.overlap {
                     Some(parts) => overlap::main(s, parts, w, *done)?,
+                    None if s.plan.converts_ahead => s.converted(w, *done)?,
                     None if s.plan.mixed => s.mixed(w, *done)?,
                     None => s.main(w, *done, ping_pong)?,
                 };

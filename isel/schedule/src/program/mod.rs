@@ -19,6 +19,7 @@ mod ahead;
 mod bounds;
 mod brought;
 mod consume;
+mod converted;
 mod epilogue;
 mod gemm;
 mod lane_tiles;

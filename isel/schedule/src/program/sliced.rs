@@ -1,9 +1,8 @@
 //! Sliced K: several tasks of consumers take the steps of one loop in turns, each into accumulators of its own, and the first one adds up.
 //!
 //! ```text
-//! consumers       steps 0, 3, 6, …   wait for the sums of the others ─ add them ─ what stands behind the loop
-//! second slice    steps 1, 4, 7, …   store its sum ─ arrive
-//! third slice     steps 2, 5, 8, …   store its sum ─ arrive
+//! consumers       steps 0, 2, 4, …   wait for the sums of the other ─ add them ─ what stands behind the loop
+//! second slice    steps 1, 3, 5, …   store its sum ─ arrive
 //! ```
 //!
 //! Steps are counted as the producer does, so that each task finds its own in the ring, and gives the slots of its own back.
@@ -14,7 +13,7 @@ use super::write::{Arg, Writer, number};
 use tilelift_ir::{Attr, Op, SharedType, Type, Value};
 
 /// Names of the tasks.
-pub(super) const NAMES: [&str; 3] = ["consumers", "second_slice", "third_slice"];
+pub(super) const NAMES: [&str; 2] = ["consumers", "second_slice"];
 
 /// What the tasks hand their sums over by.
 #[derive(Clone)]

@@ -1,0 +1,127 @@
+//! Loops that add up products of what lanes compute: they compute the operands of the next step while the products of this one run.
+//!
+//! ```text
+//! wait slot 0 ─ compute operands of step 0
+//! a step n:   begin the products of step n-1 ─ wait slot n ─ compute operands of step n ─ wait for the products ─ give slot n-1 back
+//! begin the products of the last step ─ wait for them ─ give its slot back
+//! ```
+//!
+//! Operands are there twice: in flight, and as they are computed.
+
+use super::Refusal;
+use super::schedule::Schedule;
+use super::write::{Arg, Writer, number};
+use tilelift_ir::{Attr, CmpOp, Inst, Op, Value};
+
+impl Schedule<'_> {
+    /// The loop of the consumers; gives the number of the step behind it.
+    pub(super) fn converted(&self, w: &mut Writer<'_>, start: Arg) -> Result<Arg, Refusal> {
+        let d = &self.kernel.insts[self.plan.main];
+        self.wait_brought(w)?;
+        let (bounds, start) = (self.slice_bounds(w)?, self.slice_start(w, start)?);
+        let init = self.slice_init(w)?;
+        let some = w.cmp(CmpOp::Lt, bounds[0], bounds[1])?;
+        let none: Vec<Arg> = init.iter().copied().chain([start]).collect();
+        let ends = w.choice(some, |w| self.convert_steps(w, bounds, &init, start), |_| Ok(none))?;
+        d.results.iter().zip(&ends).for_each(|(&v, &end)| w.set(v, end));
+        Ok(ends[init.len()])
+    }
+
+    /// At least one step: gives what the loop carries, and the number of the step behind.
+    fn convert_steps(&self, w: &mut Writer<'_>, [first, end, by]: [Arg; 3], init: &[Arg], start: Arg) -> Result<Vec<Arg>, Refusal> {
+        let kernel = self.kernel;
+        let params = &kernel.regions[self.region].params;
+        let (operands, held) = (self.computed_operands(), init.len());
+        let brought = self.load_ahead(w, first)?;
+        let second: Arg = w.bin(Op::Add, first, by)?.into();
+        let ahead = self.convert(w, start, first, &brought, second)?;
+        let mut carried = init.to_vec();
+        carried.push(start);
+        carried.extend(self.all(w, &operands)?);
+        carried.extend(ahead);
+        let ends = w.for_loop([second, end, by], &carried, |w, index, carried| {
+            params[1..].iter().zip(carried).for_each(|(&p, &v)| w.set(p, v));
+            let done = carried[held];
+            operands.iter().zip(&carried[held + 1..]).for_each(|(&v, &now)| w.set(v, now));
+            let brought: Vec<Arg> = carried[held + 1 + operands.len()..].iter().map(|&v| v.into()).collect();
+            let products = self.begin_products(w, done.into())?;
+            let next: Arg = w.bin(Op::Add, done, number(self.plan.slices))?.into();
+            let behind: Arg = w.bin(Op::Add, index, by)?.into();
+            let ahead = self.convert(w, next, index.into(), &brought, behind)?;
+            self.wait_for_products(w, &products)?;
+            self.release(w, done)?;
+            let mut out = self.all(w, kernel.yields(self.region))?;
+            out.push(next);
+            out.extend(self.all(w, &operands)?);
+            out.extend(ahead);
+            Ok(out)
+        })?;
+        params[1..].iter().zip(&ends).for_each(|(&p, &v)| w.set(p, v));
+        operands.iter().zip(&ends[held + 1..]).for_each(|(&v, &now)| w.set(v, now));
+        let products = self.begin_products(w, ends[held].into())?;
+        self.wait_for_products(w, &products)?;
+        self.release(w, ends[held])?;
+        let mut out = self.all(w, kernel.yields(self.region))?;
+        out.push(w.bin(Op::Add, ends[held], number(self.plan.slices))?.into());
+        Ok(out)
+    }
+
+    /// What lanes compute for products, in program order.
+    fn computed_operands(&self) -> Vec<Value> {
+        let kernel = self.kernel;
+        let of_lanes = |v: &Value| kernel.def_inst(*v).is_some_and(|i| self.computed(i));
+        let mut out: Vec<Value> = Vec::new();
+        for v in self.plan.dots.iter().map(|d| kernel.insts[d.0].args[0]).filter(of_lanes) {
+            if !out.contains(&v) {
+                out.push(v);
+            }
+        }
+        out
+    }
+
+    /// Waits for a step's slot and computes its operands of what has been loaded for it; gives what is loaded for the step behind, at an index.
+    fn convert(&self, w: &mut Writer<'_>, step: Arg, index: Arg, brought: &[Arg], behind: Arg) -> Result<Vec<Arg>, Refusal> {
+        let kernel = self.kernel;
+        w.set(kernel.regions[self.region].params[0], index);
+        let slot = self.wait(w, step)?;
+        self.see_vectors(w, slot)?;
+        self.see_lane_tiles(w, slot)?;
+        let ahead = self.load_ahead(w, behind)?;
+        self.plan.prefetched.iter().zip(brought).for_each(|(&i, &now)| w.set(kernel.insts[i].results[0], now));
+        let body = kernel.regions[self.region].insts.iter().copied();
+        body.filter(|&i| self.computed(i) && !matches!(kernel.insts[i].op, Op::Dot | Op::Yield))
+            .try_for_each(|i| self.compute_lanes(w, i))?;
+        Ok(ahead)
+    }
+
+    /// Begins the products of a step, whose other operands are in its slot.
+    fn begin_products(&self, w: &mut Writer<'_>, step: Arg) -> Result<Vec<Inst>, Refusal> {
+        let kernel = self.kernel;
+        let slot: Arg = match step {
+            Arg::Value(step) => w.bin(Op::Rem, step, number(self.ring.depth))?.into(),
+            Arg::Literal(..) => number(0),
+        };
+        let dots: Vec<Inst> = kernel.regions[self.region].insts.iter().copied().filter(|&i| kernel.insts[i].op == Op::Dot).collect();
+        self.see(w, slot, &dots)?;
+        for &i in &dots {
+            let d = &kernel.insts[i];
+            let a = self.operand_a(w, i)?;
+            let accumulator = self.accumulator(w, d.args[2])?;
+            let product = self.begin(w, i, step, [a, accumulator])?;
+            w.set(d.results[0], product);
+        }
+        Ok(dots)
+    }
+
+    /// Waits for the products that the loop yields, and so for all.
+    fn wait_for_products(&self, w: &mut Writer<'_>, products: &[Inst]) -> Result<(), Refusal> {
+        let kernel = self.kernel;
+        let yields = kernel.yields(self.region);
+        for v in products.iter().map(|&i| kernel.insts[i].results[0]).filter(|v| yields.contains(v)) {
+            let product = w.get(v)?;
+            let made = w.make(Op::AsyncDotWait, &[product], &[Attr::Count(0)], None)?;
+            w.set(v, made);
+        }
+        Ok(())
+    }
+}
