@@ -557,7 +557,14 @@ fn specialised_loop(
     let twice = a_from_registers(kernel, &dots, &loads, &a_elsewhere, &lanes_of);
     let have = registers.map_or(Registers::of(target, units, warps).entry, |r| r[1]);
     let free = staged_operands.is_empty() && transposed_b.is_empty() && register_a.is_empty();
-    let converts_ahead = mixed && !promoted && parts.is_none() && twice > 0 && free && only_sums(kernel, main, &insts) && {
+    let made = |&i: &Inst| {
+        let a = kernel.insts[i].args[0];
+        a_elsewhere(i, a)
+            || from_ring(kernel, &loads, a)
+            || kernel.def_inst(a).is_some_and(|j| body.contains(&j) && kernel.is_elementwise(j))
+    };
+    let sums = || insts.iter().all(made) && only_sums(kernel, main, &insts);
+    let converts_ahead = mixed && !promoted && parts.is_none() && twice > 0 && free && sums() && {
         let ahead: u32 = prefetches(kernel, region, written, &computed, lanes).iter().map(|p| 2 * p.registers).sum();
         most_held(&brought) + twice + ahead + BESIDE_ACCUMULATORS <= have
     };

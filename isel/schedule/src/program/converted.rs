@@ -18,7 +18,7 @@ impl Schedule<'_> {
     pub(super) fn converted(&self, w: &mut Writer<'_>, start: Arg) -> Result<Arg, Refusal> {
         let d = &self.kernel.insts[self.plan.main];
         self.wait_brought(w)?;
-        let (bounds, start) = (self.slice_bounds(w)?, self.slice_start(w, start)?);
+        let bounds = self.slice_bounds(w)?;
         let init = self.slice_init(w)?;
         let some = w.cmp(CmpOp::Lt, bounds[0], bounds[1])?;
         let none: Vec<Arg> = init.iter().copied().chain([start]).collect();
@@ -36,33 +36,34 @@ impl Schedule<'_> {
         let second: Arg = w.bin(Op::Add, first, by)?.into();
         let ahead = self.convert(w, start, first, &brought, second)?;
         let mut carried = init.to_vec();
-        carried.push(start);
+        carried.push(self.next(w, start)?);
         carried.extend(self.all(w, &operands)?);
         carried.extend(ahead);
         let ends = w.for_loop([second, end, by], &carried, |w, index, carried| {
             params[1..].iter().zip(carried).for_each(|(&p, &v)| w.set(p, v));
-            let done = carried[held];
+            let now = carried[held];
             operands.iter().zip(&carried[held + 1..]).for_each(|(&v, &now)| w.set(v, now));
             let brought: Vec<Arg> = carried[held + 1 + operands.len()..].iter().map(|&v| v.into()).collect();
-            let products = self.begin_products(w, done.into())?;
-            let next: Arg = w.bin(Op::Add, done, number(self.plan.slices))?.into();
+            let before = w.bin(Op::Sub, now, number(1))?;
+            let products = self.begin_products(w, before)?;
             let behind: Arg = w.bin(Op::Add, index, by)?.into();
-            let ahead = self.convert(w, next, index.into(), &brought, behind)?;
+            let ahead = self.convert(w, now.into(), index.into(), &brought, behind)?;
             self.wait_for_products(w, &products)?;
-            self.release(w, done)?;
+            self.release(w, before)?;
             let mut out = self.all(w, kernel.yields(self.region))?;
-            out.push(next);
+            out.push(self.next(w, now.into())?);
             out.extend(self.all(w, &operands)?);
             out.extend(ahead);
             Ok(out)
         })?;
         params[1..].iter().zip(&ends).for_each(|(&p, &v)| w.set(p, v));
         operands.iter().zip(&ends[held + 1..]).for_each(|(&v, &now)| w.set(v, now));
-        let products = self.begin_products(w, ends[held].into())?;
+        let last = w.bin(Op::Sub, ends[held], number(1))?;
+        let products = self.begin_products(w, last)?;
         self.wait_for_products(w, &products)?;
-        self.release(w, ends[held])?;
+        self.release(w, last)?;
         let mut out = self.all(w, kernel.yields(self.region))?;
-        out.push(w.bin(Op::Add, ends[held], number(self.plan.slices))?.into());
+        out.push(ends[held].into());
         Ok(out)
     }
 
@@ -95,19 +96,16 @@ impl Schedule<'_> {
     }
 
     /// Begins the products of a step, whose other operands are in its slot.
-    fn begin_products(&self, w: &mut Writer<'_>, step: Arg) -> Result<Vec<Inst>, Refusal> {
+    fn begin_products(&self, w: &mut Writer<'_>, step: Value) -> Result<Vec<Inst>, Refusal> {
         let kernel = self.kernel;
-        let slot: Arg = match step {
-            Arg::Value(step) => w.bin(Op::Rem, step, number(self.ring.depth))?.into(),
-            Arg::Literal(..) => number(0),
-        };
+        let slot: Arg = self.ring.slot(w, step)?.into();
         let dots: Vec<Inst> = kernel.regions[self.region].insts.iter().copied().filter(|&i| kernel.insts[i].op == Op::Dot).collect();
         self.see(w, slot, &dots)?;
         for &i in &dots {
             let d = &kernel.insts[i];
             let a = self.operand_a(w, i)?;
             let accumulator = self.accumulator(w, d.args[2])?;
-            let product = self.begin(w, i, step, [a, accumulator])?;
+            let product = self.begin(w, i, step.into(), [a, accumulator])?;
             w.set(d.results[0], product);
         }
         Ok(dots)

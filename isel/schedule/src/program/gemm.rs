@@ -60,7 +60,8 @@ pub(super) fn write<'k>(kernel: &'k Kernel, target: &'k Target, plan: &'k Specia
         1 => None,
         n => Some(w.make(Op::BarrierAlloc, &[], &[Attr::Count(1)], Some(&Type::Barrier(n)))?),
     };
-    let ring = Ring { depth: plan.depth, full, empty, copied, brought, fenced: plan.loops().any(|s| !s.by_lanes.is_empty()) };
+    let fenced = plan.loops().any(|s| !s.by_lanes.is_empty());
+    let ring = Ring { depth: plan.depth, full, empty, copied, brought, fenced, turn: [0, 1] };
     let units = target.units.as_ref();
     let required = required(kernel);
     let one = |plan: &'k Specialised, slots: Vec<Value>, before: Vec<Schedule<'k>>| {
@@ -115,6 +116,7 @@ pub(super) fn write<'k>(kernel: &'k Kernel, target: &'k Target, plan: &'k Specia
         regions.push(w.task(|w| s.positions(w, &plan.replay.insts, all, &[number(0)], |w, ring| Ok(vec![s.transposer(w, ring[0])?])))?);
     }
     let everything: BTreeSet<Inst> = kernel.regions[kernel.body].insts.iter().copied().collect();
+    s.ring.turn = [0, plan.slices];
     for (set, own) in (0..).zip(staging) {
         s.staging = own;
         let name = if barriers.is_none() { NAMES[0] } else { CONSUMER_SETS[set as usize % CONSUMER_SETS.len()] };
@@ -128,6 +130,7 @@ pub(super) fn write<'k>(kernel: &'k Kernel, target: &'k Target, plan: &'k Specia
         if let Some(slices) = &mut s.slices {
             slices.own = own;
         }
+        s.ring.turn = [own, plan.slices];
         tasks.push(task(NAMES[own as usize % NAMES.len()], group * plan.consumers, 1));
         regions.push(w.task(|w| s.positions(w, &everything, all, &[number(0)], |w, ring| Ok(vec![s.consume(w, ring[0], None)?])))?);
     }

@@ -52,7 +52,7 @@ impl<'k> Schedule<'k> {
         let (bounds, params) = (self.slice_bounds(w)?, &kernel.regions[self.region].params);
         let mut init = self.slice_init(w)?;
         let held = init.len();
-        init.push(self.slice_start(w, start)?);
+        init.push(start);
         init.extend(self.load_ahead(w, bounds[0])?);
         let ends = w.for_loop(bounds, &init, |w, index, carried| {
             w.set(params[0], index);
@@ -67,7 +67,7 @@ impl<'k> Schedule<'k> {
             let ahead = self.step(w, done.into(), (index, bounds[2]))?;
             self.release(w, done)?;
             let mut next = self.all(w, kernel.yields(self.region))?;
-            next.push(w.bin(Op::Add, done, number(self.plan.slices))?.into());
+            next.push(self.next(w, done.into())?);
             next.extend(ahead);
             Ok(next)
         })?;
@@ -175,7 +175,7 @@ impl<'k> Schedule<'k> {
         let [slot, round] = match step {
             Arg::Value(step) => self.ring.slot_and_round(w, step)?.map(Arg::from),
             // The very first one.
-            Arg::Literal(..) => [number(0); 2],
+            Arg::Literal(..) => [number(self.ring.turn[0]), number(0)],
         };
         self.ring.wait_full(w, slot, round)?;
         Ok(slot)

@@ -20,6 +20,8 @@ pub(super) struct Ring {
     pub brought: bool,
     /// They copy what products read: who has waited shows it to the units.
     pub fenced: bool,
+    /// Which of so many tasks this is that take steps in turns: each counts its own steps, and has every so many-th slot.
+    pub turn: [u32; 2],
 }
 
 impl Ring {
@@ -35,12 +37,24 @@ impl Ring {
 
     /// The slot of a step, and how often the ring has gone round before.
     pub fn slot_and_round(&self, w: &mut Writer<'_>, step: Value) -> Result<[Value; 2], Refusal> {
-        Ok([w.bin(Op::Rem, step, number(self.depth))?, w.bin(Op::Div, step, number(self.depth))?])
+        let slot = self.slot(w, step)?;
+        Ok([slot, w.bin(Op::Div, step, number(self.depth / self.turn[1]))?])
+    }
+
+    /// The slot of a step.
+    pub fn slot(&self, w: &mut Writer<'_>, step: impl Into<Arg>) -> Result<Value, Refusal> {
+        let [own, of] = self.turn;
+        let nth = w.bin(Op::Rem, step, number(self.depth / of))?;
+        if of == 1 {
+            return Ok(nth);
+        }
+        let first = w.bin(Op::Mul, nth, number(of))?;
+        if own == 0 { Ok(first) } else { w.bin(Op::Add, first, number(own)) }
     }
 
     /// Gives the slot of a step back.
     pub fn give_back(&self, w: &mut Writer<'_>, step: impl Into<Arg>) -> Result<(), Refusal> {
-        let slot = w.bin(Op::Rem, step, number(self.depth))?;
+        let slot = self.slot(w, step)?;
         let empty = w.bin(Op::BarrierIndex, self.empty, slot)?;
         w.act(Op::BarrierArrive, &[empty.into()], &[]);
         Ok(())

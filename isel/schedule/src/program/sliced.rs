@@ -5,7 +5,7 @@
 //! second slice    steps 1, 3, 5, …   store its sum ─ arrive
 //! ```
 //!
-//! Steps are counted as the producer does, so that each task finds its own in the ring, and gives the slots of its own back.
+//! Each task counts its own steps, and has every other slot: a slot is always the same task's, which waits for each of its phases.
 
 use super::Refusal;
 use super::schedule::Schedule;
@@ -68,14 +68,6 @@ impl Schedule<'_> {
             }
         };
         Ok([first, hi, w.bin(Op::Mul, by, number(self.plan.slices))?.into()])
-    }
-
-    /// The number of this task's first step.
-    pub(super) fn slice_start(&self, w: &mut Writer<'_>, start: Arg) -> Result<Arg, Refusal> {
-        match self.slice() {
-            0 => Ok(start),
-            n => Ok(w.bin(Op::Add, start, number(n))?.into()),
-        }
     }
 
     /// What the loop carries at first: sums of all tasks but the first begin at zero.

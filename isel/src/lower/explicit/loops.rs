@@ -249,6 +249,7 @@ impl Lower<'_> {
             let own = &lanes[at..at + s.count];
             at += s.count;
             match elem {
+                Some(elem) if elem.bytes() == 2 => out.extend(own.chunks(2).map(|part| b.pack_computed(part))),
                 Some(elem) => out.extend(to_words(b, own, *elem)),
                 None => out.extend_from_slice(own),
             }
