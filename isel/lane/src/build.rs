@@ -602,7 +602,8 @@ impl LaneBuilder {
         v
     }
 
-    /// Two 16-bit or four 8-bit values into a word; the word itself if they are its parts. Codes that the machine makes are made in pairs.
+    /// Two 16-bit or four 8-bit values into a word; the word itself if they are its parts. Codes that the machine makes are made in pairs, bytes of other
+    /// words are taken from these.
     pub fn pack(&mut self, parts: &[LVal]) -> LVal {
         if let Known::Part(word, 0) = self.facts[parts[0]].known
             && parts.iter().enumerate().all(|(i, &p)| self.facts[p].known == Known::Part(word, i as u32))
@@ -619,8 +620,33 @@ impl LaneBuilder {
             });
             return self.pack(&halves);
         }
+        if let &[a, b, c, d] = parts
+            && let [Some(a), Some(b), Some(c), Some(d)] = [a, b, c, d].map(|v| self.byte_of_word(v))
+        {
+            let (low, high) = (self.byte_pair(a, b), self.byte_pair(c, d));
+            let bytes = low.1 | (low.1 + 1) << 4 | (high.1 + 4) << 8 | (high.1 + 5) << 12;
+            return self.permute_packed(low.0, high.0, bytes);
+        }
         let parts = Vals::from_slice(parts);
         self.pure(Key::Pack(parts.clone()), LTy::B32, &parts.clone(), |dst| Inst::Pack { dst, parts })
+    }
+
+    /// Bytes of two packed words, which ones being known.
+    fn permute_packed(&mut self, a: LVal, b: LVal, bytes: u32) -> LVal {
+        let [a, b] = [a, b].map(|v| self.bitcast(v, LTy::I32));
+        let picks = self.i32(bytes.into());
+        let word = self.permute(a, b, picks);
+        self.bitcast(word, LTy::B32)
+    }
+
+    /// A word with two bytes of words side by side, and where. Bytes at the same place of both stand in a word with those beside them: who transposes
+    /// words asks for these, too.
+    fn byte_pair(&mut self, (a, n): (LVal, u32), (b, m): (LVal, u32)) -> (LVal, u32) {
+        if n == m {
+            let even = n & !1;
+            return (self.permute_packed(a, b, even | (even + 4) << 4 | (even + 1) << 8 | (even + 5) << 12), 2 * (n & 1));
+        }
+        (self.permute_packed(a, b, n | (m + 4) << 4 | n << 8 | (m + 4) << 12), 0)
     }
 
     /// The bits of the `f32` whose code a byte is.

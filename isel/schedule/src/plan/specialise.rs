@@ -41,7 +41,7 @@ use cranelift_entity::{EntityRef, SecondaryMap};
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 use tilelift_ir::{Effects, Inst, Kernel, Op, Type, Value};
-use tilelift_lane::{GroupMatrixId, Registers, Target, Units};
+use tilelift_lane::{GroupMatrix, GroupMatrixId, Registers, Target, Units};
 
 /// A kernel whose main loop is split between a producer that copies and consumers that compute.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -511,6 +511,17 @@ fn specialised_loop(
         let held = Held { all: most_held(brought), spare: 0, beside: loaded_behind(kernel, main, lanes), copied: pieces };
         budget(target, units, [groups, transposers], held)
     };
+    // Lanes would load what bulk copies bring meanwhile, and pass it through shared memory to the registers of products.
+    let mut needed = needed;
+    if parts.is_some() && !single {
+        let as_quick = |&(i, q): &(Inst, GroupMatrixId)| shared_as_quick(target, &units.matrix[q.index()], accumulator_shape(kernel, i));
+        let quick: Vec<(Inst, GroupMatrixId)> = dots.iter().copied().filter(as_quick).collect();
+        for a in invariant(kernel, units, (main, written), &quick, &loads, 0) {
+            if needed.iter().all(|b| b.value != a.value) {
+                needed.push(a);
+            }
+        }
+    }
     let (registers, brought) = match share(&needed) {
         Ok(registers) => (registers, needed),
         Err(why) => {
@@ -718,6 +729,13 @@ fn specialised_loop(
         promoted,
         stores,
     })
+}
+
+/// True where a product takes no longer with its operand A in shared memory than in registers.
+fn shared_as_quick(target: &Target, row: &GroupMatrix, shape: Option<[u32; 2]>) -> bool {
+    let c = &target.costs;
+    let n = u64::from(shape.map_or(0, |s| s[1]));
+    u64::from(row.m) * u64::from(row.k) * n * c.group_product / 1024 >= c.group_operands[0] + c.group_operands[1] * n
 }
 
 /// True where an instance runs several grid positions. Positions that take long drift apart where nothing deals them out, and no longer share what is in

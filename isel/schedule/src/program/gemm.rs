@@ -64,6 +64,7 @@ pub(super) fn write<'k>(kernel: &'k Kernel, target: &'k Target, plan: &'k Specia
     let ring = Ring { depth: plan.depth, full, empty, copied, brought, fenced, turn: [0, 1] };
     let units = target.units.as_ref();
     let required = required(kernel);
+    let sole = plan.before.is_empty();
     let one = |plan: &'k Specialised, slots: Vec<Value>, before: Vec<Schedule<'k>>| {
         let region = kernel.insts[plan.main].regions[0];
         let copied = |i: Inst| plan.loads.iter().chain(&plan.lane_tiles).any(|l| l.0 == i);
@@ -89,6 +90,7 @@ pub(super) fn write<'k>(kernel: &'k Kernel, target: &'k Target, plan: &'k Specia
             lane_tiles: Vec::new(),
             front,
             required,
+            alone: sole,
             before,
         }
     };

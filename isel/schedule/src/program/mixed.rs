@@ -174,8 +174,13 @@ impl<'k> Schedule<'k> {
     pub fn wait(&self, w: &mut Writer<'_>, step: Arg) -> Result<Arg, Refusal> {
         let [slot, round] = match step {
             Arg::Value(step) => self.ring.slot_and_round(w, step)?.map(Arg::from),
-            // The very first one.
-            Arg::Literal(..) => [number(self.ring.turn[0]), number(0)],
+            // One of the very first ones.
+            Arg::Literal(Literal::Int(n), _) => {
+                let [own, of] = self.ring.turn;
+                let (n, slots) = (n as u32, self.ring.depth / of);
+                [number(n % slots * of + own), number(n / slots)]
+            }
+            Arg::Literal(..) => [number(0); 2],
         };
         self.ring.wait_full(w, slot, round)?;
         Ok(slot)
@@ -185,6 +190,7 @@ impl<'k> Schedule<'k> {
     pub fn next(&self, w: &mut Writer<'_>, step: Arg) -> Result<Arg, Refusal> {
         match step {
             Arg::Value(_) => Ok(w.bin(Op::Add, step, number(1))?.into()),
+            Arg::Literal(Literal::Int(n), _) => Ok(number(n as u32 + 1)),
             Arg::Literal(..) => Ok(number(1)),
         }
     }

@@ -6,6 +6,9 @@
 //! behind       late(last) ─ wait ─ give its slot back
 //! ```
 //!
+//! Nothing runs while the lanes wait for a slot, and ask whether it is full. So a step asks for the next one's, behind its head, while late products run. That the
+//! last step asks, too, the producer fills one slot more, with nothing, where no other loop takes the ring then.
+//!
 //! The loop carries what heads carry, the operands A of late products, and the accumulators on which these add.
 
 use super::Refusal;
@@ -55,6 +58,25 @@ pub(super) fn main(schedule: &Schedule<'_>, parts: &Overlap, w: &mut Writer<'_>,
     Ok(ends[init.len()])
 }
 
+impl Schedule<'_> {
+    /// True where steps wait for the slot of the next one: nobody takes the ring behind the loop.
+    pub(super) fn asks_ahead(&self) -> bool {
+        let plan = self.plan;
+        plan.overlap.is_some() && !plan.persistent && plan.around.is_empty() && self.alone && plan.vectors.is_empty()
+    }
+
+    /// The producer says that one slot more is full, behind the last step.
+    pub(super) fn fill_one_more(&self, w: &mut Writer<'_>, step: Value) -> Result<(), Refusal> {
+        let [slot, round] = self.ring.slot_and_round(w, step)?;
+        let empty = w.bin(Op::BarrierIndex, self.ring.empty, slot)?;
+        let before = w.bin(Op::Add, round, number(1))?;
+        w.act(Op::BarrierWait, &[empty.into(), before.into()], &[]);
+        let full = w.bin(Op::BarrierIndex, self.ring.full, slot)?;
+        w.act(Op::BarrierArrive, &[full.into()], &[]);
+        Ok(())
+    }
+}
+
 impl Parts<'_, '_> {
     /// All steps, of which there is one at least: gives the carried values, and the number of the step behind.
     fn steps(&self, w: &mut Writer<'_>, bounds: [Arg; 3], init: &[Arg], start: Arg) -> Result<Vec<Arg>, Refusal> {
@@ -66,13 +88,21 @@ impl Parts<'_, '_> {
         self.landed(w, &early, 0)?;
         self.head(w)?;
         self.tail(w)?;
+        let ahead = schedule.asks_ahead();
+        let next = schedule.next(w, start)?;
+        if ahead {
+            schedule.wait(w, next)?;
+        }
         let mut carried = self.heads(w)?;
         let heads = carried.len();
         let pending = self.pending(w)?;
         let register_a = heads + pending.register_a.len();
         carried.extend(pending.register_a.iter().chain(&pending.accumulators));
         let all = carried.len();
-        carried.push(schedule.next(w, start)?);
+        carried.push(next);
+        if ahead {
+            carried.push(schedule.next(w, next)?);
+        }
         let second = match bounds[0] {
             Arg::Literal(Literal::Int(0), _) => bounds[2],
             lo => w.bin(Op::Add, lo, bounds[2])?.into(),
@@ -84,14 +114,16 @@ impl Parts<'_, '_> {
         let ends = w.for_loop([second, bounds[1], bounds[2]], &carried, |w, index, at| {
             w.set(params[0], index);
             let done = at[all];
-            let early = self.start_early(w, done.into())?;
+            let early = if ahead { self.start_early_in(w, done.into())? } else { self.start_early(w, done.into())? };
             let before = w.bin(Op::Sub, done, number(1))?;
             let late = self.start_late(w, before, &split(at))?;
             self.landed(w, &early, late.len() as u32)?;
             let head = (0..).zip(&self.late).filter(|(_, late)| !**late).map(|(k, _): (usize, _)| params[k + 1]);
             head.zip(at).for_each(|(p, &v)| w.set(p, v));
             self.head(w)?;
-            if self.parts.hold {
+            if ahead {
+                schedule.wait(w, at[all + 1].into())?;
+            } else if self.parts.hold {
                 w.act(Op::SchedBarrier, &[], &[]);
             }
             let late = self.wait_late(w, &late)?;
@@ -102,6 +134,9 @@ impl Parts<'_, '_> {
             let pending = self.pending(w)?;
             next.extend(pending.register_a.into_iter().chain(pending.accumulators));
             next.push(schedule.next(w, done.into())?);
+            if ahead {
+                next.push(schedule.next(w, at[all + 1].into())?);
+            }
             Ok(next)
         })?;
         // The late products of the last step.
@@ -125,8 +160,18 @@ impl Parts<'_, '_> {
 
     /// Waits for the slot of a step and starts its early products.
     fn start_early(&self, w: &mut Writer<'_>, step: Arg) -> Result<Vec<Value>, Refusal> {
+        let slot = self.schedule.wait(w, step)?;
+        self.start_early_of(w, step, slot)
+    }
+
+    /// Starts the early products of a step whose slot is known to be full.
+    fn start_early_in(&self, w: &mut Writer<'_>, step: Arg) -> Result<Vec<Value>, Refusal> {
+        let slot = w.bin(Op::Rem, step, number(self.schedule.ring.depth))?;
+        self.start_early_of(w, step, slot.into())
+    }
+
+    fn start_early_of(&self, w: &mut Writer<'_>, step: Arg, slot: Arg) -> Result<Vec<Value>, Refusal> {
         let (schedule, early) = (self.schedule, &self.parts.early);
-        let slot = schedule.wait(w, step)?;
         schedule.see_vectors(w, slot)?;
         schedule.see_lane_tiles(w, slot)?;
         schedule.see(w, slot, early)?;

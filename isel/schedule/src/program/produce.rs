@@ -87,6 +87,9 @@ impl Schedule<'_> {
             next.extend(state);
             Ok(next)
         })?;
+        if self.asks_ahead() {
+            self.fill_one_more(w, ends[0])?;
+        }
         Ok(ends[0].into())
     }
 

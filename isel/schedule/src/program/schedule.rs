@@ -131,6 +131,8 @@ pub(super) struct Schedule<'k> {
     pub front: BTreeSet<Inst>,
     /// Layouts in registers are required.
     pub required: bool,
+    /// No other loop takes the ring.
+    pub alone: bool,
     /// Loops in front of this one, which take the same ring.
     pub before: Vec<Schedule<'k>>,
 }
