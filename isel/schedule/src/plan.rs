@@ -3,6 +3,7 @@
 mod admit;
 mod buffer_layout;
 mod buffers;
+mod columns;
 mod decide;
 mod handle;
 mod lane_copies;
@@ -37,6 +38,7 @@ mod views;
 
 pub use admit::admit;
 pub use buffer_layout::BufferLayout;
+pub use columns::ColumnTasks;
 pub use decide::{Plan, Schedule, plan, plan_with};
 pub use handle::{Handle, Part, allocation, handle};
 pub(crate) use lane_copies::places;

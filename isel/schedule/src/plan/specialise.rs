@@ -10,6 +10,7 @@
 //!
 //! Everything else of the kernel belongs to the consumers. What does not fit is declined with the reason; nothing has changed then.
 
+use super::columns::{ColumnTasks, column_tasks};
 use super::lane_copies::{copied_by_lanes, places};
 use super::lane_tiles::lane_tile;
 use super::late::{Late, Operands, late};
@@ -100,6 +101,8 @@ pub struct Specialised {
     pub brought: Vec<BroughtOperand>,
     /// Operands that the consumers compute and store for their products.
     pub staged: Vec<StagedOperand>,
+    /// Columns that tasks share, one of which makes what all multiply by.
+    pub columns: Option<ColumnTasks>,
     /// Atomic sums that bulk copies do.
     pub updates: Vec<BulkUpdate>,
     /// Products whose operand B a task of its own transposes, and how it lies then.
@@ -236,6 +239,9 @@ fn together(mut found: Vec<Specialised>) -> Result<Specialised, NotSpecialised> 
     // Registers that one of them needs are there for all.
     all.registers = found.iter().map(|s| s.registers).chain([all.registers]).max_by_key(|r| r.map(|r| r[1])).flatten();
     all.persistent = found.is_empty() && all.persistent;
+    if !found.is_empty() {
+        found.iter_mut().chain([&mut all]).for_each(|s| s.columns = None);
+    }
     all.before = found;
     Ok(all)
 }
@@ -451,6 +457,13 @@ fn specialised_loop(
         (parts, _) => parts.unwrap_or(None),
     };
     let loads = narrow;
+    // One group may compute what all would, and the others go on with what it hands over.
+    let may_hand_over = consumers == several && consumer_sets == 1 && !single && !promoted && options.overlap != Some(true);
+    let all_held = staged_operands.is_empty() && register_a.is_empty() && transposed_b.is_empty() && !copied.readers.is_empty();
+    let columns = match may_hand_over && all_held {
+        true => column_tasks(kernel, units, main, &copied, consumers, &|v| written.contains(&v)),
+        false => None,
+    };
     let contiguous = |j: Inst| loads.iter().find(|l| l.0 == j).map(|l| l.1.contiguous());
     for &i in &register_a {
         let found = trace(kernel, kernel.insts[i].args[0], &contiguous).and_then(|(l, c)| Some((&loads.iter().find(|x| x.0 == l)?.1, c)));
@@ -558,7 +571,7 @@ fn specialised_loop(
     // Products that end a step later keep its slot: of two none is left to be filled meanwhile. Groups that compute the same without one another have
     // their lanes compute while others multiply as it is.
     let slots = target.shared_bytes.saturating_sub(brought_bytes) / stage_bytes.max(1);
-    if slots < 3 && !copied.readers.is_empty() && options.overlap.is_none() {
+    if (columns.is_some() || slots < 3 && !copied.readers.is_empty()) && options.overlap.is_none() {
         parts = None;
     }
     // What multiplications read from registers is fetched anew when they are done.
@@ -601,6 +614,8 @@ fn specialised_loop(
         let want = match ring_layouts.epilogue.get(&i) {
             Some(EpilogueStore::Lanes) => continue,
             Some(EpilogueStore::Bulk(swizzle)) => Some(*swizzle),
+            // Each task stores its own columns.
+            None if columns.is_some() => continue,
             None => None,
         };
         match result_tile(kernel, i, units, &accumulators, want) {
@@ -615,7 +630,9 @@ fn specialised_loop(
     let updated = |i: &Inst| if parts.is_none() { bulk_update(kernel, units, *i) } else { None };
     let mut updates: Vec<BulkUpdate> = body.iter().filter_map(updated).collect();
     let bytes_of = |list: &[BulkUpdate]| list.iter().map(|u| u.tile.bytes().next_multiple_of(ALIGN)).sum::<u32>();
-    let others = brought_bytes + transposed_bytes + staged_bytes + ALIGN;
+    let columns = columns.filter(|_| lane_tiles.is_empty() && slices == 1 && !converts_ahead && updates.is_empty() && stores.is_empty());
+    let handed_bytes = columns.as_ref().map_or(0, |c| c.bytes(kernel));
+    let others = brought_bytes + transposed_bytes + staged_bytes + handed_bytes + ALIGN;
     if target.shared_bytes.saturating_sub(others + bytes_of(&updates)) / stage_bytes.max(1) < 2 {
         updates.clear();
     }
@@ -663,8 +680,8 @@ fn specialised_loop(
     }
     let have = registers.map_or(Registers::of(target, units, warps).entry, |r| r[1]);
     // Products that end a step later, as far as registers hold what two steps have in flight.
-    let may_be_late =
-        mixed && !promoted && parts.is_none() && register_a.is_empty() && transposed_b.is_empty() && slices == 1 && !converts_ahead;
+    let alone = parts.is_none() && columns.is_none() && slices == 1 && !converts_ahead;
+    let may_be_late = mixed && !promoted && alone && register_a.is_empty() && transposed_b.is_empty();
     let a_in_memory = |i: Inst| {
         let a = kernel.insts[i].args[0];
         from_ring(kernel, &loads, a) || stored(i, a) || brought.iter().any(|b| b.value == a)
@@ -693,6 +710,7 @@ fn specialised_loop(
             }
         }
     }
+    let columns = columns.filter(|_| vectors.is_empty() && prefetched.is_empty());
     Ok(Specialised {
         consumers,
         consumer_sets,
@@ -721,6 +739,7 @@ fn specialised_loop(
         register_a,
         brought,
         staged: staged_operands,
+        columns,
         updates,
         transposed_b,
         prefetched,

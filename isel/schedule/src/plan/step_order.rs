@@ -5,6 +5,9 @@
 //! written     S = dot ─ P = exp S ─ T = dot ─ U = P * T ─ V += dot P ─ W += dot U
 //! ordered     begin S, T ─ wait S ─ P ─ begin V ─ wait T ─ U ─ begin W ─ wait V, W
 //! late V, W   begin S ─ wait V, W of the step before │ wait S ─ begin T ─ P ─ begin V ─ wait T ─ U ─ begin W
+//!
+//! written     S = dot ─ T = dot + S ─ P = exp T
+//! ordered     begin S ─ begin T, which adds to what S is adding to ─ wait T ─ P
 //! ```
 //!
 //! At the bar the written loop goes round: an assembler that does not follow products round a loop finds them all waited for there.
@@ -51,6 +54,8 @@ struct StepOrder<'a> {
     todo: Vec<Inst>,
     /// What each needs of what is done in the step.
     needs: BTreeMap<Inst, BTreeSet<Inst>>,
+    /// The product to whose accumulator one adds that nobody else looks at: that one has begun.
+    adds_to: BTreeMap<Inst, Inst>,
     /// What needs no product: it is done where it is wanted.
     free: BTreeSet<Inst>,
     /// Products that have begun and are not over, in order.
@@ -91,12 +96,16 @@ fn ordered<'a>(
     let mine: BTreeSet<Inst> = todo.iter().copied().collect();
     let mut all: BTreeMap<Inst, BTreeSet<Inst>> = BTreeMap::new();
     let mut needs_before: BTreeMap<Inst, BTreeSet<Inst>> = BTreeMap::new();
+    let mut adds_to: BTreeMap<Inst, Inst> = BTreeMap::new();
     let mut before: Option<Inst> = None;
     for &i in &todo {
         let mut of = BTreeSet::new();
+        let before_it = chained(kernel, region, i).filter(|j| late.is_none() && mine.contains(j));
+        adds_to.extend(before_it.map(|j| (i, j)));
         needs(kernel, i, &mut |v| {
             if let ValueDef::Result(j, _) = kernel.values[v].def
                 && mine.contains(&j)
+                && before_it != Some(j)
             {
                 of.insert(j);
             }
@@ -125,6 +134,7 @@ fn ordered<'a>(
         after: late.is_some_and(|l| !l.after.is_empty()),
         reaches_back: late.is_some(),
         todo,
+        adds_to,
         needs: all,
         free,
         running: Vec::new(),
@@ -133,6 +143,16 @@ fn ordered<'a>(
     };
     order.fill();
     order
+}
+
+/// The product whose sums another one goes on with, if nobody looks at them between.
+fn chained(kernel: &Kernel, region: Region, i: Inst) -> Option<Inst> {
+    let d = &kernel.insts[i];
+    let c = *d.args.get(2).filter(|_| d.op == Op::Dot)?;
+    let before = kernel.def_inst(c).filter(|&j| kernel.insts[j].op == Op::Dot && kernel.regions[region].insts.contains(&j))?;
+    let mut uses = 0;
+    kernel.walk(kernel.body, &mut |j| uses += kernel.insts[j].args.iter().filter(|&&v| v == c).count());
+    (uses == 1).then_some(before)
 }
 
 /// The same where each product is waited for where it stands.
@@ -227,6 +247,7 @@ impl StepOrder<'_> {
     fn is_ready(&self, i: Inst) -> bool {
         let needs = |j: &Inst| self.done.contains(j) || self.free.contains(j);
         let before = self.needs_before.get(&i).is_none_or(|of| of.iter().all(|j| !self.before.contains(j)));
+        let before = before && self.adds_to.get(&i).is_none_or(|j| self.done.contains(j) || self.running.contains(j));
         !self.free.contains(&i) && before && self.needs[&i].iter().all(needs)
     }
 
@@ -270,6 +291,9 @@ impl StepOrder<'_> {
 
     /// The place among all that run of the last product that an instruction needs itself, if what it needs beside them is done, or needs no product.
     fn runs_until(&self, i: Inst) -> Option<usize> {
+        if self.adds_to.get(&i).is_some_and(|j| !self.done.contains(j) && !self.running.contains(j)) {
+            return None;
+        }
         let mut last = None;
         for j in self.needs[&i].iter().filter(|j| !self.done.contains(j) && !self.free.contains(j)) {
             last = last.max(Some(self.before.len() + self.running.iter().position(|r| r == j)?));
@@ -288,9 +312,11 @@ impl StepOrder<'_> {
         for i in self.before.drain(..over) {
             self.parts.push(StepPart::WaitBefore(i, behind));
         }
-        for i in self.running.drain(..(last + 1 - over).min(all)) {
-            self.parts.push(StepPart::Wait(i, behind));
-            self.done.insert(i);
-        }
+        let ended: Vec<Inst> = self.running.drain(..(last + 1 - over).min(all)).collect();
+        // Whoever goes on with the sums of one waits for it, too.
+        let goes_on = |i: Inst| self.adds_to.iter().any(|(j, &before)| before == i && (ended.contains(j) || self.running.contains(j)));
+        let ends: Vec<Inst> = ended.iter().copied().filter(|&i| !goes_on(i)).collect();
+        self.parts.extend(ends.into_iter().map(|i| StepPart::Wait(i, behind)));
+        self.done.extend(ended);
     }
 }

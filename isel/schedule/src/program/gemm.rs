@@ -54,7 +54,8 @@ pub(super) fn write<'k>(kernel: &'k Kernel, target: &'k Target, plan: &'k Specia
     let fills = u32::from(copied) + u32::from(brought);
     let full = w.make(Op::BarrierAlloc, &[], &[Attr::Count(fills)], Some(&mbarriers))?;
     // Who transposes operands reads slots as well.
-    let readers = 1 + u32::from(!plan.transposed_b.is_empty());
+    let tasks_of_columns = plan.columns.as_ref().map_or(1, |c| c.tasks);
+    let readers = tasks_of_columns + u32::from(!plan.transposed_b.is_empty());
     let empty = w.make(Op::BarrierAlloc, &[], &[Attr::Count(readers)], Some(&mbarriers))?;
     let barriers = match plan.consumer_sets {
         1 => None,
@@ -83,6 +84,7 @@ pub(super) fn write<'k>(kernel: &'k Kernel, target: &'k Target, plan: &'k Specia
             staging,
             transposed: None,
             brought: None,
+            handed: None,
             staged: Vec::new(),
             updates: Vec::new(),
             vectors: Vec::new(),
@@ -103,6 +105,7 @@ pub(super) fn write<'k>(kernel: &'k Kernel, target: &'k Target, plan: &'k Specia
     s.bring(&mut w)?;
     s.alloc_transposed(&mut w)?;
     s.alloc_staged(&mut w)?;
+    s.alloc_handed(&mut w)?;
     s.alloc_updates(&mut w)?;
     s.alloc_lane_tiles(&mut w, &mut Slots::default())?;
     s.alloc_vectors(&mut w)?;
@@ -116,6 +119,14 @@ pub(super) fn write<'k>(kernel: &'k Kernel, target: &'k Target, plan: &'k Specia
     if s.transposed.is_some() {
         tasks.push(Task { registers: plan.registers.map(|_| TRANSPOSER_REGISTERS), ..Task::new("transposer", group) });
         regions.push(w.task(|w| s.positions(w, &plan.replay.insts, all, &[number(0)], |w, ring| Ok(vec![s.transposer(w, ring[0])?])))?);
+    }
+    if plan.columns.is_some() {
+        for number in 0..tasks_of_columns {
+            tasks.push(task(if number == 0 { "consumers" } else { "columns" }, group, 1));
+            regions.push(w.task(|w| s.columns(w, number))?);
+        }
+        w.tasks(tasks, &regions);
+        return Ok(w.finish());
     }
     let everything: BTreeSet<Inst> = kernel.regions[kernel.body].insts.iter().copied().collect();
     s.ring.turn = [0, plan.slices];

@@ -18,6 +18,7 @@
 mod ahead;
 mod bounds;
 mod brought;
+mod columns;
 mod consume;
 mod converted;
 mod epilogue;

@@ -1,6 +1,7 @@
 //! What is written of a specialised loop: its ring, its buffers, and which grid positions a task takes.
 
 use super::Refusal;
+use super::columns::Handed;
 use super::sliced::Slices;
 use super::write::{Arg, Writer, number};
 use crate::plan::{Replay, Specialised, SwizzledTile, is_view};
@@ -117,6 +118,8 @@ pub(super) struct Schedule<'k> {
     pub transposed: Option<Transposed>,
     /// Operands that the producer brings once: their buffers, and the mbarrier that their bytes arrive at.
     pub brought: Option<Brought>,
+    /// Through what tasks that share columns hand over.
+    pub handed: Option<Handed>,
     /// Buffers of what the consumers store for products, in the order of the plan.
     pub staged: Vec<Value>,
     /// Buffers of the sums that bulk copies add, in the order of the plan.
