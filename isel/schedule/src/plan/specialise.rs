@@ -360,8 +360,7 @@ fn specialised_loop(
     let shared_by = |groups: u32| accumulators.iter().all(|s| s[0].is_multiple_of(groups * rows));
     // Accumulators that lanes add to beside the instruction are there twice.
     let promoted = dots.iter().any(|&(_, q)| units.matrix[q.index()].promotion_depth.is_some());
-    // Groups of a loop that computes share columns where there are too few rows.
-    // What stands behind an operand A of such a product each group may compute.
+    // Groups of a loop that computes share columns where there are too few rows. What stands behind an operand A of such a product each may compute.
     let several = options.consumers.unwrap_or(2).max(2);
     let by_inst: BTreeMap<Inst, GroupMatrixId> = dots.iter().copied().collect();
     let by_itself = dots.iter().all(|&(i, _)| from_ring(kernel, &loads, kernel.insts[i].args[1]));

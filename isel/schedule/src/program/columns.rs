@@ -10,10 +10,9 @@
 use super::Refusal;
 use super::schedule::{Schedule, buffer_type};
 use super::write::{Arg, Writer, number};
-use crate::plan::StepPart;
-use crate::plan::{ColumnTasks, SwizzledTile, is_swizzle, step_order, written_views};
+use crate::plan::{ColumnTasks, StepPart, SwizzledTile, is_swizzle, needs, slice_by, step_order, written_views};
 use std::collections::BTreeMap;
-use tilelift_ir::{Attr, Inst, Op, SharedType, Type, Value};
+use tilelift_ir::{Attr, Effects, Inst, Literal, Op, SharedType, Type, Value};
 
 /// Through what the tasks hand over.
 #[derive(Clone)]
@@ -60,11 +59,7 @@ impl Schedule<'_> {
     /// A task's part of the columns, by its number: all that it does.
     pub(super) fn columns(&self, w: &mut Writer<'_>, number: u32) -> Result<(), Refusal> {
         let kernel = self.kernel;
-        let value = kernel.insts[self.plan.main].results.first().copied().or(kernel.params.first().copied());
-        let (Some(plan), Some(handed), Some(value)) = (&self.plan.columns, &self.handed, value) else {
-            return value.map_or(Ok(()), |value| Err(Refusal::Written { value }));
-        };
-        let _ = value;
+        let (Some(plan), Some(handed)) = (&self.plan.columns, &self.handed) else { return Ok(()) };
         let mut part = Part { number, made: BTreeMap::new() };
         let first = number == 0;
         let top = &kernel.regions[kernel.body].insts;
@@ -154,7 +149,11 @@ impl Schedule<'_> {
         self.see(w, slot, &self.plan.dots.iter().map(|d| d.0).collect::<Vec<Inst>>())?;
         let wide = |i: Inst| kernel.insts[i].results.iter().any(|v| plan.wide.contains(v));
         let order = step_order(kernel, self.region, &written_views(kernel), &|i| self.computed(i));
-        let mut over = false;
+        // What the shared products need comes first, all else runs beside them.
+        let wanted = plan.products.iter().flat_map(|&i| kernel.insts[i].args.iter().copied()).chain(plan.handed.iter().map(|h| h.0));
+        let first = slice_by(kernel, wanted.collect(), &|i, take| needs(kernel, i, take));
+        let beside = |i: Inst| !first.contains(&i) && kernel.insts[i].op.info().effects == Effects::Pure;
+        let (mut over, mut later) = (false, Vec::new());
         for step in order {
             match step {
                 StepPart::Begin(i) if plan.products.contains(&i) => {
@@ -163,6 +162,7 @@ impl Schedule<'_> {
                     }
                     let a = w.get(kernel.insts[i].args[0])?;
                     self.column_product(w, plan, part, (i, a))?;
+                    std::mem::take(&mut later).into_iter().try_for_each(|i| self.compute(w, i))?;
                 }
                 StepPart::Begin(i) => {
                     let a = self.operand_a(w, i)?;
@@ -185,6 +185,7 @@ impl Schedule<'_> {
                     }
                 }
                 StepPart::Compute(i) if wide(i) => {}
+                StepPart::Compute(i) if !over && beside(i) => later.push(i),
                 StepPart::Compute(i) => self.compute(w, i)?,
             }
         }
@@ -301,7 +302,7 @@ impl Schedule<'_> {
         args.extend(self.all(w, kernel.operand(i, "indices"))?);
         if let Some(last) = args.last_mut().filter(|_| part.number > 0) {
             *last = match *last {
-                Arg::Literal(tilelift_ir::Literal::Int(0), _) => number(part.number * columns),
+                Arg::Literal(Literal::Int(0), _) => number(part.number * columns),
                 at => w.bin(Op::Add, at, number(part.number * columns))?.into(),
             };
         }
