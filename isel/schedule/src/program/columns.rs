@@ -187,6 +187,8 @@ impl Schedule<'_> {
                 StepPart::Compute(i) if wide(i) => {}
                 StepPart::Compute(i) if !over && beside(i) => later.push(i),
                 StepPart::Compute(i) => self.compute(w, i)?,
+                // Nothing reaches into the next step.
+                StepPart::WaitBefore(..) | StepPart::After | StepPart::Cut => {}
             }
         }
         Ok(())
