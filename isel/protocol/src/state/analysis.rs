@@ -291,6 +291,10 @@ impl Counting<'_> {
         if keeps && e.natural.contains(&a) && e.natural.contains(&b) {
             e.natural.insert(dst);
         }
+        // The larger of two numbers is no less than either.
+        if op == BinOp::Maximum && (e.natural.contains(&a) || e.natural.contains(&b)) {
+            e.natural.insert(dst);
+        }
         match (op, by) {
             (BinOp::Div | BinOp::DivU, Some(c)) => {
                 self.quotients.insert(dst, (a, c));

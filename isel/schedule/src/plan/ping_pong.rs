@@ -20,8 +20,8 @@ pub(crate) fn alike(kernel: &Kernel, main: Inst) -> Option<(BTreeSet<Inst>, u32)
     };
     let step = kernel.as_const(bounds[2]).and_then(|c| if let (Literal::Int(n), Scalar::I32) = c { Some(n) } else { None });
     // With steps of 2 or more the number is an `i32`, and so it is from 0 on.
-    let forward = kernel.as_const(bounds[0]).is_some_and(|c| matches!(c.0, Literal::Int(lo) if lo >= 0));
-    let by = step.and_then(|n| u32::try_from(n).ok()).filter(|&n| n > 1 || n == 1 && forward)?;
+    let from_zero = kernel.as_const(bounds[0]).is_some_and(|c| matches!(c.0, Literal::Int(0)));
+    let by = step.and_then(|n| u32::try_from(n).ok()).filter(|&n| n > 1 || n == 1 && from_zero)?;
     made.iter().all(everywhere).then_some((made, by))
 }
 

@@ -120,12 +120,16 @@ impl Schedule<'_> {
             let end = w.bin(Op::Add, hi, number(by - 1))?;
             return w.bin(Op::DivU, end, number(by)).map(Some);
         }
+        if literal(lo) == Some(0) && by == 1 {
+            return w.bin(Op::Maximum, hi, number(0)).map(Some);
+        }
         // The distance has no sign; where there is none, the quotient means nothing.
         let some = w.cmp(CmpOp::Lt, lo, hi)?;
         let distance = w.bin(Op::Sub, hi, lo)?;
         let before = w.bin(Op::Sub, distance, number(1))?;
         let full = w.bin(Op::DivU, before, number(by))?;
         let count = w.bin(Op::Add, full, number(1))?;
-        w.make(Op::Select, &[some.into(), count.into(), number(0)], &[], None).map(Some)
+        let count = w.make(Op::Select, &[some.into(), count.into(), number(0)], &[], None)?;
+        Ok(Some(w.bin(Op::Maximum, count, number(0))?))
     }
 }
