@@ -27,6 +27,8 @@ pub struct Late {
     pub again: Vec<Inst>,
     /// Products that read the same buffer, which a step fills anew.
     together: Vec<BTreeSet<Inst>>,
+    /// Registers are left where some of them run across the end of the written loop.
+    pub(super) spare: bool,
 }
 
 /// Where the products of a loop find their operands.
@@ -60,6 +62,14 @@ impl Late {
 
     /// Those of the step before that an instruction looks at, by way of what the loop carries. A product may add to one that runs.
     pub(super) fn needed_by(&self, kernel: &Kernel, region: Region, i: Inst) -> BTreeSet<Inst> {
+        let buffer = |p: &Inst| self.together.iter().any(|t| t.contains(p) && t.contains(&i));
+        let mut all = self.carried_by(kernel, region, i);
+        all.extend(self.products.iter().copied().filter(buffer));
+        all
+    }
+
+    /// The same, but for products that find operands in the same buffer.
+    pub(super) fn carried_by(&self, kernel: &Kernel, region: Region, i: Inst) -> BTreeSet<Inst> {
         let params = &kernel.regions[region].params;
         let mut values: BTreeSet<Value> = BTreeSet::new();
         match kernel.insts[i].op {
@@ -67,8 +77,7 @@ impl Late {
             _ => needs(kernel, i, &mut |v| _ = values.insert(v)),
         }
         let carried = |p: &Inst| self.carried_as(*p).is_some_and(|k| values.contains(&params[k + 1]));
-        let buffer = |p: &Inst| self.together.iter().any(|t| t.contains(p) && t.contains(&i));
-        self.products.iter().copied().filter(|p| carried(p) || buffer(p)).collect()
+        self.products.iter().copied().filter(carried).collect()
     }
 }
 
@@ -153,7 +162,8 @@ pub(super) fn late(
     }
     let wanted = |i: &Inst| again.contains(i) && !after.contains(i);
     let again = insts.iter().copied().filter(wanted).collect();
-    let mut late = Late { products, carried, after, again, together: operands.staged.clone() };
+    let mut late = Late { products, carried, after, again, together: operands.staged.clone(), spare: true };
+    late.spare = spare(kernel, &body, &late, &operands);
     // A product that is over sooner, since a later one is waited for, is none of them.
     while !late.products.is_empty() {
         let running = match late_order(kernel, region, written, computed, &late) {
@@ -176,12 +186,38 @@ pub(super) fn late(
     None
 }
 
+/// True if an assembler finds registers for products that run across the end of the loop: it holds the operands A of several twice there, and what
+/// masks follow from.
+fn spare(kernel: &Kernel, body: &[Inst], late: &Late, operands: &Operands<'_>) -> bool {
+    let masks = body.iter().any(|&i| kernel.insts[i].op == Op::Select);
+    !masks && late.products.iter().filter(|&&p| !(operands.a_in_memory)(p)).count() < 2
+}
+
 /// True for a product in flight where the loop goes round whose registers are the same in each of its steps. A product that lanes wait for behind that
-/// is over in front of the next one, unless it goes on as an accumulator; one that runs longer reads no operand A from registers, since these are
-/// filled again.
-fn keeps_registers(kernel: &Kernel, i: Inst, order: &[StepPart], users: &BTreeMap<Value, BTreeSet<Inst>>, operands: &Operands<'_>) -> bool {
-    let waited = order.iter().any(|p| matches!(p, StepPart::Wait(j, _) if *j == i));
+/// is over in front of the next one, unless it goes on as an accumulator; one that runs longer reads an operand A from registers only if these are
+/// filled again behind its end.
+fn keeps_registers(
+    kernel: &Kernel,
+    i: Inst,
+    order: &[StepPart],
+    users: &BTreeMap<Value, BTreeSet<Inst>>,
+    operands: &Operands<'_>,
+) -> bool {
+    let (first, rest) = order.split_at(order.iter().position(|p| *p == StepPart::Cut).unwrap_or(0));
+    let waits = |part: &StepPart| matches!(part, StepPart::Wait(j, _) if *j == i);
     let v = kernel.insts[i].results[0];
     let goes_on = |j: &Inst| kernel.insts[*j].op == Op::Yield || kernel.insts[*j].op == Op::Dot && kernel.insts[*j].args[2] == v;
-    if waited { !users.get(&v).is_some_and(|u| u.iter().any(goes_on)) } else { (operands.a_in_memory)(i) }
+    if first.iter().any(waits) {
+        return true;
+    }
+    if rest.iter().any(waits) {
+        return !users.get(&v).is_some_and(|u| u.iter().any(goes_on));
+    }
+    let mut a = kernel.insts[i].args[0];
+    while let Some(j) = kernel.def_inst(a).filter(|&j| matches!(kernel.insts[j].op, Op::Broadcast | Op::Reshape | Op::Transpose)) {
+        a = kernel.insts[j].args[0];
+    }
+    let over = first.iter().position(|p| matches!(p, StepPart::WaitBefore(j, _) if *j == i));
+    let made = kernel.def_inst(a).and_then(|j| first.iter().position(|p| *p == StepPart::Compute(j)));
+    (operands.a_in_memory)(i) || over.zip(made).is_some_and(|(over, made)| over < made)
 }

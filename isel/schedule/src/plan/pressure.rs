@@ -22,8 +22,7 @@ pub(super) fn pressure(
     lanes_of: &dyn Fn(Option<Inst>) -> u32,
     promoted: bool,
     late: Option<&Late>,
-    elsewhere: &dyn Fn(Value) -> bool,
-    stored: &dyn Fn(Inst, Value) -> bool,
+    (elsewhere, stored): (&dyn Fn(Value) -> bool, &dyn Fn(Inst, Value) -> bool),
 ) -> u32 {
     // Who is in registers, and under whose name.
     let root = |mut v: Value| {

@@ -391,6 +391,7 @@ fn specialised_loop(
                         all.push(a);
                     }
                 }
+                all.iter_mut().for_each(|b| narrowed(kernel, units, b, &dots, &columns));
                 all
             }
         };
@@ -513,7 +514,7 @@ fn specialised_loop(
     let held_in = |brought: &[BroughtOperand], order: &[StepPart], late: Option<&Late>| {
         let in_ring = |v: Value| kernel.def_inst(v).is_some_and(|i| in_ring(kernel, &loads, i));
         let elsewhere = |v: Value| in_ring(v) || brought.iter().any(|b| b.value == v || behind(kernel, b.value, v));
-        pressure(kernel, region, order, &lanes_of, promoted, late, &elsewhere, &stored)
+        pressure(kernel, region, order, &lanes_of, promoted, late, (&elsewhere, &stored))
     };
     let most_held = |brought: &[BroughtOperand]| {
         let order = if promoted { in_place(kernel, region, &computed) } else { step_order(kernel, region, written, &computed) };
@@ -754,6 +755,24 @@ fn shared_as_quick(target: &Target, row: &GroupMatrix, shape: Option<[u32; 2]>) 
     let c = &target.costs;
     let n = u64::from(shape.map_or(0, |s| s[1]));
     u64::from(row.m) * u64::from(row.k) * n * c.group_product / 1024 >= c.group_operands[0] + c.group_operands[1] * n
+}
+
+/// Narrows the swizzle of an operand B whose columns groups share: each has whole swizzle atoms.
+fn narrowed(
+    kernel: &Kernel,
+    units: &Units,
+    b: &mut BroughtOperand,
+    dots: &[(Inst, GroupMatrixId)],
+    columns: &dyn Fn((Inst, GroupMatrixId)) -> u32,
+) {
+    let tile = [(b.load, b.tile.clone())];
+    let reads = |d: &&(Inst, GroupMatrixId)| kernel.insts[d.0].args[1] == b.value;
+    let shares = dots.iter().filter(reads).filter_map(|&d| column_share(kernel, d.0, columns(d), &tile));
+    let Some(most) = shares.map(|s| s.1).min().filter(|&most| most < b.tile.swizzle) else { return };
+    let fit = units.bulk.swizzles.iter().copied().find(|&s| most.is_multiple_of(s));
+    if let Some(narrow) = fit.and_then(|s| SwizzledTile::of(kernel, b.load, &b.tile.shape, units, Some(s)).ok()) {
+        b.tile = narrow;
+    }
 }
 
 /// True where an instance runs several grid positions. Positions that take long drift apart where nothing deals them out, and no longer share what is in

@@ -10,7 +10,12 @@
 //! ordered     begin S ─ begin T, which adds to what S is adding to ─ wait T ─ P
 //! ```
 //!
-//! At the bar the written loop goes round: an assembler that does not follow products round a loop finds them all waited for there.
+//! At the bar the written loop goes round. An assembler does not follow round a loop what lanes read: there all products are waited for, or only
+//! those run that nobody in the loop looks at:
+//!
+//! ```text
+//! late V, W   begin S ─ wait V, W of the step before ─ begin T ─ wait S ─ P ─ begin V ─ wait T │ U ─ begin W
+//! ```
 //!
 //! What is ready keeps the order of the kernel, except for what needs no product (loads, above all): it comes in front of the wait for the
 //! products that it meets, not sooner, since it takes registers. Everything that touches memory that the kernel writes keeps its order.
@@ -50,6 +55,8 @@ struct StepOrder<'a> {
     after: bool,
     /// Something of the step before is left, or the cut behind it.
     reaches_back: bool,
+    /// All products of this step are waited for where nothing is left of the step before.
+    drains: bool,
     /// What is done, in program order.
     todo: Vec<Inst>,
     /// What each needs of what is done in the step.
@@ -66,7 +73,7 @@ struct StepOrder<'a> {
 
 /// The order of a step of `region` in which `computed` says what is done, and of which nothing reaches into the next one.
 pub(crate) fn step_order(kernel: &Kernel, region: Region, written: &HashSet<Value>, computed: &dyn Fn(Inst) -> bool) -> Vec<StepPart> {
-    ordered(kernel, region, written, computed, None).parts
+    ordered(kernel, region, written, computed, None, false).parts
 }
 
 /// The order of a step some of whose products end in the next one, and what of it needs no product.
@@ -80,8 +87,48 @@ pub(crate) fn late_order(
     computed: &dyn Fn(Inst) -> bool,
     late: &Late,
 ) -> Result<(Vec<StepPart>, BTreeSet<Inst>), Vec<Inst>> {
-    let order = ordered(kernel, region, written, computed, Some(late));
+    let mut order = ordered(kernel, region, written, computed, Some(late), false);
+    if order.running == late.products
+        && late.spare
+        && let Some(parts) = cut_behind_waits(kernel, region, &order.parts, computed, late)
+    {
+        return Ok((parts, order.free));
+    }
+    order = ordered(kernel, region, written, computed, Some(late), true);
     if order.running == late.products { Ok((order.parts, order.free)) } else { Err(order.running) }
+}
+
+/// The same order with the cut behind the last wait where nothing runs but accumulators at which no lane of the loop looks.
+fn cut_behind_waits(
+    kernel: &Kernel,
+    region: Region,
+    parts: &[StepPart],
+    computed: &dyn Fn(Inst) -> bool,
+    late: &Late,
+) -> Option<Vec<StepPart>> {
+    let body = || kernel.regions[region].insts.iter().copied().filter(|&i| computed(i) && !late.after.contains(&i));
+    let looked_at = |p: Inst| late.carried_as(p).is_none() || body().any(|i| late.carried_by(kernel, region, i).contains(&p));
+    let mut running: Vec<Inst> = Vec::new();
+    let (mut own, mut cut) = (false, None);
+    for (n, part) in parts.iter().enumerate() {
+        match *part {
+            StepPart::Begin(i) => running.push(i),
+            StepPart::Wait(i, _) => {
+                running.retain(|&j| j != i);
+                own = true;
+            }
+            StepPart::Compute(_) | StepPart::WaitBefore(..) | StepPart::After | StepPart::Cut => {}
+        }
+        // Waits that stand side by side are one.
+        let waits_on = matches!(parts.get(n + 1), Some(StepPart::Wait(..)));
+        if own && !waits_on && matches!(part, StepPart::Wait(..)) && running.iter().all(|&i| late.products.contains(&i) && !looked_at(i)) {
+            cut = Some(n);
+        }
+    }
+    let cut = cut?;
+    let at = |part: &StepPart| *part != StepPart::Cut;
+    let (first, rest) = parts.split_at(cut + 1);
+    Some(first.iter().copied().filter(at).chain([StepPart::Cut]).chain(rest.iter().copied().filter(at)).collect())
 }
 
 fn ordered<'a>(
@@ -90,6 +137,7 @@ fn ordered<'a>(
     written: &HashSet<Value>,
     computed: &dyn Fn(Inst) -> bool,
     late: Option<&'a Late>,
+    drains: bool,
 ) -> StepOrder<'a> {
     let after = |i: Inst| late.is_some_and(|l| l.after.contains(&i));
     let todo: Vec<Inst> = kernel.regions[region].insts.iter().copied().filter(|&i| computed(i) && !after(i)).collect();
@@ -133,6 +181,7 @@ fn ordered<'a>(
         before: late.map(|l| l.products.clone()).unwrap_or_default(),
         after: late.is_some_and(|l| !l.after.is_empty()),
         reaches_back: late.is_some(),
+        drains,
         todo,
         adds_to,
         needs: all,
@@ -221,7 +270,7 @@ impl StepOrder<'_> {
             None => {
                 self.reaches_back = false;
                 self.parts.push(StepPart::Cut);
-                if next.is_some() {
+                if next.is_some() && self.drains {
                     self.wait(self.running.len().saturating_sub(1));
                 }
             }

@@ -68,6 +68,22 @@ impl<'a, 'k> Steps<'a, 'k> {
         let (mut first, free) = late_order(kernel, region, &written_views(kernel), &|i| schedule.computed(i), late).ok()?;
         let cut = first.iter().position(|p| *p == StepPart::Cut)?;
         let rest = first.split_off(cut + 1);
+        // What needs no product and what only the rest wants is done there.
+        let mut open: Vec<Value> = Vec::new();
+        for part in &first {
+            match *part {
+                StepPart::Begin(i) => open.extend(&kernel.insts[i].args),
+                StepPart::Compute(i) if !free.contains(&i) => needs(kernel, i, &mut |v| open.push(v)),
+                _ => {}
+            }
+        }
+        let wanted = slice_by(kernel, open, &|i, take| {
+            if free.contains(&i) {
+                needs(kernel, i, take);
+            }
+        });
+        let all = first.clone();
+        first.retain(|p| !matches!(p, StepPart::Compute(i) if free.contains(i) && !wanted.contains(i)));
         let slot = |v: &Value| kernel.def_inst(*v).is_some_and(|i| in_ring(kernel, &plan.loads, i));
         let readers = late.products.iter().copied().filter(|&i| kernel.insts[i].args[..2].iter().any(slot)).collect();
         let mut out = Steps {
@@ -81,12 +97,12 @@ impl<'a, 'k> Steps<'a, 'k> {
             buffers: [StagedState::default(), StagedState::default()],
         };
         out.follow_buffers();
-        out.keep(&free);
+        out.keep(&all, &free);
         Some(out)
     }
 
-    /// Notes what the rest of a step, and the next one, want of the first part.
-    fn keep(&mut self, free: &BTreeSet<Inst>) {
+    /// Notes what the rest of a step, and the next one, want of what comes first in the order.
+    fn keep(&mut self, first: &[StepPart], free: &BTreeSet<Inst>) {
         let (s, kernel) = (self.schedule, self.schedule.kernel);
         let mut stored = self.buffers[1].clone();
         let mut open: Vec<Value> = kernel.yields(s.region).to_vec();
@@ -114,12 +130,15 @@ impl<'a, 'k> Steps<'a, 'k> {
             StepPart::Begin(i) | StepPart::Compute(i) => Some(i),
             StepPart::Wait(..) | StepPart::WaitBefore(..) | StepPart::After | StepPart::Cut => None,
         };
-        let early: BTreeSet<Inst> = self.first.iter().filter_map(made).collect();
+        let early: BTreeSet<Inst> = first.iter().filter_map(made).collect();
         let params = &kernel.regions[s.region].params;
+        let ahead = !self.waits_in_rest();
         let mut kept: BTreeSet<Value> = BTreeSet::new();
         let again = {
             let mut keep = |v: Value| match kernel.values[v].def {
                 ValueDef::Result(i, _) if early.contains(&i) && !free.contains(&i) => _ = kept.insert(v),
+                // What is loaded for the next step stands there by then.
+                ValueDef::Result(i, _) if ahead && s.plan.prefetched.contains(&i) => _ = kept.insert(v),
                 ValueDef::RegionParam(r, n) if r == s.region && n > 0 => _ = kept.insert(v),
                 _ => {}
             };
@@ -130,7 +149,7 @@ impl<'a, 'k> Steps<'a, 'k> {
                     needs(kernel, i, take);
                 }
             });
-            let again: Vec<Inst> = self.first.iter().filter_map(made).filter(|i| slice.contains(i) && free.contains(i)).collect();
+            let again: Vec<Inst> = first.iter().filter_map(made).filter(|i| slice.contains(i) && free.contains(i)).collect();
             again.iter().for_each(|&i| needs(kernel, i, &mut keep));
             again
         };
@@ -213,8 +232,8 @@ impl<'a, 'k> Steps<'a, 'k> {
             self.give_back(w, before)?;
         }
         // In front of the loop they are over: an assembler may give them other registers there.
-        let over = before.is_none() && self.waits_in_rest();
-        for &i in state.begun.iter().filter(|_| over) {
+        let over = |i: &Inst| before.is_none() && self.rest.iter().any(|p| matches!(p, StepPart::Wait(j, _) if j == i));
+        for &i in state.begun.iter().filter(|&i| over(i)) {
             let v = w.get(kernel.insts[i].results[0])?;
             let v = w.make(Op::AsyncDotWait, &[v], &[Attr::Count(0)], None)?;
             w.set(kernel.insts[i].results[0], v);

@@ -18,7 +18,7 @@ use crate::lower::task::Reads;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 use tilelift_ir::layout::{AccessColumns, Axis, Layout, vectors_without};
-use tilelift_ir::{Inst, Op, Scalar, Value};
+use tilelift_ir::{Inst, Op, Region, Scalar, Value};
 use tilelift_lane::number::gcd;
 use tilelift_lane::{BinOp, LVal, LaneBuilder, Place, Unit};
 use tilelift_schedule::plan::{Part, allocation, handle};
@@ -228,18 +228,33 @@ impl Lower<'_> {
         Ok(())
     }
 
-    /// True if lanes write an allocation.
+    /// True if lanes write an allocation and lanes of the same task read it: barriers of a task order nothing of another one's lanes.
     fn written_by_lanes(&self, i: Inst) -> bool {
-        let kernel = self.kernel;
-        let uses = self.task.as_ref().map_or(&[][..], |t| t.plan.locals.uses(i));
-        uses.iter().any(|&j| {
-            let into = match kernel.insts[j].op {
-                Op::LocalStore | Op::RemoteStore | Op::RemoteStoreAsync => kernel.insts[j].args.first(),
-                Op::CopyAsync | Op::GatherAsync => kernel.operand(j, "buffer").first(),
+        let (kernel, Some(task)) = (self.kernel, self.task.as_ref()) else { return false };
+        let uses = task.plan.locals.uses(i);
+        let writes = |j: &Inst| {
+            let into = match kernel.insts[*j].op {
+                Op::LocalStore | Op::RemoteStore | Op::RemoteStoreAsync => kernel.insts[*j].args.first(),
+                Op::CopyAsync | Op::GatherAsync => kernel.operand(*j, "buffer").first(),
                 _ => None,
             };
             into.is_some_and(|&v| handle(kernel, v).is_none_or(|h| allocation(kernel, h.root) == i))
-        })
+        };
+        let writers: Vec<Inst> = uses.iter().copied().filter(writes).collect();
+        // Those who fill it by asynchronous copies alone do not look at it.
+        if writers.iter().any(|&j| kernel.insts[j].op != Op::CopyAsync) {
+            return true;
+        }
+        let looks = |j: &&Inst| matches!(kernel.insts[**j].op, Op::LocalLoad | Op::RemoteLoad);
+        let homes = |r: Region| {
+            let (mut fills, mut reads) = (false, false);
+            kernel.walk(r, &mut |j| {
+                fills |= writers.contains(&j);
+                reads |= uses.iter().filter(looks).any(|&k| k == j);
+            });
+            fills && reads
+        };
+        !writers.is_empty() && (task.plan.roles.is_empty() || task.plan.roles.iter().any(|r| homes(r.region)))
     }
 
     /// What messages call what an instruction allocates: its type, and where it stands.
