@@ -5,7 +5,7 @@ use super::shared::xor_map;
 use super::{Lower, functions, narrow};
 use std::rc::Rc;
 use tilelift_ir::layout::{Axis, Coord, Layout};
-use tilelift_ir::{Attr, Inst, Literal, Op, Scalar, Type, num};
+use tilelift_ir::{Attr, Inst, Literal, Op, Scalar, Type, Value, num};
 use tilelift_lane::{BinOp, LTy, LVal, LaneBuilder, Param, ParamSource, Special, UnOp};
 use tilelift_schedule::LowerError;
 
@@ -173,7 +173,7 @@ impl Lower<'_> {
             });
         }
         let mut operands = Vec::with_capacity(args.len());
-        let regs = (0..layout.size(Axis::Reg) as usize)
+        let mut regs: Vec<LVal> = (0..layout.size(Axis::Reg) as usize)
             .map(|r| {
                 operands.clear();
                 operands.extend(args.iter().map(|a| match a {
@@ -183,8 +183,28 @@ impl Lower<'_> {
                 self.element_op(b, i, &operands)
             })
             .collect();
+        let ty = LTy::holding(kernel.ty(result).elem());
+        if ty.bits() == 16 && regs.len() % 2 == 0 && self.is_for_products(result) {
+            // Here, and not where words are wanted: products may be waited for in between.
+            for pair in regs.chunks_exact_mut(2) {
+                let word = b.pack_computed(pair);
+                pair.copy_from_slice(&b.unpack(word, ty));
+            }
+        }
         self.set_tile(result, Tile { layout, regs });
         Ok(())
+    }
+
+    /// True for a tile that is an operand A of asynchronous products, here or where a loop carries it, and nothing else.
+    fn is_for_products(&self, v: Value) -> bool {
+        let kernel = self.kernel;
+        let users = &self.assigned.users[v];
+        let takes = |i: Inst| match kernel.insts[i].op {
+            Op::AsyncDot => kernel.insts[i].args[0] == v && !kernel.insts[i].args[1..].contains(&v),
+            Op::Yield => true,
+            _ => false,
+        };
+        !users.is_empty() && self.task.as_ref().is_some_and(|t| t.multiplies()) && users.iter().all(|&i| takes(i))
     }
 }
 

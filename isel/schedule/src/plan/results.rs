@@ -5,7 +5,7 @@ use super::views::{behind_reshapes, parts_rows};
 use crate::access::GlobalAccess;
 use crate::named::Named;
 use crate::reason::{Misplaced, NotStaged};
-use tilelift_ir::{Inst, Kernel, Op, Region};
+use tilelift_ir::{Inst, Kernel, Op, Region, Value};
 use tilelift_lane::Units;
 
 /// The stores of a region, of the arms of its choices and of loops around the main one: all warpgroups go the same way, so results leave from there
@@ -20,6 +20,20 @@ pub(super) fn result_stores(kernel: &Kernel, r: Region, around: &[Inst], visit: 
             _ => {}
         }
     }
+}
+
+/// True for a matrix that is computed of the transpose of a loop's result.
+fn transposed(kernel: &Kernel, mut v: Value) -> bool {
+    let mut found = false;
+    while let Some(i) = kernel.def_inst(v).filter(|&i| kernel.insts[i].op != Op::For) {
+        let d = &kernel.insts[i];
+        found |= d.op == Op::Transpose;
+        match d.args.first() {
+            Some(&next) if matches!(d.op, Op::Transpose | Op::Cast) => v = next,
+            _ => return false,
+        }
+    }
+    found
 }
 
 /// The tile through which a store at the kernel's end leaves: of 16-bit elements, as large as an accumulator.
@@ -41,7 +55,9 @@ pub(super) fn result_tile(
     let (Some(tile), Some(t)) = (kernel.ty(value).as_tile(), kernel.ty(from).as_tile()) else {
         return Err(no(Misplaced::NoTile));
     };
-    if t.shape.len() != 2 || !accumulators.contains(&[t.shape[0], t.shape[1]]) {
+    // Products whose operands were exchanged leave transposed.
+    let whole = |shape: [u32; 2]| accumulators.contains(&shape) || accumulators.contains(&[shape[1], shape[0]]) && transposed(kernel, from);
+    if t.shape.len() != 2 || !whole([t.shape[0], t.shape[1]]) {
         return Err(no(Misplaced::Shape));
     }
     if t.elem.bytes() != 2 {

@@ -240,7 +240,8 @@ fn together(mut found: Vec<Specialised>) -> Result<Specialised, NotSpecialised> 
     all.registers = found.iter().map(|s| s.registers).chain([all.registers]).max_by_key(|r| r.map(|r| r[1])).flatten();
     all.persistent = found.is_empty() && all.persistent;
     if !found.is_empty() {
-        found.iter_mut().chain([&mut all]).for_each(|s| s.columns = None);
+        // Another loop waits for all slots of the one in front of it.
+        found.iter_mut().chain([&mut all]).for_each(|s| (s.columns, s.converts_ahead) = (None, false));
     }
     all.before = found;
     Ok(all)
@@ -588,7 +589,7 @@ fn specialised_loop(
             || kernel.def_inst(a).is_some_and(|j| body.contains(&j) && kernel.is_elementwise(j))
     };
     let sums = || insts.iter().all(made) && only_sums(kernel, main, &insts);
-    let converts_ahead = mixed && !promoted && parts.is_none() && twice > 0 && free && sums() && {
+    let converts_ahead = mixed && !promoted && !single && parts.is_none() && twice > 0 && free && sums() && {
         let ahead: u32 = prefetches(kernel, region, written, &computed, lanes).iter().map(|p| 2 * p.registers).sum();
         most_held(&brought) + twice + ahead + BESIDE_ACCUMULATORS <= have
     };

@@ -2,11 +2,14 @@
 //!
 //! ```text
 //! wait slot 0 ─ compute operands of step 0
-//! a step n:   begin the products of step n-1 ─ wait slot n ─ compute operands of step n ─ wait for the products ─ give slot n-1 back
-//! begin the products of the last step ─ wait for them ─ give its slot back
+//! a step n:   begin the products of step n-1 ─ give slot n-2 back ─ wait slot n ─ compute operands of step n ─ wait for the products
+//! begin the products of the last step ─ wait for them
 //! ```
 //!
-//! Operands are there twice: in flight, and as they are computed.
+//! Nobody waits for the last two slots: the loop runs once.
+//!
+//! Operands are there twice: in flight, and as they are computed. A slot is given back while products run, since all lanes meet there; loads for the
+//! next step begin behind it, since the fence waits for them. Lanes compute in front of the wait: an assembler that moves it up has them idle.
 
 use super::Refusal;
 use super::schedule::Schedule;
@@ -36,35 +39,45 @@ impl Schedule<'_> {
         let second: Arg = w.bin(Op::Add, first, by)?.into();
         let ahead = self.convert(w, start, first, &brought, second)?;
         let mut carried = init.to_vec();
-        carried.push(self.next(w, start)?);
+        carried.extend([self.next(w, start)?, number(0)]);
         carried.extend(self.all(w, &operands)?);
         carried.extend(ahead);
         let ends = w.for_loop([second, end, by], &carried, |w, index, carried| {
+            let later = w.cmp(CmpOp::Ne, carried[held + 1], number(0))?;
             params[1..].iter().zip(carried).for_each(|(&p, &v)| w.set(p, v));
             let now = carried[held];
-            operands.iter().zip(&carried[held + 1..]).for_each(|(&v, &now)| w.set(v, now));
-            let brought: Vec<Arg> = carried[held + 1 + operands.len()..].iter().map(|&v| v.into()).collect();
+            operands.iter().zip(&carried[held + 2..]).for_each(|(&v, &now)| w.set(v, now));
+            let brought: Vec<Arg> = carried[held + 2 + operands.len()..].iter().map(|&v| v.into()).collect();
             let before = w.bin(Op::Sub, now, number(1))?;
             let products = self.begin_products(w, before)?;
+            self.give_back_before(w, before, later)?;
             let behind: Arg = w.bin(Op::Add, index, by)?.into();
             let ahead = self.convert(w, now.into(), index.into(), &brought, behind)?;
+            w.act(Op::SchedBarrier, &[], &[]);
             self.wait_for_products(w, &products)?;
-            self.release(w, before)?;
             let mut out = self.all(w, kernel.yields(self.region))?;
-            out.push(self.next(w, now.into())?);
+            out.extend([self.next(w, now.into())?, number(1)]);
             out.extend(self.all(w, &operands)?);
             out.extend(ahead);
             Ok(out)
         })?;
         params[1..].iter().zip(&ends).for_each(|(&p, &v)| w.set(p, v));
-        operands.iter().zip(&ends[held + 1..]).for_each(|(&v, &now)| w.set(v, now));
+        operands.iter().zip(&ends[held + 2..]).for_each(|(&v, &now)| w.set(v, now));
         let last = w.bin(Op::Sub, ends[held], number(1))?;
         let products = self.begin_products(w, last)?;
         self.wait_for_products(w, &products)?;
-        self.release(w, last)?;
         let mut out = self.all(w, kernel.yields(self.region))?;
         out.push(ends[held].into());
         Ok(out)
+    }
+
+    /// Gives the slot of the step before one back, if there is one.
+    fn give_back_before(&self, w: &mut Writer<'_>, step: Value, later: Value) -> Result<(), Refusal> {
+        let give_back = |w: &mut Writer<'_>| {
+            let before = w.bin(Op::Sub, step, number(1))?;
+            self.release(w, before).map(|()| Vec::new())
+        };
+        w.choice(later, give_back, |_| Ok(Vec::new())).map(drop)
     }
 
     /// What lanes compute for products, in program order.
