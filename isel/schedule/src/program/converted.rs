@@ -39,16 +39,16 @@ impl Schedule<'_> {
         let second: Arg = w.bin(Op::Add, first, by)?.into();
         let ahead = self.convert(w, start, first, &brought, second)?;
         let mut carried = init.to_vec();
-        carried.extend([self.next(w, start)?, number(0)]);
+        // The step whose operands are computed, the one whose products run, and whether there was one before that.
+        carried.extend([self.next(w, start)?, start, number(0)]);
         carried.extend(self.all(w, &operands)?);
         carried.extend(ahead);
         let ends = w.for_loop([second, end, by], &carried, |w, index, carried| {
-            let later = w.cmp(CmpOp::Ne, carried[held + 1], number(0))?;
+            let later = w.cmp(CmpOp::Ne, carried[held + 2], number(0))?;
             params[1..].iter().zip(carried).for_each(|(&p, &v)| w.set(p, v));
-            let now = carried[held];
-            operands.iter().zip(&carried[held + 2..]).for_each(|(&v, &now)| w.set(v, now));
-            let brought: Vec<Arg> = carried[held + 2 + operands.len()..].iter().map(|&v| v.into()).collect();
-            let before = w.bin(Op::Sub, now, number(1))?;
+            let [now, before] = [carried[held], carried[held + 1]];
+            operands.iter().zip(&carried[held + 3..]).for_each(|(&v, &now)| w.set(v, now));
+            let brought: Vec<Arg> = carried[held + 3 + operands.len()..].iter().map(|&v| v.into()).collect();
             let products = self.begin_products(w, before)?;
             self.give_back_before(w, before, later)?;
             let behind: Arg = w.bin(Op::Add, index, by)?.into();
@@ -56,15 +56,14 @@ impl Schedule<'_> {
             w.act(Op::SchedBarrier, &[], &[]);
             self.wait_for_products(w, &products)?;
             let mut out = self.all(w, kernel.yields(self.region))?;
-            out.extend([self.next(w, now.into())?, number(1)]);
+            out.extend([self.next(w, now.into())?, self.next(w, before.into())?, number(1)]);
             out.extend(self.all(w, &operands)?);
             out.extend(ahead);
             Ok(out)
         })?;
         params[1..].iter().zip(&ends).for_each(|(&p, &v)| w.set(p, v));
-        operands.iter().zip(&ends[held + 2..]).for_each(|(&v, &now)| w.set(v, now));
-        let last = w.bin(Op::Sub, ends[held], number(1))?;
-        let products = self.begin_products(w, last)?;
+        operands.iter().zip(&ends[held + 3..]).for_each(|(&v, &now)| w.set(v, now));
+        let products = self.begin_products(w, ends[held + 1])?;
         self.wait_for_products(w, &products)?;
         let mut out = self.all(w, kernel.yields(self.region))?;
         out.push(ends[held].into());
