@@ -4,8 +4,9 @@
 mod launch;
 
 use launch::{schedule, simulate_text};
+use tilelift_ir::text::parse;
 use tilelift_ir::verify::verify;
-use tilelift_isel::lane::{Block, Inst, LaneOptions, Unit, interpret};
+use tilelift_isel::lane::{Block, Inst, LaneOptions, Program, Unit, interpret};
 use tilelift_isel::{LowerOptions, lower, prove};
 use tilelift_kernels::{Size, explicit};
 use tilelift_nvptx::{EmitOptions, emit, sm_90a};
@@ -45,18 +46,17 @@ fn the_assembler_has_nothing_to_say() {
     }
 }
 
-/// Takes away the `nth` unit of a block that is asked for; true if there was one.
-fn without(block: &mut Block, is: &dyn Fn(&Unit) -> bool, left: &mut usize) -> bool {
+/// Takes away the `nth` instruction of a block that is asked for; true if there was one.
+fn without(block: &mut Block, is: &dyn Fn(&Inst) -> bool, left: &mut usize) -> bool {
     for i in 0..block.len() {
-        let found = match &mut block[i] {
-            Inst::Unit(u) if is(u) && *left == 0 => {
+        if is(&block[i]) {
+            if *left == 0 {
                 block.remove(i);
                 return true;
             }
-            Inst::Unit(u) => {
-                *left -= usize::from(is(u));
-                false
-            }
+            *left -= 1;
+        }
+        let found = match &mut block[i] {
             Inst::For(l) => without(&mut l.body, is, left),
             Inst::If(c) => without(&mut c.then, is, left) || without(&mut c.otherwise, is, left),
             Inst::Roles(r) => r.roles.iter_mut().any(|r| without(&mut r.body, is, left)),
@@ -67,6 +67,19 @@ fn without(block: &mut Block, is: &dyn Fn(&Unit) -> bool, left: &mut usize) -> b
         }
     }
     false
+}
+
+/// Takes away one after the other of what is asked for: the proof misses each. How many there were.
+fn each_is_missed(name: &str, good: &Program, what: &str, is: &dyn Fn(&Inst) -> bool) -> usize {
+    let mut planted = 0;
+    loop {
+        let (mut bad, mut left) = (good.clone(), planted);
+        if !without(&mut bad.body, is, &mut left) {
+            return planted;
+        }
+        planted += 1;
+        assert!(prove(&bad, &sm_90a()).is_err(), "{name}: proved without {what} {planted}\n{bad}");
+    }
 }
 
 #[test]
@@ -85,16 +98,24 @@ fn what_is_left_out_is_missed_by_the_proof() {
         let kernel = case.build().unwrap();
         let good = lower(&verify(&kernel).unwrap(), &sm_90a(), &LowerOptions::default()).unwrap().program;
         for (what, is, least) in &kinds {
-            let mut planted = 0;
-            loop {
-                let (mut bad, mut left) = (good.clone(), planted);
-                if !without(&mut bad.body, is, &mut left) {
-                    break;
-                }
-                planted += 1;
-                assert!(prove(&bad, &sm_90a()).is_err(), "{name}: proved without {what} {planted}\n{bad}");
-            }
+            let planted = each_is_missed(name, &good, what, &|i: &Inst| matches!(i, Inst::Unit(u) if is(u)));
             assert!(planted >= *least || name.starts_with("doubling"), "{name}: {planted} times {what}");
         }
     }
+}
+
+#[test]
+fn copies_arrive_when_all_lanes_have_said_so() {
+    let file = parse(include_str!("../../../tests/tile/explicit/copies_arrive.tile")).unwrap();
+    let good = lower(&verify(&file.kernels[0]).unwrap(), &sm_90a(), &LowerOptions::default()).unwrap().program;
+    let role = |i: &Inst| matches!(i, Inst::Unit(u) if matches!(**u, Unit::ArriveCopies { .. }));
+    assert_eq!(each_is_missed("handed", &good, "arrival of copies", &role), 1);
+    let arrival = |i: &Inst| matches!(i, Inst::Unit(u) if matches!(**u, Unit::Arrive { .. }));
+    assert_eq!(each_is_missed("handed", &good, "arrival", &arrival), 2);
+    // The lanes of the producer meet between what each says and who arrives for all.
+    let mut bad = good.clone();
+    let roles = bad.body.iter_mut().find_map(|i| if let Inst::Roles(r) = i { Some(r) } else { None });
+    let producer = roles.and_then(|r| r.roles.first_mut()).unwrap_or_else(|| panic!("no roles\n{good}"));
+    assert!(without(&mut producer.body, &|i| matches!(i, Inst::Barrier), &mut 0), "{good}");
+    assert!(prove(&bad, &sm_90a()).is_err(), "proved though lanes do not meet\n{bad}");
 }

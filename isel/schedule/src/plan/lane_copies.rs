@@ -6,12 +6,12 @@
 //!
 //! The lanes of four warps do it; each of them has no more than so many pieces in a step.
 
-use super::replay::written_views;
 use super::swizzled_tile::SwizzledTile;
 use crate::access::GlobalAccess;
 use crate::indexed::indexed_vectors;
 use crate::named::Named;
 use crate::reason::{CopyLimit, NoBulkCopy};
+use std::collections::HashSet;
 use tilelift_ir::layout::{AccessColumns, Axis, coalesced, vectors_without};
 use tilelift_ir::{Inst, Kernel, Op, Value};
 use tilelift_lane::{Target, Units};
@@ -40,7 +40,14 @@ pub(super) struct LaneCopy {
 ///
 /// # Errors
 /// Why they do not.
-pub(super) fn copied_by_lanes(kernel: &Kernel, target: &Target, units: &Units, i: Inst, want: Option<u32>) -> Result<LaneCopy, NoBulkCopy> {
+pub(super) fn copied_by_lanes(
+    kernel: &Kernel,
+    target: &Target,
+    units: &Units,
+    written: &HashSet<Value>,
+    i: Inst,
+    want: Option<u32>,
+) -> Result<LaneCopy, NoBulkCopy> {
     let d = &kernel.insts[i];
     let no = |limit: CopyLimit| NoBulkCopy { view: Named::of(kernel, d.args[0]), limit };
     let Some(t) = kernel.ty(d.results[0]).as_tile() else { return Err(no(CopyLimit::NotContiguous)) };
@@ -49,8 +56,11 @@ pub(super) fn copied_by_lanes(kernel: &Kernel, target: &Target, units: &Units, i
     if d.present & !(if gather { MASK } else { 0 }) != 0 {
         return Err(no(CopyLimit::Masked));
     }
-    if t.elem.is_packed() || written_views(kernel).contains(&d.args[0]) {
+    if t.elem.is_packed() {
         return Err(no(CopyLimit::Packed));
+    }
+    if written.contains(&d.args[0]) {
+        return Err(no(CopyLimit::Written));
     }
     let (order, vec) = match gather {
         true => {

@@ -34,7 +34,7 @@ use super::staged::{StagedOperand, from_ring, staged_operands};
 use super::step_order::{StepPart, in_place, late_order, step_order};
 use super::swizzled_tile::{ALIGN, SwizzledTile};
 use super::updates::{BulkUpdate, bulk_update};
-use super::vectors::{agree, may_be_copied, vector_bytes};
+use super::vectors::{may_be_copied, same_vectors, vector_bytes};
 use super::views::{is_view, trace};
 use crate::named::Named;
 use crate::reason::{LoopOutline, NoProduct, NotOverlapped, NotSpecialised};
@@ -147,6 +147,7 @@ impl Specialised {
             overlap: self.overlap.is_some() || self.converts_ahead,
             late: self.late.is_some(),
             persistent: self.persistent,
+            by_lanes: self.loops().any(|s| !s.by_lanes.is_empty()),
         }
     }
 }
@@ -183,21 +184,26 @@ pub(super) fn specialise(
     ring_layouts: &RingLayouts,
 ) -> Result<Specialised, NotSpecialised> {
     let Some(units) = &target.units else { return Err(NotSpecialised::NoUnits { target: target.name }) };
-    let staged = ring_loads(kernel);
+    let written = written_views(kernel);
+    let mut staged = ring_loads(kernel);
+    // A gather that the producer does not copy is the consumers'.
+    let gathers: Vec<Inst> = kernel.insts.keys().filter(|&i| staged[i] && kernel.insts[i].op == Op::Gather).collect();
+    for i in gathers {
+        let by_lanes = copied_by_lanes(kernel, target, units, &written, i, None).is_ok();
+        let from = |main: Inst, around: &[Inst]| computed_again(kernel, (main, around), &written, places(kernel, i).collect());
+        staged[i] = by_lanes && around(kernel, i).split_last().is_some_and(|(&main, around)| from(main, around).is_ok());
+    }
     let of = |i: Inst| kernel.insts[i].regions.first().map(|&r| &kernel.regions[r].insts);
     let mut loops = Vec::new();
     kernel.walk(kernel.body, &mut |i| {
         // What is loaded in a loop around it is there before.
-        // A gather that the producer does not copy is the consumers'.
-        let copied = |j: Inst| kernel.insts[j].op == Op::Load || copied_by_lanes(kernel, target, units, j, None).is_ok();
-        let both = |l: &Vec<Inst>| l.iter().any(|&j| staged[j] && copied(j)) && l.iter().any(|&j| kernel.insts[j].op == Op::Dot);
+        let both = |l: &Vec<Inst>| l.iter().any(|&j| staged[j]) && l.iter().any(|&j| kernel.insts[j].op == Op::Dot);
         loops.extend((kernel.insts[i].op == Op::For && of(i).is_some_and(both)).then_some(i));
     });
     // Each is looked at beside the whole kernel.
     if loops.len() > MAX_LOOPS {
         return Err(NotSpecialised::ManyLoops { count: loops.len(), most: MAX_LOOPS });
     }
-    let written = written_views(kernel);
     let mut found = Vec::with_capacity(loops.len());
     for &main in &loops {
         found.push(specialised_loop(kernel, target, units, options, ring_layouts, (&staged, &written), main)?);
@@ -209,7 +215,10 @@ pub(super) fn specialise(
         let sets = specialised_loop(kernel, target, units, &options, ring_layouts, (&staged, &written), *main);
         *one = sets.ok().filter(|s| s.consumer_sets == 2).unwrap_or_else(|| one.clone());
     }
-    agree(kernel, &mut found);
+    // Loops that take one ring have the same vectors, or none.
+    if found.windows(2).any(|w| !same_vectors(kernel, &w[0].vectors, &w[1].vectors)) {
+        found.iter_mut().for_each(|s| s.vectors.clear());
+    }
     together(found)
 }
 
@@ -271,7 +280,7 @@ fn specialised_loop(
     units: &Units,
     options: &LowerOptions,
     ring_layouts: &RingLayouts,
-    (for_dots, written): (&SecondaryMap<Inst, bool>, &HashSet<Value>),
+    (staged, written): (&SecondaryMap<Inst, bool>, &HashSet<Value>),
     main: Inst,
 ) -> Result<Specialised, NotSpecialised> {
     let named = |v: Value| Named::of(kernel, v);
@@ -283,17 +292,15 @@ fn specialised_loop(
     let body = &kernel.regions[region].insts;
     let (mut loads, mut by_lanes, mut pieces) = (Vec::new(), Vec::new(), 0);
     let mut dots = Vec::new();
-    let by = |i: Inst| copied_by_lanes(kernel, target, units, i, ring_layouts.swizzles.get(&i).copied());
-    // A gather that the producer does not copy is the consumers'.
-    let staged = &|i: Inst| for_dots[i] && (kernel.insts[i].op == Op::Load || by(i).is_ok());
-    let live = live(kernel, region, staged, &[]);
+    let by = |i: Inst| copied_by_lanes(kernel, target, units, written, i, ring_layouts.swizzles.get(&i).copied());
+    let live = live(kernel, region, &|i| staged[i], &[]);
     let mut mixed = false;
     for &i in body {
         let d = &kernel.insts[i];
         let effects = d.op.info().effects;
         let scalar = effects == Effects::Pure && d.results.iter().all(|&r| matches!(kernel.ty(r), Type::Scalar(_)));
         match d.op {
-            Op::Load if staged(i) => {
+            Op::Load if staged[i] => {
                 let Type::Tile(t) = kernel.ty(d.results[0]) else { return Err(NotSpecialised::ScalarLoad) };
                 let bulk = SwizzledTile::of(kernel, i, &t.shape, units, ring_layouts.swizzles.get(&i).copied());
                 let tile = match bulk {
@@ -307,7 +314,7 @@ fn specialised_loop(
                 };
                 loads.push((i, tile));
             }
-            Op::Gather if staged(i) => {
+            Op::Gather if staged[i] => {
                 let copy = by(i)?;
                 by_lanes.push(i);
                 pieces += copy.pieces;
@@ -331,14 +338,14 @@ fn specialised_loop(
     let last: Vec<Inst> = dots.iter().copied().filter(|&i| !feeds(i)).collect();
     let mut replay = copied(kernel, (main, &around), written, &loads)?;
     // The consumers don't carry what only says where copies come from.
-    let carried = computed_carried(kernel, main, &replay, staged);
+    let carried = computed_carried(kernel, main, &replay, &|i| staged[i]);
     // So it is where products have to be waited for one by one, or take an operand A that lanes hold.
     let a_in_ring = |i: Inst| from_ring(kernel, &loads, kernel.insts[i].args[0]);
     let b_in_ring = |i: Inst| from_ring(kernel, &loads, kernel.insts[i].args[1]);
     mixed |= carried.len() != last.len() || dots.iter().any(|&i| !accumulates(kernel, region, i) || !a_in_ring(i) || !b_in_ring(i));
     let (mut register_a, mut transposed_b, mut found) = (Vec::new(), Vec::new(), Vec::new());
     for i in dots {
-        let by = multiplication(kernel, units, i, &mut loads, ring_layouts).map_err(|why| unstaged(kernel, i, for_dots, why))?;
+        let by = multiplication(kernel, units, i, &mut loads, ring_layouts).map_err(|why| unstaged(kernel, i, staged, why))?;
         found.push((i, by.row));
         register_a.extend(by.through.then_some(i));
         if by.transposed {

@@ -8,7 +8,6 @@
 //!
 //! They take what bytes the ring leaves: a ring that lost a slot would lose more than they bring.
 
-use super::specialise::Specialised;
 use crate::access::GlobalAccess;
 use std::collections::HashSet;
 use tilelift_ir::layout::{AccessColumns, Axis, coalesced, vectors_without};
@@ -53,11 +52,7 @@ fn copy_bytes(kernel: &Kernel, target: &Target, i: Inst, t: &TileType) -> Option
     once.then(|| vectors_without(&columns, bytes, vec * bytes, layout.free_mask(Axis::Reg)).width * bytes)
 }
 
-/// Loops that take one ring have the same vectors, or none.
-pub(super) fn agree(kernel: &Kernel, found: &mut [Specialised]) {
-    let types = |s: &Specialised| s.vectors.iter().map(|&i| loaded(kernel, i).cloned()).collect::<Vec<_>>();
-    let differ = found.windows(2).any(|w| types(&w[0]) != types(&w[1]));
-    if differ {
-        found.iter_mut().for_each(|s| s.vectors.clear());
-    }
+/// True for the same vectors, one after the other.
+pub(super) fn same_vectors(kernel: &Kernel, a: &[Inst], b: &[Inst]) -> bool {
+    a.len() == b.len() && a.iter().zip(b).all(|(&i, &j)| loaded(kernel, i) == loaded(kernel, j))
 }

@@ -79,6 +79,8 @@ pub enum CopyLimit {
         /// Bytes that are possible.
         possible: Vec<u32>,
     },
+    /// The kernel writes the view: copies run ahead of that.
+    Written,
     /// Lanes would copy it in pieces for which the target has no copy.
     Pieces {
         /// Bytes of a piece.
@@ -151,6 +153,7 @@ impl fmt::Display for NoBulkCopy {
                 write!(f, "a row of {row} bytes of {view} is not cut to a swizzle of {asked} bytes; possible are ")?;
                 list(f, possible)
             }
+            CopyLimit::Written => write!(f, "the kernel writes {view}, and copies run ahead"),
             CopyLimit::Pieces { bytes, possible } => {
                 write!(f, "rows of {view} come in pieces of {bytes} bytes; lanes copy ")?;
                 list(f, possible)

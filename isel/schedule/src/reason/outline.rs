@@ -59,6 +59,8 @@ pub struct LoopOutline {
     pub late: bool,
     /// An instance runs several grid positions.
     pub persistent: bool,
+    /// The lanes of the producer copy operands.
+    pub by_lanes: bool,
 }
 
 /// What is said of a task.
@@ -94,8 +96,12 @@ impl fmt::Display for LoopOutline {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "specialised: 1 producer warp, {} consumer groups, ring of {} slots of {} bytes, {} multiplication groups in flight",
-            self.consumers, self.depth, self.stage_bytes, self.in_flight
+            "specialised: 1 producer {}, {} consumer groups, ring of {} slots of {} bytes, {} multiplication groups in flight",
+            if self.by_lanes { "group" } else { "warp" },
+            self.consumers,
+            self.depth,
+            self.stage_bytes,
+            self.in_flight
         )?;
         if self.consumer_sets > 1 {
             write!(f, ", {} ping-pong consumer sets", self.consumer_sets)?;
