@@ -146,6 +146,7 @@ impl Specialised {
             transposed: !self.transposed_b.is_empty(),
             overlap: self.overlap.is_some() || self.converts_ahead,
             late: self.late.is_some(),
+            columns: self.columns.is_some(),
             persistent: self.persistent,
             by_lanes: self.loops().any(|s| !s.by_lanes.is_empty()),
         }

@@ -57,6 +57,8 @@ pub struct LoopOutline {
     pub overlap: bool,
     /// Some of its products end a step later than they begin.
     pub late: bool,
+    /// Tasks share columns, and one of them computes what all multiply by.
+    pub columns: bool,
     /// An instance runs several grid positions.
     pub persistent: bool,
     /// The lanes of the producer copy operands.
@@ -131,6 +133,9 @@ impl fmt::Display for LoopOutline {
         }
         if self.overlap {
             f.write_str(", products in flight while lanes compute")?;
+        }
+        if self.columns {
+            f.write_str(", columns shared by tasks of which one computes what all multiply by")?;
         }
         if self.late {
             f.write_str(", products that end an iteration later")?;
