@@ -36,7 +36,7 @@ fn attention(config: Attention, [queries, keys]: [u32; 2], heads: u32, options: 
     // One wait of a step leaves late products in flight; it is held where lanes take longer than products.
     assert_eq!(ptx.contains("wgmma.wait_group.sync.aligned 1"), options.overlap == Some(true), "{}", case.name);
     let written = text::print(made(&l));
-    assert_eq!(written.contains("sched_barrier"), ptx.contains("pmevent 0"), "{}", case.name);
+    assert_eq!(written.contains("sched_barrier"), ptx.contains("nanosleep.u32 0"), "{}", case.name);
     l
 }
 

@@ -163,8 +163,8 @@ fn attention() {
 fn attention_text(case: &Case, l: &Lowered, overlap: bool) {
     let text = clean(case, l);
     assert_eq!(text.contains("wgmma.wait_group.sync.aligned 1"), overlap);
-    // Short rows make the lanes the slower half, and what they compute is held in front of the wait.
-    assert_eq!(text.contains("pmevent 0"), overlap && case.name.contains(" 64 "));
+    // Short rows make the lanes the slower half: what they compute is held in front of the wait, by itself or by the question for the next slot.
+    assert!(!text.contains("nanosleep.u32 0") || overlap && case.name.contains(" 64 "));
     // Masks stand in blocks of their own, which steps that need none jump over.
     let blocks: Vec<&str> = text.split("\n$L").collect();
     let masks = |b: &&&str| b.contains("selp.f32") && b.contains("0fFF800000");

@@ -246,7 +246,7 @@ impl Emitter<'_> {
                 self.body.s(", ").braced(&srcs).end();
             }
             // A sleep of no time: the cheapest instruction over which ptxas moves no wait.
-            Unit::Hold => self.body.op("pmevent 0").end(),
+            Unit::Hold => self.body.op("nanosleep.u32 0").end(),
             Unit::FenceMatrices => self.body.op("wgmma.fence.sync.aligned").end(),
             Unit::Multiply(m) => return self.multiply(m),
             Unit::CommitMatrices => self.body.op("wgmma.commit_group.sync.aligned").end(),

@@ -533,13 +533,14 @@ fn specialised_loop(
         let held = Held { all: most_held(brought), spare: 0, beside: loaded_behind(kernel, main, lanes), copied: pieces };
         budget(target, units, [groups, transposers], held)
     };
-    // Lanes would load what bulk copies bring meanwhile, and pass it through shared memory to the registers of products.
+    // Where lanes are the longer half, they don't load what bulk copies bring meanwhile, and pass it through shared memory to the registers of products.
+    // Elsewhere products are quicker with it there.
     let mut needed = needed;
-    if parts.is_some() && !single {
+    if parts.as_ref().is_some_and(|p| p.hold) && !single {
         let as_quick = |&(i, q): &(Inst, GroupMatrixId)| shared_as_quick(target, &units.matrix[q.index()], accumulator_shape(kernel, i));
         let quick: Vec<(Inst, GroupMatrixId)> = dots.iter().copied().filter(as_quick).collect();
         for a in invariant(kernel, units, (main, written), &quick, &loads, 0) {
-            if needed.iter().all(|b| b.value != a.value) {
+            if needed.iter().all(|b| b.value != a.value) && used_only_by(kernel, a.value, &quick) {
                 needed.push(a);
             }
         }
@@ -782,6 +783,13 @@ fn narrowed(
     if let Some(narrow) = fit.and_then(|s| SwizzledTile::of(kernel, b.load, &b.tile.shape, units, Some(s)).ok()) {
         b.tile = narrow;
     }
+}
+
+/// True if nobody but these looks at a value.
+fn used_only_by(kernel: &Kernel, v: Value, dots: &[(Inst, GroupMatrixId)]) -> bool {
+    let mut others = false;
+    kernel.walk(kernel.body, &mut |i| others |= kernel.insts[i].args.contains(&v) && dots.iter().all(|d| d.0 != i));
+    !others
 }
 
 /// True where an instance runs several grid positions. Positions that take long drift apart where nothing deals them out, and no longer share what is in

@@ -6,8 +6,9 @@
 //! behind       late(last) ─ wait ─ give its slot back
 //! ```
 //!
-//! Nothing runs while the lanes wait for a slot, and ask whether it is full. So a step asks for the next one's, behind its head, while late products run. That the
-//! last step asks, too, the producer fills one slot more, with nothing, where no other loop takes the ring then.
+//! Where the lanes take longer than the products, the wait for late products has to be held behind the head. A step asks there whether the next one's slot is full:
+//! no assembler moves a wait over that, and the next step begins its products at once. That the last step asks, too, the producer fills one slot more, with
+//! nothing; no other loop takes the ring then.
 //!
 //! The loop carries what heads carry, the operands A of late products, and the accumulators on which these add.
 
@@ -59,10 +60,11 @@ pub(super) fn main(schedule: &Schedule<'_>, parts: &Overlap, w: &mut Writer<'_>,
 }
 
 impl Schedule<'_> {
-    /// True where steps wait for the slot of the next one: nobody takes the ring behind the loop.
+    /// True where steps wait for the slot of the next one: nobody takes the ring behind the loop, and late products have another slot.
     pub(super) fn asks_ahead(&self) -> bool {
         let plan = self.plan;
-        plan.overlap.is_some() && !plan.persistent && plan.around.is_empty() && self.alone && plan.vectors.is_empty()
+        let last = !plan.persistent && plan.around.is_empty() && self.alone;
+        last && plan.vectors.is_empty() && plan.overlap.as_ref().is_some_and(|o| o.hold) && self.ring.depth > 2
     }
 
     /// The producer says that one slot more is full, behind the last step.

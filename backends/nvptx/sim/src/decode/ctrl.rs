@@ -37,12 +37,6 @@ impl Ix<'_, '_> {
                 self.src(0, Ty::U32)?;
                 Op::Nop
             }
-            // It tells a profiler.
-            "pmevent" => {
-                self.n_ops(1, 1)?;
-                self.src(0, Ty::U32)?;
-                Op::Nop
-            }
             "griddepcontrol" => {
                 self.n_ops(0, 0)?;
                 self.d.prog.overlaps = true;
