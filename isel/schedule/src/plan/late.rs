@@ -196,13 +196,7 @@ fn spare(kernel: &Kernel, body: &[Inst], late: &Late, operands: &Operands<'_>) -
 /// True for a product in flight where the loop goes round whose registers are the same in each of its steps. A product that lanes wait for behind that
 /// is over in front of the next one, unless it goes on as an accumulator; one that runs longer reads an operand A from registers only if these are
 /// filled again behind its end.
-fn keeps_registers(
-    kernel: &Kernel,
-    i: Inst,
-    order: &[StepPart],
-    users: &BTreeMap<Value, BTreeSet<Inst>>,
-    operands: &Operands<'_>,
-) -> bool {
+fn keeps_registers(kernel: &Kernel, i: Inst, order: &[StepPart], users: &BTreeMap<Value, BTreeSet<Inst>>, operands: &Operands<'_>) -> bool {
     let (first, rest) = order.split_at(order.iter().position(|p| *p == StepPart::Cut).unwrap_or(0));
     let waits = |part: &StepPart| matches!(part, StepPart::Wait(j, _) if *j == i);
     let v = kernel.insts[i].results[0];
