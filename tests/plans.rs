@@ -72,8 +72,9 @@ fn launches_overlap_where_the_target_has_that_and_nobody_says_no() {
 }
 
 #[test]
-fn attention_of_one_group_of_warps_is_pipelined_with_the_reason() {
+fn attention_of_one_group_of_warps_is_specialised() {
     let kernel = Attention::new(Scalar::BF16, 128, false).for_shape(1024, 1024).build().unwrap();
     let lowered = lower(&kernel, &targets::by_name("sm_90a").unwrap(), &Options::default()).unwrap();
-    assert!(lowered.plan.to_string().contains("nothing is multiplied while it computes"), "{}", lowered.plan);
+    let plan = lowered.plan.specialised().unwrap_or_else(|| panic!("{}", lowered.plan));
+    assert_eq!((plan.consumers, plan.consumer_sets, plan.overlap.is_some()), (1, 1, true), "{}", lowered.plan);
 }

@@ -163,7 +163,7 @@ fn candidates_are_priced_and_written() {
         let s = plan.specialised().expect("a ring");
         assert!(s.loads.iter().all(|(i, t)| c.ring_layouts.swizzles[i] == t.swizzle), "{c:?}: {plan}");
         assert!(c.ring_layouts.a_from_registers.iter().all(|(i, &r)| s.register_a.contains(i) == r), "{c:?}: {plan}");
-        assert_eq!(s.consumer_sets, c.consumer_sets.unwrap_or(1), "{c:?}: {plan}");
+        assert_eq!(s.consumer_sets, c.consumer_sets.unwrap_or(2), "{c:?}: {plan}");
         let written = found.written(c).expect("a schedule").unwrap_or_else(|e| panic!("{c:?}: {e}"));
         verify(&written).unwrap_or_else(|e| panic!("{c:?}: {}", e.pretty(&written)));
     }

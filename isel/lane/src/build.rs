@@ -7,6 +7,7 @@
 mod budget;
 mod control;
 mod memory;
+mod origins;
 mod pairs;
 pub(crate) mod roles;
 
@@ -115,7 +116,7 @@ pub struct LaneBuilder {
     /// The machine computes with two 16-bit floats of a word at once, and permutes bytes of words.
     pub packed_halves: bool,
     /// How values came about of which two may be computed at once.
-    pairs: pairs::Pairs,
+    pairs: origins::Pairs,
     /// Optional operations that the machine has, with the types for which it does.
     pub functions: &'static [(UnOp, Scalar)],
     /// Float types of which the machine has quotients.
@@ -160,7 +161,7 @@ impl LaneBuilder {
             read_only: Set::default(),
             code_casts: &[],
             packed_halves: false,
-            pairs: pairs::Pairs::default(),
+            pairs: origins::Pairs::default(),
             functions: &[],
             quotients: &[],
             sink_loads: None,

@@ -8,47 +8,12 @@
 //! Values are made one by one, and remember how; when two of them are packed, what made them is made again for both, and what nobody wants any more
 //! goes. Every bit is that of one at a time: sums, differences and products are fused multiply-adds with 1, -1 and -0, which round once.
 
+use super::origins::{Origin, Picked};
 use super::{Key, Known, LaneBuilder};
 use crate::inst::Inst;
 use crate::op::{BinOp, UnOp};
 use crate::value::{LTy, LVal};
-use cranelift_entity::SecondaryMap;
 use tilelift_ir::Scalar;
-
-/// How a value came about.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Origin {
-    /// An operation on two 16-bit floats.
-    Bin(BinOp, LVal, LVal),
-    /// The float of the signed 4 bits of a word from a bit on.
-    Nibble(LVal, u32),
-    /// The float of a byte, which is an integer or a code.
-    Byte(LVal, Scalar),
-}
-
-/// A byte of a word that each lane picks for itself: number `lane + at`, of which `lane` is the lane's part.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Picked {
-    word: LVal,
-    lane: LVal,
-    at: u32,
-}
-
-/// How values came about of which two may be computed at once.
-#[derive(Default)]
-pub(super) struct Pairs {
-    origins: SecondaryMap<LVal, Option<Origin>>,
-    picked: SecondaryMap<LVal, Option<Picked>>,
-    /// Words whose bytes are all the same.
-    equal_bytes: SecondaryMap<LVal, bool>,
-}
-
-impl Pairs {
-    /// Says of which values an operation made a 16-bit float.
-    pub(super) fn computed(&mut self, v: LVal, op: BinOp, a: LVal, b: LVal) {
-        self.origins[v] = Some(Origin::Bin(op, a, b));
-    }
-}
 
 /// The bits of two equal halves.
 const fn twice(half: i64) -> i64 {

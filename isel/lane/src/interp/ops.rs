@@ -262,10 +262,23 @@ pub(crate) fn fma_pair(elem: Scalar, d: &mut [u64], a: &[u64], b: &[u64], c: &[u
     let half = |x: u64, n: u64| x >> (16 * n) & 0xffff;
     let abc = d.iter_mut().zip(a).zip(b).zip(c);
     with_float!(elem, |dec, enc| abc.for_each(|(((d, &a), &b), &c)| {
-        let one = |n: u64| enc(dec(half(a, n)).mul_add(dec(half(b, n)), dec(half(c, n)))) & 0xffff;
+        // Products of halves are exact.
+        let one = |n: u64| enc(sum_to_odd(dec(half(a, n)) * dec(half(b, n)), dec(half(c, n)))) & 0xffff;
         *d = extend(one(0) | one(1) << 16, LTy::I32);
     }));
     Ok(())
+}
+
+/// A sum whose last bit is set if it is not exact: who rounds it to fewer bits rounds the exact sum (Boldo and Melquiond, 2005).
+fn sum_to_odd(a: f64, b: f64) -> f64 {
+    let sum = a + b;
+    let part = sum - a;
+    let lost = (a - (sum - part)) + (b - part);
+    if !sum.is_finite() || lost == 0.0 || sum.to_bits() & 1 == 1 {
+        return sum;
+    }
+    let outwards = (lost > 0.0) == (sum > 0.0);
+    f64::from_bits(if outwards { sum.to_bits() + 1 } else { sum.to_bits() - 1 })
 }
 
 /// `d = a op b` as `i1`.

@@ -63,8 +63,8 @@ pub struct Candidates<'k> {
 /// What [`plan`] says.
 pub fn schedule<'k>(kernel: &'k Kernel, target: &'k Target, hints: &LowerOptions) -> Result<Candidates<'k>, LowerError> {
     let mut out = Candidates::of(kernel, target, hints, plan(kernel, target, hints)?);
-    // Consumers in ping-pong are another plan, with ring layouts of its own.
-    if let Some((sets, plan)) = out.ping_pong() {
+    // Another number of consumer sets is another plan, with ring layouts of its own.
+    if let Some((sets, plan)) = out.other_sets() {
         let hints = LowerOptions { consumer_sets: Some(sets), ..*hints };
         let others = Alternatives::of(kernel, target, &hints, &plan).map(|a| out.priced(&plan, &a, Some(sets)));
         out.list.extend(others.into_iter().flatten());
@@ -89,15 +89,16 @@ impl<'k> Candidates<'k> {
         out
     }
 
-    /// The plan with consumers in ping-pong, where it may be, and is not so.
-    fn ping_pong(&self) -> Option<(u32, Plan)> {
+    /// The plan with the other number of consumer sets: in ping-pong where it is cooperative, and cooperative where it is in ping-pong.
+    fn other_sets(&self) -> Option<(u32, Plan)> {
         if self.alternatives.is_none() || self.hints.consumer_sets.is_some() || self.hints.consumers.is_some() {
             return None;
         }
-        let hints = LowerOptions { consumer_sets: Some(2), ..self.hints };
+        let sets = if self.plan.specialised().is_some_and(|s| s.consumer_sets > 1) { 1 } else { 2 };
+        let hints = LowerOptions { consumer_sets: Some(sets), ..self.hints };
         let plan = plan(self.kernel, self.target, &hints).ok()?;
         plan.specialised()?;
-        Some((2, plan))
+        Some((sets, plan))
     }
 
     /// The cheapest ways to decide, of a plan.

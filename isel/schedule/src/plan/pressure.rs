@@ -3,7 +3,7 @@
 //! Each part of a [`step_order`](super::step_order) makes values and looks at others; from its making to its last use a value takes its
 //! elements, spread over the lanes. Elementwise results take the place of operands that nobody wants any more.
 
-use super::late::Late;
+use super::late_products::Late;
 use super::products::operand_registers;
 use super::replay::needs;
 use super::step_order::StepPart;

@@ -266,6 +266,6 @@ mod tests {
             )
         };
         assert_eq!(of(&front(64)), Ok((0, true, true)));
-        assert_eq!(of(&front(2048)), Err(3));
+        assert_eq!(of(&front(2048)), Err(4));
     }
 }

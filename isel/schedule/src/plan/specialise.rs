@@ -13,12 +13,13 @@
 use super::columns::{ColumnTasks, column_tasks};
 use super::lane_copies::{copied_by_lanes, places};
 use super::lane_tiles::lane_tile;
-use super::late::{Late, Operands, late};
+use super::late::{Operands, late};
+use super::late_products::Late;
 use super::live::{computed_carried, live};
 use super::loads::{ring_loads, suits};
 use super::options::LowerOptions;
 use super::overlap::{Overlap, overlap};
-use super::ping_pong::{can_ping_pong, ping_pong_pays};
+use super::ping_pong::{can_ping_pong, wide_enough};
 use super::prefetched::prefetches;
 use super::pressure::pressure;
 use super::products::{
@@ -207,13 +208,13 @@ pub(super) fn specialise(
     }
     let mut found = Vec::with_capacity(loops.len());
     for &main in &loops {
-        found.push(specialised_loop(kernel, target, units, options, ring_layouts, (&staged, &written), main)?);
+        found.push(specialised_loop(kernel, target, units, options, ring_layouts, (&staged, &written), (main, loops.len() == 1))?);
     }
     if let ([one], [main], (None, None)) = (&mut found[..], &loops[..], (options.consumer_sets, options.consumers))
         && ping_pong_pays(kernel, one)
     {
         let options = LowerOptions { consumer_sets: Some(2), ..options.clone() };
-        let sets = specialised_loop(kernel, target, units, &options, ring_layouts, (&staged, &written), *main);
+        let sets = specialised_loop(kernel, target, units, &options, ring_layouts, (&staged, &written), (*main, true));
         *one = sets.ok().filter(|s| s.consumer_sets == 2).unwrap_or_else(|| one.clone());
     }
     // Loops that take one ring have the same vectors, or none.
@@ -221,6 +222,20 @@ pub(super) fn specialise(
         found.iter_mut().for_each(|s| s.vectors.clear());
     }
     together(found)
+}
+
+/// True for a loop of plain products whose consumers would better take grid positions in ping-pong than share the rows of one: one warpgroup has work
+/// enough in each step, and the other one stores meanwhile.
+fn ping_pong_pays(kernel: &Kernel, s: &Specialised) -> bool {
+    let plain = s.persistent && !s.mixed && !s.promoted && s.register_a.is_empty() && s.transposed_b.is_empty();
+    let [(dot, _)] = s.dots[..] else { return false };
+    // One warpgroup holds all accumulators, and has nothing to spare for tiles beside them.
+    plain
+        && loaded_behind(kernel, s.main, 1) == 0
+        && s.consumers == 2
+        && s.consumer_sets == 1
+        && wide_enough(kernel, dot)
+        && can_ping_pong(kernel, s.main)
 }
 
 /// Loops that run one behind the other through one ring: each finds there what it needs.
@@ -274,7 +289,7 @@ fn slot_bytes<'s>(loops: impl Iterator<Item = &'s Specialised>) -> u32 {
     all.iter().map(|(t, _)| t.bytes().next_multiple_of(ALIGN)).sum()
 }
 
-/// The same of one loop.
+/// The same of one loop, `sole` if no other one takes the ring.
 fn specialised_loop(
     kernel: &Kernel,
     target: &Target,
@@ -282,7 +297,7 @@ fn specialised_loop(
     options: &LowerOptions,
     ring_layouts: &RingLayouts,
     (staged, written): (&SecondaryMap<Inst, bool>, &HashSet<Value>),
-    main: Inst,
+    (main, sole): (Inst, bool),
 ) -> Result<Specialised, NotSpecialised> {
     let named = |v: Value| Named::of(kernel, v);
     let around = around(kernel, main);
@@ -418,7 +433,8 @@ fn specialised_loop(
     // So many sets of one group may take steps in turns.
     let sliced = match (options.consumers, options.consumer_sets) {
         (None, None)
-            if mixed
+            if sole
+                && mixed
                 && !promoted
                 && !single
                 && split(1)

@@ -20,7 +20,9 @@
 //! What is ready keeps the order of the kernel, except for what needs no product (loads, above all): it comes in front of the wait for the
 //! products that it meets, not sooner, since it takes registers. Everything that touches memory that the kernel writes keeps its order.
 
-use super::late::Late;
+use super::late_products::Late;
+use super::overlap::is_zero;
+use super::products::accumulates;
 use super::replay::needs;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use tilelift_ir::{Effects, Inst, Kernel, Op, Region, Value, ValueDef};
@@ -201,7 +203,16 @@ fn chained(kernel: &Kernel, region: Region, i: Inst) -> Option<Inst> {
     let before = kernel.def_inst(c).filter(|&j| kernel.insts[j].op == Op::Dot && kernel.regions[region].insts.contains(&j))?;
     let mut uses = 0;
     kernel.walk(kernel.body, &mut |j| uses += kernel.insts[j].args.iter().filter(|&&v| v == c).count());
-    (uses == 1).then_some(before)
+    (uses == 1 && stays(kernel, region, i)).then_some(before)
+}
+
+/// True for a product whose chain begins with zeros, or goes on from step to step in the same place: sums in flight stay where they are.
+fn stays(kernel: &Kernel, region: Region, i: Inst) -> bool {
+    let mut first = i;
+    while let Some(j) = kernel.def_inst(kernel.insts[first].args[2]).filter(|&j| kernel.insts[j].op == Op::Dot) {
+        first = j;
+    }
+    is_zero(kernel, kernel.insts[first].args[2]) || accumulates(kernel, region, i)
 }
 
 /// The same where each product is waited for where it stands.

@@ -8,22 +8,11 @@
 //! ```
 
 use super::Refusal;
-use super::schedule::{Schedule, buffer_type};
+use super::schedule::{Handed, Schedule, buffer_type};
 use super::write::{Arg, Writer, number};
 use crate::plan::{ColumnTasks, StepPart, SwizzledTile, is_swizzle, needs, slice_by, step_order, written_views};
 use std::collections::BTreeMap;
 use tilelift_ir::{Attr, Effects, Inst, Literal, Op, SharedType, Type, Value};
-
-/// Through what the tasks hand over.
-#[derive(Clone)]
-pub(super) struct Handed {
-    /// Buffers of what is handed over in a step, and behind the loop, in the order of the plan.
-    buffers: [Vec<Value>; 2],
-    /// It is there; it is read; what is handed over behind the loop is there.
-    full: Value,
-    empty: Value,
-    behind: Value,
-}
 
 /// What values are in a task that has a part of their columns.
 struct Part {

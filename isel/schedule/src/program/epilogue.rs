@@ -10,7 +10,7 @@
 use super::ping_pong::PingPong;
 use super::schedule::{Schedule, Staging};
 use super::write::{Arg, Writer, number};
-use super::{Refusal, overlap};
+use super::{Refusal, late, overlap};
 use crate::plan::{behind_reshapes, is_swizzle, needs, slice_by};
 use tilelift_ir::{Attr, DotPart, Inst, LayoutSpec, Op, Region, Shape, Type, Value};
 
@@ -28,11 +28,12 @@ impl Schedule<'_> {
         for &i in &kernel.regions[r].insts {
             let d = &kernel.insts[i];
             if let Some(s) = self.of_loop(i) {
-                *done = match &s.plan.overlap {
-                    Some(parts) => overlap::main(s, parts, w, *done)?,
-                    None if s.plan.converts_ahead => s.converted(w, *done)?,
-                    None if s.plan.mixed => s.mixed(w, *done)?,
-                    None => s.main(w, *done, ping_pong)?,
+                *done = match (&s.plan.overlap, &s.plan.late) {
+                    (Some(parts), _) => overlap::main(s, parts, w, *done)?,
+                    (None, _) if s.plan.converts_ahead => s.converted(w, *done)?,
+                    (None, Some(late)) => late::main(s, late, w, *done)?,
+                    (None, None) if s.plan.mixed => s.mixed(w, *done)?,
+                    (None, None) => s.main(w, *done, ping_pong)?,
                 };
                 if s.hand_sums_over(w)? {
                     return Ok(());

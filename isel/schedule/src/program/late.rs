@@ -11,9 +11,9 @@
 
 use super::Refusal;
 use super::bounds::Runs;
-use super::mixed::StepState;
 use super::schedule::Schedule;
 use super::staged::StagedState;
+use super::step_state::StepState;
 use super::write::{Arg, Writer, number};
 use crate::plan::{Late, StepPart, in_ring, is_zero, late_order, needs, slice_by, written_views};
 use std::collections::{BTreeMap, BTreeSet};

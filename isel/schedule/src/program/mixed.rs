@@ -11,40 +11,16 @@
 
 use super::Refusal;
 use super::schedule::Schedule;
-use super::staged::StagedState;
+use super::step_state::StepState;
 use super::write::{Arg, Writer, number};
 use crate::plan::{StepPart, in_ring, is_zero, slice_ahead, slice_by, step_order, written_views};
 use cranelift_entity::EntityRef;
 use tilelift_ir::{Attr, Inst, Literal, Op, Scalar, Value};
 use tilelift_lane::Units;
 
-/// A step that is being written.
-pub(super) struct StepState {
-    /// Its number.
-    pub step: Arg,
-    /// Its index, and the loop's step.
-    pub index: Arg,
-    pub by: Arg,
-    /// What is loaded for the next one, once that has begun.
-    pub ahead: Option<Vec<Arg>>,
-    /// Its products that have begun.
-    pub begun: Vec<Inst>,
-    /// The buffers of what lanes store.
-    pub buffers: StagedState,
-}
-
-impl StepState {
-    pub fn new(step: Arg, [index, by]: [Arg; 2]) -> StepState {
-        StepState { step, index, by, ahead: None, begun: Vec::new(), buffers: StagedState::default() }
-    }
-}
-
 impl<'k> Schedule<'k> {
     /// The loop of the consumers; gives the number of the step behind it.
     pub(super) fn mixed(&self, w: &mut Writer<'_>, start: Arg) -> Result<Arg, Refusal> {
-        if let Some(late) = &self.plan.late {
-            return super::late::main(self, late, w, start);
-        }
         let kernel = self.kernel;
         let d = &kernel.insts[self.plan.main];
         self.wait_brought(w)?;

@@ -34,6 +34,7 @@ mod schedule;
 mod sliced;
 mod slots;
 mod staged;
+mod step_state;
 mod transposed;
 mod updates;
 mod vectors;

@@ -1,8 +1,6 @@
 //! What is written of a specialised loop: its ring, its buffers, and which grid positions a task takes.
 
 use super::Refusal;
-use super::columns::Handed;
-use super::sliced::Slices;
 use super::write::{Arg, Writer, number};
 use crate::plan::{Replay, Specialised, SwizzledTile, is_view};
 use std::collections::{BTreeMap, BTreeSet};
@@ -160,6 +158,28 @@ pub(super) struct Brought {
     /// The buffers, in the order of the plan.
     pub buffers: Vec<Value>,
     /// The mbarrier.
+    pub full: Value,
+}
+
+/// Through what the tasks hand over.
+#[derive(Clone)]
+pub(super) struct Handed {
+    /// Buffers of what is handed over in a step, and behind the loop, in the order of the plan.
+    pub buffers: [Vec<Value>; 2],
+    /// It is there; it is read; what is handed over behind the loop is there.
+    pub full: Value,
+    pub empty: Value,
+    pub behind: Value,
+}
+
+/// What the tasks hand their sums over by.
+#[derive(Clone)]
+pub(super) struct Slices {
+    /// Which of the tasks this is.
+    pub own: u32,
+    /// A buffer per accumulator, of each task but the first.
+    pub buffers: Vec<Vec<Value>>,
+    /// Tells that a task's sums are there; it arrives once.
     pub full: Value,
 }
 

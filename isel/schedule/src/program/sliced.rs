@@ -8,23 +8,12 @@
 //! Each task counts its own steps, and has every other slot: a slot is always the same task's, which waits for each of its phases.
 
 use super::Refusal;
-use super::schedule::Schedule;
+use super::schedule::{Schedule, Slices};
 use super::write::{Arg, Writer, number};
-use tilelift_ir::{Attr, Op, SharedType, Type, Value};
+use tilelift_ir::{Attr, Op, SharedType, Type};
 
 /// Names of the tasks.
 pub(super) const NAMES: [&str; 2] = ["consumers", "second_slice"];
-
-/// What the tasks hand their sums over by.
-#[derive(Clone)]
-pub(super) struct Slices {
-    /// Which of the tasks this is.
-    pub own: u32,
-    /// A buffer per accumulator, of each task but the first.
-    buffers: Vec<Vec<Value>>,
-    /// Tells that a task's sums are there; it arrives once.
-    full: Value,
-}
 
 impl Schedule<'_> {
     /// Allocates what sums are handed over by, if several tasks take steps in turns.
