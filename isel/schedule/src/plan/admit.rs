@@ -1,6 +1,6 @@
 //! Specialised plans that no tasks stand for.
 
-use super::specialise::Specialised;
+use super::specialised::Specialised;
 use crate::reason::Refusal;
 use tilelift_lane::{Registers, Target};
 

@@ -3,7 +3,8 @@
 use super::admit::admit;
 use super::options::{LowerOptions, ScheduleKind};
 use super::ring_layouts::{RingLayouts, swizzle_sites};
-use super::specialise::{Specialised, specialise};
+use super::specialise::specialise;
+use super::specialised::Specialised;
 use super::tasks::{TaskPlan, plan_tasks};
 use crate::error::LowerError;
 use crate::reason::{AtOdds, NotSpecialised, Outline, Remedy, Resource, Unmet, Unsupported};

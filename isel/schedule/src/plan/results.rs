@@ -1,5 +1,6 @@
 //! The results of a specialised loop: which stores leave in bulk, and through which tile.
 
+use super::ring_layouts::{EpilogueStore, RingLayouts};
 use super::swizzled_tile::SwizzledTile;
 use super::views::{behind_reshapes, parts_rows};
 use crate::access::GlobalAccess;
@@ -10,7 +11,7 @@ use tilelift_lane::Units;
 
 /// The stores of a region, of the arms of its choices and of loops around the main one: all warpgroups go the same way, so results leave from there
 /// as well.
-pub(super) fn result_stores(kernel: &Kernel, r: Region, around: &[Inst], visit: &mut dyn FnMut(Inst)) {
+fn result_stores(kernel: &Kernel, r: Region, around: &[Inst], visit: &mut dyn FnMut(Inst)) {
     for &i in &kernel.regions[r].insts {
         let d = &kernel.insts[i];
         match d.op {
@@ -37,13 +38,7 @@ fn transposed(kernel: &Kernel, mut v: Value) -> bool {
 }
 
 /// The tile through which a store at the kernel's end leaves: of 16-bit elements, as large as an accumulator.
-pub(super) fn result_tile(
-    kernel: &Kernel,
-    i: Inst,
-    units: &Units,
-    accumulators: &[[u32; 2]],
-    want: Option<u32>,
-) -> Result<SwizzledTile, NotStaged> {
+fn result_tile(kernel: &Kernel, i: Inst, units: &Units, accumulators: &[[u32; 2]], want: Option<u32>) -> Result<SwizzledTile, NotStaged> {
     let value = kernel.operand(i, "value")[0];
     let mut from = behind_reshapes(kernel, value);
     // Rows that are parted are still the rows of one matrix.
@@ -74,4 +69,34 @@ pub(super) fn result_tile(
         return Err(no(Misplaced::View));
     }
     Ok(staged)
+}
+
+/// The results that leave in bulk; none where `by_tasks` says that each task stores its own columns, unless that is asked for.
+///
+/// # Errors
+/// One that is asked to leave so does not.
+pub(super) fn bulk_results(
+    kernel: &Kernel,
+    units: &Units,
+    ring_layouts: &RingLayouts,
+    around: &[Inst],
+    accumulators: &[[u32; 2]],
+    by_tasks: bool,
+) -> Result<Vec<(Inst, SwizzledTile)>, NotStaged> {
+    let (mut stores, mut results) = (Vec::new(), Vec::new());
+    result_stores(kernel, kernel.body, around, &mut |i| results.push(i));
+    for i in results {
+        let want = match ring_layouts.epilogue.get(&i) {
+            Some(EpilogueStore::Lanes) => continue,
+            Some(EpilogueStore::Bulk(swizzle)) => Some(*swizzle),
+            None if by_tasks => continue,
+            None => None,
+        };
+        match result_tile(kernel, i, units, accumulators, want) {
+            Ok(tile) => stores.push((i, tile)),
+            Err(why) if want.is_some() => return Err(why),
+            Err(_) => {}
+        }
+    }
+    Ok(stores)
 }

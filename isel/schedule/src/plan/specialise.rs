@@ -10,170 +10,47 @@
 //!
 //! Everything else of the kernel belongs to the consumers. What does not fit is declined with the reason; nothing has changed then.
 
-use super::columns::{ColumnTasks, column_tasks};
+use super::brought::{narrowed, shared_as_quick, used_only_by};
+use super::budget::{BESIDE_ACCUMULATORS, Held, budget, loaded_behind};
+use super::columns::column_tasks;
+use super::contents::{Contents, contents};
+use super::copied::{behind, computed_again, copied, in_ring, sole_views};
 use super::lane_copies::{copied_by_lanes, places};
 use super::lane_tiles::lane_tile;
 use super::late::{Operands, late};
 use super::late_products::Late;
 use super::live::{computed_carried, live};
 use super::loads::{ring_loads, suits};
+use super::one_ring::together;
 use super::options::LowerOptions;
-use super::overlap::{Overlap, overlap};
+use super::overlap::overlap;
 use super::ping_pong::{can_ping_pong, wide_enough};
 use super::prefetched::prefetches;
 use super::pressure::pressure;
 use super::products::{
-    BroughtOperand, a_from_registers, accumulates, accumulator_shape, beside_products, column_share, invariant, multiplication, multiplies,
-    operand_registers, unstaged,
+    BroughtOperand, a_from_registers, accumulates, accumulator_shape, column_share, invariant, multiplication, operand_registers, unstaged,
 };
-use super::replay::{Replay, around, decisions, replay, written_views};
-use super::results::{result_stores, result_tile};
-use super::ring_layouts::{EpilogueStore, RingLayouts};
+use super::replay::{Replay, around, written_views};
+use super::results::bulk_results;
+use super::ring_layouts::RingLayouts;
 use super::shares::{Copies, cheaper, copies};
 use super::sliced::{only_sums, slice_bytes, slices};
+use super::specialised::{MAX_DEPTH, Specialised, TRANSPOSED_SLOTS};
 use super::staged::{StagedOperand, from_ring, staged_operands};
 use super::step_order::{StepPart, in_place, late_order, step_order};
 use super::swizzled_tile::{ALIGN, SwizzledTile};
 use super::updates::{BulkUpdate, bulk_update};
 use super::vectors::{may_be_copied, same_vectors, vector_bytes};
-use super::views::{is_view, trace};
+use super::views::trace;
 use crate::named::Named;
-use crate::reason::{LoopOutline, NoProduct, NotOverlapped, NotSpecialised};
+use crate::reason::{NoProduct, NotOverlapped, NotSpecialised};
 use cranelift_entity::{EntityRef, SecondaryMap};
 use std::collections::{BTreeMap, HashSet};
-use std::fmt;
-use tilelift_ir::{Effects, Inst, Kernel, Op, Type, Value};
-use tilelift_lane::{GroupMatrix, GroupMatrixId, Registers, Target, Units};
-
-/// A kernel whose main loop is split between a producer that copies and consumers that compute.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Specialised {
-    /// Warpgroups that compute, each a share of the rows.
-    pub consumers: u32,
-    /// Consumer sets of so many groups: two of them take grid positions in ping-pong, one multiplying while the other stores.
-    pub consumer_sets: u32,
-    /// Sets of so many groups that take the steps of one position in turns, each into accumulators of its own.
-    pub slices: u32,
-    /// Consumers compute the operands of the next step while products of this one run.
-    pub converts_ahead: bool,
-    /// Slots of the ring between them.
-    pub depth: u32,
-    /// Groups of multiplications that may be in flight while the next ones are issued; none where the lanes add to the accumulators.
-    pub in_flight: u32,
-    /// Registers per lane of producer and consumers, if they move.
-    pub registers: Option<[u32; 2]>,
-    /// An instance runs several grid positions.
-    pub persistent: bool,
-    /// Bytes of a slot.
-    pub stage_bytes: u32,
-    /// Bytes that slots may take, beside all else.
-    pub ring_bytes: u32,
-    /// Bytes through which results leave.
-    pub staging_bytes: u32,
-    /// Of a group's rows so many parts leave one behind the other through the same bytes: consumer sets have the time, and the ring the room.
-    pub staging_parts: u32,
-    /// All results leave through the same bytes, one behind the other.
-    pub staging_shared: bool,
-    /// The loop does more than multiply and add up.
-    pub mixed: bool,
-    /// Its parts, if its products run while the lanes compute.
-    pub overlap: Option<Overlap>,
-    /// Else what of a step ends in the next one.
-    pub late: Option<Late>,
-    /// The loop.
-    pub main: Inst,
-    /// The loops and choices around it, the outermost one first.
-    pub around: Vec<Inst>,
-    /// What the producer computes again: the loop's bounds, and the indices of its copies.
-    pub replay: Replay,
-    /// Which of the loop's carried values the consumers carry.
-    pub carried: Vec<usize>,
-    /// Loops in front of it that take the same ring.
-    pub before: Vec<Specialised>,
-    /// Its loads, in program order.
-    pub loads: Vec<(Inst, SwizzledTile)>,
-    /// Those among them that the producer's lanes copy.
-    pub by_lanes: Vec<Inst>,
-    /// Its dots.
-    pub dots: Vec<(Inst, GroupMatrixId)>,
-    /// Dots whose operand A goes from the ring through registers.
-    pub register_a: Vec<Inst>,
-    /// Operands from in front of the loop that the producer brings, once: operands B, and those A that registers don't hold beside the accumulators.
-    pub brought: Vec<BroughtOperand>,
-    /// Operands that the consumers compute and store for their products.
-    pub staged: Vec<StagedOperand>,
-    /// Columns that tasks share, one of which makes what all multiply by.
-    pub columns: Option<ColumnTasks>,
-    /// Atomic sums that bulk copies do.
-    pub updates: Vec<BulkUpdate>,
-    /// Products whose operand B a task of its own transposes, and how it lies then.
-    pub transposed_b: Vec<(Inst, SwizzledTile)>,
-    /// Loads that the consumers do a step ahead, into registers.
-    pub prefetched: Vec<Inst>,
-    /// Loads of tiles that lanes read, which the ring brings, too.
-    pub lane_tiles: Vec<(Inst, SwizzledTile)>,
-    /// Loads of short tiles that the producer's lanes copy into slots beside the ring.
-    pub vectors: Vec<Inst>,
-    /// Accumulators are there twice, and the lanes add.
-    pub promoted: bool,
-    /// Stores that bulk copies do.
-    pub stores: Vec<(Inst, SwizzledTile)>,
-}
-
-impl Specialised {
-    /// All loops that take the ring, in program order.
-    pub fn loops(&self) -> impl Iterator<Item = &Specialised> {
-        self.before.iter().chain([self])
-    }
-
-    /// True for a loop or choice around one of them.
-    pub fn is_around(&self, i: Inst) -> bool {
-        self.loops().any(|s| s.around.contains(&i))
-    }
-
-    /// What is said of it.
-    pub(super) fn outline(&self) -> LoopOutline {
-        LoopOutline {
-            consumers: self.consumers,
-            consumer_sets: self.consumer_sets,
-            slices: self.slices,
-            depth: self.depth,
-            stage_bytes: self.stage_bytes,
-            in_flight: self.in_flight,
-            registers: self.registers,
-            stored_through: (!self.stores.is_empty()).then_some(self.staging_bytes),
-            narrow: self.loads.iter().filter(|l| l.1.swizzle < l.1.widest).map(|l| l.1.swizzle).collect(),
-            a_from_registers: !self.register_a.is_empty(),
-            transposed: !self.transposed_b.is_empty(),
-            overlap: self.overlap.is_some() || self.converts_ahead,
-            late: self.late.is_some(),
-            columns: self.columns.is_some(),
-            persistent: self.persistent,
-            by_lanes: self.loops().any(|s| !s.by_lanes.is_empty()),
-        }
-    }
-}
-
-impl fmt::Display for Specialised {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.outline().fmt(f)
-    }
-}
-
-/// Most slots of a ring that nobody asked for.
-pub const MAX_DEPTH: u32 = 8;
+use tilelift_ir::{Inst, Kernel, Op, Value};
+use tilelift_lane::{GroupMatrixId, Registers, Target, Units};
 
 /// Loops that take one ring at most.
 const MAX_LOOPS: usize = 32;
-
-/// Slots of the ring of operands that are transposed.
-pub const TRANSPOSED_SLOTS: u32 = 2;
-
-/// Registers of who transposes operands: what it holds of a tile, and its places.
-pub const TRANSPOSER_REGISTERS: u32 = 112;
-
-/// Registers that consumers need beside their accumulators: addresses, the ring, the epilogue.
-const BESIDE_ACCUMULATORS: u32 = 26;
 
 /// Decides whether and how a kernel is specialised, with what is said of its layouts.
 ///
@@ -238,57 +115,6 @@ fn ping_pong_pays(kernel: &Kernel, s: &Specialised) -> bool {
         && can_ping_pong(kernel, s.main)
 }
 
-/// Loops that run one behind the other through one ring: each finds there what it needs.
-///
-/// # Errors
-/// They don't agree on its slots, or on who computes.
-fn together(mut found: Vec<Specialised>) -> Result<Specialised, NotSpecialised> {
-    let count = found.len();
-    let Some(mut all) = found.pop() else { return Err(NotSpecialised::Loops { count }) };
-    let alike = |s: &Specialised| (s.consumers, s.consumer_sets) == (all.consumers, all.consumer_sets);
-    if !found.iter().all(alike) || !found.is_empty() && all.consumer_sets > 1 {
-        return Err(NotSpecialised::Loops { count });
-    }
-    // Steps of the ring of transposed operands are counted from its loop's first one.
-    if !found.is_empty() && found.iter().chain([&all]).any(|s| !s.transposed_b.is_empty()) {
-        return Err(NotSpecialised::TransposedLoops { count });
-    }
-    // What only one of them loads has slots of its own.
-    let bytes = found.iter().map(|s| s.ring_bytes).chain([all.ring_bytes]).min().unwrap_or(0);
-    all.stage_bytes = slot_bytes(found.iter().chain([&all]));
-    let depth = found.iter().map(|s| s.depth).chain([all.depth]).min().unwrap_or(all.depth);
-    all.depth = depth.min(bytes / all.stage_bytes.max(1));
-    if all.depth < 2 {
-        return Err(NotSpecialised::Ring { depth: 2, room: all.depth, slot: all.stage_bytes });
-    }
-    // Registers that one of them needs are there for all.
-    all.registers = found.iter().map(|s| s.registers).chain([all.registers]).max_by_key(|r| r.map(|r| r[1])).flatten();
-    all.persistent = found.is_empty() && all.persistent;
-    if !found.is_empty() {
-        // Another loop waits for all slots of the one in front of it.
-        found.iter_mut().chain([&mut all]).for_each(|s| (s.columns, s.converts_ahead) = (None, false));
-    }
-    all.before = found;
-    Ok(all)
-}
-
-/// Bytes of a slot that holds what any of these loops loads in a step: like tiles lie in the same place.
-fn slot_bytes<'s>(loops: impl Iterator<Item = &'s Specialised>) -> u32 {
-    let mut all: Vec<(&SwizzledTile, [bool; 2])> = Vec::new();
-    for s in loops {
-        let operands = s.loads.iter().map(|l| (&l.1, [s.by_lanes.contains(&l.0), false]));
-        let tiles = operands.chain(s.lane_tiles.iter().map(|l| (&l.1, [false, true])));
-        let mut have = all.clone();
-        for t in tiles {
-            match have.iter().position(|h| *h == t) {
-                Some(n) => _ = have.swap_remove(n),
-                None => all.push(t),
-            }
-        }
-    }
-    all.iter().map(|(t, _)| t.bytes().next_multiple_of(ALIGN)).sum()
-}
-
 /// The same of one loop, `sole` if no other one takes the ring.
 fn specialised_loop(
     kernel: &Kernel,
@@ -306,48 +132,9 @@ fn specialised_loop(
     }
     let region = kernel.insts[main].regions[0];
     let body = &kernel.regions[region].insts;
-    let (mut loads, mut by_lanes, mut pieces) = (Vec::new(), Vec::new(), 0);
-    let mut dots = Vec::new();
-    let by = |i: Inst| copied_by_lanes(kernel, target, units, written, i, ring_layouts.swizzles.get(&i).copied());
     let live = live(kernel, region, &|i| staged[i], &[]);
-    let mut mixed = false;
-    for &i in body {
-        let d = &kernel.insts[i];
-        let effects = d.op.info().effects;
-        let scalar = effects == Effects::Pure && d.results.iter().all(|&r| matches!(kernel.ty(r), Type::Scalar(_)));
-        match d.op {
-            Op::Load if staged[i] => {
-                let Type::Tile(t) = kernel.ty(d.results[0]) else { return Err(NotSpecialised::ScalarLoad) };
-                let bulk = SwizzledTile::of(kernel, i, &t.shape, units, ring_layouts.swizzles.get(&i).copied());
-                let tile = match bulk {
-                    Ok(tile) => tile,
-                    Err(why) => {
-                        let copy = by(i).map_err(|_| why)?;
-                        by_lanes.push(i);
-                        pieces += copy.pieces;
-                        copy.tile
-                    }
-                };
-                loads.push((i, tile));
-            }
-            Op::Gather if staged[i] => {
-                let copy = by(i)?;
-                by_lanes.push(i);
-                pieces += copy.pieces;
-                loads.push((i, copy.tile));
-            }
-            // A swizzle is one of the ring.
-            Op::Load if ring_layouts.swizzles.contains_key(&i) => return Err(beside_products(kernel, i)),
-            Op::Dot => dots.push(i),
-            Op::Transpose | Op::Reshape | Op::Yield => {}
-            Op::Const => {}
-            _ if is_view(kernel, i) => {}
-            _ if scalar && d.regions.is_empty() => {}
-            op if effects.is_shared() || multiplies(kernel, i) => return Err(NotSpecialised::Effect { op }),
-            // The consumers do it, unless it only says where copies come from.
-            _ => mixed |= live.contains(&i),
-        }
-    }
+    let Contents { mut loads, by_lanes, pieces, dots, mut mixed } =
+        contents(kernel, target, units, ring_layouts, (staged, written), (body, &live))?;
     sole_views(kernel, &loads, written)?;
     // Of a chain of products into one accumulator the last one is looked at.
     let feeds = |i: Inst| dots.iter().any(|&j| kernel.insts[j].args[2] == kernel.insts[i].results[0]);
@@ -632,24 +419,8 @@ fn specialised_loop(
             .map_err(|[need, have]| NotSpecialised::ProductRegisters { columns: n, need, have })?;
     }
 
-    // Results that leave through shared memory.
-    let mut stores = Vec::new();
-    let mut results = Vec::new();
-    result_stores(kernel, kernel.body, &around, &mut |i| results.push(i));
-    for i in results {
-        let want = match ring_layouts.epilogue.get(&i) {
-            Some(EpilogueStore::Lanes) => continue,
-            Some(EpilogueStore::Bulk(swizzle)) => Some(*swizzle),
-            // Each task stores its own columns.
-            None if columns.is_some() => continue,
-            None => None,
-        };
-        match result_tile(kernel, i, units, &accumulators, want) {
-            Ok(tile) => stores.push((i, tile)),
-            Err(why) if want.is_some() => return Err(why.into()),
-            Err(_) => {}
-        }
-    }
+    // Results that leave through shared memory, unless each task stores its own columns.
+    let mut stores = bulk_results(kernel, units, ring_layouts, &around, &accumulators, columns.is_some())?;
     let transposed_bytes = TRANSPOSED_SLOTS * transposed_b.iter().map(|(_, t)| t.bytes().next_multiple_of(ALIGN)).sum::<u32>();
     let staged_bytes: u32 = staged_operands.iter().map(|s| s.tile.bytes().next_multiple_of(ALIGN)).sum();
     // Sums that leave through shared memory, if a ring of some slots is left.
@@ -776,150 +547,9 @@ fn specialised_loop(
     })
 }
 
-/// True where a product takes no longer with its operand A in shared memory than in registers.
-fn shared_as_quick(target: &Target, row: &GroupMatrix, shape: Option<[u32; 2]>) -> bool {
-    let c = &target.costs;
-    let n = u64::from(shape.map_or(0, |s| s[1]));
-    u64::from(row.m) * u64::from(row.k) * n * c.group_product / 1024 >= c.group_operands[0] + c.group_operands[1] * n
-}
-
-/// Narrows the swizzle of an operand B whose columns groups share: each has whole swizzle atoms.
-fn narrowed(
-    kernel: &Kernel,
-    units: &Units,
-    b: &mut BroughtOperand,
-    dots: &[(Inst, GroupMatrixId)],
-    columns: &dyn Fn((Inst, GroupMatrixId)) -> u32,
-) {
-    let tile = [(b.load, b.tile.clone())];
-    let reads = |d: &&(Inst, GroupMatrixId)| kernel.insts[d.0].args[1] == b.value;
-    let shares = dots.iter().filter(reads).filter_map(|&d| column_share(kernel, d.0, columns(d), &tile));
-    let Some(most) = shares.map(|s| s.1).min().filter(|&most| most < b.tile.swizzle) else { return };
-    let fit = units.bulk.swizzles.iter().copied().find(|&s| most.is_multiple_of(s));
-    if let Some(narrow) = fit.and_then(|s| SwizzledTile::of(kernel, b.load, &b.tile.shape, units, Some(s)).ok()) {
-        b.tile = narrow;
-    }
-}
-
-/// True if nobody but these looks at a value.
-fn used_only_by(kernel: &Kernel, v: Value, dots: &[(Inst, GroupMatrixId)]) -> bool {
-    let mut others = false;
-    kernel.walk(kernel.body, &mut |i| others |= kernel.insts[i].args.contains(&v) && dots.iter().all(|d| d.0 != i));
-    !others
-}
-
 /// True where an instance runs several grid positions. Positions that take long drift apart where nothing deals them out, and no longer share what is in
 /// the cache; tiles that tasks need are computed in front of them, for one position.
 fn persistent_positions(kernel: &Kernel, options: &LowerOptions, mixed: bool, replay: &Replay, around: &[Inst]) -> bool {
     let repeated = around.iter().any(|&i| kernel.insts[i].op == Op::For);
     options.persistent.unwrap_or(!mixed && !replay.tiles && !repeated)
-}
-
-/// Views that are loaded by bulk copies must not be stored to: the copies run ahead.
-fn sole_views(kernel: &Kernel, loads: &[(Inst, SwizzledTile)], written: &HashSet<Value>) -> Result<(), NotSpecialised> {
-    let view = loads.iter().map(|&(i, _)| kernel.insts[i].args[0]).find(|v| written.contains(v));
-    view.map_or(Ok(()), |v| Err(NotSpecialised::Stored { view: Named::of(kernel, v) }))
-}
-
-/// What the producer computes again: how many copies there are, and from where.
-fn copied(
-    kernel: &Kernel,
-    (main, around): (Inst, &[Inst]),
-    written: &HashSet<Value>,
-    loads: &[(Inst, SwizzledTile)],
-) -> Result<Replay, NotSpecialised> {
-    let mut wanted = decisions(kernel, main);
-    around.iter().for_each(|&i| wanted.extend(decisions(kernel, i)));
-    wanted.extend(loads.iter().flat_map(|&(i, _)| places(kernel, i)));
-    computed_again(kernel, (main, around), written, wanted)
-}
-
-/// What the producer computes again for these.
-fn computed_again(kernel: &Kernel, at: (Inst, &[Inst]), written: &HashSet<Value>, wanted: Vec<Value>) -> Result<Replay, NotSpecialised> {
-    replay(kernel, at, written, wanted, &|_| false).map_err(|v| NotSpecialised::Address { value: Named::of(kernel, v) })
-}
-
-/// True for loads that fill a ring, and other views of what they bring.
-pub(crate) fn in_ring(kernel: &Kernel, loads: &[(Inst, SwizzledTile)], i: Inst) -> bool {
-    let d = &kernel.insts[i];
-    match d.op {
-        Op::Load | Op::Gather => loads.iter().any(|l| l.0 == i),
-        Op::Transpose | Op::Reshape => kernel.def_inst(d.args[0]).is_some_and(|j| in_ring(kernel, loads, j)),
-        _ => is_view(kernel, i) && kernel.def_inst(d.args[0]).is_some_and(|j| in_ring(kernel, loads, j)),
-    }
-}
-
-/// True if a value is another one, or what that is a view of.
-fn behind(kernel: &Kernel, mut v: Value, of: Value) -> bool {
-    while v != of {
-        match kernel.def_inst(v).filter(|&i| matches!(kernel.insts[i].op, Op::Transpose | Op::Reshape) || is_view(kernel, i)) {
-            Some(i) => v = kernel.insts[i].args[0],
-            None => return false,
-        }
-    }
-    true
-}
-
-/// Lanes over which an accumulator's row is spread: the others hold the same of what all rows share.
-const LANES_OF_ROW: u32 = 4;
-
-/// Registers per lane of whole tiles that are loaded behind the main loop, while its accumulators are held.
-fn loaded_behind(kernel: &Kernel, main: Inst, lanes: u32) -> u32 {
-    let place =
-        around(kernel, main).last().and_then(|&i| kernel.insts[i].regions.iter().find(|&&r| kernel.regions[r].insts.contains(&main)));
-    let body = &kernel.regions[place.copied().unwrap_or(kernel.body)].insts;
-    let behind = body.iter().skip_while(|&&i| i != main).skip(1).filter(|&&i| kernel.insts[i].op == Op::Load);
-    let registers = |v: Value| {
-        operand_registers(kernel, v, if kernel.ty(v).as_tile().is_some_and(|t| t.shape.len() > 1) { lanes } else { LANES_OF_ROW })
-    };
-    behind.map(|&i| registers(kernel.insts[i].results[0])).sum()
-}
-
-/// What consumers hold, in registers per lane.
-pub struct Held {
-    /// Tiles.
-    pub all: u32,
-    /// What is to be left over beside these, addresses and the epilogue.
-    pub spare: u32,
-    /// Tiles that are loaded while they are held, a piece at a time where not all fit.
-    pub beside: u32,
-    /// Pieces that each lane of the producer copies in a step, whose addresses it keeps.
-    pub copied: u32,
-}
-
-impl Held {
-    /// Tiles of which nobody asked when each is held: what stands between takes more.
-    pub fn summed(all: u32, beside: u32) -> Held {
-        Held { all, spare: BESIDE_ACCUMULATORS / 2, beside, copied: 0 }
-    }
-}
-
-/// Registers of producer and consumers, with so many groups of consumers, and of those who transpose operands.
-///
-/// # Errors
-/// They are too few.
-pub fn budget(target: &Target, units: &Units, [consumers, transposers]: [u32; 2], held: Held) -> Result<Option<[u32; 2]>, NotSpecialised> {
-    let pool = &units.registers;
-    let entry = Registers::of(target, units, (consumers + 1 + transposers) * units.group_warps).entry;
-    let Held { all: held, spare, beside, copied } = held;
-    let need = held + BESIDE_ACCUMULATORS;
-    if need <= entry && consumers == 1 && transposers == 0 {
-        return Ok(None);
-    }
-    // A full house of accumulators takes what the producer can spare, and so do tiles that do not fit beside them.
-    let mut found = None;
-    let usual = [pool.producer, pool.least];
-    // An address of 64 bits of each piece.
-    let copying = [(pool.producer + 2 * copied).next_multiple_of(pool.unit).min(entry), pool.producer];
-    for producer in if copied > 0 { copying } else { usual } {
-        let all = (entry * (consumers + 1 + transposers)).saturating_sub(producer + transposers * TRANSPOSER_REGISTERS);
-        let each = (all / consumers / pool.unit * pool.unit).min(pool.most);
-        if each > entry && need + spare <= each && producer <= entry {
-            found = Some([producer, each]);
-            if beside == 0 || need + beside <= each {
-                break;
-            }
-        }
-    }
-    found.map(Some).ok_or(NotSpecialised::Accumulators { held, groups: consumers })
 }
