@@ -184,7 +184,7 @@ impl Lower<'_> {
             })
             .collect();
         let ty = LTy::holding(kernel.ty(result).elem());
-        if ty.bits() == 16 && regs.len() % 2 == 0 && self.is_for_products(result) {
+        if ty.bits() == 16 && regs.len().is_multiple_of(2) && self.is_for_products(result) {
             // Here, and not where words are wanted: products may be waited for in between.
             for pair in regs.chunks_exact_mut(2) {
                 let word = b.pack_computed(pair);

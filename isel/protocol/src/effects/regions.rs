@@ -413,7 +413,7 @@ impl Checker<'_> {
         for (r, w) in regions.iter().enumerate().filter_map(|(r, x)| Some((r, x.write.as_ref()?))) {
             let (written, shown) = self.places.written(r);
             // What lanes copy, and an mbarrier counts, is shown by those who have waited for that.
-            if !own(w) && !(w.copied && w.mbarrier.is_some() && facts.has(known, written)) {
+            if !(own(w) || w.copied && w.mbarrier.is_some() && facts.has(known, written)) {
                 continue;
             }
             if facts.has(known, shown) && !facts.has(unsettled, shown) {

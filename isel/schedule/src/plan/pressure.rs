@@ -10,6 +10,9 @@ use super::step_order::StepPart;
 use std::collections::{BTreeMap, HashMap};
 use tilelift_ir::{Effects, Inst, Kernel, Op, Region, Value, ValueDef};
 
+/// Values that take no registers, and operands A that products find in shared memory.
+type NoRegisters<'a> = (&'a dyn Fn(Value) -> bool, &'a dyn Fn(Inst, Value) -> bool);
+
 /// Registers per lane of the tiles of a step that is done in this order, with accumulators beside the products if lanes add to them; `lanes_of` says
 /// over how many lanes what an instruction makes is spread, `elsewhere` names values that take none, and `stored` operands A that products find in
 /// shared memory. Of `late` products a step holds what those of the step before take, too.
@@ -22,7 +25,7 @@ pub(super) fn pressure(
     lanes_of: &dyn Fn(Option<Inst>) -> u32,
     promoted: bool,
     late: Option<&Late>,
-    (elsewhere, stored): (&dyn Fn(Value) -> bool, &dyn Fn(Inst, Value) -> bool),
+    (elsewhere, stored): NoRegisters<'_>,
 ) -> u32 {
     // Who is in registers, and under whose name.
     let root = |mut v: Value| {

@@ -90,7 +90,7 @@ pub(super) fn specialise(
     if let ([one], [main], (None, None)) = (&mut found[..], &loops[..], (options.consumer_sets, options.consumers))
         && ping_pong_pays(kernel, one)
     {
-        let options = LowerOptions { consumer_sets: Some(2), ..options.clone() };
+        let options = LowerOptions { consumer_sets: Some(2), ..*options };
         let sets = specialised_loop(kernel, target, units, &options, ring_layouts, (&staged, &written), (*main, true));
         *one = sets.ok().filter(|s| s.consumer_sets == 2).unwrap_or_else(|| one.clone());
     }

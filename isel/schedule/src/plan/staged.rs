@@ -90,6 +90,9 @@ fn tile(
     Some((value, transposed, SwizzledTile::filled(shape, t.elem, units, most)?, turned != transposed))
 }
 
+/// How many groups share the columns of a product, and whether each of them has its operand A whole.
+type Columns<'a> = (&'a dyn Fn((Inst, GroupMatrixId)) -> u32, &'a dyn Fn(Inst) -> bool);
+
 /// The operands of a loop's products that lanes store, unless they are `elsewhere`: in the ring, or brought. `across` says how many groups share the
 /// columns of a product, and whether each of them has its operand A whole.
 pub(super) fn staged_operands(
@@ -98,7 +101,7 @@ pub(super) fn staged_operands(
     region: Region,
     dots: &[(Inst, GroupMatrixId)],
     elsewhere: &dyn Fn(Value) -> bool,
-    (across, whole): (&dyn Fn((Inst, GroupMatrixId)) -> u32, &dyn Fn(Inst) -> bool),
+    (across, whole): Columns<'_>,
 ) -> Vec<StagedOperand> {
     let mut out: Vec<StagedOperand> = Vec::new();
     for &(product, q) in dots {

@@ -27,7 +27,7 @@ impl Words {
     /// `None` where lanes want no bytes of the same word.
     pub(super) fn of(local: &Local, layout: &Layout, elem: Scalar) -> Option<Words> {
         let along = local.contiguous().filter(|_| elem.bytes() == 1 && elem != Scalar::I1 && local.vector_bytes() > IN_WORD)?;
-        if layout.shape()[along] % (IN_WORD + 1) != 0 {
+        if !layout.shape()[along].is_multiple_of(IN_WORD + 1) {
             return None;
         }
         let columns = |axis: Axis| (0..layout.bits(axis)).map(|bit| layout.column(axis, bit)).collect::<Vec<Coord>>();
