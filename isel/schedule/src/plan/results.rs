@@ -6,7 +6,7 @@ use super::views::{behind_reshapes, parts_rows};
 use crate::access::GlobalAccess;
 use crate::named::Named;
 use crate::reason::{Misplaced, NotStaged};
-use tilelift_ir::{Inst, Kernel, Op, Region, Value};
+use tilelift_ir::{Effects, Inst, Kernel, Op, Region, Value};
 use tilelift_lane::Units;
 
 /// The stores of a region, of the arms of its choices and of loops around the main one: all warpgroups go the same way, so results leave from there
@@ -37,6 +37,27 @@ fn transposed(kernel: &Kernel, mut v: Value) -> bool {
     found
 }
 
+/// True for a store to a view that something may read when the store has begun: behind it, or in a loop around it.
+fn read_behind(kernel: &Kernel, store: Inst) -> bool {
+    let view = kernel.insts[store].args[0];
+    let reads = |i: Inst| {
+        let d = &kernel.insts[i];
+        matches!(d.op.info().effects.global(), Effects::Reads | Effects::Updates) && d.args.first() == Some(&view)
+    };
+    let (mut behind, mut found) = (false, false);
+    kernel.walk(kernel.body, &mut |i| {
+        found |= behind && reads(i);
+        behind |= i == store;
+        let d = &kernel.insts[i];
+        if matches!(d.op, Op::For | Op::While) {
+            let (mut stores, mut loads) = (false, false);
+            d.regions.iter().for_each(|&r| kernel.walk(r, &mut |j| (stores, loads) = (stores | (j == store), loads | reads(j))));
+            found |= stores && loads;
+        }
+    });
+    found
+}
+
 /// The tile through which a store at the kernel's end leaves: of 16-bit elements, as large as an accumulator.
 fn result_tile(kernel: &Kernel, i: Inst, units: &Units, accumulators: &[[u32; 2]], want: Option<u32>) -> Result<SwizzledTile, NotStaged> {
     let value = kernel.operand(i, "value")[0];
@@ -57,6 +78,9 @@ fn result_tile(kernel: &Kernel, i: Inst, units: &Units, accumulators: &[[u32; 2]
     }
     if t.elem.bytes() != 2 {
         return Err(no(Misplaced::Elem(t.elem)));
+    }
+    if read_behind(kernel, i) {
+        return Err(no(Misplaced::ReadBehind));
     }
     if GlobalAccess::of(kernel, i).contiguous() != Some(tile.shape.len() - 1) {
         return Err(no(Misplaced::Rows));

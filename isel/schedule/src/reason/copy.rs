@@ -197,6 +197,8 @@ pub enum Misplaced {
     Copy(NoBulkCopy),
     /// Its rows are not the view's.
     View,
+    /// Lanes may read behind the store what it has not written yet.
+    ReadBehind,
 }
 
 impl fmt::Display for NotStaged {
@@ -209,6 +211,7 @@ impl fmt::Display for NotStaged {
             Misplaced::Rows => write!(f, "rows of {value} are not contiguous in memory"),
             Misplaced::Copy(why) => why.fmt(f),
             Misplaced::View => write!(f, "rows of {value} are not the view's"),
+            Misplaced::ReadBehind => write!(f, "what {value} is stored to is read behind that"),
         }
     }
 }
