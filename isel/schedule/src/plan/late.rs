@@ -10,6 +10,7 @@
 //! Everything that others see keeps its order: where some of it can't be done a step later, none is.
 
 use super::late_products::Late;
+use super::products::accumulates;
 use super::replay::needs;
 use super::step_order::{StepPart, keeps_place, late_order};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -85,13 +86,19 @@ pub(super) fn late(
         after.clear();
     }
     let yields = kernel.yields(region);
+    // A product adds to one in flight where that began: in the same place of the loop.
+    let goes_on = |k: usize, i: Inst| {
+        let param = kernel.regions[region].params[k + 1];
+        let added_to = body.iter().any(|&j| kernel.insts[j].op == Op::Dot && kernel.insts[j].args[2] == param);
+        !added_to || accumulates(kernel, region, i)
+    };
     let (mut products, mut carried) = (Vec::new(), Vec::new());
     for &i in body.iter().filter(|&&i| kernel.insts[i].op == Op::Dot) {
         let v = kernel.insts[i].results[0];
         let (Some(by), mut places) = (users.get(&v), (0..yields.len()).filter(|&k| yields[k] == v)) else { continue };
         let only = (places.next(), places.next());
         match only {
-            (Some(k), None) if by.len() == 1 => {
+            (Some(k), None) if by.len() == 1 && goes_on(k, i) => {
                 products.push(i);
                 carried.push(Some(k));
             }
