@@ -1,6 +1,6 @@
 //! The dots of a specialised loop: which instruction of warpgroups each becomes, where its operands come from, and what they take of the registers.
 
-use super::replay::{needs, slice_by};
+use super::replay::{around, needs, slice_by};
 use super::ring_layouts::RingLayouts;
 use super::staged::may_be_staged;
 use super::swizzled_tile::SwizzledTile;
@@ -77,7 +77,27 @@ pub(super) fn a_from_registers(
     seen.iter().map(|&v| operand_registers(kernel, v, lanes_of(kernel.def_inst(v)))).sum()
 }
 
-/// Operands that are loaded in front of the loop from what nobody writes, as bulk copies bring them: operands A, or operands B (0, 1).
+/// What stands in front of a loop, and of all loops around it, in the choices around those: it is done once where that loop is come to at all.
+fn done_once(kernel: &Kernel, main: Inst) -> HashSet<Inst> {
+    let mut out = HashSet::new();
+    let mut region = kernel.body;
+    for i in around(kernel, main).into_iter().chain([main]) {
+        out.extend(kernel.regions[region].insts.iter().copied().take_while(|&j| j != i));
+        let d = &kernel.insts[i];
+        let inside = |r: &Region| {
+            let mut found = false;
+            kernel.walk(*r, &mut |j| found |= j == main);
+            found
+        };
+        match d.regions.iter().copied().find(inside).filter(|_| d.op == Op::If) {
+            Some(r) => region = r,
+            None => break,
+        }
+    }
+    out
+}
+
+/// Operands that are loaded in front of the loop, and of the loops around it, from what nobody writes, as bulk copies bring them: operands A, or operands B (0, 1).
 pub(super) fn invariant(
     kernel: &Kernel,
     units: &Units,
@@ -87,12 +107,11 @@ pub(super) fn invariant(
     operand: usize,
 ) -> Vec<BroughtOperand> {
     let in_ring = |j: Inst| loads.iter().find(|l| l.0 == j).map(|l| l.1.contiguous());
-    let top = &kernel.regions[kernel.body].insts;
+    let once = done_once(kernel, main);
     let tile = |j: Inst| {
         let d = &kernel.insts[j];
         let shape = &kernel.ty(d.results[0]).as_tile()?.shape;
-        let before = top.iter().position(|&i| i == j)? < top.iter().position(|&i| i == main)?;
-        let free = before && d.present == 0 && !written.contains(&d.args[0]);
+        let free = once.contains(&j) && d.present == 0 && !written.contains(&d.args[0]);
         SwizzledTile::of(kernel, j, shape, units, None).ok().filter(|_| free)
     };
     let mut out: Vec<BroughtOperand> = Vec::new();

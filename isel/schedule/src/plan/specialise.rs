@@ -189,11 +189,12 @@ fn specialised_loop(
     let least = units.bulk.swizzles.iter().copied().min().unwrap_or(0);
     let atoms = |d: (Inst, GroupMatrixId), groups: u32| share_of(d, groups, &loads).is_none_or(|s| s.1 >= least);
     let split = |groups: u32| dots.iter().all(|&d| across(d, groups).is_some() && atoms(d, groups));
-    let single = persistent_positions(kernel, options, mixed, &replay, &around) || !around.is_empty();
+    let persistent = persistent_positions(kernel, options, mixed, &replay, &around);
+    let single = persistent || !around.is_empty();
     let given = |loads: &[(Inst, SwizzledTile)], groups: u32| {
         let columns = |(i, q): (Inst, GroupMatrixId)| across((i, q), groups).unwrap_or(1);
         let rows = |n: usize| if n == 1 { dots.clone() } else { dots.iter().copied().filter(|&d| columns(d) > 1).collect::<Vec<_>>() };
-        let brought: Vec<BroughtOperand> = match single {
+        let brought: Vec<BroughtOperand> = match persistent {
             true => Vec::new(),
             false => {
                 let mut all = invariant(kernel, units, (main, written), &rows(1), loads, 1);
@@ -287,7 +288,6 @@ fn specialised_loop(
             }
         }
     }
-    let persistent = persistent_positions(kernel, options, mixed, &replay, &around);
     match consumer_sets {
         1 => {}
         2 if mixed || promoted => return Err(NotSpecialised::PingPongComputes),
@@ -339,7 +339,7 @@ fn specialised_loop(
     // Where lanes are the longer half, they don't load what bulk copies bring meanwhile, and pass it through shared memory to the registers of products.
     // Elsewhere products are quicker with it there.
     let mut needed = needed;
-    if parts.as_ref().is_some_and(|p| p.hold) && !single {
+    if parts.as_ref().is_some_and(|p| p.hold) && !persistent {
         let as_quick = |&(i, q): &(Inst, GroupMatrixId)| shared_as_quick(target, &units.matrix[q.index()], accumulator_shape(kernel, i));
         let quick: Vec<(Inst, GroupMatrixId)> = dots.iter().copied().filter(as_quick).collect();
         for a in invariant(kernel, units, (main, written), &quick, &loads, 0) {
@@ -353,7 +353,7 @@ fn specialised_loop(
         Err(why) => {
             // At one grid position, once: nobody has to wait until what was brought before is read.
             let mut brought = needed;
-            if !single {
+            if !persistent {
                 let more = invariant(kernel, units, (main, written), &dots, &loads, 0);
                 let more: Vec<BroughtOperand> = more.into_iter().filter(|a| brought.iter().all(|b| b.value != a.value)).collect();
                 brought.extend(more);

@@ -5,6 +5,8 @@
 //! producer    expect their bytes ─ begin the copies ─ the steps
 //! consumers   wait for them ─ the steps
 //! ```
+//!
+//! Of nested loops both stand in front of the outermost one.
 
 use super::Refusal;
 use super::schedule::{Brought, Schedule, buffer_type};
@@ -45,8 +47,23 @@ impl Schedule<'_> {
         Ok(())
     }
 
-    /// The consumers wait until all is there.
+    /// The consumers wait until all is there, at the loop of the steps; where a loop stands around that, they have waited in front of it.
     pub(super) fn wait_brought(&self, w: &mut Writer<'_>) -> Result<(), Refusal> {
+        if self.goes_round(self.plan.main) { self.wait_brought_once(w) } else { Ok(()) }
+    }
+
+    /// The same in front of a loop around the steps.
+    pub(super) fn wait_brought_in_front(&self, w: &mut Writer<'_>, i: Inst) -> Result<(), Refusal> {
+        self.before.iter().chain([self]).filter(|s| s.goes_round(i)).try_for_each(|s| s.wait_brought_once(w))
+    }
+
+    /// True for the outermost loop around the steps, or their own: what is brought is brought in front of it.
+    pub(super) fn goes_round(&self, i: Inst) -> bool {
+        let first = self.plan.around.iter().copied().find(|&j| self.kernel.insts[j].op == Op::For);
+        first.unwrap_or(self.plan.main) == i
+    }
+
+    fn wait_brought_once(&self, w: &mut Writer<'_>) -> Result<(), Refusal> {
         let Some(brought) = &self.brought else { return Ok(()) };
         let full = w.bin(Op::BarrierIndex, brought.full, number(0))?;
         w.act(Op::BarrierWait, &[full.into(), number(0)], &[]);

@@ -39,6 +39,7 @@ impl Schedule<'_> {
                     return Ok(());
                 }
             } else if self.plan.is_around(i) && d.op == Op::For {
+                self.wait_brought_in_front(w, i)?;
                 self.round(w, i, done)?;
             } else if let Some(staging) = self.staging.get(&i) {
                 self.store(w, i, staging)?;

@@ -15,32 +15,47 @@ use tilelift_ir::{Attr, Inst, Op, Region, Type, Value};
 /// What is done at a loop from the step of a number on; gives the number of the step behind.
 type Steps<'s> = dyn Fn(&Schedule<'_>, &mut Writer<'_>, Arg) -> Result<Arg, Refusal> + 's;
 
+/// What a task does that goes through the loops and choices around the loops of the ring.
+struct Walk<'s> {
+    /// What it computes on its way.
+    before: BTreeSet<Inst>,
+    /// What it does at a loop of the ring.
+    at: &'s Steps<'s>,
+    /// It brings what is brought once, in front of all that goes round.
+    brings: bool,
+}
+
 impl Schedule<'_> {
     /// The producer at a grid position: gives the number of the step behind.
     pub(super) fn produce(&self, w: &mut Writer<'_>, start: Arg) -> Result<Arg, Refusal> {
-        self.go_through(w, (self.kernel.body, &self.before()), start, &|s, w, done| s.copies(w, done))
+        let walk = Walk { before: self.before(), at: &|s, w, done| s.copies(w, done), brings: true };
+        self.go_through(w, self.kernel.body, start, &walk)
     }
 
     /// Who transposes operands, at a grid position: gives the number of the step behind.
     pub(super) fn transposer(&self, w: &mut Writer<'_>, start: Arg) -> Result<Arg, Refusal> {
-        self.go_through(w, (self.kernel.body, &self.before()), start, &|s, w, done| s.transpose_steps(w, done))
+        let walk = Walk { before: self.before(), at: &|s, w, done| s.transpose_steps(w, done), brings: false };
+        self.go_through(w, self.kernel.body, start, &walk)
     }
 
     /// What copies need in a region, the loops and choices around them, and what is done at the loops whose copies go through the ring.
-    fn go_through(&self, w: &mut Writer<'_>, (r, before): (Region, &BTreeSet<Inst>), start: Arg, at: &Steps<'_>) -> Result<Arg, Refusal> {
+    fn go_through(&self, w: &mut Writer<'_>, r: Region, start: Arg, walk: &Walk<'_>) -> Result<Arg, Refusal> {
         let kernel = self.kernel;
         let mut done = start;
         for &i in &kernel.regions[r].insts {
             let d = &kernel.insts[i];
+            if walk.brings {
+                self.before.iter().chain([self]).filter(|s| s.goes_round(i)).try_for_each(|s| s.bring_operands(w))?;
+            }
             if let Some(s) = self.of_loop(i) {
-                done = at(s, w, done)?;
+                done = (walk.at)(s, w, done)?;
             } else if !self.plan.is_around(i) {
-                if before.contains(&i) {
+                if walk.before.contains(&i) {
                     w.copy(i)?;
                 }
             } else if d.op == Op::If {
                 let condition = w.get(d.args[0])?;
-                let arm = |w: &mut Writer<'_>, r: Region| Ok(vec![self.go_through(w, (r, before), done, at)?]);
+                let arm = |w: &mut Writer<'_>, r: Region| Ok(vec![self.go_through(w, r, done, walk)?]);
                 done = w.choice(condition, |w| arm(w, d.regions[0]), |w| arm(w, d.regions[1]))?[0];
             } else {
                 let carried = self.replayed(i);
@@ -53,7 +68,7 @@ impl Schedule<'_> {
                 let ends = w.for_loop(bounds, &init, |w, index, now| {
                     w.set(params[0], index);
                     carried.iter().zip(&now[1..]).for_each(|(&k, &v)| w.set(params[k + 1], v));
-                    let mut next = vec![self.go_through(w, (d.regions[0], before), now[0].into(), at)?];
+                    let mut next = vec![self.go_through(w, d.regions[0], now[0].into(), walk)?];
                     for &k in &carried {
                         next.push(w.get(yields[k])?);
                     }
@@ -73,7 +88,6 @@ impl Schedule<'_> {
     /// The copies of the loop; gives the number of the step behind.
     fn copies(&self, w: &mut Writer<'_>, start: Arg) -> Result<Arg, Refusal> {
         let (kernel, plan) = (self.kernel, self.plan);
-        self.bring_operands(w)?;
         let ahead = Ahead::of(kernel, plan.main, &plan.replay, self.copied().map(|l| l.0).chain(plan.vectors.iter().copied()).collect());
         let [first, _, by] = self.bounds(w)?;
         let mut init = vec![start];
