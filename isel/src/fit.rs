@@ -3,7 +3,7 @@
 //! ```text
 //! specialised ── write ── layouts ── footprint ─┬─ fits ────────────────────────────────────► as planned
 //!                                               ├─ fits with fewer slots ───────────────────► written anew
-//!                                               ├─ few are left, and whole tiles are in the way ► loads at their use, all slots
+//!                                               ├─ few are left, and whole tiles are in the way ► loads and stores as lanes hold tiles, all slots
 //!                                               └─ does not ────────────────────────────────► pipelined, or an error
 //! pipelined   ── write ── layouts ── footprint ─┬─ fits ────────────────────────────────────► as planned
 //!                                               └─ does not ────────────────────────────────► fewer stages, down to none, or an error
@@ -41,7 +41,7 @@ pub(crate) struct Fitted {
     pub written: Option<Result<Written, Refusal>>,
     /// Layouts of what is lowered.
     pub assigned: Assignment,
-    /// Loads are done in the layout in which their tile is wanted.
+    /// Loads are done in the layout in which their tile is wanted, and stores in the one in which it is there.
     pub direct: bool,
     /// Bytes of shared memory at most, where they are known.
     pub need: Option<u64>,
@@ -113,8 +113,8 @@ fn specialised(
     let mut written = write(ring.depth)?;
     let assigned = assign(&written.kernel, target, &written.plan)?;
     let (mut depth, mut direct) = (ring.depth, false);
-    // Slots that would be left, if they are few: what is loaded beside the ring is loaded as it is wanted then, and needs no way through shared
-    // memory, if that is enough.
+    // Slots that would be left, if they are few: what is loaded beside the ring is loaded as it is wanted then, and results are stored as they are held.
+    // Neither needs a way through shared memory, if that is enough.
     let (mut few, mut tried) = (None, false);
     let need = loop {
         let footprint = Footprint::of(&written.kernel, target, &written.plan, &assigned, direct)?;
@@ -195,7 +195,7 @@ fn pipelined(kernel: &Kernel, target: &Target, options: &LowerOptions, mut plan:
     Ok(Fitted { plan, written: refused, assigned, direct: false, need: None })
 }
 
-/// A kernel whose author says who does what. What it loads as it is wanted needs no way through shared memory: that is done where all does not
+/// A kernel whose author says who does what. What it loads as it is wanted, and stores as it is held, needs no way through shared memory: that is done where all does not
 /// fit otherwise.
 ///
 /// # Errors

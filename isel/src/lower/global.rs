@@ -276,6 +276,8 @@ impl Lower<'_> {
         let held = if access.packed { Rc::new(crate::layout::packed::bytes_of(&held)?) } else { held };
         let layout = if self.searched() && !access.packed {
             self.layout_of(value)?
+        } else if self.as_held {
+            held
         } else {
             access_layout_for(self.target, self.plan.warps, &access, &held, elem, false)?
         };

@@ -93,6 +93,8 @@ pub(crate) struct Lower<'a> {
     task: Option<TaskState>,
     /// Loads are done in the layout in which their tile is wanted.
     direct: bool,
+    /// Stores are done in the layout in which their tile is there.
+    as_held: bool,
     /// The instruction that is being lowered, and its run, where layouts were searched.
     running: Option<(Inst, InstLayouts)>,
     /// See [`Lowered::conversions`].
@@ -128,6 +130,7 @@ pub(crate) fn lane_program(
         variants: Map::default(),
         task: None,
         direct,
+        as_held: direct,
         running: None,
         conversions: [0; 3],
     };

@@ -24,7 +24,7 @@ fn result_stores(kernel: &Kernel, r: Region, around: &[Inst], visit: &mut dyn Fn
 }
 
 /// True for a matrix that is computed of the transpose of a loop's result.
-fn transposed(kernel: &Kernel, mut v: Value) -> bool {
+pub(super) fn transposed(kernel: &Kernel, mut v: Value) -> bool {
     let mut found = false;
     while let Some(i) = kernel.def_inst(v).filter(|&i| kernel.insts[i].op != Op::For) {
         let d = &kernel.insts[i];

@@ -10,7 +10,7 @@
 //!
 //! Everything else of the kernel belongs to the consumers. What does not fit is declined with the reason; nothing has changed then.
 
-use super::brought::{narrowed, shared_as_quick, used_only_by};
+use super::brought::{narrowed, over_brought, shared_as_quick, used_only_by};
 use super::budget::{BESIDE_ACCUMULATORS, Held, budget, loaded_behind};
 use super::columns::column_tasks;
 use super::contents::{Contents, contents};
@@ -48,6 +48,9 @@ use cranelift_entity::{EntityRef, SecondaryMap};
 use std::collections::{BTreeMap, HashSet};
 use tilelift_ir::{Inst, Kernel, Op, Value};
 use tilelift_lane::{GroupMatrixId, Registers, Target, Units};
+
+/// Slots of a ring below which results take the place of operands.
+const FEW_SLOTS: u32 = 3;
 
 /// Loops that take one ring at most.
 const MAX_LOOPS: usize = 32;
@@ -440,6 +443,16 @@ fn specialised_loop(
     let staging_parts =
         if consumer_sets > 1 && accumulators.iter().all(|s| s[0] == repetitions * consumers * rows) && parted { repetitions } else { 1 };
     let mut staging_bytes: u32 = consumer_sets * stores.iter().map(|(_, t)| t.bytes() / staging_parts).sum::<u32>();
+    // Where that leaves the ring few slots, results take the place of operands that were brought.
+    let mut results_over = BTreeMap::new();
+    if room(staging_bytes) < FEW_SLOTS && sole && !persistent {
+        let rows_apart = dots.iter().all(|&d| across(d, consumers).unwrap_or(1) == 1);
+        let over = if rows_apart { over_brought(kernel, (main, &around), &stores, &brought, &insts) } else { BTreeMap::new() };
+        let left = stores.iter().filter(|(i, _)| !over.contains_key(i)).map(|(_, t)| t.bytes() / staging_parts).sum::<u32>();
+        if room(left) > room(staging_bytes) {
+            (staging_bytes, results_over) = (left, over);
+        }
+    }
     // Results that leave one behind the other may do so through the same bytes.
     let largest = consumer_sets * stores.iter().map(|(_, t)| t.bytes() / staging_parts).max().unwrap_or(0);
     let staging_shared = room(staging_bytes) < 2 && room(largest) >= 2;
@@ -452,6 +465,7 @@ fn specialised_loop(
             return Err(NotSpecialised::Staging { bytes: staging_bytes, value, slot: stage_bytes });
         }
         stores.clear();
+        results_over.clear();
         staging_bytes = 0;
     }
     let room = room(staging_bytes);
@@ -522,6 +536,7 @@ fn specialised_loop(
         staging_bytes,
         staging_parts,
         staging_shared,
+        results_over,
         mixed,
         overlap: parts,
         late,

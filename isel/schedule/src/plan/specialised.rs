@@ -9,6 +9,7 @@ use super::staged::StagedOperand;
 use super::swizzled_tile::SwizzledTile;
 use super::updates::BulkUpdate;
 use crate::reason::LoopOutline;
+use std::collections::BTreeMap;
 use std::fmt;
 use tilelift_ir::Inst;
 use tilelift_lane::GroupMatrixId;
@@ -48,6 +49,8 @@ pub struct Specialised {
     pub staging_parts: u32,
     /// All results leave through the same bytes, one behind the other.
     pub staging_shared: bool,
+    /// Results that leave through the bytes of an operand that was brought, by number: products have read it by then.
+    pub results_over: BTreeMap<Inst, usize>,
     /// The loop does more than multiply and add up.
     pub mixed: bool,
     /// Its parts, if its products run while the lanes compute.

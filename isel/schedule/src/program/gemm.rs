@@ -34,7 +34,7 @@ pub(super) fn write<'k>(kernel: &'k Kernel, target: &'k Target, plan: &'k Specia
     let mut staging: Vec<BTreeMap<Inst, Staging>> = Vec::new();
     for _ in 0..plan.consumer_sets {
         let mut own = BTreeMap::new();
-        let mut stores: Vec<&(Inst, SwizzledTile)> = plan.stores.iter().collect();
+        let mut stores: Vec<&(Inst, SwizzledTile)> = plan.stores.iter().filter(|s| !plan.results_over.contains_key(&s.0)).collect();
         if plan.staging_shared {
             stores.sort_by_key(|s| Reverse(s.1.bytes()));
         }
@@ -103,6 +103,14 @@ pub(super) fn write<'k>(kernel: &'k Kernel, target: &'k Target, plan: &'k Specia
         s.count = s.counted(&mut w)?;
     }
     s.bring(&mut w)?;
+    for (i, t) in &plan.stores {
+        let over = plan.results_over.get(i).and_then(|&n| s.brought.as_ref()?.buffers.get(n).copied());
+        if let (Some(over), Some(own)) = (over, staging.first_mut()) {
+            let (shape, down) = Staging::shape(t, plan.staging_parts);
+            let buffer = w.buffer_in(&buffer_type(&shape, t), t, Some(over))?;
+            own.insert(*i, Staging { buffer, parts: (down, plan.staging_parts) });
+        }
+    }
     s.alloc_transposed(&mut w)?;
     s.alloc_staged(&mut w)?;
     s.alloc_handed(&mut w)?;

@@ -207,6 +207,7 @@ impl Walk<'_> {
         let held = if access.packed { Rc::new(bytes_of(&held)?) } else { held };
         let layout = match self.searched() && !access.packed {
             true => self.layout_of(value)?,
+            false if self.as_held => held,
             false => access_layout_for(self.target, self.plan.warps, &access, &held, access.view.elem, false)?,
         };
         if access.packed {

@@ -38,6 +38,8 @@ pub(super) struct Walk<'a> {
     /// Loads that go to shared memory for dots.
     pub staged: &'a SecondaryMap<Inst, bool>,
     pub direct: bool,
+    /// Stores are done in the layout in which their tile is there.
+    pub as_held: bool,
     /// The instruction that is looked at, and its run, where layouts were searched.
     running: Option<(Inst, InstLayouts)>,
     pub values: SecondaryMap<Value, Option<At>>,
@@ -91,6 +93,7 @@ impl<'a> Walk<'a> {
             assigned,
             staged,
             direct,
+            as_held: direct,
             values,
             variants: Map::default(),
             converted: Map::default(),
