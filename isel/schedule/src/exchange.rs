@@ -74,11 +74,23 @@ fn gains(kernel: &Kernel, units: &Units, region: Region, i: Inst, arrives: &dyn 
     let (source, turned) = origin(kernel, b);
     let by_lanes = |v: Value| moves(kernel, region, v) && !arrives(v);
     // Lanes hold it by rows of what becomes operand A, and have computed it, not only loaded.
-    let held = turned && by_lanes(b) && kernel.def_inst(source).is_some_and(|j| kernel.is_elementwise(j));
+    let held = by_lanes(b) && kernel.def_inst(source).is_some_and(|j| kernel.is_elementwise(j)) && (turned || of_turned(kernel, source));
     if !held || by_lanes(a) {
         return false;
     }
     accumulates(kernel, region, i) || is_zero(kernel, d.args[2]) && only_mapped(kernel, region, d.results[0])
+}
+
+/// True for what is computed, element by element, of transposed tiles and of what has one element to a row or column: it is as well computed of the tiles
+/// as they were.
+fn of_turned(kernel: &Kernel, v: Value) -> bool {
+    let Some(i) = kernel.def_inst(v) else { return false };
+    let d = &kernel.insts[i];
+    if kernel.is_elementwise(i) {
+        let narrow = |v: Value| kernel.def_inst(v).is_some_and(|j| matches!(kernel.insts[j].op, Op::Splat | Op::Broadcast));
+        return d.args.iter().all(|&a| narrow(a) || of_turned(kernel, a)) && !d.args.iter().all(|&a| narrow(a));
+    }
+    d.op == Op::Transpose && d.attrs.first() == Some(&exchanged_dimensions())
 }
 
 /// True if a step makes of a value, and of what it carries of that, nothing but what keeps elements in place, and adds products to it.
@@ -141,6 +153,16 @@ impl Exchange {
                 Op::Splat => {
                     let of = d.args[0];
                     return self.put(region, before, (Op::Splat, &[of], &[]), ty);
+                }
+                Op::Broadcast if turned(self.kernel.ty(d.args[0])).is_some() => {
+                    let of = d.args[0];
+                    let of = self.transposed(region, before, of);
+                    return self.put(region, before, (Op::Broadcast, &[of], &[]), ty);
+                }
+                op if of_turned(&self.kernel, v) && self.kernel.is_elementwise(i) => {
+                    let (args, attrs) = (d.args.to_vec(), d.attrs.to_vec());
+                    let args: Vec<Value> = args.into_iter().map(|a| self.transposed(region, before, a)).collect();
+                    return self.put(region, before, (op, &args, &attrs), ty);
                 }
                 _ => {}
             }
@@ -229,7 +251,7 @@ impl Exchange {
         }
     }
 
-    /// Removes transposes that nobody looks at any more.
+    /// Removes what nobody looks at any more.
     fn sweep(&mut self) {
         loop {
             let mut used: HashSet<Value> = HashSet::new();
@@ -239,7 +261,8 @@ impl Exchange {
             let kernel = &self.kernel;
             let idle = |i: &Inst| {
                 let d = &kernel.insts[*i];
-                matches!(d.op, Op::Transpose | Op::Splat) && d.results.iter().all(|v| !used.contains(v))
+                let moves = matches!(d.op, Op::Transpose | Op::Splat | Op::Broadcast) || kernel.is_elementwise(*i);
+                moves && d.results.iter().all(|v| !used.contains(v))
             };
             let placed = kernel.regions.values().flat_map(|r| r.insts.iter().copied());
             let dead: HashSet<Inst> = placed.filter(idle).collect();

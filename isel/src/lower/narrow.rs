@@ -56,7 +56,7 @@ pub(super) fn cast(b: &mut LaneBuilder, v: LVal, from: Scalar, to: Scalar) -> LV
     if from == to {
         return v;
     }
-    if to == Scalar::F16 && matches!(from, Scalar::I8 | Scalar::F8E4M3) {
+    if matches!(to, Scalar::F16 | Scalar::BF16) && matches!(from, Scalar::I8 | Scalar::F8E4M3) {
         let number = cast_one(b, v, from, to);
         b.note_float_of_byte(number, v, from);
         return number;

@@ -5,6 +5,9 @@
 //! pack (float n0), (float n1)      ─►   the codes n0, n1 under the exponent of a large number, less that number
 //! ```
 //!
+//! A fraction of seven bits does not hold a byte: of `bf16`, the lower bits stand under the exponent of 128, and what is taken away is 128 or, where the
+//! byte is negative, 256.
+//!
 //! Values are made one by one, and remember how; when two of them are packed, what made them is made again for both, and what nobody wants any more
 //! goes. Every bit is that of one at a time: sums, differences and products are fused multiply-adds with 1, -1 and -0, which round once.
 
@@ -148,13 +151,23 @@ impl LaneBuilder {
         self.fma_pair(elem, large, one, less)
     }
 
+    /// Two `f16` of a word as `bf16`.
+    fn halves_as_bf16(&mut self, word: LVal) -> LVal {
+        let word = self.bitcast(word, LTy::B32);
+        let halves = self.unpack(word, LTy::Num(Scalar::F16));
+        let halves: Vec<LVal> = halves.into_iter().map(|half| self.cvt(half, LTy::F32)).collect();
+        let halves: Vec<LVal> = halves.into_iter().map(|half| self.cvt(half, LTy::Num(Scalar::BF16))).collect();
+        let both = self.pack(&halves);
+        self.bitcast(both, LTy::I32)
+    }
+
     /// The floats of two bytes of a word, if the machine makes them at once.
     fn bytes(&mut self, [a, b]: [LVal; 2], of: Scalar, elem: Scalar) -> Option<LVal> {
         let (of_integers, of_codes) = (of == Scalar::I8, of == Scalar::F8E4M3 && self.code_casts.contains(&of));
-        if elem != Scalar::F16 || !(of_integers || of_codes) {
+        if !(of_integers || of_codes) {
             return None;
         }
-        // The bytes, and what stands beside them: the exponent of 1024, or nothing.
+        // The bytes, and what stands beside them: the exponent of 1024, of which a smaller float takes nothing, or nothing.
         let beside = self.i32(0x6464_6464);
         let spread = |at: [u32; 2]| {
             if of_integers { i64::from(at[0]) + 0x4040 + (i64::from(at[1]) << 8) } else { i64::from(at[0]) + (i64::from(at[1]) << 4) }
@@ -174,7 +187,13 @@ impl LaneBuilder {
         };
         let both = self.permute(word, beside, picks);
         if of_codes {
-            return Some(self.un(UnOp::DecodeE4M3x2, both));
+            let decoded = self.un(UnOp::DecodeE4M3x2, both);
+            return Some(if elem == Scalar::F16 { decoded } else { self.halves_as_bf16(decoded) });
+        }
+        if elem == Scalar::BF16 {
+            let (lower, upper) = (self.masked(both, 0x007f_007f, 0x4300_4300), self.masked(both, 0x0080_0080, 0x4300_4300));
+            let minus_one = self.i32(twice(0xbf80));
+            return Some(self.fma_pair(elem, upper, minus_one, lower));
         }
         // 1024 + (number + 128).
         let flip = self.i32(0x0080_0080);
