@@ -45,7 +45,7 @@ pub struct LoopOutline {
     pub in_flight: u32,
     /// Registers per lane of producer and consumers, if they move.
     pub registers: Option<[u32; 2]>,
-    /// Bytes through which results are stored in bulk, if they are.
+    /// Bytes through which results are stored in bulk, if they are; none where they take those of operands.
     pub stored_through: Option<u32>,
     /// Swizzle widths that are not the widest possible.
     pub narrow: Vec<u32>,
@@ -117,6 +117,7 @@ impl fmt::Display for LoopOutline {
         }
         match self.stored_through {
             None => f.write_str(", results stored by lanes")?,
+            Some(0) => f.write_str(", results stored through the bytes of operands")?,
             Some(bytes) => write!(f, ", results stored through {bytes} bytes")?,
         }
         for (n, width) in self.narrow.iter().enumerate() {
