@@ -403,7 +403,8 @@ fn specialised_loop(
     let sums = || insts.iter().all(made) && only_sums(kernel, main, &insts);
     let converts_ahead = mixed && !promoted && !single && parts.is_none() && twice > 0 && free && sums() && {
         let ahead: u32 = prefetches(kernel, region, written, &computed, lanes).iter().map(|p| 2 * p.registers).sum();
-        most_held(&brought) + twice + ahead + BESIDE_ACCUMULATORS <= have
+        // Where tasks take steps in turns, one computes while another one's products run.
+        slices == 1 && most_held(&brought) + twice + ahead + BESIDE_ACCUMULATORS <= have
     };
     let places: Vec<Value> = brought.iter().flat_map(|b| kernel.operand(b.load, "indices")).copied().collect();
     replay.add(computed_again(kernel, (main, &around), written, places)?);
