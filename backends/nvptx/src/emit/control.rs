@@ -16,8 +16,8 @@ use super::text::{Opnd, Reg};
 use crate::class::Class;
 use crate::error::EmitError;
 use tilelift_ir::num;
-use tilelift_isel::lane::visit::blocks;
-use tilelift_isel::lane::{Block, Carried, Effect, For, If, Inst, LTy, LVal, OperandA, Unit, While};
+use tilelift_isel::lane::visit::{blocks, results};
+use tilelift_isel::lane::{Block, Carried, Effect, For, If, Inst, LTy, LVal, OperandA, Space, Unit, While};
 
 /// How a loop knows that another step is left.
 enum Latch {
@@ -237,14 +237,29 @@ fn latch(ty: LTy, hi: Option<i64>, step: Option<i64>) -> Latch {
     }
 }
 
-/// True for a loop that carries what asynchronous products read from registers, computed a step ahead: printed twice, it goes round without a copy of
-/// what is in flight, or is being loaded.
+/// True for a loop that carries what asynchronous products read from registers, and what it loads a step ahead: printed twice, it goes round without a
+/// copy of what is being loaded, which would wait for it.
 fn rotates(l: &For) -> bool {
     let carried = |v: &LVal| l.carried.iter().any(|c| c.param == *v && c.next != *v);
-    l.body.iter().any(|i| match i {
+    let read = l.body.iter().any(|i| match i {
         Inst::Unit(u) => matches!(&**u, Unit::Multiply(m) if matches!(&m.a, OperandA::Regs(a) if a.iter().any(carried))),
         _ => false,
+    });
+    read && loads_ahead(l, &l.body)
+}
+
+/// True for a block that loads what a loop carries, by itself or in an arm of a choice.
+fn loads_ahead(l: &For, block: &Block) -> bool {
+    let taken = |v: LVal| l.carried.iter().any(|c| c.next == v);
+    block.iter().any(|i| match i {
+        Inst::If(c) => c.results.iter().any(|r| taken(r.0)) && [&c.then, &c.otherwise].iter().any(|b| b.iter().any(reads_memory)),
+        _ => reads_memory(i) && results(i).iter().any(|&v| taken(v)),
     })
+}
+
+/// True for a load of global memory.
+fn reads_memory(i: &Inst) -> bool {
+    matches!(i.effect(), Effect::Read(Space::Global))
 }
 
 /// True for loops that the assembler should not unroll: main loops with matrix instructions, copies or barriers, which the lowering
