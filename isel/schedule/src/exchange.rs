@@ -73,12 +73,20 @@ fn gains(kernel: &Kernel, units: &Units, region: Region, i: Inst, arrives: &dyn 
     let [a, b] = [d.args[0], d.args[1]];
     let (source, turned) = origin(kernel, b);
     let by_lanes = |v: Value| moves(kernel, region, v) && !arrives(v);
-    // Lanes hold it by rows of what becomes operand A, and have computed it, not only loaded.
-    let held = turned && by_lanes(b) && kernel.def_inst(source).is_some_and(|j| kernel.is_elementwise(j));
+    // Lanes hold it by rows of what becomes operand A, and have computed it, not only loaded: in front of the transpose, or behind it.
+    let computed = turned && kernel.def_inst(source).is_some_and(|j| kernel.is_elementwise(j));
+    let held = by_lanes(b) && (computed || cast_of_transpose(kernel, b));
     if !held || by_lanes(a) {
         return false;
     }
     accumulates(kernel, region, i) || is_zero(kernel, d.args[2]) && only_mapped(kernel, region, d.results[0])
+}
+
+/// True for what is cast of a transposed matrix: the optimizer widens as late as it can.
+fn cast_of_transpose(kernel: &Kernel, v: Value) -> bool {
+    let Some(d) = kernel.def_inst(v).map(|i| &kernel.insts[i]).filter(|d| d.op == Op::Cast) else { return false };
+    let from = kernel.def_inst(d.args[0]).map(|i| &kernel.insts[i]);
+    from.is_some_and(|x| x.op == Op::Transpose && x.attrs.first() == Some(&exchanged_dimensions())) || cast_of_transpose(kernel, d.args[0])
 }
 
 /// True if a step makes of a value, and of what it carries of that, nothing but what keeps elements in place, and adds products to it.
@@ -141,6 +149,11 @@ impl Exchange {
                 Op::Splat => {
                     let of = d.args[0];
                     return self.put(region, before, (Op::Splat, &[of], &[]), ty);
+                }
+                Op::Cast if cast_of_transpose(&self.kernel, v) => {
+                    let (of, attrs) = (d.args[0], d.attrs.clone());
+                    let of = self.transposed(region, before, of);
+                    return self.put(region, before, (Op::Cast, &[of], &attrs), ty);
                 }
                 _ => {}
             }
@@ -239,7 +252,7 @@ impl Exchange {
             let kernel = &self.kernel;
             let idle = |i: &Inst| {
                 let d = &kernel.insts[*i];
-                matches!(d.op, Op::Transpose | Op::Splat) && d.results.iter().all(|v| !used.contains(v))
+                matches!(d.op, Op::Transpose | Op::Splat | Op::Cast) && d.results.iter().all(|v| !used.contains(v))
             };
             let placed = kernel.regions.values().flat_map(|r| r.insts.iter().copied());
             let dead: HashSet<Inst> = placed.filter(idle).collect();

@@ -49,6 +49,10 @@ use std::collections::{BTreeMap, HashSet};
 use tilelift_ir::{Inst, Kernel, Op, Value};
 use tilelift_lane::{GroupMatrixId, Registers, Target, Units};
 
+/// Slots of loops that memory keeps waiting, as those are whose steps are taken in turns, and the bytes that they are to have in flight.
+const DEEPEST: u32 = 16;
+const IN_FLIGHT: u32 = 1 << 17;
+
 /// Loops that take one ring at most.
 const MAX_LOOPS: usize = 32;
 
@@ -456,7 +460,8 @@ fn specialised_loop(
         staging_bytes = 0;
     }
     let room = room(staging_bytes);
-    let depth = options.stages.unwrap_or(room.min(MAX_DEPTH) / slices * slices);
+    let most = if slices > 1 { DEEPEST.min(IN_FLIGHT / stage_bytes.max(1)).max(MAX_DEPTH) } else { MAX_DEPTH };
+    let depth = options.stages.unwrap_or(room.min(most) / slices * slices);
     if depth < 2 || depth > room {
         return Err(NotSpecialised::Ring { depth, room, slot: stage_bytes });
     }
