@@ -59,7 +59,7 @@ pub use locals::Locals;
 pub use options::{LayoutChoice, LowerOptions, ScheduleKind};
 pub use overlap::{Overlap, is_zero};
 pub(crate) use ping_pong::alike;
-pub(crate) use prefetched::slice_ahead;
+pub(crate) use prefetched::{renewed_by, slice_ahead};
 pub use products::BroughtOperand;
 pub(crate) use products::{accumulates, not_operand};
 pub use registers::IdleWarps;

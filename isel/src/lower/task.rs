@@ -18,6 +18,8 @@ pub(crate) struct TaskState {
     pub allocs: BTreeMap<Inst, AllocId>,
     /// Those that units read or write, by the instruction that makes them.
     pub for_units: BTreeSet<Inst>,
+    /// Those that units fill only behind a fence of the one who has them filled: who reads needs none.
+    pub fenced_fills: BTreeSet<Inst>,
     /// Mbarriers, which live as long as the program.
     pub mbarriers: Vec<AllocId>,
     /// Mbarriers were made that nobody else sees yet.
@@ -34,6 +36,8 @@ pub(crate) struct TaskState {
     pub groupwise: Groupwise,
     /// Each group of the task acts for itself.
     pub apart: bool,
+    /// True in one lane of each group, where groups arrive one by one although they meet elsewhere.
+    pub arrives: Option<LVal>,
     /// Accumulators that begin at zero, of the loops around: whether it is a later step than the first.
     pub fresh: BTreeMap<Value, Fresh>,
     /// For each region, what lanes may have done behind it, by what they may have done in front of it.
@@ -150,6 +154,8 @@ pub(crate) enum Late {
 pub(crate) struct Groupwise {
     /// Tasks in which each group acts for itself, and how many groups they have.
     pub tasks: BTreeMap<Region, u32>,
+    /// Tasks whose groups arrive at barriers one by one, though they meet elsewhere, and how many groups they have.
+    pub arriving: BTreeMap<Region, u32>,
     /// Arrivals that end a phase, by the instruction that allocates the barriers; as many as it says where nothing is said here.
     pub arrivals: BTreeMap<Inst, u32>,
     /// Rows of each box of the stores that such tasks begin.

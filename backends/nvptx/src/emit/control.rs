@@ -16,8 +16,8 @@ use super::text::{Opnd, Reg};
 use crate::class::Class;
 use crate::error::EmitError;
 use tilelift_ir::num;
-use tilelift_isel::lane::visit::blocks;
-use tilelift_isel::lane::{Block, Carried, Effect, For, If, Inst, LTy, LVal, While};
+use tilelift_isel::lane::visit::{blocks, results};
+use tilelift_isel::lane::{Block, Carried, Effect, For, If, Inst, LTy, LVal, OperandA, Space, Unit, While};
 
 /// How a loop knows that another step is left.
 enum Latch {
@@ -71,25 +71,36 @@ impl Emitter<'_> {
         if keeps_rolled(&l.body) {
             self.body.s("\t.pragma \"nounroll\";\n");
         }
+        if rotates(l) {
+            let again = self.step(l, (iv, latch(ty, hi, step)), [hi_operand, step_operand])?;
+            self.branch_if(again, false, exit);
+        }
+        let again = self.step(l, (iv, latch(ty, hi, step)), [hi_operand, step_operand])?;
+        self.branch_if(again, true, head);
+        self.place(exit);
+        Ok(())
+    }
+
+    /// A step of a loop; gives whether another one is left.
+    fn step(&mut self, l: &For, (iv, latch): (Reg, Latch), [hi, step]: [Opnd; 2]) -> Result<Reg, EmitError> {
+        let bits = self.program.vals[l.iv].bits().max(16);
         self.block_with(&l.body, self.renewals.of(l.iv))?;
         let next = self.next(&l.carried);
         self.copies(next);
         let again = self.fresh(Class::P);
-        match latch(ty, hi, step) {
+        match latch {
             Latch::Compare => {
-                self.body.op("add.s").n(bits).s(" ").r(iv).s(", ").r(iv).s(", ").o(step_operand).end();
-                self.body.op("setp.lt.s").n(bits).s(" ").r(again).s(", ").r(iv).s(", ").o(hi_operand).end();
+                self.body.op("add.s").n(bits).s(" ").r(iv).s(", ").r(iv).s(", ").o(step).end();
+                self.body.op("setp.lt.s").n(bits).s(" ").r(again).s(", ").r(iv).s(", ").o(hi).end();
             }
             Latch::Distance => {
                 let left = self.fresh(iv.0);
-                self.body.op("sub.s").n(bits).s(" ").r(left).s(", ").o(hi_operand).s(", ").r(iv).end();
-                self.body.op("setp.gt.u").n(bits).s(" ").r(again).s(", ").r(left).s(", ").o(step_operand).end();
-                self.body.op("add.s").n(bits).s(" ").r(iv).s(", ").r(iv).s(", ").o(step_operand).end();
+                self.body.op("sub.s").n(bits).s(" ").r(left).s(", ").o(hi).s(", ").r(iv).end();
+                self.body.op("setp.gt.u").n(bits).s(" ").r(again).s(", ").r(left).s(", ").o(step).end();
+                self.body.op("add.s").n(bits).s(" ").r(iv).s(", ").r(iv).s(", ").o(step).end();
             }
         }
-        self.branch_if(again, true, head);
-        self.place(exit);
-        Ok(())
+        Ok(again)
     }
 
     pub(super) fn while_loop(&mut self, l: &While) -> Result<(), EmitError> {
@@ -224,6 +235,31 @@ fn latch(ty: LTy, hi: Option<i64>, step: Option<i64>) -> Latch {
         (Some(hi), Some(step)) if hi <= max - step => Latch::Compare,
         (Some(_) | None, Some(_) | None) => Latch::Distance,
     }
+}
+
+/// True for a loop that carries what asynchronous products read from registers, and what it loads a step ahead: printed twice, it goes round without a
+/// copy of what is being loaded, which would wait for it.
+fn rotates(l: &For) -> bool {
+    let carried = |v: &LVal| l.carried.iter().any(|c| c.param == *v && c.next != *v);
+    let read = l.body.iter().any(|i| match i {
+        Inst::Unit(u) => matches!(&**u, Unit::Multiply(m) if matches!(&m.a, OperandA::Regs(a) if a.iter().any(carried))),
+        _ => false,
+    });
+    read && loads_ahead(l, &l.body)
+}
+
+/// True for a block that loads what a loop carries, by itself or in an arm of a choice.
+fn loads_ahead(l: &For, block: &Block) -> bool {
+    let taken = |v: LVal| l.carried.iter().any(|c| c.next == v);
+    block.iter().any(|i| match i {
+        Inst::If(c) => c.results.iter().any(|r| taken(r.0)) && [&c.then, &c.otherwise].iter().any(|b| b.iter().any(reads_memory)),
+        _ => reads_memory(i) && results(i).iter().any(|&v| taken(v)),
+    })
+}
+
+/// True for a load of global memory.
+fn reads_memory(i: &Inst) -> bool {
+    matches!(i.effect(), Effect::Read(Space::Global))
 }
 
 /// True for loops that the assembler should not unroll: main loops with matrix instructions, copies or barriers, which the lowering

@@ -7,7 +7,8 @@
 //!
 //! A region is a slot of a buffer, or a part of it where parts are used apart. One lane of an agent speaks for all: of what the others
 //! have read and written it knows once all have met. What lanes have written units read only behind a fence of the writer, which is
-//! known in the same way. What lanes have read units overwrite only behind a fence of the reader, which stands in front of its arrivals.
+//! known in the same way. What lanes have read units overwrite only behind a fence of the reader, which stands in front of its arrivals, or of
+//! one who knows of the read.
 //!
 //! Several agents may bring parts of one write, whose bytes one phase of an mbarrier counts. The first of them in the order that is followed
 //! need not be the first in every order, so each has to know that what was read before is over.
@@ -395,18 +396,20 @@ impl Checker<'_> {
         }
     }
 
-    /// An agent's lanes show the units what they have written, and order what they have read. Where they know of one another's writes, each
-    /// speaks for all.
+    /// An agent's lanes show the units what they have written, and order what they have read, and what they know that others have read. Where
+    /// they know of one another's writes, each speaks for all.
     pub(super) fn show_regions(&self, s: &mut Shared, t: usize) {
-        for x in &mut s.regions {
-            if let Ok(n) = x.reader(t)
-                && x.reads[n].fence == Fence::Open
-            {
-                x.reads[n].fence = Fence::Done;
-            }
-        }
         let Shared { facts, regions, .. } = s;
         let (known, unsettled) = (self.places.known(t), self.places.unsettled(t));
+        for (r, x) in regions.iter_mut().enumerate() {
+            for reads in x.reads.iter_mut().filter(|x| x.fence != Fence::Done) {
+                let fact = self.places.read(r, reads.agent);
+                let own = reads.agent == t && reads.fence == Fence::Open;
+                if own || reads.agent != t && facts.has(known, fact) && !facts.has(unsettled, fact) {
+                    reads.fence = Fence::Done;
+                }
+            }
+        }
         let shares = regions.iter_mut().filter_map(|x| x.write.as_mut()).flat_map(|w| &mut w.shares);
         shares.filter(|x| x.agent as usize == t).for_each(|x| x.fenced = true);
         let own = |w: &Write| w.agent == t && w.mbarrier.is_none() && w.copies == 0 && w.shares.is_empty();

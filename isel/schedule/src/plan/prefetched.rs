@@ -8,7 +8,7 @@
 use super::products::operand_registers;
 use super::replay::{needs, slice_by};
 use std::collections::{BTreeSet, HashSet};
-use tilelift_ir::{Effects, Inst, Kernel, Op, Region, Value, ValueDef};
+use tilelift_ir::{Effects, Inst, Kernel, Literal, Op, Region, Value, ValueDef};
 
 /// Lanes over which the columns of a row are spread.
 const LANES_OF_ROW: u32 = 4;
@@ -58,6 +58,26 @@ pub(crate) fn slice_ahead(kernel: &Kernel, region: Region, loads: &[Inst]) -> Ve
         }
     });
     body.iter().copied().filter(|i| slice.contains(i)).collect()
+}
+
+/// The quotient of a loop's index from which alone the places of loads follow, if neighbouring steps share it: scales of groups that are longer than
+/// a step.
+pub(crate) fn renewed_by(kernel: &Kernel, main: Inst, loads: &[Inst]) -> Option<Inst> {
+    let region = kernel.insts[main].regions[0];
+    let number = |v: Value| match kernel.as_const(v) {
+        Some((Literal::Int(n), _)) => Some(n),
+        _ => None,
+    };
+    let index = *kernel.regions[region].params.first()?;
+    let mut found = slice_ahead(kernel, region, loads).into_iter().filter(|&i| kernel.insts[i].args.contains(&index));
+    let (quotient, step) = (found.next()?, number(kernel.insts[main].args[2])?);
+    let d = &kernel.insts[quotient];
+    let span = match (d.op, d.args.as_slice()) {
+        (Op::Div, &[x, by]) if x == index => number(by)?,
+        (Op::ShrU, &[x, by]) if x == index => 1i64.checked_shl(number(by)?.try_into().ok()?)?,
+        _ => return None,
+    };
+    (found.next().is_none() && step > 0 && step < span).then_some(quotient)
 }
 
 /// True for what may be done for the next step, too: it follows from the loop's index alone, and reads what nobody writes.

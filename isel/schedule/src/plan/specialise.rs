@@ -52,6 +52,10 @@ use tilelift_lane::{GroupMatrixId, Registers, Target, Units};
 /// Slots of a ring below which results take the place of operands.
 const FEW_SLOTS: u32 = 3;
 
+/// Slots of loops that memory keeps waiting, as those are whose steps are taken in turns, and the bytes that they are to have in flight.
+const DEEPEST: u32 = 16;
+const IN_FLIGHT: u32 = 1 << 17;
+
 /// Loops that take one ring at most.
 const MAX_LOOPS: usize = 32;
 
@@ -406,7 +410,8 @@ fn specialised_loop(
     let sums = || insts.iter().all(made) && only_sums(kernel, main, &insts);
     let converts_ahead = mixed && !promoted && !single && parts.is_none() && twice > 0 && free && sums() && {
         let ahead: u32 = prefetches(kernel, region, written, &computed, lanes).iter().map(|p| 2 * p.registers).sum();
-        most_held(&brought) + twice + ahead + BESIDE_ACCUMULATORS <= have
+        // Where tasks take steps in turns, one computes while another one's products run.
+        slices == 1 && most_held(&brought) + twice + ahead + BESIDE_ACCUMULATORS <= have
     };
     let places: Vec<Value> = brought.iter().flat_map(|b| kernel.operand(b.load, "indices")).copied().collect();
     replay.add(computed_again(kernel, (main, &around), written, places)?);
@@ -469,7 +474,8 @@ fn specialised_loop(
         staging_bytes = 0;
     }
     let room = room(staging_bytes);
-    let depth = options.stages.unwrap_or(room.min(MAX_DEPTH) / slices * slices);
+    let most = if slices > 1 { DEEPEST.min(IN_FLIGHT / stage_bytes.max(1)).max(MAX_DEPTH) } else { MAX_DEPTH };
+    let depth = options.stages.unwrap_or(room.min(most) / slices * slices);
     if depth < 2 || depth > room {
         return Err(NotSpecialised::Ring { depth, room, slot: stage_bytes });
     }

@@ -8,12 +8,14 @@
 //!
 //! Nobody waits for the last two slots: the loop runs once.
 //!
-//! Operands are there twice: in flight, and as they are computed. A slot is given back while products run, since all lanes meet there; loads for the
-//! next step begin behind it, since the fence waits for them. Lanes compute in front of the wait: an assembler that moves it up has them idle.
+//! Operands are there twice: in flight, and as they are computed. A slot is given back while products run, since lanes meet there. Lanes compute in
+//! front of the wait: an assembler that moves it up has them idle. Backends print such a loop twice, so that no register that is loaded for the next
+//! step is copied, and so waited for, on the way round.
 
 use super::Refusal;
 use super::schedule::Schedule;
 use super::write::{Arg, Writer, number};
+use crate::plan::renewed_by;
 use tilelift_ir::{Attr, CmpOp, Inst, Op, Value};
 
 impl Schedule<'_> {
@@ -99,7 +101,7 @@ impl Schedule<'_> {
         let slot = self.wait(w, step)?;
         self.see_vectors(w, slot)?;
         self.see_lane_tiles(w, slot)?;
-        let ahead = self.load_ahead(w, behind)?;
+        let ahead = self.load_renewed(w, [index, behind], brought)?;
         self.plan.prefetched.iter().zip(brought).for_each(|(&i, &now)| w.set(kernel.insts[i].results[0], now));
         let body = kernel.regions[self.region].insts.iter().copied();
         body.filter(|&i| self.computed(i) && !matches!(kernel.insts[i].op, Op::Dot | Op::Yield))
@@ -121,6 +123,16 @@ impl Schedule<'_> {
             w.set(d.results[0], product);
         }
         Ok(dots)
+    }
+
+    /// What is loaded for the step behind one: what this step has, where places follow from a quotient of the index that stays the same.
+    fn load_renewed(&self, w: &mut Writer<'_>, [index, behind]: [Arg; 2], brought: &[Arg]) -> Result<Vec<Arg>, Refusal> {
+        let Some(quotient) = renewed_by(self.kernel, self.plan.main, &self.plan.prefetched) else { return self.load_ahead(w, behind) };
+        let d = &self.kernel.insts[quotient];
+        let by = w.get(d.args[1])?;
+        let (now, then) = (w.bin(d.op, index, by)?, w.bin(d.op, behind, by)?);
+        let renewed = w.cmp(CmpOp::Ne, now, then)?;
+        w.choice(renewed, |w| self.load_ahead(w, behind), |_| Ok(brought.to_vec()))
     }
 
     /// Waits for the products that the loop yields, and so for all.

@@ -36,11 +36,16 @@ impl<'k> Schedule<'k> {
             let done = carried[held];
             let brought = self.plan.prefetched.iter().map(|&i| kernel.insts[i].results[0]);
             brought.zip(&carried[held + 1..]).for_each(|(v, &now)| w.set(v, now));
+            let mut state = StepState::new(done.into(), [index.into(), bounds[2]]);
+            // Nothing of another task's step is waited for: what the next one loads has all of this one's time.
+            if self.plan.slices > 1 {
+                self.begin_ahead(w, &mut state)?;
+            }
             let slot = self.wait(w, done.into())?;
             self.see_vectors(w, slot)?;
             self.see_lane_tiles(w, slot)?;
             self.see(w, slot, &self.plan.dots.iter().map(|d| d.0).collect::<Vec<Inst>>())?;
-            let ahead = self.step(w, done.into(), (index, bounds[2]))?;
+            let ahead = self.step(w, done.into(), state)?;
             self.release(w, done)?;
             let mut next = self.all(w, kernel.yields(self.region))?;
             next.push(self.next(w, done.into())?);
@@ -52,9 +57,8 @@ impl<'k> Schedule<'k> {
     }
 
     /// What a step computes, and what it loads for the next one. Lanes that add to accumulators wait for each product where it stands.
-    fn step(&self, w: &mut Writer<'_>, step: Arg, (index, by): (Value, Arg)) -> Result<Vec<Arg>, Refusal> {
+    fn step(&self, w: &mut Writer<'_>, step: Arg, mut state: StepState) -> Result<Vec<Arg>, Refusal> {
         let kernel = self.kernel;
-        let mut state = StepState::new(step, [index.into(), by]);
         if self.plan.promoted {
             let scaled = |i: Inst| self.plan.dots.iter().any(|d| self.scaled(d.0).is_some_and(|s| s.0 == i));
             let mut insts = kernel.regions[self.region].insts.iter().copied().filter(|&i| self.computed(i) && !scaled(i));

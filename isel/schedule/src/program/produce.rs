@@ -143,6 +143,10 @@ impl Schedule<'_> {
         // The phase before the one that is filled.
         let before = w.bin(Op::Add, round, number(1))?;
         w.act(Op::BarrierWait, &[empty.into(), before.into()], &[]);
+        // What the consumers' lanes have read comes before what units bring: one lane says so here, instead of all of theirs.
+        if !plan.lane_tiles.is_empty() {
+            w.act(Op::FenceAsync, &[], &[]);
+        }
         let full = w.bin(Op::BarrierIndex, self.ring.full, slot)?;
         let by_unit = |load: Inst| !plan.by_lanes.contains(&load);
         let bytes = self.copied().filter(|c| by_unit(c.0)).map(|(_, bytes, _)| bytes).sum();

@@ -1,7 +1,7 @@
 //! Tasks of several warpgroups: where each group may act for itself, so that groups need not meet.
 //!
 //! ```text
-//! arrival of a task      an arrival of each of its groups, and the barrier counts so many more
+//! arrival of a task      an arrival of each of its groups, and the barrier counts so many more (so also where groups meet elsewhere)
 //! meeting of a task      each group meets: what lanes store leaves by `async_store` alone, and each group's rows are its own
 //! async_store            each group stores its rows
 //! ```
@@ -65,6 +65,8 @@ impl Lower<'_> {
             {
                 out.tasks.insert(r.region, groups);
                 out.rows.extend(stores);
+            } else if groups > 1 && self.product_rows(plan, r.region).is_some() && !self.meets_others(r.region) {
+                out.arriving.insert(r.region, groups);
             }
         }
         // Who arrives where: at one barrier all arrivals count alike, or each task arrives once in a phase.
@@ -82,7 +84,7 @@ impl Lower<'_> {
         });
         loop {
             let counts = |i: &Inst| match kernel.insts[*i].op {
-                Op::BarrierArrive => home[*i].and_then(|r| out.tasks.get(&r)).copied().unwrap_or(1),
+                Op::BarrierArrive => home[*i].and_then(|r| out.tasks.get(&r).or(out.arriving.get(&r))).copied().unwrap_or(1),
                 _ => 1,
             };
             let replicas = |i: &Inst| plan.roles.iter().filter(|r| home[*i] == Some(r.region)).count() as u32;
@@ -111,8 +113,19 @@ impl Lower<'_> {
             };
             let meet: BTreeSet<Region> = list.iter().filter_map(|&i| home[i]).collect();
             out.tasks.retain(|r, _| !meet.contains(r));
+            out.arriving.retain(|r, _| !meet.contains(r));
             out.rows.retain(|&i, _| home[i].is_none_or(|r| !meet.contains(&r)));
         }
+    }
+
+    /// True for a task whose warps come to barriers of other tasks or blocks: there they count as a whole.
+    fn meets_others(&self, region: Region) -> bool {
+        let mut found = false;
+        self.kernel.walk(region, &mut |i| {
+            let op = self.kernel.insts[i].op;
+            found |= matches!(op, Op::NamedBarrierSync | Op::NamedBarrierArrive | Op::ClusterBarrier | Op::ClusterArrive | Op::ClusterWait);
+        });
+        found
     }
 
     /// Rows of the instructions of a task's products; `None` if they differ.

@@ -14,7 +14,6 @@ use super::lanes::Lies;
 use crate::layout::{legal_width, memory_type};
 use crate::lower::facts::is_fetched;
 use crate::lower::location::{Local, ValueLocation};
-use crate::lower::task::Reads;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 use tilelift_ir::layout::{AccessColumns, Axis, Layout, vectors_without};
@@ -369,7 +368,7 @@ impl Lower<'_> {
             regs = words.pick(b, &wanted, &regs).ok_or(NoRegister::LocalLoad)?;
         }
         self.set_tile(result, crate::lower::location::Tile { layout: wanted, regs });
-        let reads = if self.is_swizzled(self.kernel.insts[i].args[0]) { Reads::Open } else { Reads::None };
+        let reads = self.reads_of(self.kernel.insts[i].args[0]);
         let t = self.task_mut()?;
         (t.met, t.traces.looked) = (false, true);
         t.traces.reads = t.traces.reads.max(reads);

@@ -76,12 +76,11 @@ impl Lower<'_> {
         let mut all = Traces::ALL;
         for &i in &self.kernel.regions[r].insts {
             let d = &self.kernel.insts[i];
-            let swizzled = d.op == Op::LocalLoad && self.is_swizzled(d.args[0]);
+            let reads = if d.op == Op::LocalLoad { self.reads_of(d.args[0]) } else { Reads::None };
             for at in &mut all {
                 match d.op {
                     Op::LocalStore | Op::RemoteStore | Op::CopyAsync | Op::GatherAsync | Op::CopyAsyncWait => at.stored = true,
-                    Op::LocalLoad if swizzled => (at.reads, at.looked) = (Reads::Open, true),
-                    Op::LocalLoad | Op::RemoteLoad => at.looked = true,
+                    Op::LocalLoad | Op::RemoteLoad => (at.reads, at.looked) = (at.reads.max(reads), true),
                     Op::FenceAsync => at.fenced(),
                     Op::TaskBarrier | Op::AsyncStoreWait => at.met(),
                     Op::If => *at = d.regions.iter().fold(Traces::default(), |all, &arm| all.or(self.traces_of(arm, *at))),
@@ -284,7 +283,7 @@ impl Lower<'_> {
         let kernel = self.kernel;
         let d = &kernel.insts[i];
         let Some(task) = &self.task else { return Ok(false) };
-        let first = task.first;
+        let first = task.arrives.or(task.first);
         if !d.results.is_empty() || (first.is_some() && (!task.met || task.traces.stored)) || task.traces.reads != Reads::None {
             return Ok(false);
         }

@@ -86,6 +86,7 @@ impl Lower<'_> {
             maps,
             allocs: BTreeMap::new(),
             for_units,
+            fenced_fills: fenced_fills(kernel),
             mbarriers: Vec::new(),
             unpublished: false,
             named,
@@ -94,6 +95,7 @@ impl Lower<'_> {
             persistent: kernel.is_persistent(),
             groupwise,
             apart: false,
+            arrives: None,
             fresh: BTreeMap::new(),
             regions: Summaries::default(),
             late: Vec::new(),
@@ -152,8 +154,9 @@ impl Lower<'_> {
                     (false, true) => Some(elected(b, group)),
                     (false, false) => Some(first_lane(b)),
                 };
+                let arrives = cx.task()?.groupwise.arriving.contains_key(&r.region).then(|| elected(b, group));
                 let task = cx.task_mut()?;
-                (task.first, task.groups, task.current) = (first, r.warps[1] / group, r.region);
+                (task.first, task.groups, task.current, task.arrives) = (first, r.warps[1] / group, r.region, arrives);
                 (task.met, task.traces, task.apart) = (true, Traces::default(), apart);
                 cx.task_body(b, r)
             })?;
@@ -282,8 +285,8 @@ impl Lower<'_> {
                 b.unit(Unit::ArriveExpect { barrier, bytes: count(kernel, i, 0), guard });
             }
             Op::BarrierArrive => {
-                self.before_arrival(b)?;
-                let (barrier, guard) = (self.mbarrier(d.args[0])?, self.task()?.first);
+                let guard = self.before_group_arrival(b)?;
+                let barrier = self.mbarrier(d.args[0])?;
                 b.unit(Unit::Arrive { barrier, guard });
             }
             Op::RemoteArrive => {
@@ -367,10 +370,16 @@ impl Lower<'_> {
         Ok(())
     }
 
-    /// True for a part of a swizzled buffer that units use: one may write next what lanes have read of it.
-    fn is_swizzled(&self, v: Value) -> bool {
-        let Some((t, h)) = self.task.as_ref().zip(handle(self.kernel, v)) else { return false };
-        t.plan.buffers.get(&h.root).is_some_and(|f| f.swizzled.is_some()) && t.for_units.contains(&allocation(self.kernel, h.root))
+    /// What a read of a part of a buffer leaves behind: where it is swizzled, and units use it, one may write next what lanes have read.
+    fn reads_of(&self, v: Value) -> Reads {
+        let Some((t, h)) = self.task.as_ref().zip(handle(self.kernel, v)) else { return Reads::None };
+        let alloc = allocation(self.kernel, h.root);
+        let by_units = t.plan.buffers.get(&h.root).is_some_and(|f| f.swizzled.is_some()) && t.for_units.contains(&alloc);
+        match by_units {
+            true if t.fenced_fills.contains(&alloc) => Reads::Fenced,
+            true => Reads::Open,
+            false => Reads::None,
+        }
     }
 
     /// One lane is about to arrive for the task.
@@ -381,6 +390,25 @@ impl Lower<'_> {
             self.task_mut()?.traces.fenced();
         }
         self.meet(b, reads != Reads::None)
+    }
+
+    /// Lanes are about to arrive, one for the task or one for each of its groups; gives which.
+    fn before_group_arrival(&mut self, b: &mut LaneBuilder) -> Result<Option<LVal>, LowerError> {
+        let (reads, group) = (self.task()?.traces.reads, self.target.units.as_ref().map(|u| u.group_warps));
+        let (Some(each), Some(warps)) = (self.task()?.arrives, group) else {
+            self.before_arrival(b)?;
+            return Ok(self.task()?.first);
+        };
+        if reads == Reads::Open {
+            b.unit(Unit::FenceUnits);
+            self.task_mut()?.traces.fenced();
+        }
+        // All of the task have not met then.
+        let t = self.task()?;
+        if reads != Reads::None || !t.met || t.traces.stored {
+            b.unit(Unit::GroupBarrier { warps });
+        }
+        Ok(Some(each))
     }
 
     fn mbarriers_of(&self, v: Value) -> Result<Mbarriers, LowerError> {
@@ -413,6 +441,30 @@ impl Lower<'_> {
         t.unpublished = true;
         Ok(())
     }
+}
+
+/// Buffers that units fill, each time, behind a wait and a fence of who has them filled: what was read before the wait comes before the copy.
+fn fenced_fills(kernel: &tilelift_ir::Kernel) -> BTreeSet<Inst> {
+    let (mut fenced, mut open) = (BTreeSet::new(), BTreeSet::new());
+    for (_, region) in kernel.regions.iter() {
+        let mut behind_fence = false;
+        for &i in &region.insts {
+            let d = &kernel.insts[i];
+            match d.op {
+                Op::FenceAsync => behind_fence = true,
+                // What others have read before a later wait no earlier fence orders.
+                Op::BarrierWait => behind_fence = false,
+                _ if !d.regions.is_empty() => behind_fence = false,
+                Op::AsyncLoad | Op::AsyncReduce => {
+                    let buffers = d.args.iter().filter_map(|&v| handle(kernel, v)).map(|h| allocation(kernel, h.root));
+                    if behind_fence { fenced.extend(buffers) } else { open.extend(buffers) }
+                }
+                _ => {}
+            }
+        }
+    }
+    fenced.retain(|i| !open.contains(i));
+    fenced
 }
 
 /// True in the first lane of each warpgroup.
