@@ -56,6 +56,9 @@ const FEW_SLOTS: u32 = 3;
 const DEEPEST: u32 = 16;
 const IN_FLIGHT: u32 = 1 << 17;
 
+/// Registers per lane of what a loop that is taken apart loads a step ahead.
+const BESIDE_OVERLAP: u32 = 4;
+
 /// Loops that take one ring at most.
 const MAX_LOOPS: usize = 32;
 
@@ -523,6 +526,16 @@ fn specialised_loop(
         for p in all {
             if held + 2 * p.registers <= have {
                 held += 2 * p.registers;
+                prefetched.push(p.load);
+            }
+        }
+    }
+    // Where products run meanwhile, registers are full but for numbers and parts of short tiles.
+    if parts.is_some() {
+        let mut left = BESIDE_OVERLAP;
+        for p in prefetches(kernel, region, written, &computed, lanes) {
+            if p.registers <= left {
+                left -= p.registers;
                 prefetched.push(p.load);
             }
         }

@@ -10,6 +10,8 @@
 //! no assembler moves a wait over that, and the next step begins its products at once. That the last step asks, too, the producer fills one slot more, with
 //! nothing; no other loop takes the ring then.
 //!
+//! Beside its products a step loads short tiles and numbers for the next one.
+//!
 //! The loop carries what heads carry, the operands A of late products, and the accumulators on which these add.
 
 use super::Refusal;
@@ -86,8 +88,15 @@ impl Parts<'_, '_> {
         let (params, yields) = (&kernel.regions[self.region].params, kernel.yields(self.region));
         w.set(params[0], bounds[0]);
         params[1..].iter().zip(init).for_each(|(&p, &v)| w.set(p, v));
+        let second = match bounds[0] {
+            Arg::Literal(Literal::Int(0), _) => bounds[2],
+            lo => w.bin(Op::Add, lo, bounds[2])?.into(),
+        };
+        let here = schedule.load_ahead(w, bounds[0])?;
         let early = self.start_early(w, start)?;
+        let loaded = schedule.load_ahead(w, second)?;
         self.landed(w, &early, 0)?;
+        self.bind_loaded(w, &here);
         self.head(w)?;
         self.tail(w)?;
         let ahead = schedule.asks_ahead();
@@ -105,10 +114,9 @@ impl Parts<'_, '_> {
         if ahead {
             carried.push(schedule.next(w, next)?);
         }
-        let second = match bounds[0] {
-            Arg::Literal(Literal::Int(0), _) => bounds[2],
-            lo => w.bin(Op::Add, lo, bounds[2])?.into(),
-        };
+        // What the next step loads beside its products.
+        let behind = carried.len();
+        carried.extend(loaded);
         let split = |at: &[Value]| {
             let args = |list: &[Value]| list.iter().copied().map(Arg::from).collect();
             Pending { register_a: args(&at[heads..register_a]), accumulators: args(&at[register_a..all]) }
@@ -119,7 +127,15 @@ impl Parts<'_, '_> {
             let early = if ahead { self.start_early_in(w, done.into())? } else { self.start_early(w, done.into())? };
             let before = w.bin(Op::Sub, done, number(1))?;
             let late = self.start_late(w, before, &split(at))?;
+            let loaded = match self.plan.prefetched.is_empty() {
+                true => Vec::new(),
+                false => {
+                    let next = w.bin(Op::Add, index, bounds[2])?;
+                    schedule.load_ahead(w, next.into())?
+                }
+            };
             self.landed(w, &early, late.len() as u32)?;
+            self.bind_loaded(w, &at[behind..].iter().map(|&v| v.into()).collect::<Vec<Arg>>());
             let head = (0..).zip(&self.late).filter(|(_, late)| !**late).map(|(k, _): (usize, _)| params[k + 1]);
             head.zip(at).for_each(|(p, &v)| w.set(p, v));
             self.head(w)?;
@@ -139,6 +155,7 @@ impl Parts<'_, '_> {
             if ahead {
                 next.push(schedule.next(w, at[all + 1].into())?);
             }
+            next.extend(loaded);
             Ok(next)
         })?;
         // The late products of the last step.
@@ -158,6 +175,11 @@ impl Parts<'_, '_> {
         }
         out.push(ends[all].into());
         Ok(out)
+    }
+
+    /// Binds what has been loaded for the step.
+    fn bind_loaded(&self, w: &mut Writer<'_>, loaded: &[Arg]) {
+        self.plan.prefetched.iter().zip(loaded).for_each(|(&i, &v)| w.set(self.kernel.insts[i].results[0], v));
     }
 
     /// Waits for the slot of a step and starts its early products.
