@@ -90,7 +90,7 @@ impl Attention {
         // Two rounds of keys and values, and the queries.
         let row = self.dim * self.elem.bytes();
         let by_memory = SHARED_TILES.saturating_sub(QUERIES * row) / (4 * row);
-        let most = if self.causal || self.dim <= 64 { 128 } else { by_registers };
+        let most = if self.causal || self.dim <= 64 { 128 } else { 176 };
         let keys = most.min(by_registers).min(by_memory) / KEYS_OF_STEP * KEYS_OF_STEP;
         Attention { stages: 2, ..self.tile(QUERIES, keys.max(KEYS_OF_STEP), 8) }
     }
