@@ -39,6 +39,18 @@ pub struct Attention {
 /// Bytes that rows are to be a multiple of where copies take boxes of tensors.
 const ROW_ALIGN: u64 = 16;
 
+/// Queries of a program on machines whose warpgroups multiply.
+const QUERIES: u32 = 128;
+
+/// Keys that one instruction multiplies.
+const KEYS_OF_STEP: u32 = 16;
+
+/// Registers of a lane that tiles may take there, beside addresses and what rows share.
+const LANE_TILES: u32 = 196;
+
+/// Bytes of shared memory that tiles may take there.
+const SHARED_TILES: u32 = 225 << 10;
+
 /// Most heads that [`Attention::heads`] walks side by side: their keys and values stay in a cache of tens of megabytes.
 const MAX_GROUP: u32 = 16;
 
@@ -67,13 +79,20 @@ impl Attention {
     }
 
     /// Chooses the tile for machines that copy whole tiles and multiply them by warpgroups: two groups of 64 queries, and as many
-    /// keys as a lane has registers for beside their values. Rows that bulk copies do not take keep their tile.
+    /// keys as registers and shared memory hold. What a step does beside its scores is then done for more of them; but a causal program looks at
+    /// more keys in vain. Rows that bulk copies do not take keep their tile.
     pub fn for_units(self) -> Attention {
         if !(u64::from(self.dim) * u64::from(self.elem.bytes())).is_multiple_of(ROW_ALIGN) {
             return self;
         }
-        let keys = if self.dim > 64 { 96 } else { 128 };
-        Attention { stages: 2, ..self.tile(128, keys, 8) }
+        // A lane of two groups holds half a value per element of a row, half a score and a quarter of a rounded one per key.
+        let by_registers = LANE_TILES.saturating_sub(self.dim / 2) * 4 / 3;
+        // Two rounds of keys and values, and the queries.
+        let row = self.dim * self.elem.bytes();
+        let by_memory = SHARED_TILES.saturating_sub(QUERIES * row) / (4 * row);
+        let most = if self.causal || self.dim <= 64 { 128 } else { 176 };
+        let keys = most.min(by_registers).min(by_memory) / KEYS_OF_STEP * KEYS_OF_STEP;
+        Attention { stages: 2, ..self.tile(QUERIES, keys.max(KEYS_OF_STEP), 8) }
     }
 
     /// States the facts of a shape.

@@ -14,6 +14,9 @@
 //!
 //! An assembler may move the wait for late products up in front of the head, where the lanes wait, too. While another group computes
 //! that costs nothing, if the products are what a step takes; where the lanes are, the wait is held where it stands.
+//!
+//! A slot is read over two steps. Where there are only two, what early products read and what late ones read is filled and given back apart, each
+//! under mbarriers of its own: else none is left to be filled while late products run.
 
 use super::staged::StagedOperand;
 use super::swizzled_tile::SwizzledTile;
@@ -36,6 +39,8 @@ pub struct Overlap {
     pub tail: Vec<Inst>,
     /// The lanes take longer than the products: their computations must not wait for late products.
     pub hold: bool,
+    /// Loads that late products alone read, where early ones alone read all others.
+    pub read_late: Vec<Inst>,
 }
 
 /// True for a tile that is a splat of zero.
@@ -84,7 +89,7 @@ pub(super) fn overlap(
         ValueDef::Result(i, _) => !inside.contains(&i),
     };
 
-    let mut parts = Overlap { early: Vec::new(), late: Vec::new(), tail: Vec::new(), hold: false };
+    let mut parts = Overlap { early: Vec::new(), late: Vec::new(), tail: Vec::new(), hold: false, read_late: Vec::new() };
     let mut after: HashSet<Value> = HashSet::new();
     for &i in dots {
         let d = &kernel.insts[i];
@@ -140,7 +145,22 @@ pub(super) fn overlap(
         .filter(|&i| kernel.insts[i].results.iter().any(|&r| !from_ring(r)))
         .collect();
     parts.hold = lane_cost(kernel, target, &head) > products;
+    parts.read_late = read_late(kernel, &parts, loads);
     Ok(parts)
+}
+
+/// The loads that late products alone read, if early ones alone read all others.
+fn read_late(kernel: &Kernel, parts: &Overlap, loads: &[(Inst, SwizzledTile)]) -> Vec<Inst> {
+    let contiguous = |j: Inst| loads.iter().find(|l| l.0 == j).map(|l| l.1.contiguous());
+    let read = |dots: &[Inst]| -> HashSet<Inst> {
+        let operands = dots.iter().flat_map(|&i| kernel.insts[i].args[..2].iter());
+        operands.filter_map(|&v| trace(kernel, v, &contiguous).map(|found| found.0)).collect()
+    };
+    let [early, late] = [read(&parts.early), read(&parts.late)];
+    match loads.iter().all(|l| early.contains(&l.0) != late.contains(&l.0)) {
+        true => loads.iter().map(|l| l.0).filter(|i| late.contains(i)).collect(),
+        false => Vec::new(),
+    }
 }
 
 /// What the unit takes for a product, by the target's prices.

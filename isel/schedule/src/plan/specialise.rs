@@ -346,6 +346,14 @@ fn specialised_loop(
         let held = Held { all: most_held(brought), spare: 0, beside: loaded_behind(kernel, main, lanes), copied: pieces };
         budget(target, units, [groups, transposers], held)
     };
+    // Of a loop that is taken apart: what all its products hold at once. Lanes compute in place of that.
+    let at_once = |brought: &[BroughtOperand]| {
+        let elsewhere = |i: Inst, v: Value| stored(i, v) || brought.iter().any(|b| b.value == v);
+        let all = held + a_from_registers(kernel, &dots, &loads, &elsewhere, &lanes_of);
+        let beside = loaded_behind(kernel, main, lanes);
+        let with = |spare| budget(target, units, [groups, transposers], Held { all, spare, beside, copied: pieces });
+        with(BESIDE_ACCUMULATORS).or_else(|_| with(BESIDE_ACCUMULATORS / 2))
+    };
     // Where lanes are the longer half, they don't load what bulk copies bring meanwhile, and pass it through shared memory to the registers of products.
     // Elsewhere products are quicker with it there.
     let mut needed = needed;
@@ -370,11 +378,14 @@ fn specialised_loop(
             }
             match share(&brought) {
                 Ok(registers) => (registers, brought),
-                Err(_) if mixed && options.overlap != Some(true) => {
-                    parts = None;
-                    (one_step(&brought).map_err(|_| why)?, brought)
-                }
-                Err(_) => return Err(why),
+                Err(_) => match parts.as_ref().map(|_| at_once(&brought)) {
+                    Some(Ok(registers)) => (registers, brought),
+                    _ if mixed && options.overlap != Some(true) => {
+                        parts = None;
+                        (one_step(&brought).map_err(|_| why)?, brought)
+                    }
+                    _ => return Err(why),
+                },
             }
         }
     };

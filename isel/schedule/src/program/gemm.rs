@@ -63,6 +63,12 @@ pub(super) fn write<'k>(kernel: &'k Kernel, target: &'k Target, plan: &'k Specia
     };
     let fenced = plan.loops().any(|s| !s.by_lanes.is_empty());
     let ring = Ring { depth: plan.depth, full, empty, copied, brought, fenced, turn: [0, 1] };
+    let mut ring_late = None;
+    if apart(plan) {
+        let full = w.make(Op::BarrierAlloc, &[], &[Attr::Count(fills)], Some(&mbarriers))?;
+        let empty = w.make(Op::BarrierAlloc, &[], &[Attr::Count(readers)], Some(&mbarriers))?;
+        ring_late = Some(Ring { full, empty, ..ring.clone() });
+    }
     let units = target.units.as_ref();
     let required = required(kernel);
     let sole = plan.before.is_empty();
@@ -80,6 +86,7 @@ pub(super) fn write<'k>(kernel: &'k Kernel, target: &'k Target, plan: &'k Specia
             region,
             live,
             ring: ring.clone(),
+            ring_late: ring_late.clone(),
             slots,
             staging,
             transposed: None,
@@ -157,6 +164,13 @@ pub(super) fn write<'k>(kernel: &'k Kernel, target: &'k Target, plan: &'k Specia
     }
     w.tasks(tasks, &regions);
     Ok(w.finish())
+}
+
+/// True where what late products read is filled and given back apart: a slot is read over two steps, and of two none else would be left to be filled
+/// meanwhile.
+fn apart(plan: &Specialised) -> bool {
+    let units_alone = plan.by_lanes.is_empty() && plan.vectors.is_empty() && plan.lane_tiles.is_empty() && plan.transposed_b.is_empty();
+    plan.depth == 2 && plan.before.is_empty() && units_alone && plan.overlap.as_ref().is_some_and(|o| !o.read_late.is_empty())
 }
 
 impl<'k> Schedule<'k> {

@@ -6,6 +6,8 @@
 //! behind       late(last) ─ wait ─ give its slot back
 //! ```
 //!
+//! Where slots of late products are apart, full(n) is full of what early ones read: its part is given back behind early(n), and late(n) waits for its own.
+//!
 //! Where the lanes take longer than the products, the wait for late products has to be held behind the head. A step asks there whether the next one's slot is full:
 //! no assembler moves a wait over that, and the next step begins its products at once. That the last step asks, too, the producer fills one slot more, with
 //! nothing; no other loop takes the ring then.
@@ -96,6 +98,7 @@ impl Parts<'_, '_> {
         let early = self.start_early(w, start)?;
         let loaded = schedule.load_ahead(w, second)?;
         self.landed(w, &early, 0)?;
+        self.release_early(w, start)?;
         self.bind_loaded(w, &here);
         self.head(w)?;
         self.tail(w)?;
@@ -114,6 +117,11 @@ impl Parts<'_, '_> {
         if ahead {
             carried.push(schedule.next(w, next)?);
         }
+        // The step before, where its round is asked for.
+        let apart = schedule.ring_late.is_some();
+        if apart {
+            carried.push(start);
+        }
         // What the next step loads beside its products.
         let behind = carried.len();
         carried.extend(loaded);
@@ -125,7 +133,7 @@ impl Parts<'_, '_> {
             w.set(params[0], index);
             let done = at[all];
             let early = if ahead { self.start_early_in(w, done.into())? } else { self.start_early(w, done.into())? };
-            let before = w.bin(Op::Sub, done, number(1))?;
+            let before = if apart { at[all + 1] } else { w.bin(Op::Sub, done, number(1))? };
             let late = self.start_late(w, before, &split(at))?;
             let loaded = match self.plan.prefetched.is_empty() {
                 true => Vec::new(),
@@ -135,6 +143,7 @@ impl Parts<'_, '_> {
                 }
             };
             self.landed(w, &early, late.len() as u32)?;
+            self.release_early(w, done.into())?;
             self.bind_loaded(w, &at[behind..].iter().map(|&v| v.into()).collect::<Vec<Arg>>());
             let head = (0..).zip(&self.late).filter(|(_, late)| !**late).map(|(k, _): (usize, _)| params[k + 1]);
             head.zip(at).for_each(|(p, &v)| w.set(p, v));
@@ -145,7 +154,7 @@ impl Parts<'_, '_> {
                 w.act(Op::SchedBarrier, &[], &[]);
             }
             let late = self.wait_late(w, &late)?;
-            schedule.release(w, before)?;
+            self.release_late(w, before)?;
             self.bind_late(w, yields, &params[1..], &late);
             self.tail(w)?;
             let mut next = self.heads(w)?;
@@ -155,14 +164,17 @@ impl Parts<'_, '_> {
             if ahead {
                 next.push(schedule.next(w, at[all + 1].into())?);
             }
+            if apart {
+                next.push(schedule.next(w, before.into())?);
+            }
             next.extend(loaded);
             Ok(next)
         })?;
         // The late products of the last step.
-        let last = w.bin(Op::Sub, ends[all], number(1))?;
+        let last = if apart { ends[all + 1] } else { w.bin(Op::Sub, ends[all], number(1))? };
         let late = self.start_late(w, last, &split(&ends))?;
         let late = self.wait_late(w, &late)?;
-        schedule.release(w, last)?;
+        self.release_late(w, last)?;
         let results = &kernel.insts[self.plan.main].results;
         self.bind_late(w, yields, results, &late);
         let mut heads = ends.iter().copied();
@@ -210,7 +222,14 @@ impl Parts<'_, '_> {
     /// Starts the late products of a step, whose operands A and accumulators are these.
     fn start_late(&self, w: &mut Writer<'_>, step: Value, pending: &Pending) -> Result<Vec<Value>, Refusal> {
         let late = &self.parts.late;
-        let slot = w.bin(Op::Rem, step, number(self.schedule.ring.depth))?;
+        let slot = match &self.schedule.ring_late {
+            Some(ring) => {
+                let [slot, round] = ring.slot_and_round(w, step)?;
+                ring.wait_full(w, slot.into(), round.into())?;
+                slot
+            }
+            None => w.bin(Op::Rem, step, number(self.schedule.ring.depth))?,
+        };
         self.schedule.see(w, slot.into(), late)?;
         let (mut register_a, mut accumulators) = (pending.register_a.iter(), pending.accumulators.iter());
         let mut out = Vec::new();
@@ -227,6 +246,19 @@ impl Parts<'_, '_> {
             out.push(self.schedule.begin(w, i, step.into(), [a, c])?);
         }
         Ok(out)
+    }
+
+    /// Gives back what early products have read, where that is apart.
+    fn release_early(&self, w: &mut Writer<'_>, step: Arg) -> Result<(), Refusal> {
+        self.schedule.ring_late.as_ref().map_or(Ok(()), |_| self.schedule.release(w, step))
+    }
+
+    /// Gives back what late products have read: all of the slot, unless that is apart.
+    fn release_late(&self, w: &mut Writer<'_>, step: Value) -> Result<(), Refusal> {
+        match &self.schedule.ring_late {
+            Some(ring) => ring.give_back(w, step),
+            None => self.schedule.release(w, step),
+        }
     }
 
     /// True for what is another value in every step.

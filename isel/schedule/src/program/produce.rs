@@ -6,7 +6,7 @@
 
 use super::Refusal;
 use super::ahead::Ahead;
-use super::schedule::Schedule;
+use super::schedule::{Ring, Schedule};
 use super::write::{Arg, Writer, number};
 use crate::plan::{decisions, needs, places, slice_by};
 use std::collections::BTreeSet;
@@ -137,9 +137,15 @@ impl Schedule<'_> {
 
     /// Fills the slot of a step from these places.
     fn fill(&self, w: &mut Writer<'_>, done: Value, places: &[Vec<Arg>]) -> Result<(), Refusal> {
+        self.fill_of(w, &self.ring, done, places)?;
+        self.ring_late.as_ref().map_or(Ok(()), |late| self.fill_of(w, late, done, places))
+    }
+
+    /// The same of what a ring guards.
+    fn fill_of(&self, w: &mut Writer<'_>, ring: &Ring, done: Value, places: &[Vec<Arg>]) -> Result<(), Refusal> {
         let (kernel, plan) = (self.kernel, self.plan);
-        let [slot, round] = self.ring.slot_and_round(w, done)?;
-        let empty = w.bin(Op::BarrierIndex, self.ring.empty, slot)?;
+        let [slot, round] = ring.slot_and_round(w, done)?;
+        let empty = w.bin(Op::BarrierIndex, ring.empty, slot)?;
         // The phase before the one that is filled.
         let before = w.bin(Op::Add, round, number(1))?;
         w.act(Op::BarrierWait, &[empty.into(), before.into()], &[]);
@@ -147,25 +153,26 @@ impl Schedule<'_> {
         if !plan.lane_tiles.is_empty() {
             w.act(Op::FenceAsync, &[], &[]);
         }
-        let full = w.bin(Op::BarrierIndex, self.ring.full, slot)?;
+        let full = w.bin(Op::BarrierIndex, ring.full, slot)?;
         let by_unit = |load: Inst| !plan.by_lanes.contains(&load);
-        let bytes = self.copied().filter(|c| by_unit(c.0)).map(|(_, bytes, _)| bytes).sum();
+        let guarded = |load: Inst| self.ring_of(load).full == ring.full;
+        let bytes = self.copied().filter(|c| by_unit(c.0) && guarded(c.0)).map(|(_, bytes, _)| bytes).sum();
         if bytes > 0 {
             w.act(Op::BarrierExpect, &[full.into()], &[Attr::Count(bytes)]);
-        } else if self.ring.brought {
+        } else if ring.brought {
             // Another loop of the ring has units bring something.
             w.act(Op::BarrierArrive, &[full.into()], &[]);
         }
         // What the unit brings is on its way while lanes copy.
         for unit in [true, false] {
-            for ((load, _, slots), at) in self.copied().zip(places).filter(|x| by_unit(x.0.0) == unit) {
+            for ((load, _, slots), at) in self.copied().zip(places).filter(|x| by_unit(x.0.0) == unit && guarded(x.0.0)) {
                 let buffer = w.bin(Op::LocalIndex, slots, slot)?;
                 let view = w.get(kernel.insts[load].args[0])?;
                 self.copy(w, load, view, at, [buffer, full])?;
             }
         }
         self.copy_vectors(w, slot.into(), &places[plan.loads.len() + plan.lane_tiles.len()..])?;
-        if self.ring.copied {
+        if ring.copied {
             w.act(Op::CopyAsyncArrive, &[full.into()], &[]);
         }
         Ok(())

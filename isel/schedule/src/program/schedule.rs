@@ -108,6 +108,8 @@ pub(super) struct Schedule<'k> {
     /// How many steps the loop has at every position, where tasks pass over those of others; absent if that is not the same at each.
     pub count: Option<Value>,
     pub ring: Ring,
+    /// What guards the slots of loads that late products alone read, where these are filled and given back apart.
+    pub ring_late: Option<Ring>,
     /// The slots of each load.
     pub slots: Vec<Value>,
     /// A buffer per bulk store.
@@ -142,6 +144,12 @@ impl<'k> Schedule<'k> {
     /// The loop that an instruction is, if its copies go through the ring.
     pub fn of_loop(&self, i: Inst) -> Option<&Schedule<'k>> {
         if i == self.plan.main { Some(self) } else { self.before.iter().find(|s| s.plan.main == i) }
+    }
+
+    /// What guards the slots of a load.
+    pub fn ring_of(&self, load: Inst) -> &Ring {
+        let late = self.plan.overlap.as_ref().is_some_and(|o| o.read_late.contains(&load));
+        self.ring_late.as_ref().filter(|_| late).unwrap_or(&self.ring)
     }
 
     /// What the producer computes again for all loops.
