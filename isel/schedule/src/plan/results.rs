@@ -59,7 +59,13 @@ fn read_behind(kernel: &Kernel, store: Inst) -> bool {
 }
 
 /// The tile through which a store at the kernel's end leaves: of elements of 16 or 32 bits, as large as an accumulator.
-fn result_tile(kernel: &Kernel, i: Inst, units: &Units, accumulators: &[[u32; 2]], (want, wide): (Option<u32>, bool)) -> Result<SwizzledTile, NotStaged> {
+fn result_tile(
+    kernel: &Kernel,
+    i: Inst,
+    units: &Units,
+    accumulators: &[[u32; 2]],
+    (want, wide): (Option<u32>, bool),
+) -> Result<SwizzledTile, NotStaged> {
     let value = kernel.operand(i, "value")[0];
     let mut from = behind_reshapes(kernel, value);
     // Rows that are parted are still the rows of one matrix.

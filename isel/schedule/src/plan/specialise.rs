@@ -431,7 +431,8 @@ fn specialised_loop(
     }
 
     // Results that leave through shared memory, unless each task stores its own columns.
-    let mut stores = bulk_results(kernel, units, ring_layouts, &around, &accumulators, [columns.is_some(), options.bulk_stores == Some(true)])?;
+    let mut stores =
+        bulk_results(kernel, units, ring_layouts, &around, &accumulators, [columns.is_some(), options.bulk_stores == Some(true)])?;
     let transposed_bytes = TRANSPOSED_SLOTS * transposed_b.iter().map(|(_, t)| t.bytes().next_multiple_of(ALIGN)).sum::<u32>();
     let staged_bytes: u32 = staged_operands.iter().map(|s| s.tile.bytes().next_multiple_of(ALIGN)).sum();
     // Sums that leave through shared memory, if a ring of some slots is left.
