@@ -1,14 +1,16 @@
 //! The kernels with shapes: what they must make of which inputs.
 
+use super::cluster_gemm::{ClusterGemm, Pair};
 use super::cluster_norm::ClusterNorm;
 use super::doubling::Doubling;
 use super::ring_gemm::{Ring, RingGemm};
 use super::stream_norm::StreamNorm;
 use crate::acceptance::{Case, Size};
 use crate::activation::Activation;
+use crate::gemm::Gemm;
 use crate::reference::{self, Expected, GemmReference, Reference};
 use crate::tensor::{Init, Tensor, TensorSpec};
-use crate::workload::{Ran, ScalarSpec, Workload, block, suffix, tile_rows};
+use crate::workload::{Ran, ScalarSpec, Step, Workload, block, suffix, tile_rows};
 use crate::workload_more::LayerNormCase;
 use std::ops::Range;
 use tilelift_ir::{BuildErrors, Kernel, Scalar, num};
@@ -67,6 +69,67 @@ impl Workload for DoublingCase {
             Expected::exact(num::round(2.0 * tensors[0].get(i) + rank, Scalar::F32))
         };
         Box::new(move |range| range.map(&one).collect())
+    }
+}
+
+/// [`ClusterGemm`] of a shape. Blocks take many tiles, so all of it is one program of the workload's grid.
+#[derive(Clone, Debug)]
+pub struct ClusterGemmCase {
+    /// The kernel.
+    pub config: ClusterGemm,
+    /// Blocks that work at the same time at most.
+    pub workers: u32,
+    /// Rows of C.
+    pub m: u32,
+    /// Columns of C.
+    pub n: u32,
+    /// Depth.
+    pub k: u32,
+}
+
+impl ClusterGemmCase {
+    fn definition(&self) -> GemmReference {
+        let Gemm { trans_a, trans_b, activation, out, .. } = self.config.gemm;
+        GemmReference { shape: [self.m, self.n, self.k].map(|e| e as usize), trans_a, trans_b, tf32: false, activation, out }
+    }
+}
+
+impl Workload for ClusterGemmCase {
+    fn name(&self) -> String {
+        let g = &self.config.gemm;
+        let pair = if self.config.pair == Pair::Rows { "rows" } else { "columns" };
+        format!("cluster_gemm_{pair}_{}_{}_{}_{}x{}x{}", g.order(), g.operands(), g.out, self.m, self.n, self.k)
+    }
+    fn build(&self) -> Result<Kernel, BuildErrors> {
+        self.config.build()
+    }
+    fn grid(&self) -> [u32; 3] {
+        [1; 3]
+    }
+    fn tensors(&self) -> Vec<TensorSpec> {
+        let g = &self.config.gemm;
+        let stored = |transposed: bool, rows, cols| if transposed { [cols, rows] } else { [rows, cols] };
+        let mut list = vec![
+            TensorSpec::input("a", g.elem, &stored(g.trans_a, self.m, self.k), Init::Normal(1)),
+            TensorSpec::input("b", g.elem_b, &stored(g.trans_b, self.k, self.n), Init::Normal(2)),
+        ];
+        list.extend(g.bias.map(|t| TensorSpec::input("bias", t, &[self.n], Init::Normal(3))));
+        list.push(TensorSpec::output("c", g.out, &[self.m, self.n]));
+        list
+    }
+    fn steps(&self) -> Result<Vec<Step>, BuildErrors> {
+        let tensors = (0..self.tensors().len()).collect();
+        let grid = self.config.grid(self.m, self.n, self.workers);
+        Ok(vec![Step { kernel: self.build()?, grid, tensors, scalars: Vec::new() }])
+    }
+    fn owned(&self, _: usize, program: [u32; 3]) -> Vec<Range<usize>> {
+        if program == [0; 3] { tile_rows([0, 0], [self.m, self.n], self.m, self.n) } else { Vec::new() }
+    }
+    fn reference<'a>(&'a self, _: usize, tensors: &'a [Tensor], _: Ran<'a>) -> Reference<'a> {
+        self.definition().of(&tensors[0], &tensors[1], self.config.gemm.bias.map(|_| &tensors[2]))
+    }
+    fn rel_l2_bar(&self) -> Option<f64> {
+        Some(self.definition().rel_l2())
     }
 }
 
@@ -245,6 +308,20 @@ pub fn cases() -> Vec<Case> {
             list.push(Case::new(ROW, Large, RingGemmCase { config, m, n, k }));
         }
     }
+    // Clusters share either operand in every storage order; halves are columns of a slot, or rows of it; some blocks have no tile at all.
+    for (trans, pair, [bm, bn, consumers], stages, [m, n, k], workers) in [
+        ((false, false), Pair::Rows, [128, 256, 2], 3, [300, 272, 264], 4),
+        ((false, true), Pair::Rows, [128, 192, 2], 2, [130, 200, 200], 2),
+        ((true, false), Pair::Columns, [128, 128, 2], 4, [136, 520, 136], 4),
+        ((true, true), Pair::Columns, [64, 64, 1], 8, [72, 72, 72], 2),
+        ((false, false), Pair::Rows, [64, 96, 1], 3, [200, 96, 8], 2),
+    ] {
+        let gemm = Gemm { stages, ..Gemm::new(BF16).transposed(trans.0, trans.1).tile(bm, bn, 64).for_shape(m, n, k) };
+        list.push(Case::new(ROW, Small, ClusterGemmCase { config: ClusterGemm::new(gemm, pair, consumers), workers, m, n, k }));
+    }
+    let gemm = Gemm { stages: 3, ..Gemm::new(F16).tile(128, 256, 64).for_shape(777, 8200, 4104) };
+    let config = ClusterGemm::new(gemm, Pair::Rows, 2);
+    list.push(Case::new(ROW, Large, ClusterGemmCase { config, workers: 132, m: 777, n: 8200, k: 4104 }));
     for (elem, blocks, rows, cols) in [(F32, 2, 3, 1000), (F16, 4, 2, 4100), (BF16, 8, 1, 16384), (F32, 8, 2, 8)] {
         let config = ClusterNorm::new(elem, blocks, cols).for_shape(rows, cols);
         list.push(Case::new(ROW, Small, ClusterNormCase { config, rows, cols, init: Init::Normal }));

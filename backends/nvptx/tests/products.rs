@@ -24,7 +24,10 @@ fn config(p: &Product, c: &Choice) -> Gemm {
 fn every_candidate_is_specialised_as_the_model_thinks() {
     let mut seen = 0;
     for elem in [Scalar::BF16, Scalar::F32, Scalar::F8E4M3, Scalar::I8] {
-        for (shape, trans) in [([4096, 4096, 4096], (false, true)), ([16, 8192, 8192], (false, true)), ([1024, 512, 8192], (true, false))] {
+        let shapes = [([4096, 4096, 4096], (false, true)), ([16, 8192, 8192], (false, true)), ([1024, 512, 8192], (true, false))];
+        // Rows of 200 and 600 bytes: lanes copy them.
+        let by_lanes = [([100, 100, 100_000], (false, false)), ([512, 300, 4096], (false, false))];
+        for (shape, trans) in shapes.into_iter().chain(by_lanes) {
             let p = product(shape, elem, trans);
             for r in rank(&sm_90a(), &p) {
                 let c = r.choice;
@@ -71,6 +74,23 @@ fn the_first_choice_suits_the_shape() {
     assert!(!stream_k.rest && all_rows && stream_k.in_flight > dealt.group, "{dealt}");
     // The last round is nearly full: nothing to gain.
     assert!(!first([4096, 4096, 4096]).choice.sums_apart());
+}
+
+#[test]
+fn rows_off_the_grid_have_choices_of_their_own() {
+    let first = |shape, trans| rank(&sm_90a(), &product(shape, Scalar::BF16, trans)).first().map(|r| r.choice);
+    // Rows that begin inside of lines cost the cache two requests each: large tiles, and none of those that would do for whole lines.
+    let aligned = first([768, 8192, 4096], (false, false)).unwrap();
+    let off = first([777, 8200, 4104], (false, false)).unwrap();
+    assert!(off.tile[0] * off.tile[1] >= 128 * 256 && aligned.tile[0] * aligned.tile[1] < 128 * 256, "{aligned}, {off}");
+    let tn = first([3000, 5000, 777], (true, false)).unwrap();
+    assert!(tn.tile[0] * tn.tile[1] >= 128 * 256, "{tn}");
+    // Rows of 200 bytes by lanes, and a long depth dealt out to all.
+    let long = first([100, 100, 100_000], (false, false)).unwrap();
+    assert!(long.stream_k.is_some_and(|s| s.workers > 128) && long.tile[2] == 64, "{long}");
+    // Where lanes have more to copy than the product is worth, and rows of which nothing copies pieces.
+    assert_eq!(first([1002, 1002, 1002], (false, false)), None);
+    assert_eq!(first([4095, 4095, 4095], (false, false)), None);
 }
 
 #[test]

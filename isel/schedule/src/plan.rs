@@ -69,7 +69,7 @@ pub use ring_layouts::{EpilogueStore, RingLayouts, value_at};
 pub use role::TaskRole;
 pub use shares::Copies;
 pub use slots::{FetchedRing, slots};
-pub use specialised::{MAX_DEPTH, Specialised, TRANSPOSED_SLOTS};
+pub use specialised::{MAX_DEPTH, Specialised, TRANSPOSED_SLOTS, WIDE_RESULTS_LEAST};
 pub use staged::{StagedOperand, StagedUse};
 pub(crate) use staged::{moves, origin};
 pub(crate) use step_order::{StepPart, late_order, step_order};

@@ -17,7 +17,7 @@ pub(super) fn encode(t: &TensorMap) -> Result<Encoded, CudaError> {
     let mut out = Encoded([0; 16]);
     // A tensor without elements is never touched, but the driver wants extents of at least 1.
     let extents: Vec<u64> = t.extents.iter().map(|&e| e.max(1)).collect();
-    let codes = TensorCodes::of(t.elem, t.tf32, t.swizzle);
+    let codes = TensorCodes::of(t.elem, t.tf32, t.swizzle).for_strides(&t.strides);
     let steps = vec![1u32; t.extents.len()];
     // SAFETY: the out pointer is valid and aligned; the arrays have as many entries as the rank says (strides one less).
     let code = unsafe {

@@ -7,9 +7,11 @@
 use std::fmt;
 use tilelift::{OptLevel, Options};
 use tilelift_ir::{Scalar, SortOrder};
-use tilelift_isel::gemm::{Choice, Product, StreamK};
+use tilelift_isel::gemm::{Choice, Clusters, Pair, Product, StreamK};
 use tilelift_isel::{LowerOptions, ScheduleKind};
-use tilelift_kernels::explicit::{BLOCKS, ClusterNorm, ClusterNormCase, Ring, RingGemm, RingGemmCase, StreamNorm, StreamNormCase};
+use tilelift_kernels::explicit::{
+    self, BLOCKS, ClusterGemm, ClusterGemmCase, ClusterNorm, ClusterNormCase, Ring, RingGemm, RingGemmCase, StreamNorm, StreamNormCase,
+};
 use tilelift_kernels::tensor::Init;
 use tilelift_kernels::workload::{
     AttentionCase, CumSumCase, FusedGemmCase, GemmCase, RmsNormCase, SiluMulCase, SoftmaxCase, SplitGemmCase, StreamGemmCase,
@@ -205,6 +207,8 @@ pub(crate) struct Variant {
     pub(crate) splits: Option<u32>,
     /// Steps of the depth of a product are dealt out.
     pub(crate) stream_k: Option<StreamK>,
+    /// Clusters of two blocks share an operand of a product.
+    pub(crate) clusters: Option<Clusters>,
     /// The machine has units that copy and multiply whole tiles.
     pub(crate) units: bool,
 }
@@ -220,6 +224,7 @@ impl From<Choice> for Variant {
             swapped: c.swapped,
             splits: Some(c.splits),
             stream_k: c.stream_k,
+            clusters: c.clusters,
             schedule: Some(ScheduleKind::Specialised),
             units: true,
             ..Variant::default()
@@ -231,7 +236,8 @@ impl Variant {
     /// What the compiler is told of a problem's launch, by its number: what was asked for is meant for the first, which multiplies; those that
     /// follow it (the sums of parts, say) plan for themselves.
     pub(crate) fn options_of(&self, launch: usize, opt: OptLevel) -> Options {
-        if launch == 0 { self.options(opt) } else { Options { opt, ..Options::default() } }
+        // The author of kernels by clusters says who does what.
+        if launch == 0 && self.clusters.is_none() { self.options(opt) } else { Options { opt, ..Options::default() } }
     }
 
     /// What the compiler is told.
@@ -436,12 +442,17 @@ impl Problem {
                     return (name, Box::new(FusedGemmCase { config: FusedGemm::new(config).batched(batch), batch, m, n, k }));
                 }
                 let splits = variant.splits.unwrap_or(1);
+                if let Some(c) = variant.clusters {
+                    name += &format!(" p{c}");
+                }
                 match variant.stream_k {
                     Some(s) => name += &format!(" d{s}"),
                     None if splits > 1 => name += &format!(" k{splits}"),
                     None => {}
                 }
-                (name, product_workload(config, splits, variant.stream_k, [m, n, k]))
+                let sharing =
+                    Sharing { splits, stream_k: variant.stream_k, clusters: variant.clusters.map(|c| (c, variant.consumers.unwrap_or(1))) };
+                (name, product_workload(config, &sharing, [m, n, k]))
             }
             Problem::Attention { elem, causal, heads, length, dim } => {
                 let c = Attention::new(elem, dim, causal).for_shape(length, length).heads(heads);
@@ -466,8 +477,32 @@ impl Problem {
     }
 }
 
-/// A product that is run whole, in parts of its depth, or dealt out by steps.
-pub(crate) fn product_workload(config: Gemm, splits: u32, stream_k: Option<StreamK>, [m, n, k]: [u32; 3]) -> Box<dyn Workload> {
+/// How the work of a product is shared out.
+pub(crate) struct Sharing {
+    /// Parts of the depth.
+    pub(crate) splits: u32,
+    /// Steps of the depth are dealt out.
+    pub(crate) stream_k: Option<StreamK>,
+    /// Clusters share an operand, with so many consumer warpgroups in a block.
+    pub(crate) clusters: Option<(Clusters, u32)>,
+}
+
+impl From<&Choice> for Sharing {
+    fn from(c: &Choice) -> Sharing {
+        Sharing { splits: c.splits, stream_k: c.stream_k, clusters: c.clusters.map(|x| (x, c.consumers)) }
+    }
+}
+
+/// A product that is run whole, in parts of its depth, dealt out by steps, or by clusters.
+pub(crate) fn product_workload(config: Gemm, sharing: &Sharing, [m, n, k]: [u32; 3]) -> Box<dyn Workload> {
+    let Sharing { splits, stream_k, clusters } = *sharing;
+    if let Some((Clusters { workers, pair }, consumers)) = clusters {
+        let pair = match pair {
+            Pair::Rows => explicit::Pair::Rows,
+            Pair::Columns => explicit::Pair::Columns,
+        };
+        return Box::new(ClusterGemmCase { config: ClusterGemm::new(config, pair, consumers), workers, m, n, k });
+    }
     match stream_k {
         Some(StreamK { workers, in_flight, rest }) => {
             let config = StreamGemm { keep_whole: rest, ..StreamGemm::new(config).in_flight(in_flight) };

@@ -27,8 +27,11 @@ impl Record {
     /// Its line.
     fn line(&self) -> String {
         let Product { batch, shape: [m, n, k], elem, out, trans } = self.product;
-        let Choice { tile: [bm, bn, bk], consumers, consumer_sets, swapped, stages, group, splits, stream_k } = self.choice;
-        let streams = stream_k.map_or_else(String::new, |s| format!("\"streams\": \"{s}\", "));
+        let Choice { tile: [bm, bn, bk], consumers, consumer_sets, swapped, stages, group, splits, stream_k, clusters } = self.choice;
+        let mut streams = stream_k.map_or_else(String::new, |s| format!("\"streams\": \"{s}\", "));
+        if let Some(c) = clusters {
+            streams += &format!("\"clusters\": \"{c}\", ");
+        }
         format!(
             "{{\"device\": {}, \"batch\": {batch}, \"m\": {m}, \"n\": {n}, \"k\": {k}, \"elem\": \"{elem}\", \"out\": \"{out}\", \"trans_a\": {}, \"trans_b\": {}, \
              \"tile\": [{bm}, {bn}, {bk}], \"consumers\": {consumers}, \"consumer_sets\": {consumer_sets}, \"swapped\": {swapped}, \"stages\": {stages}, \"group\": {group}, \"splits\": {splits}, {streams}\
@@ -67,6 +70,7 @@ impl Record {
                 splits: of("splits")?,
                 // Most have none.
                 stream_k: if v["streams"].is_null() { None } else { Some(v["streams"].as_str()?.parse().ok()?) },
+                clusters: if v["clusters"].is_null() { None } else { Some(v["clusters"].as_str()?.parse().ok()?) },
             },
             seconds: v["seconds"].as_f64().filter(|s| *s > 0.0)?,
             predicted: v["predicted"].as_f64()?,
@@ -130,6 +134,7 @@ mod tests {
                 group: 8,
                 splits: 2,
                 stream_k: None,
+                clusters: None,
             },
             seconds,
             predicted: 1.5e-6,

@@ -29,7 +29,7 @@ pub(crate) fn rings(problem: &Problem, asked: &[Variant], target: &Target) -> Ve
 /// The numbers with which a variant of a product is specialised; none of what no ring GEMM does.
 fn ring(problem: &Problem, variant: &Variant, target: &Target) -> Option<Ring> {
     let &Problem::Gemm { elem: Scalar::F16 | Scalar::BF16, out, trans: (false, _), batch: 1, .. } = problem else { return None };
-    let whole = variant.splits.is_none_or(|n| n == 1) && variant.stream_k.is_none();
+    let whole = variant.splits.is_none_or(|n| n == 1) && variant.stream_k.is_none() && variant.clusters.is_none();
     if out != problem.elem() || variant.swapped || !whole {
         return None;
     }

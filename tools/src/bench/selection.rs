@@ -5,7 +5,7 @@ use super::problem::{Problem, Suite, Variant};
 use super::records::{self, Record};
 use super::ring;
 use tilelift_ir::Scalar;
-use tilelift_isel::gemm::{StreamK, rank};
+use tilelift_isel::gemm::{Clusters, StreamK, rank};
 use tilelift_isel::{ScheduleKind, Target};
 use tilelift_kernels::Gemm;
 use tilelift_kernels::explicit::StreamNorm;
@@ -40,6 +40,7 @@ pub(crate) struct Selection {
     pub(crate) bulks: Vec<bool>,
     pub(crate) splits: Vec<u32>,
     pub(crate) stream_k: Vec<StreamK>,
+    pub(crate) clusters: Vec<Clusters>,
     pub(crate) consumer_sets: Vec<u32>,
     /// Whether operands of products are multiplied the other way round.
     pub(crate) swapped: bool,
@@ -168,6 +169,7 @@ impl Selection {
         // Who asks for parts asks for no stream-K, and the other way round.
         let parts = self.splits.iter().map(|&k| (k, None)).chain(self.stream_k.iter().map(|&d| (1, Some(d))));
         let list = each(list, &parts.collect::<Vec<_>>(), gemm, |v, (k, d)| (v.splits, v.stream_k) = (Some(k), d));
+        let list = each(list, &self.clusters, gemm, |v, x| v.clusters = Some(x));
         let list = each(list, &self.consumer_sets, gemm, |v, x| v.consumer_sets = Some(x));
         let list = each(list, &self.consumers, rings, |v, x| v.consumers = Some(x));
         let list = each(list, &self.overlaps, attention, |v, x| v.overlap = Some(x));

@@ -53,6 +53,8 @@ what to run (lists are separated by commas; every combination is run)
   --splits N,…        parts of the depth, added up by a second launch (gemm; the model's choice)
   --stream-k NxA,…    stream-K: k-iterations dealt out to N workers, A tiles in flight, or, with `r` behind, those of the rest that full rounds of
                       tiles leave: 132x1, 132x3r (gemm; the model's choice)
+  --clusters NX,…     clusters of two of N blocks that share an operand; pairs of rows (132r) or of columns (132c) (gemm with tile, stages and
+                      consumers; the model's choice)
   --consumers N,…     consumer warpgroups (gemm, attention; the planner's choice)
   --consumer-sets N,… 1: cooperative warpgroups, 2: ping-pong (gemm; the model's choice)
   --swapped           multiply operands the other way round (gemm with a tile; the model's choice)
@@ -185,6 +187,11 @@ fn job(parser: &mut lexopt::Parser) -> Result<Job, CliError> {
                 let list = options::text(parser)?;
                 let one = |w: &str| w.parse().map_err(|e| CliError::Usage(format!("--stream-k: {e}")));
                 s.stream_k = list.split(',').map(one).collect::<Result<_, _>>()?;
+            }
+            Long("clusters") => {
+                let list = options::text(parser)?;
+                let one = |w: &str| w.parse().map_err(|e| CliError::Usage(format!("--clusters: {e}")));
+                s.clusters = list.split(',').map(one).collect::<Result<_, _>>()?;
             }
             Long("splits") => s.splits = numbers(parser, "splits", 64)?,
             Long("swapped") => s.swapped = true,

@@ -2,7 +2,7 @@
 
 use super::options;
 use super::outcome::{CliError, Outcome, Streams};
-use crate::bench::problem::product_workload;
+use crate::bench::problem::{Sharing, product_workload};
 use crate::execute::{DeviceKind, Executor, Launch};
 use lexopt::Arg::{Long, Short, Value};
 use std::time::Instant;
@@ -70,20 +70,23 @@ pub(super) fn run(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> Out
     }
     let target = device.target().cloned().unwrap_or_else(targets::usual);
     let (mut config, mut options) = (job.config.clone(), job.options.clone());
-    let (mut splits, mut dealt) = (1, None);
+    let mut sharing = Sharing { splits: 1, stream_k: None, clusters: None };
     let specialised = target.units.is_some() && job.options.lower.schedule != Some(ScheduleKind::Pipelined);
     if specialised && !job.tiled {
         let Gemm { elem, out, trans_a, trans_b, .. } = config;
         let product = Product { batch: 1, shape: [m, n, k], elem, out, trans: (trans_a, trans_b) };
         if let Some(best) = rank(&target, &product).first().map(|r| r.choice) {
             let [bm, bn, bk] = best.tile;
-            (splits, dealt) = (best.splits, best.stream_k);
+            sharing = Sharing::from(&best);
             config = Gemm { group: best.group, ..config.tile(bm, bn, bk).swap(best.swapped) };
+            if best.clusters.is_some() {
+                config.stages = best.stages;
+            }
             options.lower = LowerOptions { consumers: Some(best.consumers), consumer_sets: Some(best.consumer_sets), ..options.lower };
         }
     }
     let config = config.epilogue(job.bias.then_some(job.config.out), job.activation).for_shape(m, n, k);
-    let workload = product_workload(config, splits, dealt, [m, n, k]);
+    let workload = product_workload(config, &sharing, [m, n, k]);
     let case = Case { name: format!("{m}x{n}x{k}"), row: 9, size: Size::Small, workload };
     let launches = case.launches(None).map_err(|e| CliError::Failed(e.to_string()))?;
     // What was chosen is meant for the products; sums of their parts plan for themselves.

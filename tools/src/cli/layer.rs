@@ -109,7 +109,7 @@ fn layer(elem: Scalar, activation: Activation, [m, n, k]: [u32; 3], target: &Tar
     let gemm = Gemm::new(elem).for_shape(m, n, k);
     let product = Product { batch: 1, shape: [m, n, k], elem, out: elem, trans: (gemm.trans_a, gemm.trans_b) };
     // What a graph launches is one kernel with the planner's consumer sets.
-    let plain = |c: &Choice| !c.sums_apart() && c.consumer_sets == 1 && !c.swapped;
+    let plain = |c: &Choice| !c.sums_apart() && c.consumer_sets == 1 && !c.swapped && c.clusters.is_none();
     let gemm = match rank(target, &product).into_iter().map(|r| r.choice).find(plain) {
         Some(Choice { tile: [bm, bn, bk], group, .. }) => Gemm { group, ..gemm.tile(bm, bn, bk) },
         None => gemm,

@@ -84,6 +84,7 @@ pub fn emit(program: &Program, target: &Target, options: &EmitOptions) -> Result
     let mut e = Emitter::new(program, target, &defs, &webs, &renewals);
     e.eviction = hints;
     e.entry = registers.map_or(target.registers, |r| r.entry);
+    e.handed_over = program.cluster > 1 && lanes_reach_others(&program.body);
     e.block(&program.body)?;
     e.meet_at_the_end();
     let entry = identifier(&program.name);
@@ -155,6 +156,19 @@ fn newest(block: &Block, target: &Target) -> Option<(u8, u8)> {
             _ => None,
         })
         .max()
+}
+
+/// True if lanes load or store shared memory of other blocks: then barriers between blocks hand over what lanes wrote. Copies by units count
+/// their bytes themselves.
+fn lanes_reach_others(block: &Block) -> bool {
+    block.iter().any(|inst| match inst {
+        Inst::Unit(u) => matches!(**u, Unit::RemoteLoad { .. } | Unit::RemoteStore { .. } | Unit::RemoteStoreAsync { .. }),
+        Inst::For(l) => lanes_reach_others(&l.body),
+        Inst::While(l) => [&l.test, &l.body].into_iter().any(lanes_reach_others),
+        Inst::If(c) => [&c.then, &c.otherwise].into_iter().any(lanes_reach_others),
+        Inst::Roles(r) => r.roles.iter().any(|r| lanes_reach_others(&r.body)),
+        _ => false,
+    })
 }
 
 /// Names that the assembler takes for something else where an entry's name stands: a constant of the machine, words of `.loc`, a variable

@@ -87,6 +87,8 @@ pub(super) struct Emitter<'a> {
     pub(super) entry: u32,
     /// Shared memory of other blocks is loaded or stored.
     pub(super) reaches: bool,
+    /// Barriers between blocks hand over what lanes wrote.
+    pub(super) handed_over: bool,
 }
 
 impl<'a> Emitter<'a> {
@@ -112,6 +114,7 @@ impl<'a> Emitter<'a> {
             named: 1,
             entry: 0,
             reaches: false,
+            handed_over: false,
         }
     }
 

@@ -180,8 +180,8 @@ impl Emitter<'_> {
                 let parity = self.operand(*parity);
                 let (p, again) = (self.fresh(Class::P), self.label());
                 self.place(again);
-                // Where other blocks arrive, what they did before is to be seen.
-                let scope = if self.program.cluster > 1 { "acquire.cluster." } else { "" };
+                // Where lanes of other blocks arrive, what they wrote before is to be seen.
+                let scope = if self.handed_over { "acquire.cluster." } else { "" };
                 self.body.op("mbarrier.try_wait.parity.").s(scope).s("shared::cta.b64 ").r(p).s(", ");
                 self.at(barrier);
                 self.body.s(", ").o(parity).end();
@@ -292,7 +292,8 @@ impl Emitter<'_> {
                 }
             }
             Unit::RemoteArrive { barrier, guard } => {
-                if self.start(*guard, "mbarrier.arrive.release.cluster.shared::cluster.b64 _, ") {
+                let scope = if self.handed_over { "release.cluster." } else { "" };
+                if self.start(*guard, &format!("mbarrier.arrive.{scope}shared::cluster.b64 _, ")) {
                     self.at(barrier);
                     self.body.end();
                 }
@@ -419,8 +420,14 @@ impl Emitter<'_> {
         // Along K the distance of atoms is not looked at: an instruction stays inside one.
         let lead = if along_k { 1 } else { stride / 16 };
         let Address { base, offset } = self.defs.address(o.at.addr, o.at.offset);
+        let in_cluster = self.program.cluster > 1;
         let shift = |e: &mut Self, from: Reg, w: Reg| {
-            e.body.op("shr.u32 ").r(w).s(", ").r(from).s(", 4").end();
+            // An address in a cluster has the block's rank in its upper bits, where the distance of atoms stands in the descriptor.
+            if in_cluster {
+                e.body.op("bfe.u32 ").r(w).s(", ").r(from).s(", 4, 14").end();
+            } else {
+                e.body.op("shr.u32 ").r(w).s(", ").r(from).s(", 4").end();
+            }
             e.body.op("or.b32 ").r(w).s(", ").r(w).s(", ").n(lead << 16).end();
         };
         let low = match base {

@@ -29,6 +29,17 @@ pub struct Rates {
     /// Bytes per cycle and multiprocessor from the cache that all share, cycles until the first come, and the share of requests that
     /// is left where neighbours ask for the same.
     pub cache: [f64; 3],
+    /// Cycles of a multiprocessor for a row of a box that is one line of that cache, and for one that lies in two, where rows of any operand do:
+    /// requests of neighbours for parts of a line do not meet.
+    pub row: [f64; 2],
+    /// Cycles of a piece that a lane of the producer copies.
+    pub piece: f64,
+    /// Multiply-adds of 16-bit elements in a cycle of a multiprocessor whose warps copy for themselves and multiply by instructions of a warp: what a
+    /// product gets that nothing else is worth the while for.
+    pub pipelined: f64,
+    /// Cycles that a step takes longer where the blocks of a cluster wait for one another; none where that is not measured, and no product runs so unless
+    /// it is asked for.
+    pub both: Option<f64>,
     /// Cycles until a slot that is asked for is there, and bytes of it that come in a cycle then.
     pub fetch: [f64; 2],
     /// Bytes of that cache that a product can count on.

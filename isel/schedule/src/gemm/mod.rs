@@ -6,11 +6,14 @@
 //!
 //! An engine asks [`rank`] for a product's shape and builds the kernel with the first answer, or times the first few and keeps the best.
 
+mod clusters;
 mod model;
 mod product;
 mod rank;
+mod rows;
 mod stream_k;
 
+pub use clusters::{Clusters, Pair};
 pub use model::{Bound, Prediction, predict};
 pub use product::{Choice, Product, instruction};
 pub use rank::{Ranked, candidates, rank};

@@ -5,7 +5,9 @@
 //!         └─ as long as memory ┘              memory = bytes of all waves at the rate that bytes in flight allow
 //! ```
 
+use super::clusters::Pair;
 use super::product::{Choice, Product, instruction};
+use super::rows::{Requests, Travel};
 use super::stream_k::{Shares, unshared};
 use std::fmt;
 use tilelift_lane::Target;
@@ -74,7 +76,8 @@ fn rate(peak: f64, latency: f64, inside: f64) -> f64 {
     1.0 / (1.0 / peak).hypot(latency / inside.max(1.0))
 }
 
-/// Predicts the time of a product. None for a target without prices, or types that it does not multiply by warpgroups.
+/// Predicts the time of a product. None for a target without prices (for clusters, say), types that it does not multiply by warpgroups, and rows that
+/// nothing copies.
 pub fn predict(target: &Target, product: &Product, choice: &Choice) -> Option<Prediction> {
     let (units, rates) = (target.units.as_ref()?, target.rates.as_ref()?);
     let row = instruction(units, product)?;
@@ -83,7 +86,9 @@ pub fn predict(target: &Target, product: &Product, choice: &Choice) -> Option<Pr
     let (size, out) = (f64::from(product.elem.bytes()), f64::from(product.out.bytes()));
     let (groups, processors) = (f64::from(choice.consumers), f64::from(rates.multiprocessors));
     let splits = f64::from(choice.splits);
-    let (down, across) = ((m / bm).ceil(), (n / bn).ceil());
+    // Blocks of a cluster have a tile each, even where one of them lies outside.
+    let even = |x: f64, pair: Pair| if choice.clusters.is_some_and(|c| c.pair == pair) { 2.0 * (x / 2.0).ceil() } else { x };
+    let (down, across) = (even((m / bm).ceil(), Pair::Rows), even((n / bn).ceil(), Pair::Columns));
     let batch = f64::from(product.batch);
     let (tiles, depth) = (batch * down * across, (k / bk).ceil());
     let shares = match &choice.stream_k {
@@ -105,8 +110,17 @@ pub fn predict(target: &Target, product: &Product, choice: &Choice) -> Option<Pr
     // Accumulators that lanes add to wait for their products; else the next ones are started in time.
     let hand_over =
         if row.promotion_depth.is_some() { busy / groups + rates.handover + rates.drain + accumulator } else { 2.0 * rates.handover };
-    // Rows beyond the matrix are not fetched.
-    let bytes = (bm.min(m) + bn.min(n)) * bk * size;
+    // Rows beyond the matrix are not fetched, and a cluster's block fetches half of what it shares.
+    let pair = choice.clusters.map(|c| c.pair);
+    let own = match pair {
+        Some(Pair::Rows) => [1.0, 0.5],
+        Some(Pair::Columns) => [0.5, 1.0],
+        None => [1.0; 2],
+    };
+    let slots = [bm.min(m) * bk * size, bn.min(n) * bk * size];
+    let bytes = slots[0] + slots[1];
+    let [Some(a), Some(b)] = [0, 1].map(|operand| Travel::of(target, units, product, operand)) else { return None };
+    let requests = Requests::of([a, b], slots, own).cycles(rates.row, rates.piece);
     let inside = bytes * (f64::from(choice.stages) - 1.0).max(1.0);
     // Requests of neighbours for the same meet on their way: those who have one tile at different depths ask for nothing in common.
     let band = f64::from(choice.group).min(down);
@@ -121,12 +135,12 @@ pub fn predict(target: &Target, product: &Product, choice: &Choice) -> Option<Pr
     // Rows of boxes that lie outside.
     let outside = ((bm - m).max(0.0) + (bn - n).max(0.0)) * (bk * size / 128.0) * rates.outside;
     // A slot must be back before it is filled again.
-    let back = (rates.fetch[0] + bytes / rates.fetch[1]) / (f64::from(choice.stages) - 1.0).max(1.0);
+    let back = (rates.fetch[0] + requests.max(bytes / rates.fetch[1])) / (f64::from(choice.stages) - 1.0).max(1.0);
     let bounds = [
         (matrix, Bound::Matrix),
         (shared, Bound::Shared),
         (hand_over, Bound::HandOver),
-        (cache.max(outside), Bound::Cache),
+        (cache.max(outside).max(requests), Bound::Cache),
         (back, Bound::Ring),
     ];
     let (step, mut bound) = bounds.into_iter().fold((0.0, Bound::Matrix), |best, b| if b.0 > best.0 { b } else { best });
@@ -136,6 +150,7 @@ pub fn predict(target: &Target, product: &Product, choice: &Choice) -> Option<Pr
     // A group by itself has nobody who multiplies while it waits.
     let penalty = if choice.consumers * choice.consumer_sets == 1 { rates.single_group_penalty } else { 0.0 };
     let dealt_step = step.max(dealt_alone).max(through) + penalty;
+    let step = if choice.clusters.is_some() { step + rates.both? } else { step };
 
     // A tile: its main loop, its epilogue, and the way of all its bytes through the cache.
     let main = steps * step;

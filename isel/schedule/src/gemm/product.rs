@@ -1,5 +1,6 @@
 //! A product of matrices, and how it may run.
 
+use super::clusters::Clusters;
 use super::stream_k::StreamK;
 use std::fmt;
 use tilelift_ir::{Precision, Scalar};
@@ -39,6 +40,8 @@ pub struct Choice {
     pub splits: u32,
     /// Steps of the depth are dealt out, as many to each worker, instead of tiles or equal parts of them.
     pub stream_k: Option<StreamK>,
+    /// Clusters of two blocks share an operand.
+    pub clusters: Option<Clusters>,
 }
 
 impl Choice {
@@ -63,7 +66,8 @@ impl fmt::Display for Choice {
         if self.splits > 1 {
             write!(f, " k{}", self.splits)?;
         }
-        self.stream_k.map_or(Ok(()), |s| write!(f, " d{s}"))
+        self.stream_k.map_or(Ok(()), |s| write!(f, " d{s}"))?;
+        self.clusters.map_or(Ok(()), |c| write!(f, " p{c}"))
     }
 }
 

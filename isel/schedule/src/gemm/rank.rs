@@ -1,7 +1,9 @@
 //! The choices that are considered, and their order by the model.
 
+use super::clusters::{Clusters, Pair};
 use super::model::{Prediction, predict};
 use super::product::{Choice, Product, instruction};
+use super::rows::Travel;
 use super::stream_k::{self, LEAST_STEPS, StreamK};
 use crate::plan::{ALIGN, Held, MAX_DEPTH, budget};
 use tilelift_lane::Target;
@@ -32,21 +34,24 @@ const TALLEST: [u32; 2] = [192, 256];
 /// The narrowest swizzle width that is considered, in bytes.
 const NARROWEST: u32 = 64;
 
+/// Accumulators of a lane beside which the lanes of the producer have registers for copies, and pieces of an operand that each copies in a step.
+const MOST_HELD: u32 = 128;
+const MOST_PIECES: u32 = 32;
+
 /// What dealing out steps must gain, and equal parts of the depth, which the model knows less well: less is within what it does not know.
 const WORTH: [f64; 2] = [1.01, 1.03];
 
 /// Everything that the planner would specialise, for a product on a target: none if it has no units, none for these types, or rows that
-/// bulk copies do not take.
+/// neither bulk copies nor asynchronous copies by lanes take.
 pub fn candidates(target: &Target, product: &Product) -> Vec<Choice> {
     let (Some(units), Some(rates)) = (&target.units, &target.rates) else { return Vec::new() };
     let Some(row) = instruction(units, product) else { return Vec::new() };
     let [m, n, k] = product.shape;
     let (size, out) = (product.elem.bytes(), product.out.bytes());
-    // Bulk copies take rows that are so many bytes apart.
-    let aligned = |row: u32| (u64::from(row) * u64::from(size)).is_multiple_of(u64::from(units.bulk.align));
-    if !aligned(if product.trans.0 { m } else { k }) || !aligned(if product.trans.1 { k } else { n }) {
-        return Vec::new();
-    }
+    let [Some(a), Some(b)] = [0, 1].map(|operand| Travel::of(target, units, product, operand)) else { return Vec::new() };
+    let by_lanes = [a, b].iter().any(Travel::by_lanes);
+    // Results leave in bulk where bulk copies take their rows.
+    let in_bulk = (u64::from(n) * u64::from(out)).is_multiple_of(u64::from(units.bulk.align));
     let mut list = Vec::new();
     let mut push = |tile: [u32; 3], consumer_sets: u32, swapped: bool| {
         let [bm, bn, bk] = tile;
@@ -62,7 +67,15 @@ pub fn candidates(target: &Target, product: &Product) -> Vec<Choice> {
         let across = (!product.trans.0 || (bm * size).is_multiple_of(128)) && (product.trans.1 || (bn * size).is_multiple_of(128));
         // Accumulators that lanes add to leave nothing to ping-pong for.
         let ping_pongs = consumer_sets == 1 || row.promotion_depth.is_none();
-        if !fits || !across || !ping_pongs || budget(target, units, [consumer_sets * consumers, 0], Held::summed(held, 0)).is_err() {
+        // Lanes that copy take registers, and the time of one tile after the other.
+        let copied = !by_lanes
+            || consumer_sets == 1 && held <= MOST_HELD && [(a, bm), (b, bn)].iter().all(|(t, e)| t.pieces(e * bk * size) <= MOST_PIECES);
+        if !fits
+            || !across
+            || !ping_pongs
+            || !copied
+            || budget(target, units, [consumer_sets * consumers, 0], Held::summed(held, 0)).is_err()
+        {
             return;
         }
         let stage = (bm + bn) * bk * size;
@@ -70,7 +83,7 @@ pub fn candidates(target: &Target, product: &Product) -> Vec<Choice> {
         let slots = |staging: u32| if room(staging) < 2 { room(0) } else { room(staging) }.min(MAX_DEPTH);
         // Consumer sets let the rows of one instruction leave at a time.
         let leaving = if consumer_sets > 1 { consumer_sets * row.m * consumers } else { rows };
-        let staging = if out == 2 && (!swapped || bm == bn) { leaving * columns * out } else { 0 };
+        let staging = if out == 2 && in_bulk && (!swapped || bm == bn) { leaving * columns * out } else { 0 };
         if slots(staging) < 2 {
             return;
         }
@@ -83,8 +96,8 @@ pub fn candidates(target: &Target, product: &Product) -> Vec<Choice> {
                 groups.push(g);
             }
         }
-        let mut add = |group: u32, splits: u32, stream_k: Option<StreamK>| {
-            let c = Choice { tile, consumers, consumer_sets, swapped, stages: 0, group, splits, stream_k };
+        let mut add = |group: u32, splits: u32, stream_k: Option<StreamK>, clusters: Option<Clusters>| {
+            let c = Choice { tile, consumers, consumer_sets, swapped, stages: 0, group, splits, stream_k, clusters };
             list.push(Choice { stages: slots(if c.only_partial_sums() { 0 } else { staging }), ..c });
         };
         // Tiles for which the operands are exchanged for the sake of registers leave by lanes, column by column: as partial sums only.
@@ -100,14 +113,26 @@ pub fn candidates(target: &Target, product: &Product) -> Vec<Choice> {
             {
                 break;
             }
-            groups.iter().for_each(|&group| add(group, splits, None));
+            groups.iter().for_each(|&group| add(group, splits, None, None));
+        }
+        // Clusters take pairs of tiles that are whole operands of theirs.
+        let shared =
+            rates.both.is_some() && product.batch == 1 && consumer_sets == 1 && !swapped && !by_lanes && in_bulk && size == 2 && out == 2;
+        let own = bm / consumers;
+        if shared && row.any_order && own.is_multiple_of(row.m) && (!product.trans.0 || (own * size).is_multiple_of(128)) {
+            for (pair, wide, half) in [(Pair::Rows, m > bm, bn), (Pair::Columns, n > bn, bm)] {
+                if wide && half.is_multiple_of(16) {
+                    let clusters = Some(Clusters { workers: rates.multiprocessors / 2 * 2, pair });
+                    groups.iter().for_each(|&group| add(group, 1, None, clusters));
+                }
+            }
         }
         // Segments have as many steps as each has, and consumer sets pass over one another's by their number.
         if product.batch == 1 && consumer_sets == 1 {
             for &group in &groups {
                 let mut push = |s: StreamK| {
                     if !(s.rest && for_parts) {
-                        add(group, 1, Some(s));
+                        add(group, 1, Some(s), None);
                     }
                 };
                 stream_k::candidates(tiles, k.div_ceil(bk), rates.multiprocessors, group, &mut push);
@@ -121,8 +146,8 @@ pub fn candidates(target: &Target, product: &Product) -> Vec<Choice> {
                 continue;
             }
             for depth in DEPTHS {
-                // Deep steps are for narrow tiles, whose copies would be small.
-                if depth == DEPTHS[0] || bm * bn <= 64 * 128 {
+                // Deep steps are for narrow tiles, whose copies would be small; those of lanes are as small in any step.
+                if depth == DEPTHS[0] || !by_lanes && bm * bn <= 64 * 128 {
                     push([bm, bn, depth / size], 1, false);
                     push([bm, bn, depth / size], 2, false);
                 }
@@ -137,7 +162,7 @@ pub fn candidates(target: &Target, product: &Product) -> Vec<Choice> {
     if m <= FEW_ROWS && product.batch == 1 {
         for bm in [16, 32, 64, 128].into_iter().filter(|&bm| bm < 2 * m.max(16)) {
             for bn in [64, 128] {
-                for depth in DEPTHS {
+                for depth in DEPTHS.into_iter().filter(|&d| d == DEPTHS[0] || !by_lanes) {
                     push([bm, bn, depth / size], 1, true);
                 }
             }
@@ -146,12 +171,33 @@ pub fn candidates(target: &Target, product: &Product) -> Vec<Choice> {
     list
 }
 
-/// The choices for a product by predicted time, best first; of those that differ in their order alone, the best one.
+/// What copies by lanes may take of that at most: both times are rough.
+const LANES_WORTH: f64 = 0.75;
+
+/// The time of a product that runs pipelined with the kernel's own tile, in microseconds.
+fn pipelined(target: &Target, product: &Product) -> Option<f64> {
+    const TILE: u32 = 128;
+    let rates = target.rates.as_ref()?;
+    let [m, n, k] = product.shape;
+    let tiles = u64::from(product.batch) * u64::from(m.div_ceil(TILE)) * u64::from(n.div_ceil(TILE));
+    let rounds = tiles.div_ceil(u64::from(rates.multiprocessors));
+    let each = f64::from(TILE * TILE) * f64::from(k) * f64::from(product.elem.bytes()) / 2.0;
+    Some(rates.launch[0] + rounds as f64 * each / (rates.pipelined * rates.clock))
+}
+
+/// The choices for a product by predicted time, best first; of those that differ in their order alone, the best one. Where lanes copy, none that takes
+/// longer than the product would pipelined.
 pub fn rank(target: &Target, product: &Product) -> Vec<Ranked> {
     let mut list: Vec<Ranked> = candidates(target, product)
         .into_iter()
         .filter_map(|choice| Some(Ranked { choice, prediction: predict(target, product, &choice)? }))
         .collect();
+    // Piece by piece may be the longer way.
+    let by_lanes =
+        target.units.as_ref().is_some_and(|u| [0, 1].iter().any(|&o| Travel::of(target, u, product, o).is_some_and(|t| t.by_lanes())));
+    if let Some(limit) = pipelined(target, product).filter(|_| by_lanes) {
+        list.retain(|r| r.prediction.total() <= LANES_WORTH * limit);
+    }
     let worth = |c: &Choice| match c.stream_k {
         Some(_) => WORTH[0],
         None if c.splits > 1 => WORTH[1],
@@ -161,7 +207,8 @@ pub fn rank(target: &Target, product: &Product) -> Vec<Ranked> {
     list.sort_by(|a, b| promised(a).total_cmp(&promised(b)));
     let mut seen = Vec::new();
     list.retain(|r| {
-        let what = (r.choice.tile, r.choice.swapped, r.choice.consumer_sets, r.choice.splits, r.choice.stream_k.is_some());
+        let what =
+            (r.choice.tile, r.choice.swapped, r.choice.consumer_sets, r.choice.splits, r.choice.stream_k.is_some(), r.choice.clusters);
         let new = !seen.contains(&what);
         seen.push(what);
         new

@@ -58,8 +58,14 @@ fn read_behind(kernel: &Kernel, store: Inst) -> bool {
     found
 }
 
-/// The tile through which a store at the kernel's end leaves: of 16-bit elements, as large as an accumulator.
-fn result_tile(kernel: &Kernel, i: Inst, units: &Units, accumulators: &[[u32; 2]], want: Option<u32>) -> Result<SwizzledTile, NotStaged> {
+/// The tile through which a store at the kernel's end leaves: of elements of 16 or 32 bits, as large as an accumulator.
+fn result_tile(
+    kernel: &Kernel,
+    i: Inst,
+    units: &Units,
+    accumulators: &[[u32; 2]],
+    (want, wide): (Option<u32>, bool),
+) -> Result<SwizzledTile, NotStaged> {
     let value = kernel.operand(i, "value")[0];
     let mut from = behind_reshapes(kernel, value);
     // Rows that are parted are still the rows of one matrix.
@@ -76,7 +82,9 @@ fn result_tile(kernel: &Kernel, i: Inst, units: &Units, accumulators: &[[u32; 2]
     if t.shape.len() != 2 || !whole([t.shape[0], t.shape[1]]) {
         return Err(no(Misplaced::Shape));
     }
-    if t.elem.bytes() != 2 {
+    // What 32-bit elements take of the ring is for those who ask: how much it gains is not measured.
+    let asked = want.is_some() || wide;
+    if t.elem.bytes() != 2 && !(asked && t.elem.bytes() == 4) {
         return Err(no(Misplaced::Elem(t.elem)));
     }
     if read_behind(kernel, i) {
@@ -95,7 +103,8 @@ fn result_tile(kernel: &Kernel, i: Inst, units: &Units, accumulators: &[[u32; 2]
     Ok(staged)
 }
 
-/// The results that leave in bulk; none where `by_tasks` says that each task stores its own columns, unless that is asked for.
+/// The results that leave in bulk; none where `by_tasks` says that each task stores its own columns, unless that is asked for. `wide` ones, of 32-bit
+/// elements, are asked for.
 ///
 /// # Errors
 /// One that is asked to leave so does not.
@@ -105,7 +114,7 @@ pub(super) fn bulk_results(
     ring_layouts: &RingLayouts,
     around: &[Inst],
     accumulators: &[[u32; 2]],
-    by_tasks: bool,
+    [by_tasks, wide]: [bool; 2],
 ) -> Result<Vec<(Inst, SwizzledTile)>, NotStaged> {
     let (mut stores, mut results) = (Vec::new(), Vec::new());
     result_stores(kernel, kernel.body, around, &mut |i| results.push(i));
@@ -116,7 +125,7 @@ pub(super) fn bulk_results(
             None if by_tasks => continue,
             None => None,
         };
-        match result_tile(kernel, i, units, accumulators, want) {
+        match result_tile(kernel, i, units, accumulators, (want, wide)) {
             Ok(tile) => stores.push((i, tile)),
             Err(why) if want.is_some() => return Err(why),
             Err(_) => {}

@@ -35,7 +35,7 @@ use super::results::bulk_results;
 use super::ring_layouts::RingLayouts;
 use super::shares::{Copies, cheaper, copies};
 use super::sliced::{only_sums, slice_bytes, slices};
-use super::specialised::{MAX_DEPTH, Specialised, TRANSPOSED_SLOTS};
+use super::specialised::{MAX_DEPTH, Specialised, TRANSPOSED_SLOTS, WIDE_RESULTS_LEAST};
 use super::staged::{StagedOperand, from_ring, staged_operands};
 use super::step_order::{StepPart, in_place, late_order, step_order};
 use super::swizzled_tile::{ALIGN, SwizzledTile};
@@ -442,7 +442,8 @@ fn specialised_loop(
     }
 
     // Results that leave through shared memory, unless each task stores its own columns.
-    let mut stores = bulk_results(kernel, units, ring_layouts, &around, &accumulators, columns.is_some())?;
+    let mut stores =
+        bulk_results(kernel, units, ring_layouts, &around, &accumulators, [columns.is_some(), options.bulk_stores == Some(true)])?;
     let transposed_bytes = TRANSPOSED_SLOTS * transposed_b.iter().map(|(_, t)| t.bytes().next_multiple_of(ALIGN)).sum::<u32>();
     let staged_bytes: u32 = staged_operands.iter().map(|s| s.tile.bytes().next_multiple_of(ALIGN)).sum();
     // Sums that leave through shared memory, if a ring of some slots is left.
@@ -478,7 +479,10 @@ fn specialised_loop(
     if staging_shared {
         staging_bytes = largest;
     }
-    if room(staging_bytes) < 2 {
+    // A ring of as many slots as are asked for goes before; wide results take much of what copies need to be ahead.
+    let wide = stores.iter().any(|(i, t)| t.elem.bytes() > 2 && !ring_layouts.epilogue.contains_key(i));
+    let least = if wide { options.stages.unwrap_or(WIDE_RESULTS_LEAST) } else { 2 };
+    if room(staging_bytes) < least {
         if let Some((i, _)) = stores.iter().find(|(i, _)| ring_layouts.epilogue.contains_key(i)) {
             let value = named(kernel.operand(*i, "value")[0]);
             return Err(NotSpecialised::Staging { bytes: staging_bytes, value, slot: stage_bytes });

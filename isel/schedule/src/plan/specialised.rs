@@ -17,6 +17,9 @@ use tilelift_lane::GroupMatrixId;
 /// Most slots of a ring that nobody asked for.
 pub const MAX_DEPTH: u32 = 8;
 
+/// Slots of the ring beside results of 32-bit elements, at least: with fewer, they leave by lanes.
+pub const WIDE_RESULTS_LEAST: u32 = 3;
+
 /// Slots of the ring of operands that are transposed.
 pub const TRANSPOSED_SLOTS: u32 = 2;
 

@@ -189,7 +189,7 @@ pub enum Misplaced {
     NoTile,
     /// It is not as large as an accumulator.
     Shape,
-    /// Its elements have other than 16 bits.
+    /// Its elements have other than 16 or 32 bits.
     Elem(Scalar),
     /// Its rows are not contiguous in memory.
     Rows,
@@ -207,7 +207,7 @@ impl fmt::Display for NotStaged {
         match &self.why {
             Misplaced::NoTile => write!(f, "{value} is no tile"),
             Misplaced::Shape => write!(f, "{value} is not as large as an accumulator of the loop"),
-            Misplaced::Elem(elem) => write!(f, "elements of {elem} do not leave in bulk, those of 16 bits do"),
+            Misplaced::Elem(elem) => write!(f, "elements of {elem} do not leave in bulk, those of 16 and 32 bits do"),
             Misplaced::Rows => write!(f, "rows of {value} are not contiguous in memory"),
             Misplaced::Copy(why) => why.fmt(f),
             Misplaced::View => write!(f, "rows of {value} are not the view's"),
