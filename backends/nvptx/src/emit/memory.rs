@@ -36,7 +36,8 @@ impl Emitter<'_> {
 
     pub(super) fn load_global(&mut self, dsts: &[LVal], at: (LVal, i32), guard: Option<LVal>, other: &[LVal], cache: CacheHint) {
         let (addr, offset) = at;
-        let op = format!("ld.global{}", self.hint(cache));
+        let line = dsts.first().is_some_and(|d| self.lines.contains(d));
+        let op = format!("ld.global{}{}", self.hint(cache), if line { ".L2::128B" } else { "" });
         let guard = self.guard(guard);
         if !matches!(guard, Guard::Always) {
             for (i, &d) in dsts.iter().enumerate() {

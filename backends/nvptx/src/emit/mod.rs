@@ -17,6 +17,7 @@
 mod atomic;
 mod control;
 mod expand;
+mod lines;
 mod memory;
 mod state;
 mod text;
@@ -83,6 +84,7 @@ pub fn emit(program: &Program, target: &Target, options: &EmitOptions) -> Result
     let renewals = Renewals::new(program, &defs);
     let mut e = Emitter::new(program, target, &defs, &webs, &renewals);
     e.eviction = hints;
+    e.lines = lines::lines(&program.body);
     e.entry = registers.map_or(target.registers, |r| r.entry);
     e.handed_over = program.cluster > 1 && lanes_reach_others(&program.body);
     e.block(&program.body)?;

@@ -4,7 +4,7 @@ use super::text::{Opnd, Reg, Text};
 use crate::analysis::{Address, Base, Def, Defs, Renewals, Webs};
 use crate::class::{Class, memory_type};
 use cranelift_entity::SecondaryMap;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use tilelift_ir::{CacheHint, GridAxis};
 use tilelift_isel::Target;
 use tilelift_isel::lane::{LTy, LVal, Param, ParamSource, Program, Special};
@@ -79,6 +79,8 @@ pub(super) struct Emitter<'a> {
     pub(super) derived: BTreeMap<(LVal, u32), (Reg, u32)>,
     /// The version has eviction priorities.
     pub(super) eviction: bool,
+    /// What loads of a few bytes bring whose line is fetched as a whole.
+    pub(super) lines: BTreeSet<LVal>,
     /// The role that is being printed.
     pub(super) role: Option<RoleText>,
     /// The first barrier behind those of the program and its roles.
@@ -110,6 +112,7 @@ impl<'a> Emitter<'a> {
             blocks: 0,
             derived: BTreeMap::new(),
             eviction: false,
+            lines: BTreeSet::new(),
             role: None,
             named: 1,
             entry: 0,
