@@ -115,7 +115,7 @@ problems! {
     UnitBeforeLanes = "local memory is read by a unit before all lanes are known to have written it,",
     UnitWithoutFence = "local memory is read by a unit, and `fence_async` of the writer does not come between,",
     UnitBeforeFences = "local memory is read by a unit before the fences of all lanes that wrote it are known to be done,",
-    UnitOverUnfenced = "local memory is written by a unit, and `fence_async` of a reader does not come between,",
+    UnitOverUnfenced = "local memory is written by a unit, and `fence_async` of a reader, or of one whom it told, does not come between,",
     // The end.
     InUseAtEnd = "local memory is in use at the end",
     CopiesAtEnd = "lanes may still copy at the end, for no `copy_async_wait` covers what they began,",

@@ -10,7 +10,7 @@
 //!
 //! The rewrite is from tile IR to tile IR, and says nothing of how the loop runs.
 
-use crate::plan::{accumulates, is_zero, moves, origin, ring_loads, trace};
+use crate::plan::{accumulates, is_zero, mapped, moves, origin, ring_loads, trace};
 use std::collections::HashSet;
 use tilelift_ir::{Attr, Inst, Kernel, Op, Precision, Region, TileType, Type, Value};
 use tilelift_lane::{GroupMatrix, Target, Units};
@@ -74,7 +74,7 @@ fn gains(kernel: &Kernel, units: &Units, region: Region, i: Inst, arrives: &dyn 
     let (source, turned) = origin(kernel, b);
     let by_lanes = |v: Value| moves(kernel, region, v) && !arrives(v);
     // Lanes hold it by rows of what becomes operand A, and have computed it, not only loaded.
-    let held = by_lanes(b) && kernel.def_inst(source).is_some_and(|j| kernel.is_elementwise(j)) && (turned || of_turned(kernel, source));
+    let held = by_lanes(b) && mapped(kernel, source) && (turned || of_turned(kernel, source));
     if !held || by_lanes(a) {
         return false;
     }

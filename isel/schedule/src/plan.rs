@@ -71,7 +71,7 @@ pub use shares::Copies;
 pub use slots::{FetchedRing, slots};
 pub use specialised::{MAX_DEPTH, Specialised, TRANSPOSED_SLOTS, WIDE_RESULTS_LEAST};
 pub use staged::{StagedOperand, StagedUse};
-pub(crate) use staged::{moves, origin};
+pub(crate) use staged::{mapped, moves, origin};
 pub(crate) use step_order::{StepPart, late_order, step_order};
 pub use swizzled_tile::{ALIGN, SwizzledTile};
 pub use tasks::{TaskPlan, needs_units, tasks};

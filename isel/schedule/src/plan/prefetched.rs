@@ -4,6 +4,8 @@
 //! ```text
 //! a step:   products begin ─ loads of the next step begin ─ wait for the products
 //! ```
+//!
+//! What several steps share, as scales of groups that are longer than a step, is loaded where its place changes (see [`renewed_by`]).
 
 use super::products::operand_registers;
 use super::replay::{needs, slice_by};

@@ -36,7 +36,7 @@ use super::ring_layouts::RingLayouts;
 use super::shares::{Copies, cheaper, copies};
 use super::sliced::{only_sums, slice_bytes, slices};
 use super::specialised::{MAX_DEPTH, Specialised, TRANSPOSED_SLOTS, WIDE_RESULTS_LEAST};
-use super::staged::{StagedOperand, from_ring, staged_operands};
+use super::staged::{StagedOperand, from_ring, mapped, staged_operands};
 use super::step_order::{StepPart, in_place, late_order, step_order};
 use super::swizzled_tile::{ALIGN, SwizzledTile};
 use super::updates::{BulkUpdate, bulk_update};
@@ -419,7 +419,7 @@ fn specialised_loop(
         let a = kernel.insts[i].args[0];
         a_elsewhere(i, a)
             || from_ring(kernel, &loads, a)
-            || kernel.def_inst(a).is_some_and(|j| body.contains(&j) && kernel.is_elementwise(j))
+            || kernel.def_inst(a).is_some_and(|j| body.contains(&j)) && mapped(kernel, a)
     };
     let sums = || insts.iter().all(made) && only_sums(kernel, main, &insts);
     let converts_ahead = mixed && !promoted && !single && parts.is_none() && twice > 0 && free && sums() && {

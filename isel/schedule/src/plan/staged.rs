@@ -52,6 +52,14 @@ pub(crate) fn origin(kernel: &Kernel, mut v: Value) -> (Value, bool) {
     (v, turned)
 }
 
+/// True for what is computed element by element, in whatever shape: scales of groups meet their columns as a dimension of its own.
+pub(crate) fn mapped(kernel: &Kernel, v: Value) -> bool {
+    kernel.def_inst(v).is_some_and(|i| match kernel.insts[i].op {
+        Op::Reshape => mapped(kernel, kernel.insts[i].args[0]),
+        _ => kernel.is_elementwise(i),
+    })
+}
+
 /// True for what is another value in each step of a loop.
 pub(crate) fn moves(kernel: &Kernel, region: Region, v: Value) -> bool {
     match kernel.values[v].def {
