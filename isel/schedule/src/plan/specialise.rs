@@ -417,9 +417,7 @@ fn specialised_loop(
     let free = staged_operands.is_empty() && transposed_b.is_empty() && register_a.is_empty();
     let made = |&i: &Inst| {
         let a = kernel.insts[i].args[0];
-        a_elsewhere(i, a)
-            || from_ring(kernel, &loads, a)
-            || kernel.def_inst(a).is_some_and(|j| body.contains(&j)) && mapped(kernel, a)
+        a_elsewhere(i, a) || from_ring(kernel, &loads, a) || kernel.def_inst(a).is_some_and(|j| body.contains(&j)) && mapped(kernel, a)
     };
     let sums = || insts.iter().all(made) && only_sums(kernel, main, &insts);
     let converts_ahead = mixed && !promoted && !single && parts.is_none() && twice > 0 && free && sums() && {
