@@ -2,6 +2,9 @@
 //!
 //! Shift amounts need no care up to 32 bits: the machine clamps them to the width. `i8` values are sign-extended to 16 bits, so
 //! whatever can leave 8 bits ends in `cvt.s16.s8`.
+//!
+//! The assembler divides by a constant as by any number, by way of a float's reciprocal. So powers of two are shifts here: a quotient that is rounded
+//! towards 0 is one of the number plus the divisor less 1, where that is negative.
 
 use super::rule::{Key, Rule, lines, rows};
 use tilelift_ir::Scalar;
@@ -23,6 +26,13 @@ pub(super) const I32: &[Rule] = rows! {
     "sub.i32" Key::Bin(Sub), T32, Always => lines(&["sub.s32 $d, #a, #b"]);
     "mul.i32.power" Key::Bin(Mul), T32, Power => lines(&["shl.b32 $d, #a, $k"]);
     "mul.i32" Key::Bin(Mul), T32, Always => lines(&["mul.lo.s32 $d, #a, #b"]);
+    "div.i32.power" Key::Bin(Div), T32, PositivePower => lines(&[
+        "shr.s32 $r0, #a, 31",
+        "sub.s32 $r1, #b, 1",
+        "and.b32 $r0, $r0, $r1",
+        "add.s32 $r0, #a, $r0",
+        "shr.s32 $d, $r0, $k",
+    ]);
     "div.i32.const" Key::Bin(Div), T32, Divisor => lines(&["div.s32 $d, #a, #b"]);
     // Divisors 0 and -1 take the product, which is the quotient for both; the division gets 1 instead.
     "div.i32" Key::Bin(Div), T32, Always => lines(&[
@@ -32,6 +42,15 @@ pub(super) const I32: &[Rule] = rows! {
         "div.s32 $r2, #a, $r1",
         "mul.lo.s32 $r3, #a, #b",
         "selp.b32 $d, $r3, $r2, $p0",
+    ]);
+    "rem.i32.power" Key::Bin(Rem), T32, PositivePower => lines(&[
+        "shr.s32 $r0, #a, 31",
+        "sub.s32 $r1, #b, 1",
+        "and.b32 $r0, $r0, $r1",
+        "add.s32 $r0, #a, $r0",
+        "not.b32 $r1, $r1",
+        "and.b32 $r0, $r0, $r1",
+        "sub.s32 $d, #a, $r0",
     ]);
     "rem.i32.const" Key::Bin(Rem), T32, Divisor => lines(&["rem.s32 $d, #a, #b"]);
     // `a & !b` is a for the divisor 0 and 0 for -1.
@@ -55,6 +74,7 @@ pub(super) const I32: &[Rule] = rows! {
     "fma.i32" Key::Plain(Fma), T32, Always => lines(&["mad.lo.s32 $d, #a, #b, #c"]);
     "div_u.i32.power" Key::Bin(DivU), T32, Power => lines(&["shr.u32 $d, #a, $k"]);
     "div_u.i32" Key::Bin(DivU), T32, Always => lines(&["setp.eq.s32 $p0, #b, 0", "selp.b32 $r0, 1, #b, $p0", "div.u32 $r1, #a, $r0", "selp.b32 $d, 0, $r1, $p0"]);
+    "rem_u.i32.power" Key::Bin(RemU), T32, Power => lines(&["sub.s32 $r0, #b, 1", "and.b32 $d, #a, $r0"]);
     "rem_u.i32" Key::Bin(RemU), T32, Always => lines(&["setp.eq.s32 $p0, #b, 0", "selp.b32 $r0, 1, #b, $p0", "rem.u32 $r1, #a, $r0", "selp.b32 $d, #a, $r1, $p0"]);
     "mulhi.i32" Key::Bin(MulHi), T32, Always => lines(&["mul.hi.s32 $d, #a, #b"]);
     "mulhi_u.i32" Key::Bin(MulHiU), T32, Always => lines(&["mul.hi.u32 $d, #a, #b"]);
@@ -78,6 +98,13 @@ pub(super) const I64: &[Rule] = rows! {
     "sub.i64" Key::Bin(Sub), T64, Always => lines(&["sub.s64 $d, #a, #b"]);
     "mul.i64.power" Key::Bin(Mul), T64, Power => lines(&["shl.b64 $d, #a, $k"]);
     "mul.i64" Key::Bin(Mul), T64, Always => lines(&["mul.lo.s64 $d, #a, #b"]);
+    "div.i64.power" Key::Bin(Div), T64, PositivePower => lines(&[
+        "shr.s64 $q0, #a, 63",
+        "sub.s64 $q1, #b, 1",
+        "and.b64 $q0, $q0, $q1",
+        "add.s64 $q0, #a, $q0",
+        "shr.s64 $d, $q0, $k",
+    ]);
     "div.i64.const" Key::Bin(Div), T64, Divisor => lines(&["div.s64 $d, #a, #b"]);
     "div.i64" Key::Bin(Div), T64, Always => lines(&[
         "add.s64 $q0, #b, 1",
@@ -86,6 +113,15 @@ pub(super) const I64: &[Rule] = rows! {
         "div.s64 $q2, #a, $q1",
         "mul.lo.s64 $q3, #a, #b",
         "selp.b64 $d, $q3, $q2, $p0",
+    ]);
+    "rem.i64.power" Key::Bin(Rem), T64, PositivePower => lines(&[
+        "shr.s64 $q0, #a, 63",
+        "sub.s64 $q1, #b, 1",
+        "and.b64 $q0, $q0, $q1",
+        "add.s64 $q0, #a, $q0",
+        "not.b64 $q1, $q1",
+        "and.b64 $q0, $q0, $q1",
+        "sub.s64 $d, #a, $q0",
     ]);
     "rem.i64.const" Key::Bin(Rem), T64, Divisor => lines(&["rem.s64 $d, #a, #b"]);
     "rem.i64" Key::Bin(Rem), T64, Always => lines(&[
@@ -114,6 +150,7 @@ pub(super) const I64: &[Rule] = rows! {
     "mad_wide" Key::Plain(MadWide), T64, Always => lines(&["mad.wide.s32 $d, #a, #b, #c"]);
     "div_u.i64.power" Key::Bin(DivU), T64, Power => lines(&["shr.u64 $d, #a, $k"]);
     "div_u.i64" Key::Bin(DivU), T64, Always => lines(&["setp.eq.s64 $p0, #b, 0", "selp.b64 $q0, 1, #b, $p0", "div.u64 $q1, #a, $q0", "selp.b64 $d, 0, $q1, $p0"]);
+    "rem_u.i64.power" Key::Bin(RemU), T64, Power => lines(&["sub.s64 $q0, #b, 1", "and.b64 $d, #a, $q0"]);
     "rem_u.i64" Key::Bin(RemU), T64, Always => lines(&["setp.eq.s64 $p0, #b, 0", "selp.b64 $q0, 1, #b, $p0", "rem.u64 $q1, #a, $q0", "selp.b64 $d, #a, $q1, $p0"]);
     "mulhi.i64" Key::Bin(MulHi), T64, Always => lines(&["mul.hi.s64 $d, #a, #b"]);
     "mulhi_u.i64" Key::Bin(MulHiU), T64, Always => lines(&["mul.hi.u64 $d, #a, #b"]);

@@ -105,9 +105,10 @@ fn holds(when: When, ty: LTy, b: Option<u64>) -> Option<u32> {
     match (when, b) {
         (When::Always, _) => Some(0),
         (When::Power, Some(c)) => (c & mask).is_power_of_two().then(|| (c & mask).trailing_zeros()),
+        (When::PositivePower, Some(c)) => holds(When::Power, ty, Some(c)).filter(|&k| k + 1 < ty.bits().min(64)),
         (When::Amount, Some(c)) => Some((c & mask).min(64) as u32),
         (When::Divisor, Some(c)) => (c & mask != 0 && c & mask != mask).then_some(0),
-        (When::Power | When::Amount | When::Divisor, None) => None,
+        (When::Power | When::PositivePower | When::Amount | When::Divisor, None) => None,
     }
 }
 

@@ -27,6 +27,8 @@ pub(crate) enum When {
     Always,
     /// Operand b is a power of two; `$k` is its logarithm.
     Power,
+    /// Operand b is a power of two, and not the lowest number, as signed ones are read; `$k` is its logarithm.
+    PositivePower,
     /// Operand b is a constant; `$k` is it, read unsigned, at most 64: a shift amount.
     Amount,
     /// Operand b is a constant other than 0 and -1.

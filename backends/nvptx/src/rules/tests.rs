@@ -114,6 +114,9 @@ fn lines_write_the_result_last_and_scratch_before_use() {
 fn conditions_read_the_constant_in_its_own_width() {
     assert_eq!(holds(When::Power, LTy::I32, Some((-8i64) as u64)), None);
     assert_eq!(holds(When::Power, LTy::I32, Some(1 << 31)), Some(31));
+    assert_eq!(holds(When::PositivePower, LTy::I32, Some(1 << 31)), None);
+    assert_eq!(holds(When::PositivePower, LTy::I32, Some(1 << 30)), Some(30));
+    assert_eq!(holds(When::PositivePower, LTy::I64, Some(1 << 31)), Some(31));
     assert_eq!(holds(When::Divisor, LTy::I32, Some(u64::MAX)), None);
     assert_eq!(holds(When::Divisor, LTy::Num(Scalar::I16), Some(7)), Some(0));
     assert_eq!(holds(When::Amount, LTy::I64, Some(u64::MAX)), Some(64));
