@@ -176,7 +176,9 @@ impl Executor {
             DeviceKind::Cuda => {
                 let device = tilelift::runtime::cuda::CudaDevice::new(0)?;
                 let best = device.target_name().and_then(tilelift::targets::by_name).unwrap_or_else(usual);
-                Executor::Cuda { device, target: target.cloned().unwrap_or(best) }
+                // Products are shared out by what the device has.
+                let target = target.cloned().unwrap_or(best).with_multiprocessors(device.facts()?.multiprocessors);
+                Executor::Cuda { device, target }
             }
             #[cfg(not(feature = "cuda"))]
             DeviceKind::Cuda => return Err(ExecError::NotBuilt(kind)),

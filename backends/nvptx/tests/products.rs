@@ -94,6 +94,20 @@ fn rows_off_the_grid_have_choices_of_their_own() {
 }
 
 #[test]
+fn any_number_of_multiprocessors_is_shared_out_to() {
+    for n in [1, 20, 78, 114, 144] {
+        let target = sm_90a().with_multiprocessors(n);
+        for shape in [[384, 3072, 294_912], [1024, 1024, 1024], [4096, 4096, 4096]] {
+            let list = rank(&target, &nt(shape));
+            let fits = |c: &Choice| c.stream_k.is_none_or(|s| s.workers == n) && c.clusters.is_none_or(|c| c.workers <= n);
+            assert!(!list.is_empty() && list.iter().all(|r| fits(&r.choice)), "{n} {shape:?}");
+        }
+    }
+    let one = rank(&sm_90a().with_multiprocessors(1), &nt([384, 384, 294_912]))[0].choice;
+    assert!(!one.sums_apart(), "{one}");
+}
+
+#[test]
 fn predictions_grow_with_the_work() {
     let choice = rank(&sm_90a(), &nt([4096, 4096, 4096]))[0].choice;
     let time = |shape| predict(&sm_90a(), &nt(shape), &choice).unwrap().total();

@@ -26,6 +26,7 @@ tiles leave; a second launch adds up what several have of a tile (parts).
   --out NAME          element type of C (that of A and B; bf16 of 8-bit floats, i32 of integers)
   --trans NAME        nn, nt (default), tn, tt
   --target NAME       sm_90a (default)
+  --multiprocessors N of the machine (132)
   --top N             lines (10)
   --each              so many of each way: whole tiles, parts of the depth, steps dealt out
   --records FILE      measurements of `tune`, shown beside the predictions";
@@ -59,7 +60,7 @@ const MAX: u32 = 1 << 24;
 fn job(parser: &mut lexopt::Parser, top: usize) -> Result<Job, CliError> {
     let (mut shape, mut elem, mut out, mut trans) = ([4096; 3], Scalar::BF16, None, (false, true));
     let (mut target, mut top, mut repeat, mut records, mut library) = (None, top, 5, None, true);
-    let (mut named, mut batch, mut each) = (false, 1, false);
+    let (mut named, mut batch, mut each, mut processors) = (false, 1, false, None);
     while let Some(arg) = parser.next()? {
         match arg {
             Value(v) if v == "gemm" => named = true,
@@ -71,6 +72,7 @@ fn job(parser: &mut lexopt::Parser, top: usize) -> Result<Job, CliError> {
             Long("out") => out = Some(options::word(parser, "out", &OUTS)?),
             Long("trans") => trans = options::word(parser, "trans", &ORDERS)?,
             Long("target") => target = Some(options::target(parser)?),
+            Long("multiprocessors") => processors = Some(options::number(parser, "multiprocessors", 1..=1 << 12)?),
             Long("top") => top = options::number(parser, "top", 1..=1000)?,
             Long("repeat") => repeat = options::number(parser, "repeat", 1..=1000)?,
             Long("records") => records = Some(options::text(parser)?),
@@ -87,6 +89,7 @@ fn job(parser: &mut lexopt::Parser, top: usize) -> Result<Job, CliError> {
         Some(t) => t,
         None => targets::by_name(USUAL).ok_or_else(|| CliError::Unusable(format!("there is no target {USUAL}")))?,
     };
+    let target = processors.map_or(target.clone(), |n| target.with_multiprocessors(n));
     Ok(Job { product: Product { batch, shape, elem, out, trans }, target, top, repeat, records, library, each })
 }
 

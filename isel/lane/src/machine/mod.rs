@@ -89,6 +89,14 @@ pub struct Target {
 }
 
 impl Target {
+    /// The same chip with another number of multiprocessors, by which products are shared out.
+    pub fn with_multiprocessors(mut self, n: u32) -> Target {
+        if let Some(rates) = &mut self.rates {
+            rates.multiprocessors = n.max(1);
+        }
+        self
+    }
+
     /// True if the machine has quotients of a type; all have those of integers.
     pub fn divides(&self, ty: LTy) -> bool {
         matches!(ty, LTy::Num(s) if !s.is_float() || self.quotients.contains(&s))

@@ -160,7 +160,7 @@ impl<'a> Ix<'_, 'a> {
                 }
             }
             Some(Found::Shared(at)) if matches!(ty, Ty::U32 | Ty::B32 | Ty::S32 | Ty::U64 | Ty::B64 | Ty::S64) => {
-                Ok(self.d.konst(wide, at.wrapping_add(off as u64)))
+                Ok(self.d.fill(wide, Fill::Shared(at.wrapping_add(off as u64))))
             }
             Some(Found::Global(g)) if matches!(ty, Ty::U64 | Ty::B64 | Ty::S64) => Ok(self.d.fill(true, Fill::Global(g, off))),
             // Not an address yet: cvta.param makes it one.

@@ -88,7 +88,13 @@ impl Simulator<'_> {
         }
         let (mut shared, mut global) = (0, 0);
         match a.space {
-            Space::Shared | Space::Cluster => shared = mask,
+            Space::Shared => {
+                // The own rank may stand above an address.
+                let own = u64::from(self.ctas[self.cur].rank) + 1;
+                addr.iter_mut().filter(|a| **a >> RANK_SHIFT == own).for_each(|a| *a &= (1 << RANK_SHIFT) - 1);
+                shared = mask;
+            }
+            Space::Cluster => shared = mask,
             Space::Global | Space::Const | Space::Param => global = mask,
             Space::Generic => {
                 for l in lanes(mask) {

@@ -538,6 +538,8 @@ pub(crate) enum Fill {
     Undefined,
     Const(u64),
     Special(Special),
+    /// Address of a shared variable in the CTA's own part of its cluster's window.
+    Shared(u64),
     /// Address of module variable `n` plus an offset.
     Global(u32, i64),
 }

@@ -1,6 +1,6 @@
 //! CTAs as they begin: registers, special registers, barriers.
 
-use crate::memory::Shared;
+use crate::memory::{RANK_SHIFT, Shared};
 use crate::program::op::{Fill, LaneMask, Special};
 use crate::state::cta::{Barrier, ClusterBar, Cta, Owed};
 use crate::state::race::{Clocks, Shadow};
@@ -14,7 +14,7 @@ impl Simulator<'_> {
         let value = |f: &Fill| match f {
             Fill::Undefined => (0xDEAD_BEEF_DEAD_BEEF, FULL),
             Fill::Const(v) => (*v, 0),
-            Fill::Special(_) => (0, 0),
+            Fill::Special(_) | Fill::Shared(_) => (0, 0),
             Fill::Global(g, off) => (self.globals[*g as usize].wrapping_add(*off as u64), 0),
         };
         let mut w = Warp::default();
@@ -82,16 +82,19 @@ impl Simulator<'_> {
             .map(|wi| {
                 let mut w = self.template.clone();
                 w.id = wi;
-                let specials = |f: &Fill| if let Fill::Special(s) = f { Some(*s) } else { None };
-                for (i, s) in self.prog.r.iter().enumerate().filter_map(|(i, f)| Some((i, specials(f)?))) {
-                    for l in 0..32 {
-                        w.r[i][l as usize] = self.special(s, id, wi, l) as u32;
-                    }
+                let own = |f: &Fill, l: u32| match *f {
+                    Fill::Special(s) => Some(self.special(s, id, wi, l)),
+                    // The rank stands above the address, as `mapa` gives it.
+                    Fill::Shared(at) if rank > 0 => Some(at | u64::from(rank + 1) << RANK_SHIFT),
+                    Fill::Shared(at) => Some(at),
+                    Fill::Undefined | Fill::Const(_) | Fill::Global(..) => None,
+                };
+                let filled = |f: &Fill| matches!(f, Fill::Special(_) | Fill::Shared(_));
+                for (f, r) in self.prog.r.iter().zip(&mut w.r).filter(|x| filled(x.0)) {
+                    r.iter_mut().zip(0..).for_each(|(x, l)| *x = own(f, l).map_or(*x, |v| v as u32));
                 }
-                for (i, s) in self.prog.d.iter().enumerate().filter_map(|(i, f)| Some((i, specials(f)?))) {
-                    for l in 0..32 {
-                        w.d[i][l as usize] = self.special(s, id, wi, l);
-                    }
+                for (f, d) in self.prog.d.iter().zip(&mut w.d).filter(|x| filled(x.0)) {
+                    d.iter_mut().zip(0..).for_each(|(x, l)| *x = own(f, l).unwrap_or(*x));
                 }
                 let lanes = (threads - wi * 32).min(32);
                 w.live = if lanes == 32 { FULL } else { (1 << lanes) - 1 };
