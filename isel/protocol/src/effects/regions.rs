@@ -71,7 +71,7 @@ impl Checker<'_> {
             }
             // Another group of the role has begun to write it: this one writes its share, if it knows what the other had to know.
             let apart = unit.is_none() && w.mbarrier.is_none() && !w.copied && region.reads.is_empty() && !facts.has(own, written);
-            if apart && self.same_role(w.agent, t) && !w.unread {
+            if apart && self.same_role(w.agent, t) && (!w.unread || w.knew.contains(&(t as u32))) {
                 let over = |&reader: &u32| reader as usize == t || facts.has(own, p.read(r, reader as usize));
                 if !w.readers.iter().all(over) {
                     return Err((Problem::StillRead, Some(w.site)));
@@ -124,6 +124,8 @@ impl Checker<'_> {
         }
         let readers: Agents = region.reads.iter().map(|x| x.agent as u32).collect();
         let unread = readers.is_empty() && region.write.is_some();
+        let knows = |&n: &usize| unread && unit.is_none() && self.same_role(n, t) && facts.has(p.known(n), written);
+        let knew: Agents = (0..self.agents.len()).filter(knows).map(|n| n as u32).collect();
         let old = region.write.take().map(|w| w.readers).unwrap_or_default();
         region.reads.clear();
         let parts = unit.map(|u| u.1).into_iter().collect();
@@ -136,6 +138,7 @@ impl Checker<'_> {
             parts,
             readers,
             unread,
+            knew,
             copied: false,
             copies: 0,
             counted: false,
@@ -198,6 +201,7 @@ impl Checker<'_> {
             parts: SmallVec::new(),
             readers,
             unread,
+            knew: SmallVec::new(),
             copied: true,
             copies: 1,
             counted: false,

@@ -16,6 +16,8 @@ pub(crate) struct Write {
     pub(crate) readers: Agents,
     /// Nobody has, though something was.
     pub(crate) unread: bool,
+    /// Of that, the groups of the writer's role that knew it was there: nothing keeps them from writing their shares.
+    pub(crate) knew: Agents,
     /// Lanes copy it: nobody looks before all have waited and met.
     pub(crate) copied: bool,
     /// Ages of the groups of copies that are in flight, a bit each; bit 0 is open. The oldest grow no older.
@@ -105,6 +107,7 @@ impl Clone for Region {
         let copy = |w: &Write| Write {
             parts: SmallVec::from_slice(&w.parts),
             readers: SmallVec::from_slice(&w.readers),
+            knew: SmallVec::from_slice(&w.knew),
             shares: SmallVec::from_slice(&w.shares),
             ..*w
         };
@@ -123,6 +126,7 @@ impl Region {
                 out.extend([flags, w.copies, w.agent as u64, w.mbarrier.map_or(0, |n| mbarrier(n) as u64 + 1)]);
                 w.parts.iter().for_each(|p| out.extend([(p.0 + shift) as u64, (p.1 + shift) as u64]));
                 list_key(&w.readers, out);
+                list_key(&w.knew, out);
                 out.push(w.shares.len() as u64);
                 out.extend(w.shares.iter().map(|x| u64::from(x.agent) << 1 | u64::from(x.fenced)));
             }
@@ -169,6 +173,7 @@ impl Region {
             parts: SmallVec::new(),
             readers: SmallVec::new(),
             unread: false,
+            knew: SmallVec::new(),
             copied: false,
             copies: 0,
             counted: false,
