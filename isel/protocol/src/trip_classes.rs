@@ -100,6 +100,8 @@ struct Finder<'a> {
     unwritten: Unwritten,
     /// The instruction behind each computed value, and the loop behind each index.
     makers: Map<LVal, &'a Inst>,
+    /// What loops carry: the loop's index, what is carried into its first iteration, and what into the next ones.
+    carried: Map<LVal, [LVal; 3]>,
     /// What stands in front of all roles.
     front: Set<LVal>,
     trip_classes: TripClasses,
@@ -132,6 +134,7 @@ pub(super) fn trip_classes(program: &Program, asked: Asked) -> TripClasses {
         choices: asked == Asked::LoopsAndChoices,
         unwritten: Unwritten::default(),
         makers: Map::default(),
+        carried: Map::default(),
         front: Set::default(),
         trip_classes: TripClasses::default(),
         known: Vec::new(),
@@ -170,6 +173,10 @@ impl<'a> Finder<'a> {
         for inst in block {
             match inst {
                 Inst::LoadGlobal { dsts, .. } => dsts.iter().for_each(|&d| _ = self.makers.insert(d, inst)),
+                Inst::For(l) => {
+                    l.carried.iter().for_each(|c| _ = self.carried.insert(c.param, [l.iv, c.init, c.next]));
+                    self.makers_of(&l.body, false);
+                }
                 computed if computed.effect().computes() => {
                     for &d in computed.results() {
                         self.makers.insert(d, inst);
@@ -247,8 +254,8 @@ impl<'a> Finder<'a> {
         Some(2 * number)
     }
 
-    /// True if a value is the same in all lanes, whoever computes it: made of parameters, the place in the grid, indices of loops and what is read
-    /// where nobody writes.
+    /// True if a value is the same in all lanes, whoever computes it: made of parameters, the place in the grid, indices of loops, what these carry of such
+    /// values, and what is read where nobody writes.
     fn lanes_agree(&mut self, v: LVal) -> bool {
         if let Some(&known) = self.agreed.get(&v) {
             return known;
@@ -277,10 +284,25 @@ impl<'a> Finder<'a> {
                 of.into_iter().all(|v| self.lanes_agree(v))
             }
             Some(_) => false,
-            None => self.trip_classes.of.contains_key(&v),
+            None => self.trip_classes.of.contains_key(&v) || self.carried_agree(v),
         };
         self.agreed.insert(v, result);
         result
+    }
+
+    /// The same of what a loop carries: lanes agree at first, and as long as they have agreed so far.
+    fn carried_agree(&mut self, v: LVal) -> bool {
+        let Some(&[index, init, next]) = self.carried.get(&v) else { return false };
+        if !self.trip_classes.of.contains_key(&index) || !self.lanes_agree(init) {
+            return false;
+        }
+        self.agreed.insert(v, true);
+        let agree = self.lanes_agree(next);
+        if !agree {
+            // What was concluded of it falls with it.
+            self.agreed.clear();
+        }
+        agree
     }
 
     fn number(&mut self, role: usize, l: &'a For, around: Around, choice: Option<(LVal, bool)>) {
