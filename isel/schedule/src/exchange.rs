@@ -11,9 +11,12 @@
 //! The rewrite is from tile IR to tile IR, and says nothing of how the loop runs.
 
 use crate::plan::{accumulates, is_zero, mapped, moves, origin, ring_loads, trace};
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use tilelift_ir::{Attr, Inst, Kernel, Op, Precision, Region, TileType, Type, Value};
 use tilelift_lane::{GroupMatrix, Target, Units};
+
+/// Instructions that a product computes of tiles as they were, at most.
+const MOST_MOVED: usize = 64;
 
 /// The kernel with those of its products exchanged that gain by it; `None` if none does, or its author says how it runs.
 pub fn exchanged(kernel: &Kernel, target: &Target) -> Option<Kernel> {
@@ -21,20 +24,20 @@ pub fn exchanged(kernel: &Kernel, target: &Target) -> Option<Kernel> {
     if kernel.is_explicit() || kernel.insts.values().any(|d| d.op == Op::RequireLayout) {
         return None;
     }
-    let staged = ring_loads(kernel);
+    let (staged, of_turned) = (ring_loads(kernel), of_turned(kernel));
     let mut found: Vec<(Inst, Region, Inst)> = Vec::new();
     kernel.walk(kernel.body, &mut |main| {
         if kernel.insts[main].op == Op::For {
             let region = kernel.insts[main].regions[0];
             let arrives = |v: Value| trace(kernel, v, &|j| staged[j].then_some(0)).is_some();
             let dots = kernel.regions[region].insts.iter().filter(|&&i| kernel.insts[i].op == Op::Dot);
-            found.extend(dots.filter(|&&i| gains(kernel, units, region, i, &arrives)).map(|&i| (main, region, i)));
+            found.extend(dots.filter(|&&i| gains(kernel, units, region, i, (&arrives, &of_turned))).map(|&i| (main, region, i)));
         }
     });
     if found.is_empty() {
         return None;
     }
-    let mut made = Exchange { kernel: kernel.clone(), turned: HashSet::new() };
+    let mut made = Exchange { kernel: kernel.clone(), turned: HashSet::new(), of_turned };
     found.iter().for_each(|&(_, region, i)| made.product(region, i));
     let mut loops: Vec<(Inst, Region)> = found.iter().map(|f| (f.0, f.1)).collect();
     loops.dedup();
@@ -60,8 +63,15 @@ fn instruction<'u>(kernel: &Kernel, units: &'u Units, i: Inst) -> Option<&'u Gro
     units.matrix.iter().find(fits).filter(|x| x.a.is_some())
 }
 
-/// True for a product of a loop that is better exchanged; `arrives` says which operands copies bring.
-fn gains(kernel: &Kernel, units: &Units, region: Region, i: Inst, arrives: &dyn Fn(Value) -> bool) -> bool {
+/// True for a product of a loop that is better exchanged; `arrives` says which operands copies bring, and others are known to be computed of transposed
+/// tiles.
+fn gains(
+    kernel: &Kernel,
+    units: &Units,
+    region: Region,
+    i: Inst,
+    (arrives, of_turned): (&dyn Fn(Value) -> bool, &HashSet<Inst>),
+) -> bool {
     let d = &kernel.insts[i];
     let Some(t) = kernel.ty(d.results[0]).as_tile().filter(|t| t.shape.len() == 2) else { return false };
     let Some(row) = instruction(kernel, units, i) else { return false };
@@ -74,22 +84,42 @@ fn gains(kernel: &Kernel, units: &Units, region: Region, i: Inst, arrives: &dyn 
     let (source, turned) = origin(kernel, b);
     let by_lanes = |v: Value| moves(kernel, region, v) && !arrives(v);
     // Lanes hold it by rows of what becomes operand A, and have computed it, not only loaded.
-    let held = by_lanes(b) && mapped(kernel, source) && (turned || of_turned(kernel, source));
+    let held = by_lanes(b) && mapped(kernel, source) && (turned || kernel.def_inst(source).is_some_and(|j| of_turned.contains(&j)));
     if !held || by_lanes(a) {
         return false;
     }
     accumulates(kernel, region, i) || is_zero(kernel, d.args[2]) && only_mapped(kernel, region, d.results[0])
 }
 
-/// True for what is computed, element by element, of transposed tiles and of what has one element to a row or column: it is as well computed of the tiles
-/// as they were.
-fn of_turned(kernel: &Kernel, v: Value) -> bool {
-    let Some(i) = kernel.def_inst(v) else { return false };
+/// What is computed, element by element, of transposed tiles and of what has one element to a row or column: it is as well computed of the tiles as they
+/// were. Long chains are left as they are: each product would compute its own.
+fn of_turned(kernel: &Kernel) -> HashSet<Inst> {
+    // How many instructions stand behind each, at most: what two of them share is counted twice.
+    let mut behind: HashMap<Inst, usize> = HashMap::new();
+    kernel.walk(kernel.body, &mut |i| {
+        if !kernel.is_elementwise(i) {
+            return;
+        }
+        let (mut count, mut turns) = (1usize, false);
+        for &a in &kernel.insts[i].args {
+            let of = kernel.def_inst(a);
+            match of.and_then(|j| behind.get(&j)) {
+                Some(&n) => (count, turns) = (count.saturating_add(n), true),
+                None if of.is_some_and(|j| is_turn(kernel, j)) => turns = true,
+                None if of.is_some_and(|j| matches!(kernel.insts[j].op, Op::Splat | Op::Broadcast)) => {}
+                None => return,
+            }
+        }
+        if turns && count <= MOST_MOVED {
+            behind.insert(i, count);
+        }
+    });
+    behind.into_keys().collect()
+}
+
+/// True for the transpose of a matrix.
+fn is_turn(kernel: &Kernel, i: Inst) -> bool {
     let d = &kernel.insts[i];
-    if kernel.is_elementwise(i) {
-        let narrow = |v: Value| kernel.def_inst(v).is_some_and(|j| matches!(kernel.insts[j].op, Op::Splat | Op::Broadcast));
-        return d.args.iter().all(|&a| narrow(a) || of_turned(kernel, a)) && !d.args.iter().all(|&a| narrow(a));
-    }
     d.op == Op::Transpose && d.attrs.first() == Some(&exchanged_dimensions())
 }
 
@@ -131,6 +161,8 @@ struct Exchange {
     kernel: Kernel,
     /// Transposes by which what is turned is seen as it was.
     turned: HashSet<Inst>,
+    /// What is as well computed of tiles as they were before they were transposed.
+    of_turned: HashSet<Inst>,
 }
 
 impl Exchange {
@@ -149,7 +181,7 @@ impl Exchange {
         if let Some(i) = self.kernel.def_inst(v) {
             let d = &self.kernel.insts[i];
             match d.op {
-                Op::Transpose if d.attrs.first() == Some(&exchanged_dimensions()) => return d.args[0],
+                Op::Transpose if is_turn(&self.kernel, i) => return d.args[0],
                 Op::Splat => {
                     let of = d.args[0];
                     return self.put(region, before, (Op::Splat, &[of], &[]), ty);
@@ -159,7 +191,7 @@ impl Exchange {
                     let of = self.transposed(region, before, of);
                     return self.put(region, before, (Op::Broadcast, &[of], &[]), ty);
                 }
-                op if of_turned(&self.kernel, v) && self.kernel.is_elementwise(i) => {
+                op if self.of_turned.contains(&i) => {
                     let (args, attrs) = (d.args.to_vec(), d.attrs.to_vec());
                     let args: Vec<Value> = args.into_iter().map(|a| self.transposed(region, before, a)).collect();
                     return self.put(region, before, (op, &args, &attrs), ty);

@@ -237,15 +237,20 @@ fn latch(ty: LTy, hi: Option<i64>, step: Option<i64>) -> Latch {
     }
 }
 
-/// True for a loop that carries what asynchronous products read from registers, and what it loads a step ahead: printed twice, it goes round without a
-/// copy of what is being loaded, which would wait for it.
+/// True for an innermost loop that carries what asynchronous products read from registers, and what it loads a step ahead: printed twice, it goes round
+/// without a copy of what is being loaded, which would wait for it.
 fn rotates(l: &For) -> bool {
     let carried = |v: &LVal| l.carried.iter().any(|c| c.param == *v && c.next != *v);
     let read = l.body.iter().any(|i| match i {
         Inst::Unit(u) => matches!(&**u, Unit::Multiply(m) if matches!(&m.a, OperandA::Regs(a) if a.iter().any(carried))),
         _ => false,
     });
-    read && loads_ahead(l, &l.body)
+    read && loads_ahead(l, &l.body) && !goes_round(&l.body)
+}
+
+/// True for a block with a loop in it.
+fn goes_round(block: &Block) -> bool {
+    block.iter().any(|i| matches!(i, Inst::For(_) | Inst::While(_)) || blocks(i).into_iter().any(goes_round))
 }
 
 /// True for a block that loads what a loop carries, by itself or in an arm of a choice.

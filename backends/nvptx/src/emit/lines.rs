@@ -18,9 +18,10 @@ pub(super) fn lines(block: &Block) -> BTreeSet<LVal> {
 
 fn collect(block: &Block, out: &mut BTreeSet<LVal>) {
     for inst in block {
-        match inst {
-            Inst::For(l) if l.body.iter().any(|i| matches!(i, Inst::Unit(_))) => ahead(l, out),
-            _ => {}
+        if let Inst::For(l) = inst
+            && l.body.iter().any(|i| matches!(i, Inst::Unit(_)))
+        {
+            ahead(l, out);
         }
         blocks(inst).into_iter().for_each(|b| collect(b, out));
     }

@@ -97,7 +97,8 @@ fn done_once(kernel: &Kernel, main: Inst) -> HashSet<Inst> {
     out
 }
 
-/// Operands that are loaded in front of the loop, and of the loops around it, from what nobody writes, as bulk copies bring them: operands A, or operands B (0, 1).
+/// Operands that are loaded in front of the loop, and of the loops around it, from what nobody writes, as bulk copies bring them: operands A, or operands
+/// B (0, 1).
 pub(super) fn invariant(
     kernel: &Kernel,
     units: &Units,

@@ -53,11 +53,14 @@ pub(crate) fn origin(kernel: &Kernel, mut v: Value) -> (Value, bool) {
 }
 
 /// True for what is computed element by element, in whatever shape: scales of groups meet their columns as a dimension of its own.
-pub(crate) fn mapped(kernel: &Kernel, v: Value) -> bool {
-    kernel.def_inst(v).is_some_and(|i| match kernel.insts[i].op {
-        Op::Reshape => mapped(kernel, kernel.insts[i].args[0]),
-        _ => kernel.is_elementwise(i),
-    })
+pub(crate) fn mapped(kernel: &Kernel, mut v: Value) -> bool {
+    while let Some(i) = kernel.def_inst(v) {
+        if kernel.insts[i].op != Op::Reshape {
+            return kernel.is_elementwise(i);
+        }
+        v = kernel.insts[i].args[0];
+    }
+    false
 }
 
 /// True for what is another value in each step of a loop.
