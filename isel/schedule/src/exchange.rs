@@ -65,13 +65,7 @@ fn instruction<'u>(kernel: &Kernel, units: &'u Units, i: Inst) -> Option<&'u Gro
 
 /// True for a product of a loop that is better exchanged; `arrives` says which operands copies bring, and others are known to be computed of transposed
 /// tiles.
-fn gains(
-    kernel: &Kernel,
-    units: &Units,
-    region: Region,
-    i: Inst,
-    (arrives, of_turned): (&dyn Fn(Value) -> bool, &HashSet<Inst>),
-) -> bool {
+fn gains(kernel: &Kernel, units: &Units, region: Region, i: Inst, (arrives, of_turned): (&dyn Fn(Value) -> bool, &HashSet<Inst>)) -> bool {
     let d = &kernel.insts[i];
     let Some(t) = kernel.ty(d.results[0]).as_tile().filter(|t| t.shape.len() == 2) else { return false };
     let Some(row) = instruction(kernel, units, i) else { return false };
