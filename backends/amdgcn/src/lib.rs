@@ -1,13 +1,18 @@
-//! AMD CDNA targets: what the lowering must know of them, as data.
+//! The AMD backend: target tables, and lane programs to AMDGCN assembly and code objects.
 //!
 //! ```text
-//! lane::Program for gfx942 ── tilelift_isel::lane::interpret ─► numbers
+//! lane::Program ── select ─► mir::Program ── allocate ─► waits, hazards ─► text
+//!                                                                        └► encode ─► object
 //! ```
 //!
-//! A warp is a wavefront of 64 lanes here. The lane interpreter executes programs for these targets on any machine.
+//! A warp is a wavefront of 64 lanes here. The lane interpreter executes lane programs for these targets on any machine.
 
 #![deny(missing_docs)]
 
+pub mod chip;
+pub mod isa;
+pub mod mir;
 mod target;
 
+pub use chip::Chip;
 pub use target::gfx942;

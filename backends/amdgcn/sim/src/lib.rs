@@ -1,0 +1,3 @@
+//! A simulator of AMD CDNA code objects.
+
+#![deny(missing_docs)]
