@@ -1,5 +1,6 @@
 //! What a row of the instruction table says.
 
+use super::form::{Form, Format};
 use crate::chip::Chip;
 use crate::mir::Fixed;
 
@@ -10,7 +11,7 @@ pub enum Access {
     Def,
     /// It is read.
     Use,
-    /// It is read and written.
+    /// It is read and written, or written in part.
     Update,
 }
 
@@ -19,20 +20,53 @@ pub enum Access {
 pub enum Kind {
     /// A vector register.
     Vector,
-    /// A vector register of either file.
+    /// A vector register of either file. Data of one memory instruction, and C and D of a matrix instruction, are of the same file.
     VectorOrAcc,
-    /// A vector register, a scalar register or a constant.
+    /// An accumulation register.
+    Acc,
+    /// A vector register, a scalar register or a constant. A vector instruction reads one scalar register or literal at most.
     Source,
-    /// The same of either vector file: what matrix instructions take as C.
+    /// A vector register of either file, or a constant without a literal: what matrix instructions take as C.
     AccSource,
+    /// A vector register, or nothing ([`crate::mir::Operand::Off`]).
+    VectorOrOff,
+    /// A global address: 64 bits in vector registers, or, if there is a base behind it, 32 bits without sign that are added to it.
+    Address,
     /// A scalar register.
     Scalar,
+    /// A scalar register, or nothing ([`crate::mir::Operand::Off`]).
+    ScalarOrOff,
     /// A scalar register or a constant.
     ScalarSource,
-    /// A constant in a field of its own.
+    /// A scalar register or a constant of 21 bits with sign: bytes.
+    ScalarOffset,
+    /// A constant in a field of its own: 16 bits.
     Field,
+    /// A constant of 32 bits behind the instruction.
+    Literal,
     /// A block.
     Target,
+}
+
+/// What the bits of an operand mean: which constants are free, and whether signs can be changed.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[allow(missing_docs)] // scalar types
+pub enum Value {
+    Bits,
+    I16,
+    F16,
+    F32,
+    F64,
+    /// Two halves.
+    PackedI16,
+    /// Two halves.
+    PackedF16,
+    /// Two words.
+    PackedF32,
+    /// Two words.
+    PackedBits,
+    /// `f32`, or a half of a register if [`crate::mir::Mods::mix`] says so.
+    Mix,
 }
 
 /// An operand's place.
@@ -42,33 +76,10 @@ pub struct Slot {
     pub access: Access,
     /// What may stand there.
     pub kind: Kind,
-    /// 32-bit words.
+    /// 32-bit words; of [`Kind::Address`] and of operands in narrow formats the most.
     pub words: u8,
-}
-
-/// How an instruction is encoded.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-#[allow(missing_docs)] // the manuals' names
-pub enum Format {
-    Sop1,
-    Sop2,
-    Sopc,
-    Sopk,
-    Sopp,
-    Smem,
-    Vop1,
-    Vop2,
-    Vopc,
-    Vop3a,
-    Vop3b,
-    Vop3p,
-    Mai,
-    Vop3px2,
-    Ds,
-    Flat,
-    Global,
-    Scratch,
-    Mubuf,
+    /// What they mean.
+    pub value: Value,
 }
 
 /// Registers that are read or written without being operands.
@@ -94,14 +105,41 @@ pub enum Counter {
 /// A row of the instruction table.
 #[derive(Clone, Copy, Debug)]
 pub struct Desc {
-    /// Its name in the assembler, per chip where names differ.
-    pub mnemonic: fn(Chip) -> &'static str,
-    /// Encodings, the shortest first, with the operation's number on a chip; `None` where the chip lacks it.
-    pub encodings: &'static [(Format, fn(Chip) -> Option<u16>)],
+    /// Its name in the assembler, without what tells encodings apart.
+    pub(super) name: &'static str,
+    /// Its name on gfx90a where that is another.
+    pub(super) old_name: Option<&'static str>,
+    /// How it is encoded.
+    pub form: Form,
+    /// The operation's number in [`Form::format`] by chip.
+    pub(super) numbers: [Option<u16>; Chip::ALL.len()],
     /// Operands in the assembler's order.
     pub slots: &'static [Slot],
     /// Registers that are no operands.
     pub implicit: &'static [Implicit],
+}
+
+impl Desc {
+    /// Its name in the chip's assembler.
+    pub fn mnemonic(&self, chip: Chip) -> &'static str {
+        match (chip, self.old_name) {
+            (Chip::Gfx90a, Some(name)) => name,
+            _ => self.name,
+        }
+    }
+
+    /// The operation's number in the format of its row, if the chip has it.
+    pub fn number(&self, chip: Chip) -> Option<u16> {
+        self.numbers[chip as usize]
+    }
+
     /// Who tells that it is done, if it is done later.
-    pub counter: Option<Counter>,
+    pub fn counter(&self) -> Option<Counter> {
+        match self.form.format {
+            Format::Smem => Some(Counter::ScalarMemory),
+            Format::Ds => Some(Counter::Lds),
+            Format::Global | Format::Scratch | Format::Mubuf => Some(Counter::Vector),
+            _ => None,
+        }
+    }
 }

@@ -1,7 +1,9 @@
 //! The instruction table: everything that printer, encoder, allocator and checkers ask of an instruction is said in its row.
 
 mod desc;
+mod form;
 mod table;
 
-pub use desc::{Access, Counter, Desc, Format, Implicit, Kind, Slot};
+pub use desc::{Access, Counter, Desc, Implicit, Kind, Slot, Value};
+pub use form::{Form, Format, Variant};
 pub use table::Opcode;

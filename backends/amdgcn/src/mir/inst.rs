@@ -42,7 +42,7 @@ pub enum Operand {
     Imm(i64),
     /// Where a branch goes.
     Block(Block),
-    /// No register stands here: `off`.
+    /// No register stands here: `off`. A buffer instruction whose vector address is a register has it as an offset in bytes (`offen`).
     Off,
 }
 
@@ -53,16 +53,12 @@ pub struct Mods {
     pub offset: i32,
     /// The second of two offsets in elements.
     pub offset1: u8,
-    /// Memory: `sc0` (on gfx90a `glc`): an atomic returns what was there.
+    /// Memory: `sc0` (on gfx90a `glc`). Atomics that return what was there are rows of their own, and have it set anyhow.
     pub sc0: bool,
     /// Memory: `sc1` (on gfx90a `scc`).
     pub sc1: bool,
     /// Memory: `nt` (on gfx90a `slc`).
     pub nt: bool,
-    /// Buffer instructions: the vector address is an offset in bytes.
-    pub offen: bool,
-    /// Buffer and global loads: to local data share.
-    pub lds: bool,
     /// Sources that are negated, a bit each. In packed instructions: of the lower half.
     pub neg: u8,
     /// Packed instructions: sources whose upper half is negated.
@@ -75,6 +71,8 @@ pub struct Mods {
     pub op_sel: u8,
     /// Packed instructions: sources of which the *lower* half is taken for the upper result, a bit each: zero is what the assembler has by default.
     pub op_sel_hi_off: u8,
+    /// Mixed instructions: sources that are halves, a bit each; `op_sel` says which half.
+    pub mix: u8,
     /// Which lane's value the first source is.
     pub dpp: Option<Dpp>,
     /// Matrix instructions: format of A, or broadcast.
