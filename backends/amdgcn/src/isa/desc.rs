@@ -65,7 +65,7 @@ pub enum Value {
     PackedF32,
     /// Two words.
     PackedBits,
-    /// `f32`, or a half of a register if [`crate::mir::Mods::mix`] says so.
+    /// `f32`, or a half of a register if [`crate::mir::Mods::op_sel_hi`] says so.
     Mix,
 }
 

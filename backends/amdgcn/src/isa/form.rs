@@ -43,6 +43,10 @@ pub enum Variant {
     Mix,
     /// A and B have the formats that modifiers name.
     Narrow,
+    /// Integers that can be clamped.
+    Saturates,
+    /// Halves or bytes of registers can be selected, though sources are no halves.
+    Halves,
 }
 
 /// How a row is encoded.
@@ -60,8 +64,8 @@ const fn form(format: Format, variant: Variant) -> Form {
     Form { format, long: None, variant }
 }
 
-const fn also(format: Format, long: Format, by: u16) -> Form {
-    Form { format, long: Some((long, by)), variant: Variant::Plain }
+const fn also(format: Format, long: Format, by: u16, variant: Variant) -> Form {
+    Form { format, long: Some((long, by)), variant }
 }
 
 /// The words of the tables.
@@ -75,13 +79,17 @@ pub(super) mod words {
     pub const SOPK_LITERAL: Form = form(Format::Sopk, Variant::Literal);
     pub const SOPP: Form = form(Format::Sopp, Variant::Plain);
     pub const SMEM: Form = form(Format::Smem, Variant::Plain);
-    pub const VOP1: Form = also(Format::Vop1, Format::Vop3a, 0x140);
+    pub const VOP1: Form = also(Format::Vop1, Format::Vop3a, 0x140, Variant::Plain);
     pub const VOP1_ONLY: Form = form(Format::Vop1, Variant::Plain);
-    pub const VOP2: Form = also(Format::Vop2, Format::Vop3a, 0x100);
-    pub const VOP2_CARRY: Form = also(Format::Vop2, Format::Vop3b, 0x100);
+    pub const VOP2: Form = also(Format::Vop2, Format::Vop3a, 0x100, Variant::Plain);
+    pub const VOP2_SAT: Form = also(Format::Vop2, Format::Vop3a, 0x100, Variant::Saturates);
+    pub const VOP2_PLAIN: Form = form(Format::Vop2, Variant::Plain);
+    pub const VOP2_CARRY: Form = also(Format::Vop2, Format::Vop3b, 0x100, Variant::Saturates);
     pub const VOP2_ONLY: Form = form(Format::Vop2, Variant::Literal);
-    pub const VOPC: Form = also(Format::Vopc, Format::Vop3a, 0);
+    pub const VOPC: Form = also(Format::Vopc, Format::Vop3a, 0, Variant::Plain);
     pub const VOP3: Form = form(Format::Vop3a, Variant::Plain);
+    pub const VOP3_SAT: Form = form(Format::Vop3a, Variant::Saturates);
+    pub const VOP3_HALF: Form = form(Format::Vop3a, Variant::Halves);
     pub const VOP3B: Form = form(Format::Vop3b, Variant::Plain);
     pub const VOP3P: Form = form(Format::Vop3p, Variant::Plain);
     pub const VOP3P_MIX: Form = form(Format::Vop3p, Variant::Mix);

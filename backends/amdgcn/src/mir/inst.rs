@@ -71,10 +71,13 @@ pub struct Mods {
     pub op_sel: u8,
     /// Packed instructions: sources of which the *lower* half is taken for the upper result, a bit each: zero is what the assembler has by default.
     pub op_sel_hi_off: u8,
-    /// Mixed instructions: sources that are halves, a bit each; `op_sel` says which half.
-    pub mix: u8,
+    /// `op_sel_hi` where the assembler has zeros by default. Mixed instructions: sources that are halves, a bit each, and `op_sel` says which
+    /// half. Scaled matrix instructions: the upper bit of each scale's byte, whose lower bit is in `op_sel`.
+    pub op_sel_hi: u8,
     /// Which lane's value the first source is.
     pub dpp: Option<Dpp>,
+    /// Which parts of registers the sources and the result are.
+    pub sdwa: Option<Sdwa>,
     /// Matrix instructions: format of A, or broadcast.
     pub cbsz: u8,
     /// Matrix instructions: which block is broadcast.
@@ -95,6 +98,53 @@ pub struct Dpp {
     pub bank_mask: u8,
     /// Lanes without a source get zero instead of keeping what they had.
     pub bound_ctrl: bool,
+}
+
+/// Which part of a register is meant.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[repr(u8)]
+pub enum Part {
+    /// Bits 0 to 7.
+    Byte0,
+    /// Bits 8 to 15.
+    Byte1,
+    /// Bits 16 to 23.
+    Byte2,
+    /// Bits 24 to 31.
+    Byte3,
+    /// Bits 0 to 15.
+    Word0,
+    /// Bits 16 to 31.
+    Word1,
+    /// All of it.
+    #[default]
+    Dword,
+}
+
+/// What becomes of the other bits of the result's register.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[repr(u8)]
+pub enum Rest {
+    /// They are zero.
+    #[default]
+    Zero,
+    /// They are copies of the sign.
+    Sign,
+    /// They stay: the result's register is read, too.
+    Keep,
+}
+
+/// Parts of registers: sub-dword addressing. Constants cannot be sources.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Sdwa {
+    /// Which part is written. Comparisons have none.
+    pub dst: Part,
+    /// What becomes of the rest of it.
+    pub rest: Rest,
+    /// Parts of the sources; of an instruction with one source the first.
+    pub src: [Part; 2],
+    /// Sources that are extended with their sign, a bit each.
+    pub signed: u8,
 }
 
 impl Inst {

@@ -11,7 +11,7 @@
 mod inst;
 mod reg;
 
-pub use inst::{Block, BlockData, Dpp, Inst, Mods, Operand};
+pub use inst::{Block, BlockData, Dpp, Inst, Mods, Operand, Part, Rest, Sdwa};
 pub use reg::{File, Fixed, Reg, Span, VReg, VRegData};
 
 use crate::chip::Chip;

@@ -56,7 +56,7 @@ macro_rules! matrix_rows {
         // Of narrow formats, which the modifiers name: A and B have 8, 6 or 4 registers with the format. With a scale per 32 elements, behind C.
         VMfmaF32_16x16x128F8f6f4      "v_mfma_f32_16x16x128_f8f6f4"                              MAI_NARROW [- - 0x2d]       [DA4 NARROW NARROW CF4]           NOTHING;
         VMfmaF32_32x32x64F8f6f4       "v_mfma_f32_32x32x64_f8f6f4"                               MAI_NARROW [- - 0x2e]       [DA16 NARROW NARROW CF16]         NOTHING;
-        VMfmaScaleF32_16x16x128F8f6f4 "v_mfma_scale_f32_16x16x128_f8f6f4"                        VOP3PX2    [- - 0x2d]       [DA4 NARROW NARROW CF4 B32 B32]   NOTHING;
-        VMfmaScaleF32_32x32x64F8f6f4  "v_mfma_scale_f32_32x32x64_f8f6f4"                         VOP3PX2    [- - 0x2e]       [DA16 NARROW NARROW CF16 B32 B32] NOTHING;
+        VMfmaScaleF32_16x16x128F8f6f4 "v_mfma_scale_f32_16x16x128_f8f6f4"                        VOP3PX2    [- - 0x2d]       [DA4 NARROW NARROW CF4 V1 V1]   NOTHING;
+        VMfmaScaleF32_32x32x64F8f6f4  "v_mfma_scale_f32_32x32x64_f8f6f4"                         VOP3PX2    [- - 0x2e]       [DA16 NARROW NARROW CF16 V1 V1] NOTHING;
     } };
 }
