@@ -10,9 +10,12 @@
 #![deny(missing_docs)]
 
 pub mod chip;
+pub mod encode;
 pub mod isa;
+pub mod kernel;
 pub mod mir;
 mod target;
+pub mod text;
 
 pub use chip::Chip;
 pub use target::gfx942;

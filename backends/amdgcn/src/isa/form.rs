@@ -80,6 +80,7 @@ pub(super) mod words {
     pub const SOPP: Form = form(Format::Sopp, Variant::Plain);
     pub const SMEM: Form = form(Format::Smem, Variant::Plain);
     pub const VOP1: Form = also(Format::Vop1, Format::Vop3a, 0x140, Variant::Plain);
+    pub const VOP1_BYTE: Form = also(Format::Vop1, Format::Vop3a, 0x140, Variant::Halves);
     pub const VOP1_ONLY: Form = form(Format::Vop1, Variant::Plain);
     pub const VOP2: Form = also(Format::Vop2, Format::Vop3a, 0x100, Variant::Plain);
     pub const VOP2_SAT: Form = also(Format::Vop2, Format::Vop3a, 0x100, Variant::Saturates);

@@ -32,10 +32,10 @@ macro_rules! vector_rows {
         VCvtF32Ubyte1         "v_cvt_f32_ubyte1"           VOP1       0x12            [DV1 B32]             LANES;
         VCvtF32Ubyte2         "v_cvt_f32_ubyte2"           VOP1       0x13            [DV1 B32]             LANES;
         VCvtF32Ubyte3         "v_cvt_f32_ubyte3"           VOP1       0x14            [DV1 B32]             LANES;
-        VCvtF32Fp8            "v_cvt_f32_fp8"              VOP1       [- 0x54 0x54]   [DV1 B32]             LANES;
-        VCvtF32Bf8            "v_cvt_f32_bf8"              VOP1       [- 0x55 0x55]   [DV1 B32]             LANES;
-        VCvtPkF32Fp8          "v_cvt_pk_f32_fp8"           VOP1       [- 0x56 0x56]   [DV2 B32]             LANES;
-        VCvtPkF32Bf8          "v_cvt_pk_f32_bf8"           VOP1       [- 0x57 0x57]   [DV2 B32]             LANES;
+        VCvtF32Fp8            "v_cvt_f32_fp8"              VOP1_BYTE  [- 0x54 0x54]   [DV1 B32]             LANES;
+        VCvtF32Bf8            "v_cvt_f32_bf8"              VOP1_BYTE  [- 0x55 0x55]   [DV1 B32]             LANES;
+        VCvtPkF32Fp8          "v_cvt_pk_f32_fp8"           VOP1_BYTE  [- 0x56 0x56]   [DV2 B32]             LANES;
+        VCvtPkF32Bf8          "v_cvt_pk_f32_bf8"           VOP1_BYTE  [- 0x57 0x57]   [DV2 B32]             LANES;
         VCvtF32Bf16           "v_cvt_f32_bf16"             VOP1       [- - 0x5b]      [DV1 B32]             LANES;
         VCvtNormI16F16        "v_cvt_norm_i16_f16"         VOP1       0x4d            [DV1 F16]             LANES;
         VCvtNormU16F16        "v_cvt_norm_u16_f16"         VOP1       0x4e            [DV1 F16]             LANES;

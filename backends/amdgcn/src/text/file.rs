@@ -1,0 +1,106 @@
+//! The whole file: code, descriptor, metadata.
+
+use super::inst::inst;
+use super::operand::label;
+use crate::chip::Chip;
+use crate::encode::{encode, EncodeError};
+use crate::kernel::{argument_bytes, metadata, target, Node, Resources};
+use crate::mir::Program;
+use std::fmt::Write;
+
+/// An assembly file of a program that can be encoded.
+pub fn print(program: &Program) -> Result<String, EncodeError> {
+    encode(program)?;
+    let mut out = String::new();
+    // Writing to a string does not fail.
+    let _ = file(program, &mut out);
+    Ok(out)
+}
+
+fn file(program: &Program, out: &mut String) -> std::fmt::Result {
+    let name = &program.name;
+    writeln!(out, "\t.amdgcn_target \"{}\"", target(program))?;
+    writeln!(out, "\t.amdhsa_code_object_version 5")?;
+    writeln!(out, "\t.text\n\t.globl\t{name}\n\t.protected\t{name}\n\t.p2align\t8\n\t.type\t{name},@function\n{name}:")?;
+    for (block, data) in program.blocks.iter() {
+        writeln!(out, "{}:", label(block))?;
+        for i in &data.insts {
+            writeln!(out, "\t{}", inst(i, program.chip))?;
+        }
+    }
+    writeln!(out, ".Lend:\n\t.size\t{name}, .Lend-{name}\n")?;
+    descriptor(program, out)?;
+    writeln!(out, "\n\t.amdgpu_metadata\n---")?;
+    yaml(&metadata(program), 0, out)?;
+    writeln!(out, "...\n\t.end_amdgpu_metadata")
+}
+
+fn descriptor(program: &Program, out: &mut String) -> std::fmt::Result {
+    let resources = Resources::of(program);
+    writeln!(out, "\t.section\t.rodata,\"a\",@progbits\n\t.p2align\t6\n\t.amdhsa_kernel {}", program.name)?;
+    let [x, y, z] = program.entry.workgroup.map(u32::from);
+    let scratch = match program.chip {
+        Chip::Gfx90a => "system_sgpr_private_segment_wavefront_offset",
+        _ => "enable_private_segment",
+    };
+    let fields = [
+        ("group_segment_fixed_size", program.lds_bytes),
+        ("private_segment_fixed_size", program.scratch_bytes),
+        (scratch, u32::from(program.scratch_bytes != 0)),
+        ("kernarg_size", argument_bytes(program)),
+        ("user_sgpr_count", 2),
+        ("user_sgpr_kernarg_segment_ptr", 1),
+        ("system_sgpr_workgroup_id_x", x),
+        ("system_sgpr_workgroup_id_y", y),
+        ("system_sgpr_workgroup_id_z", z),
+        ("system_vgpr_workitem_id", 0),
+        ("next_free_vgpr", resources.lane_registers()),
+        ("next_free_sgpr", resources.scalars),
+        ("accum_offset", resources.acc_offset()),
+        ("reserve_vcc", 1),
+        ("reserve_xnack_mask", 1),
+        ("float_denorm_mode_32", 3),
+        ("float_denorm_mode_16_64", 3),
+        ("dx10_clamp", 1),
+        ("ieee_mode", 1),
+        ("tg_split", 0),
+    ];
+    for (field, value) in fields {
+        writeln!(out, "\t\t.amdhsa_{field} {value}")?;
+    }
+    writeln!(out, "\t.end_amdhsa_kernel")
+}
+
+/// Strings are tagged: `n` and `y` alone would be read as truth values.
+fn yaml(node: &Node, depth: usize, out: &mut String) -> std::fmt::Result {
+    let indent = |depth: usize| "  ".repeat(depth);
+    match node {
+        Node::Map(map) => {
+            for (name, value) in map {
+                write!(out, "{}{name}:", indent(depth))?;
+                inner(value, depth, out)?;
+            }
+        }
+        Node::List(list) => {
+            for value in list {
+                write!(out, "{}-", indent(depth))?;
+                inner(value, depth, out)?;
+            }
+        }
+        Node::Number(_) | Node::Text(_) => inner(node, depth, out)?,
+    }
+    Ok(())
+}
+
+/// What stands behind a name or a dash.
+fn inner(node: &Node, depth: usize, out: &mut String) -> std::fmt::Result {
+    match node {
+        Node::Number(n) => writeln!(out, " {n}"),
+        Node::Text(text) => writeln!(out, " !!str {text}"),
+        Node::List(list) if list.is_empty() => writeln!(out, " []"),
+        Node::List(_) | Node::Map(_) => {
+            writeln!(out)?;
+            yaml(node, depth + 1, out)
+        }
+    }
+}
