@@ -34,7 +34,13 @@ pub(super) fn matrix(p: &Parts) -> Result<Encoded, Reason> {
     let scaled = p.desc.form.format == Format::Vop3px2;
     none_left(&Mods { cbsz: 0, abid: 0, blgp: 0, op_sel: 0, op_sel_hi: 0, ..*mods })?;
     let f64 = p.desc.slots[3].value == Value::F64;
-    let (formats, blocks) = if narrow { (4, 0) } else if f64 { (0, 0) } else { (7, 15) };
+    let (formats, blocks) = if narrow {
+        (4, 0)
+    } else if f64 {
+        (0, 0)
+    } else {
+        (7, 15)
+    };
     require(mods.cbsz <= formats, Modifier::Cbsz)?;
     require(mods.abid <= blocks, Modifier::Abid)?;
     require(mods.blgp <= if narrow { 4 } else { 7 }, Modifier::Blgp)?;

@@ -127,14 +127,8 @@ pub(super) fn buffer(p: &Parts) -> Result<Encoded, Reason> {
     let by_lane = u32::from(roles.address.is_some_and(Coded::is_vector));
     let to_lds = u32::from(p.desc.form.variant == Variant::ToLds);
     let [sc0, sc1, nt] = caches(p);
-    let low = 0b111000 << 26
-        | u32::from(p.number) << 18
-        | nt << 17
-        | to_lds << 16
-        | sc1 << 15
-        | sc0 << 14
-        | by_lane << 12
-        | mods.offset as u32;
+    let low =
+        0b111000 << 26 | u32::from(p.number) << 18 | nt << 17 | to_lds << 16 | sc1 << 15 | sc0 << 14 | by_lane << 12 | mods.offset as u32;
     // Descriptors begin at a multiple of four.
     let descriptor = roles.descriptor.map_or(0, Coded::register) >> 2;
     let bytes = roles.bytes.map_or(0, Coded::register);

@@ -31,9 +31,5 @@ pub(super) fn none_left(left: &Mods) -> Result<(), Reason> {
 
 /// An error unless the condition holds.
 pub(super) fn require(holds: bool, otherwise: Modifier) -> Result<(), Reason> {
-    if holds {
-        Ok(())
-    } else {
-        Err(Reason::Modifier(otherwise))
-    }
+    if holds { Ok(()) } else { Err(Reason::Modifier(otherwise)) }
 }

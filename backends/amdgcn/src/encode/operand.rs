@@ -125,11 +125,7 @@ fn operand_of(slot: &Slot, words: u8, operand: &Operand, desc: &Desc) -> Result<
         (Kind::Target, Coded::Target(_)) => true,
         _ => false,
     };
-    if fits {
-        Ok(coded)
-    } else {
-        Err(Misfit::Kind)
-    }
+    if fits { Ok(coded) } else { Err(Misfit::Kind) }
 }
 
 fn inline(constant: Result<Constant, crate::isa::NoConstant>) -> Result<Coded, Misfit> {

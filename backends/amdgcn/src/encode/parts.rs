@@ -3,7 +3,7 @@
 use super::error::{Misfit, Modifier, Reason};
 use super::mods::{none_left, require};
 use super::operand::Coded;
-use super::vector::{fits_short, short, Roles};
+use super::vector::{Roles, fits_short, short};
 use super::{Encoded, Parts};
 use crate::isa::{Access, Format, Value, Variant};
 use crate::mir::{Dpp, Mods, Part, Sdwa};
@@ -87,11 +87,7 @@ fn selected(p: &Parts, roles: &Roles, sdwa: Sdwa, has: bool) -> Result<Encoded, 
     let result = if compares {
         let mask = roles.result.map_or(0, |(_, coded)| coded.register());
         let vcc = roles.result.is_none_or(|(_, coded)| coded == super::operand::VCC_MASK);
-        if vcc {
-            0
-        } else {
-            mask | 0x80
-        }
+        if vcc { 0 } else { mask | 0x80 }
     } else {
         sdwa.dst as u32 | (sdwa.rest as u32) << 3
     };

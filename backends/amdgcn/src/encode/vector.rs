@@ -3,7 +3,7 @@
 use super::error::{Misfit, Modifier, Reason};
 use super::mods::{none_left, require};
 use super::operand::{Coded, VCC_MASK};
-use super::{parts, Encoded, Parts};
+use super::{Encoded, Parts, parts};
 use crate::isa::{Access, Format, Kind, Slot, Value, Variant};
 use crate::mir::{Fixed, Mods};
 use smallvec::SmallVec;
@@ -188,9 +188,8 @@ pub(super) fn packed(p: &Parts) -> Result<Encoded, Reason> {
     let mix = p.desc.form.variant == Variant::Mix;
     let all = (1u8 << roles.sources.len()) - 1;
     none_left(&Mods { neg: 0, neg_hi: 0, abs: 0, clamp: false, op_sel: 0, op_sel_hi: 0, op_sel_hi_off: 0, ..*mods })?;
-    let packed = roles.sources.iter().any(|s| {
-        matches!(s.1.value, Value::PackedF16 | Value::PackedF32 | Value::PackedI16 | Value::PackedBits)
-    });
+    let packed =
+        roles.sources.iter().any(|s| matches!(s.1.value, Value::PackedF16 | Value::PackedF32 | Value::PackedI16 | Value::PackedBits));
     let selectable = if mix || packed { all } else { 0 };
     require(mods.op_sel & !selectable == 0, Modifier::OpSel)?;
     let (upper, high) = if mix {
@@ -200,9 +199,11 @@ pub(super) fn packed(p: &Parts) -> Result<Encoded, Reason> {
         roles.signs(mods.abs, Modifier::Abs)?;
         (mods.op_sel_hi, mods.abs)
     } else {
-        let signed = roles.sources.iter().enumerate().fold(0, |signed, (n, s)| {
-            signed | u8::from(matches!(s.1.value, Value::PackedF16 | Value::PackedF32)) << n
-        });
+        let signed = roles
+            .sources
+            .iter()
+            .enumerate()
+            .fold(0, |signed, (n, s)| signed | u8::from(matches!(s.1.value, Value::PackedF16 | Value::PackedF32)) << n);
         require(mods.abs == 0, Modifier::Abs)?;
         require(mods.neg & !signed == 0, Modifier::Neg)?;
         require(mods.neg_hi & !signed == 0, Modifier::NegHi)?;

@@ -2,7 +2,7 @@
 
 use super::form::{Form, Format};
 use crate::chip::Chip;
-use crate::mir::Fixed;
+use crate::isa::fixed::Fixed;
 
 /// How an instruction uses an operand.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

@@ -2,12 +2,14 @@
 
 mod constant;
 mod desc;
+mod fixed;
 mod form;
 mod table;
 mod wait;
 
 pub use constant::{Constant, NoConstant};
 pub use desc::{Access, Counter, Desc, Implicit, Kind, Slot, Value};
+pub use fixed::Fixed;
 pub use form::{Form, Format, Variant};
 pub use table::Opcode;
 pub use wait::Wait;

@@ -1,6 +1,6 @@
 //! Metadata that the loader reads, as a tree: YAML in text, MessagePack in objects.
 
-use super::{argument_bytes, threads, Resources};
+use super::{Resources, argument_bytes, threads};
 use crate::mir::{KernArg, Program};
 
 /// A part of the metadata.

@@ -4,7 +4,7 @@
 mod metadata;
 mod resources;
 
-pub use metadata::{metadata, target, Node};
+pub use metadata::{Node, metadata, target};
 pub use resources::Resources;
 
 use crate::mir::Program;

@@ -42,11 +42,7 @@ impl Resources {
 
     /// Registers of a lane, of both files.
     pub fn lane_registers(&self) -> u32 {
-        if self.accs == 0 {
-            self.vectors
-        } else {
-            self.acc_offset() + self.accs
-        }
+        if self.accs == 0 { self.vectors } else { self.acc_offset() + self.accs }
     }
 
     /// Scalar registers with those that the hardware keeps.

@@ -11,8 +11,9 @@
 mod inst;
 mod reg;
 
+pub use crate::isa::Fixed;
 pub use inst::{Block, BlockData, Dpp, Inst, Mods, Operand, Part, Rest, Sdwa};
-pub use reg::{File, Fixed, Reg, Span, VReg, VRegData};
+pub use reg::{File, Reg, Span, VReg, VRegData};
 
 use crate::chip::Chip;
 use cranelift_entity::PrimaryMap;

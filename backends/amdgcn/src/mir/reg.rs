@@ -1,5 +1,6 @@
-//! Registers: virtual ones, physical ones, and the few that have names.
+//! Registers: virtual ones and physical ones.
 
+use crate::isa::Fixed;
 use cranelift_entity::entity_impl;
 
 /// A virtual register: a run of consecutive 32-bit registers of one file. Prints as `r12`.
@@ -29,19 +30,6 @@ pub struct VRegData {
     pub words: u8,
     /// The first one's number is a multiple of this: 1, 2 or 4. Vector tuples of several words are even on these chips.
     pub align: u8,
-}
-
-/// Registers with names. `scc`, the scalar condition bit, is no operand; rows of the instruction table say who reads and writes it.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
-pub enum Fixed {
-    /// `vcc`, 64 bits: what comparisons of lanes write, and what conditional moves read, if nothing else is named.
-    Vcc,
-    /// `exec`, 64 bits: the lanes that take part.
-    Exec,
-    /// `m0`, 32 bits.
-    M0,
-    /// `scc`, a bit; never an operand.
-    Scc,
 }
 
 /// A register before or behind allocation.

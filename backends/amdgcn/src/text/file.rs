@@ -3,8 +3,8 @@
 use super::inst::inst;
 use super::operand::label;
 use crate::chip::Chip;
-use crate::encode::{encode, EncodeError};
-use crate::kernel::{argument_bytes, metadata, target, Node, Resources};
+use crate::encode::{EncodeError, encode};
+use crate::kernel::{Node, Resources, argument_bytes, metadata, target};
 use crate::mir::Program;
 use std::fmt::Write;
 

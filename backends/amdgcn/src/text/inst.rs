@@ -15,7 +15,9 @@ pub fn inst(inst: &Inst, chip: Chip) -> String {
     } else if inst.mods.sdwa.is_some() {
         out.push_str("_sdwa");
     }
-    if inst.op == Opcode::SWaitcnt && let Some(&Operand::Imm(bits)) = inst.operands.first() {
+    if inst.op == Opcode::SWaitcnt
+        && let Some(&Operand::Imm(bits)) = inst.operands.first()
+    {
         wait(Wait::of(bits as u16), &mut out);
         return out;
     }
@@ -57,11 +59,8 @@ fn signs(inst: &Inst, desc: &Desc, source: usize, text: String) -> String {
 }
 
 fn wait(wait: Wait, out: &mut String) {
-    let fields = [
-        ("vmcnt", wait.vector, Wait::NONE.vector),
-        ("expcnt", wait.export, Wait::NONE.export),
-        ("lgkmcnt", wait.lgkm, Wait::NONE.lgkm),
-    ];
+    let fields =
+        [("vmcnt", wait.vector, Wait::NONE.vector), ("expcnt", wait.export, Wait::NONE.export), ("lgkmcnt", wait.lgkm, Wait::NONE.lgkm)];
     let nothing = wait == Wait::NONE;
     for (name, count, most) in fields {
         if count != most || nothing {

@@ -8,7 +8,7 @@
 //! ```
 
 use crate::isa::desc::{Access, Implicit, Kind, Slot, Value};
-use crate::mir::Fixed;
+use crate::isa::fixed::Fixed;
 
 const fn slot(access: Access, kind: Kind, words: u8, value: Value) -> Slot {
     Slot { access, kind, words, value }
