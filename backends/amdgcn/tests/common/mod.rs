@@ -1,0 +1,4 @@
+//! What tests of this crate share.
+
+pub mod judge;
+pub mod random;
