@@ -11,7 +11,7 @@ use super::selector::{Done, Home, Selector, axis};
 use crate::isa::Opcode;
 use crate::mir::{File, Operand, Span};
 use tilelift_ir::Scalar;
-use tilelift_lane::{Block, Inst, LTy, Opcode as LaneOpcode, ParamSource, Special, visit};
+use tilelift_lane::{Block, Inst, LTy, Opcode as LaneOpcode, ParamSource, ShuffleFrom, Special, visit};
 
 /// What the beginning leaves in registers.
 #[derive(Default)]
@@ -21,6 +21,13 @@ pub(super) struct EntryValues {
     warp: Option<Span>,
     program: [Option<Span>; 3],
     grid: [Option<Span>; 3],
+}
+
+impl EntryValues {
+    /// The lane's number.
+    pub(super) fn lane(&self) -> Operand {
+        self.lane.map_or(Operand::Imm(0), Operand::Reg)
+    }
 }
 
 /// What a program asks for.
@@ -42,6 +49,8 @@ impl Asked {
                         *p = true;
                     }
                 }
+                // Far lanes are named by number.
+                Inst::Shuffle { from: ShuffleFrom::Xor(32..), .. } => self.lane = true,
                 Inst::Special { what, dst } if sel.live.read(dst) => match what {
                     Special::Lane => self.lane = true,
                     Special::Warp => self.warp = true,

@@ -65,8 +65,8 @@ impl std::error::Error for SelectError {}
 impl fmt::Display for Computation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Computation::Un(op) => write!(f, "{op}"),
-            Computation::Bin(op) => write!(f, "{op}"),
+            Computation::Un(op) => write!(f, "{op:?}"),
+            Computation::Bin(op) => write!(f, "{op:?}"),
             Computation::Other(code) => f.write_str(code.name()),
         }
     }

@@ -68,8 +68,7 @@ impl Selector<'_> {
                 self.push(Inst::new(Opcode::DsSwizzleB32, [to.into(), x.into()]).with(Mods { offset, ..Mods::default() }));
             }
             _ => {
-                let lane = self.entry.lane();
-                let bytes = self.v_of(Opcode::VLshlrevB32, &[2.into(), lane]);
+                let bytes = self.v_of(Opcode::VLshlrevB32, &[2.into(), self.entry.lane()]);
                 let at = self.v_of(Opcode::VXorB32, &[Operand::Imm(i64::from(4 * mask)), bytes.into()]);
                 self.emit(Opcode::DsBpermuteB32, [to.into(), at.into(), x.into()]);
             }

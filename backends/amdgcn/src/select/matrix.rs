@@ -1,6 +1,7 @@
 //! Matrix instructions: fragments are tuples of vector registers. The result stands where the addend stood, if nobody needs that any more; an
 //! addend of zeros takes no registers.
 
+use super::control::Copy;
 use super::error::{Reason, SelectError};
 use super::selector::{Done, Home, Selector};
 use crate::isa::Opcode;
@@ -54,14 +55,14 @@ impl Selector<'_> {
         let b = self.tuple(b, wb);
         let zero = c.iter().all(|&v| self.constant(v) == Some(0));
         let target = self.row_of(dsts, wd);
-        let addend: Option<Span> = if zero { None } else { self.in_row(c, wd) };
+        let addend: Option<Span> = if zero { None } else { self.in_a_row(c, wd) };
         let addend = match addend {
             Some(span) => span.into(),
             None if zero => Operand::Imm(0),
             // Put together where the result goes, which nothing else needs now.
             None => {
                 let mut at = 0;
-                let pairs = c
+                let pairs: Vec<Copy> = c
                     .iter()
                     .map(|&v| {
                         let words = self.words(v);

@@ -167,7 +167,7 @@ impl Selector<'_> {
     }
 
     /// The registers of values that are placed side by side, at an even distance from the first of their register.
-    fn together(&mut self, vals: &Vals, words: u8) -> Option<Span> {
+    pub(super) fn together(&mut self, vals: &Vals, words: u8) -> Option<Span> {
         let first = self.placed(*vals.first()?)?;
         let mut at = 0;
         for &v in vals {
@@ -340,7 +340,7 @@ impl Selector<'_> {
         to
     }
 
-    fn in_a_row(&self, vals: &[LVal], words: u8) -> Option<Span> {
+    pub(super) fn in_a_row(&self, vals: &[LVal], words: u8) -> Option<Span> {
         let Home::Reg(first) = self.home(*vals.first()?) else { return None };
         if self.file(first) != crate::mir::File::Vector || !first.first.is_multiple_of(2) {
             return None;

@@ -8,7 +8,7 @@ use super::live::Live;
 use super::uniform::{Class, Uniform};
 use super::webs::{Web, Webs};
 use crate::chip::Chip;
-use crate::isa::{Access, Format, Kind, Opcode, Value};
+use crate::isa::{Constant, Format, Kind, Opcode, Value};
 use crate::mir::{Block, File, Fixed, Inst, KernArg, Mods, Operand, Program, Reg, Span, VReg, VRegData};
 use cranelift_entity::{EntityRef, SecondaryMap};
 use rustc_hash::FxHashMap;
@@ -103,18 +103,19 @@ impl<'a> Selector<'a> {
 
     /// The program, blocks in printed order.
     pub(super) fn finish(mut self) -> Program {
-        let mut number: SecondaryMap<Block, Block> = SecondaryMap::new();
+        let mut number: SecondaryMap<Block, u32> = SecondaryMap::new();
         for (i, &b) in self.order.iter().enumerate() {
-            number[b] = Block::new(i);
+            number[b] = i as u32;
         }
+        let number = |b: Block| Block::new(number[b] as usize);
         let mut old = std::mem::take(&mut self.mir.blocks);
         for &b in &self.order {
             let mut data = std::mem::take(&mut old[b]);
-            data.next.iter_mut().for_each(|n| *n = number[*n]);
+            data.next.iter_mut().for_each(|n| *n = number(*n));
             for inst in &mut data.insts {
                 for o in &mut inst.operands {
                     if let Operand::Block(to) = o {
-                        *to = number[*to];
+                        *to = number(*to);
                     }
                 }
             }
@@ -142,7 +143,7 @@ impl<'a> Selector<'a> {
         self.pool.clear();
     }
 
-    fn goes_to(&mut self, block: Block) {
+    pub(super) fn goes_to(&mut self, block: Block) {
         let next = &mut self.mir.blocks[self.at].next;
         if !next.contains(&block) {
             next.push(block);
@@ -580,29 +581,14 @@ fn inline_int(op: Operand) -> bool {
     matches!(op, Operand::Imm(bits) if (-16..=64).contains(&bits))
 }
 
-/// Numbers of `f32` that need no literal.
-const FLOATS: [u32; 9] =
-    [0x3f00_0000, 0xbf00_0000, 0x3f80_0000, 0xbf80_0000, 0x4000_0000, 0xc000_0000, 0x4080_0000, 0xc080_0000, 0x3e22_f983];
-
 /// True for constants that an operand holds without a literal.
 pub(super) fn inline(bits: i64, words: u8, value: Value) -> bool {
-    if (-16..=64).contains(&bits) {
-        return true;
-    }
-    match value {
-        Value::Bits | Value::F32 => words == 1 && FLOATS.contains(&(bits as u32)),
-        Value::I16 | Value::F16 | Value::F64 | Value::PackedI16 | Value::PackedF16 | Value::PackedF32 | Value::PackedBits | Value::Mix => false,
-    }
+    matches!(Constant::of(bits, value, words), Ok(Constant::Integer(_) | Constant::Float(_)))
 }
 
 /// A number of `f32` as an operand.
 pub(super) fn f32_imm(x: f32) -> Operand {
     Operand::Imm(i64::from(x.to_bits() as i32))
-}
-
-/// True if an access writes.
-pub(super) fn writes(access: Access) -> bool {
-    access != Access::Use
 }
 
 /// The axis's number.
