@@ -17,6 +17,29 @@ fn tiles(folder: &Path, out: &mut Vec<PathBuf>) {
     }
 }
 
+/// The instructions as text.
+fn shown(program: &mir::Program) -> String {
+    let lines = program.blocks.iter().flat_map(|(b, data)| {
+        let insts = data.insts.iter().map(|i| format!("  {}", tilelift_amdgcn::text::inst(i, program.chip)));
+        std::iter::once(format!("{b}:")).chain(insts).collect::<Vec<_>>()
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// The program with some physical register for each virtual one, whatever else is there: instructions take no others than the encoder does.
+fn somewhere(program: &mir::Program) -> mir::Program {
+    let mut out = program.clone();
+    for data in out.blocks.values_mut() {
+        for operand in data.insts.iter_mut().flat_map(|i| &mut i.operands) {
+            let mir::Operand::Reg(span) = operand else { continue };
+            let mir::Reg::Virtual(v) = span.reg else { continue };
+            let (file, number) = (program.vregs[v].file, v.as_u32() as u16);
+            span.reg = mir::Reg::Physical(file, if file == mir::File::Scalar { 4 * (number % 20) } else { 2 * (number % 100) });
+        }
+    }
+    out
+}
+
 /// Selects; says what went wrong. `None` if the kernel does not lower for the target.
 fn selected(kernel: &Kernel) -> Option<Result<(), String>> {
     let verified = tilelift_ir::verify::verify(kernel).ok()?;
@@ -25,9 +48,10 @@ fn selected(kernel: &Kernel) -> Option<Result<(), String>> {
     Some(match made {
         Ok(Ok(program)) => {
             if std::env::var("DUMP").is_ok() {
-                println!("{}", tilelift_amdgcn::text::print(&program));
+                println!("{}", shown(&program));
             }
-            mir::verify(&program).map_err(|e| e.to_string())
+            let encoded = || tilelift_amdgcn::encode::encode(&somewhere(&program)).map_err(|e| e.to_string());
+            mir::verify(&program).map_err(|e| e.to_string()).and_then(|()| encoded().map(drop))
         }
         Ok(Err(e)) => Err(e.to_string()),
         Err(_) => Err("panicked".to_owned()),
