@@ -152,7 +152,7 @@ impl Selector<'_> {
     /// A choice by a truth value.
     pub(super) fn select(&mut self, dst: LVal, c: LVal, a: LVal, b: LVal) -> Done {
         if let Some(bits) = self.constant(c) {
-            let home = self.home(if bits != 0 { a } else { b });
+            let home = self.settled(if bits != 0 { a } else { b });
             let ty = self.ty(dst);
             let to = self.def(dst);
             self.copy(to, home, ty);
@@ -250,7 +250,7 @@ impl Selector<'_> {
     /// The value has the registers of another one, as `live` has foreseen it, unless it belongs into others.
     pub(super) fn shared(&mut self, dst: LVal, a: LVal) -> Done {
         let words = self.words(dst);
-        let home = match self.home(a) {
+        let home = match self.settled(a) {
             Home::Reg(span) => Home::Reg(span.part(0, words)),
             home => home,
         };

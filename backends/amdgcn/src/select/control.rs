@@ -57,7 +57,7 @@ impl Selector<'_> {
     }
 
     fn enter(&mut self, carried: &[Carried]) {
-        let from: Vec<Home> = carried.iter().map(|c| self.home(c.init)).collect();
+        let from: Vec<Home> = carried.iter().map(|c| self.settled(c.init)).collect();
         let pending = carried.iter().zip(from).map(|(c, from)| (self.def(c.param), from, self.ty(c.param))).collect();
         self.hand(pending);
     }

@@ -105,6 +105,9 @@ impl Selector<'_> {
                 self.salu(Opcode::SAshrI32, Some(d.part(1, 1)), &[x, 31.into()]);
                 return Ok(());
             }
+            if self.late_word(dst, x) {
+                return Ok(());
+            }
             return self.compute(dst, |s, d| {
                 s.valu(Opcode::VAshrrevI32, d.part(1, 1), &[31.into(), x]);
                 s.valu(Opcode::VMovB32, d.part(0, 1), &[x]);

@@ -37,6 +37,11 @@ pub(super) struct Live {
     uses: SecondaryMap<LVal, u32>,
     /// The value in whose register it may live.
     source: SecondaryMap<LVal, Option<LVal>>,
+    /// The block in which a value begins, and the one in which it was read last.
+    blocks: SecondaryMap<LVal, (u32, u32)>,
+    /// The block that is looked at, and how many there were.
+    block: u32,
+    count: u32,
     steps: Vec<Step>,
     /// The loops around the instruction: where each starts, and what was read inside.
     loops: Vec<(u32, Vec<LVal>)>,
@@ -53,6 +58,11 @@ impl Live {
     /// True if the value is read at all.
     pub(super) fn read(&self, v: LVal) -> bool {
         self.uses[v] > 0
+    }
+
+    /// True if the value is read once, in the block in which it begins.
+    pub(super) fn read_once(&self, v: LVal) -> bool {
+        self.uses[v] == 1 && self.blocks[v].0 == self.blocks[v].1
     }
 
     /// Where a value begins and where it ends.
@@ -72,10 +82,12 @@ impl Live {
 
     fn make(&mut self, v: LVal, at: u32) {
         self.def[v] = at;
+        self.blocks[v] = (self.block, u32::MAX);
     }
 
     fn read_at(&mut self, v: LVal, at: u32) {
         self.uses[v] += 1;
+        self.blocks[v].1 = self.block;
         let mut of = Some(v);
         while let Some(v) = of {
             self.last[v] = self.last[v].max(at);
@@ -108,6 +120,14 @@ impl Live {
     }
 
     fn block(&mut self, program: &Program, block: &Block) {
+        let outer = self.block;
+        self.count += 1;
+        self.block = self.count;
+        self.insts(program, block);
+        self.block = outer;
+    }
+
+    fn insts(&mut self, program: &Program, block: &Block) {
         for inst in block {
             let at = self.next(step(program, inst));
             match inst {

@@ -325,6 +325,9 @@ impl Selector<'_> {
         if let [one] = *vals {
             return self.vector(one);
         }
+        for &v in vals {
+            self.settled(v);
+        }
         if let Some(span) = self.in_a_row(vals, words) {
             return span;
         }

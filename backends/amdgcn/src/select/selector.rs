@@ -27,6 +27,13 @@ pub(super) enum Home {
     Reg(Span),
 }
 
+/// A 64-bit value that is made where it is read, once: the product of a word, its sign extended, and a constant.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Late {
+    pub(super) word: Operand,
+    pub(super) by: i32,
+}
+
 /// What is in a register for the rest of the block, so that it need not be made again.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum Pooled {
@@ -58,6 +65,8 @@ pub(super) struct Selector<'a> {
     pub(super) homes: SecondaryMap<LVal, Option<Home>>,
     web_regs: Vec<Option<VReg>>,
     pool: FxHashMap<Pooled, Span>,
+    /// 64-bit values that are made where they are read.
+    pub(super) late: FxHashMap<LVal, Late>,
     pub(super) entry: super::entry::EntryValues,
 }
 
@@ -97,6 +106,7 @@ impl<'a> Selector<'a> {
             homes: SecondaryMap::new(),
             web_regs: vec![None; webs.len()],
             pool: FxHashMap::default(),
+            late: FxHashMap::default(),
             entry: Default::default(),
         }
     }
@@ -289,7 +299,26 @@ impl<'a> Selector<'a> {
 
     /// A value as an operand, in whichever registers it is.
     pub(super) fn op(&mut self, v: LVal) -> Operand {
+        self.settled(v);
         self.home_operand(self.home(v), self.words(v))
+    }
+
+    /// Where a value is, made now if it was left for later.
+    pub(super) fn settled(&mut self, v: LVal) -> Home {
+        if let Some(late) = self.late.remove(&v) {
+            let made = self.vs(2);
+            self.homes[v] = Some(Home::Reg(made));
+            self.late_now(made, late, 0.into());
+        }
+        self.home(v)
+    }
+
+    /// True if nothing overwrites the operand's registers.
+    pub(super) fn stays(&self, op: Operand) -> bool {
+        match op {
+            Operand::Reg(Span { reg: Reg::Virtual(v), .. }) => !self.web_regs.contains(&Some(v)),
+            _ => true,
+        }
     }
 
     fn home_operand(&self, home: Home, words: u8) -> Operand {

@@ -1,7 +1,7 @@
 //! Integers of 64 bits, in two registers, lower word first.
 
 use super::error::{Computation, Reason};
-use super::selector::{Done, Home, Selector, part};
+use super::selector::{Done, Home, Late, Selector, part};
 use crate::chip::Chip;
 use crate::isa::Opcode;
 use crate::mir::{Mods, Operand, Span};
@@ -96,6 +96,15 @@ impl Selector<'_> {
 
     pub(super) fn wide_bin(&mut self, dst: LVal, op: BinOp, a: LVal, b: LVal) -> Done {
         match op {
+            BinOp::Add if !self.in_scalars(dst) && self.late_of(a, b).is_some() => {
+                let Some((left, other)) = self.late_of(a, b) else { return Ok(()) };
+                let Some(late) = self.late.remove(&left) else { return Ok(()) };
+                let other = self.op(other);
+                let to = self.def(dst);
+                self.late_now(to, late, other);
+                Ok(())
+            }
+            BinOp::Mul if self.late_product(dst, a, b) => Ok(()),
             BinOp::Add => {
                 let [x, y] = [self.op(a), self.op(b)];
                 self.wide_sum(dst, x, y)
@@ -107,6 +116,46 @@ impl Selector<'_> {
             }
             _ => self.wide_other(dst, op, a, b),
         }
+    }
+
+    /// Of two values the one that is made where it is read, and the other.
+    fn late_of(&self, a: LVal, b: LVal) -> Option<(LVal, LVal)> {
+        [(b, a), (a, b)].into_iter().find(|(late, other)| late != other && self.late.contains_key(late))
+    }
+
+    /// Makes what was left for later, plus something.
+    pub(super) fn late_now(&mut self, to: Span, late: Late, other: Operand) {
+        let carry = self.s2();
+        let by = Operand::Imm(late.by.into());
+        self.valu_with(Opcode::VMadI64I32, &[to, carry], &[late.word, by, other], Mods::default());
+    }
+
+    /// A word, its sign extended: left for later if it is read once.
+    pub(super) fn late_word(&mut self, dst: LVal, word: Operand) -> bool {
+        let late = !self.in_scalars(dst) && self.webs.place(dst).is_none() && self.live.read_once(dst) && self.stays(word);
+        if late {
+            self.late.insert(dst, Late { word, by: 1 });
+        }
+        late
+    }
+
+    /// The product of such a value and a constant: left for later, too, or made with one instruction.
+    fn late_product(&mut self, dst: LVal, a: LVal, b: LVal) -> bool {
+        let (late, by) = match (self.late.get(&a), self.constant(b), self.late.get(&b), self.constant(a)) {
+            (Some(&late), Some(by), ..) | (_, _, Some(&late), Some(by)) => (late, by),
+            _ => return false,
+        };
+        let Some(by) = i32::try_from(by as i64).ok().and_then(|by| late.by.checked_mul(by)) else { return false };
+        self.late.remove(&a);
+        self.late.remove(&b);
+        let late = Late { by, ..late };
+        if self.webs.place(dst).is_none() && self.live.read_once(dst) {
+            self.late.insert(dst, late);
+        } else {
+            let to = self.def(dst);
+            self.late_now(to, late, 0.into());
+        }
+        true
     }
 
     /// A sum of two operands of two words.
