@@ -14,6 +14,7 @@ pub mod encode;
 pub mod isa;
 pub mod kernel;
 pub mod mir;
+pub mod select;
 mod target;
 pub mod text;
 
