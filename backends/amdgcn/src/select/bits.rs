@@ -2,8 +2,8 @@
 //!
 //! The upper half of a register with a 16-bit float has any bits; integers of 8 and 16 bits are sign-extended.
 
-use super::selector::{Done, Home, Selector, extended};
 use super::error::{Computation, Reason};
+use super::selector::{Done, Home, Selector, extended};
 use crate::isa::Opcode;
 use crate::mir::{Operand, Span};
 use tilelift_ir::Scalar;

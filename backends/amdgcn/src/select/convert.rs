@@ -42,9 +42,7 @@ impl Selector<'_> {
             I64 => (Opcode::VCmpNeU64, x),
             _ => (Opcode::VCmpNeU32, x),
         };
-        if self.uniform.alike(a)
-            && !from.is_float()
-        {
+        if self.uniform.alike(a) && !from.is_float() {
             let x = self.in_scalar(x, self.words(a));
             let code = if from == I64 { Opcode::SCmpLgU64 } else { Opcode::SCmpLgU32 };
             self.salu(code, None, &[x, 0.into()]);
@@ -279,4 +277,3 @@ impl Selector<'_> {
         self.valu(Opcode::VMovB32, d.part(1, 1), &[high_word.into()]);
     }
 }
-

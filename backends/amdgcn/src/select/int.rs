@@ -258,4 +258,3 @@ impl Selector<'_> {
         self.valu(Opcode::VSubU32, to, &[flipped.into(), sign.into()]);
     }
 }
-

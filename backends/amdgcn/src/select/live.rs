@@ -209,7 +209,9 @@ fn step(program: &Program, inst: &Inst) -> Step {
     match inst {
         Inst::For(_) | Inst::While(_) | Inst::If(_) => Step::Hand,
         Inst::Matrix { .. } => Step::Matrix,
-        Inst::Bin { op: BinOp::Add | BinOp::Sub | BinOp::Mul | BinOp::And | BinOp::Or | BinOp::Xor, dst, .. } if single(*dst) => Step::Single,
+        Inst::Bin { op: BinOp::Add | BinOp::Sub | BinOp::Mul | BinOp::And | BinOp::Or | BinOp::Xor, dst, .. } if single(*dst) => {
+            Step::Single
+        }
         Inst::Fma { dst, .. } if program.vals[*dst] == LTy::F32 => Step::Single,
         Inst::Select { dst, .. } if single(*dst) => Step::Single,
         _ => Step::Several,

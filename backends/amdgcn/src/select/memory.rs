@@ -223,7 +223,8 @@ impl Selector<'_> {
             let other = masked.and_then(|(mask, other)| other.get(i).map(|&o| (mask, o)));
             let other = other.filter(|&(_, o)| self.constant(o) != Some(0));
             if ty == LTy::I1 {
-                let byte = if single { word } else { self.v_of(Opcode::VBfeU32, &[word, Operand::Imm(i64::from(8 * number)), 8.into()]).into() };
+                let byte =
+                    if single { word } else { self.v_of(Opcode::VBfeU32, &[word, Operand::Imm(i64::from(8 * number)), 8.into()]).into() };
                 let mut held = self.mask_of(Opcode::VCmpNeU32, &[0.into(), byte]);
                 if let Some((mask, o)) = other {
                     let o = self.op(o);
@@ -254,7 +255,14 @@ impl Selector<'_> {
         Ok(())
     }
 
-    pub(super) fn load_global(&mut self, dsts: &Vals, (addr, offset): (LVal, i32), guard: Option<LVal>, other: &Vals, cache: CacheHint) -> Done {
+    pub(super) fn load_global(
+        &mut self,
+        dsts: &Vals,
+        (addr, offset): (LVal, i32),
+        guard: Option<LVal>,
+        other: &Vals,
+        cache: CacheHint,
+    ) -> Done {
         let (words, bytes) = self.extent(dsts);
         let ty = dsts.first().map_or(LTy::B32, |&v| self.ty(v));
         let mask = self.guard_mask(guard);

@@ -112,17 +112,13 @@ impl Selector<'_> {
             Inst::MaskFlip { dst, a, mask, flip } => self.mask_flip(*dst, *a, *mask, *flip),
             Inst::Cmp { dst, op, a, b } => self.compare(*dst, *op, *a, *b),
             Inst::Select { dst, c, a, b } => self.select(*dst, *c, *a, *b),
-            Inst::Divide { dsts, a, b } => {
-                dsts.iter().zip(a.iter().zip(b)).try_for_each(|(&d, (&a, &b))| self.bin(d, BinOp::Div, a, b))
-            }
+            Inst::Divide { dsts, a, b } => dsts.iter().zip(a.iter().zip(b)).try_for_each(|(&d, (&a, &b))| self.bin(d, BinOp::Div, a, b)),
             Inst::Cvt { dst, a } => self.convert(*dst, *a),
             Inst::RoundTf32 { dst, a } => self.round_tf32(*dst, *a),
             Inst::Bitcast { dst, a } => self.bitcast(*dst, *a),
             Inst::Pack { dst, parts } => self.pack(*dst, parts),
             Inst::Unpack { dsts, a } => self.unpack(dsts, *a),
-            Inst::LoadGlobal { dsts, addr, offset, guard, other, cache } => {
-                self.load_global(dsts, (*addr, *offset), *guard, other, *cache)
-            }
+            Inst::LoadGlobal { dsts, addr, offset, guard, other, cache } => self.load_global(dsts, (*addr, *offset), *guard, other, *cache),
             Inst::StoreGlobal { addr, offset, guard, srcs, cache } => self.store_global(srcs, (*addr, *offset), *guard, *cache),
             // A hint for caches that these chips have no instruction for.
             Inst::Prefetch { .. } => Ok(()),

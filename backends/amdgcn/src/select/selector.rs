@@ -245,7 +245,13 @@ impl<'a> Selector<'a> {
     pub(super) fn words(&self, v: LVal) -> u8 {
         match self.ty(v) {
             LTy::I1 => 2,
-            ty => if ty.bits() == 64 { 2 } else { 1 },
+            ty => {
+                if ty.bits() == 64 {
+                    2
+                } else {
+                    1
+                }
+            }
         }
     }
 
@@ -533,14 +539,13 @@ impl<'a> Selector<'a> {
         let desc = op.desc();
         let slots = desc.slots.get(to.len()..).unwrap_or(&[]);
         // Masks, and what only a scalar register can hold, come first: nothing takes their place.
-        let mut bus: Option<Operand> = from
-            .iter()
-            .zip(slots)
-            .find(|(_, s)| s.kind == Kind::Scalar)
-            .map(|(o, _)| *o);
+        let mut bus: Option<Operand> = from.iter().zip(slots).find(|(_, s)| s.kind == Kind::Scalar).map(|(o, _)| *o);
         let short = matches!(desc.form.format, Format::Vop1 | Format::Vop2 | Format::Vopc) && mods == Mods::default();
         let others_vector = |sel: &Selector<'_>, at: usize| {
-            from.iter().zip(slots).enumerate().all(|(i, (o, s))| i == at || s.kind != Kind::Source || matches!(o, Operand::Reg(r) if sel.file(*r) == File::Vector))
+            from.iter()
+                .zip(slots)
+                .enumerate()
+                .all(|(i, (o, s))| i == at || s.kind != Kind::Source || matches!(o, Operand::Reg(r) if sel.file(*r) == File::Vector))
         };
         let mut operands: SmallVec<[Operand; 5]> = to.iter().map(|&t| Operand::Reg(t)).collect();
         for (i, (&source, slot)) in from.iter().zip(slots).enumerate() {
@@ -632,7 +637,13 @@ pub(super) const fn axis(a: GridAxis) -> usize {
 /// The bits of a constant of a type, as registers hold them: integers sign-extended, a truth value for all lanes, everything else in the low bits.
 pub(super) fn extended(bits: u64, ty: LTy) -> u64 {
     match ty {
-        LTy::Num(Scalar::I1) => if bits & 1 == 1 { u64::MAX } else { 0 },
+        LTy::Num(Scalar::I1) => {
+            if bits & 1 == 1 {
+                u64::MAX
+            } else {
+                0
+            }
+        }
         LTy::Num(Scalar::I8) => bits as i8 as u64,
         LTy::Num(Scalar::I16) => bits as i16 as u64,
         LTy::Num(Scalar::I32) => bits as i32 as u64,

@@ -40,7 +40,15 @@ pub(super) struct Webs {
 impl Webs {
     /// Finds them.
     pub(super) fn new(program: &Program, live: &Live, uniform: &Uniform<'_>) -> Webs {
-        let mut t = Ties { program, live, uniform, up: SecondaryMap::new(), sets: FxHashMap::default(), literal: SecondaryMap::new(), addend: FxHashMap::default() };
+        let mut t = Ties {
+            program,
+            live,
+            uniform,
+            up: SecondaryMap::new(),
+            sets: FxHashMap::default(),
+            literal: SecondaryMap::new(),
+            addend: FxHashMap::default(),
+        };
         t.literals(&program.body);
         for pass in [Pass::Results, Pass::Matrices, Pass::Carried, Pass::Loads, Pass::Operands, Pass::Stores] {
             t.block(&program.body, pass);
