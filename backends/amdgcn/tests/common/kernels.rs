@@ -25,20 +25,9 @@ pub fn branches(chip: Chip) -> Program {
             inst(SMovB32, vec![s(8, 1), 1000.into()]),
             inst(SWaitcnt, vec![0xc07f.into()]),
         ],
-        vec![
-            inst(SSubU32, vec![s(8, 1), s(8, 1), 1.into()]),
-            inst(SCmpEqU32, vec![s(8, 1), 7.into()]),
-            inst(SCbranchScc1, vec![to(3)]),
-        ],
-        vec![
-            inst(VAddF32, vec![v(1), s(8, 1), v(1)]),
-            inst(SCmpLgU32, vec![s(8, 1), 0.into()]),
-            inst(SCbranchScc1, vec![to(1)]),
-        ],
-        vec![
-            inst(GlobalStoreDword, vec![v(0), v(1), s(4, 2)]),
-            inst(SEndpgm, vec![]),
-        ],
+        vec![inst(SSubU32, vec![s(8, 1), s(8, 1), 1.into()]), inst(SCmpEqU32, vec![s(8, 1), 7.into()]), inst(SCbranchScc1, vec![to(3)])],
+        vec![inst(VAddF32, vec![v(1), s(8, 1), v(1)]), inst(SCmpLgU32, vec![s(8, 1), 0.into()]), inst(SCbranchScc1, vec![to(1)])],
+        vec![inst(GlobalStoreDword, vec![v(0), v(1), s(4, 2)]), inst(SEndpgm, vec![])],
     ];
     let mut list = PrimaryMap::new();
     for insts in blocks {
@@ -63,10 +52,8 @@ pub fn every_size(chip: Chip) -> Vec<Program> {
     sizes
         .into_iter()
         .map(|(scalars, vectors, accs)| {
-            let mut insts = vec![
-                Inst::new(Opcode::SMovB32, [s(scalars - 1, 1), 0.into()]),
-                Inst::new(Opcode::VMovB32, [v(vectors - 1), 0.into()]),
-            ];
+            let mut insts =
+                vec![Inst::new(Opcode::SMovB32, [s(scalars - 1, 1), 0.into()]), Inst::new(Opcode::VMovB32, [v(vectors - 1), 0.into()])];
             if accs > 0 {
                 let acc = Span::physical(File::Acc, accs - 1, 1);
                 insts.push(Inst::new(Opcode::VAccvgprWriteB32, [acc.into(), 0.into()]));
