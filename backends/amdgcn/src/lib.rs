@@ -14,6 +14,7 @@ pub mod encode;
 pub mod isa;
 pub mod kernel;
 pub mod mir;
+pub mod object;
 pub mod select;
 mod target;
 pub mod text;
