@@ -9,12 +9,16 @@
 
 #![deny(missing_docs)]
 
+pub mod alloc;
+pub mod check;
 pub mod chip;
 pub mod encode;
 pub mod isa;
 pub mod kernel;
 pub mod mir;
 mod target;
+#[cfg(test)]
+mod testing;
 pub mod text;
 
 pub use chip::Chip;
