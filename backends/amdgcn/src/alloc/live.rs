@@ -77,6 +77,8 @@ trait Walk {
     fn write(&mut self, word: usize, row: u32, level: Level, early: bool);
     /// A word is read before row `row`.
     fn read(&mut self, word: usize, row: u32, need: u8);
+    /// A word keeps its place in row `row - 1`, although nothing may have been written there.
+    fn hold(&mut self, word: usize, row: u32);
 }
 
 fn written(touch: &Touch) -> bool {
@@ -97,6 +99,9 @@ fn walk_inst(walk: &mut impl Walk, words: &Words, inst: &Inst, row: u32, level: 
         let Some((range, scalar)) = words.span(touch.span) else { continue };
         for word in range {
             walk.read(word, row, if scalar { 0 } else { vector.needs() });
+            if early {
+                walk.hold(word, row);
+            }
         }
     }
 }
@@ -164,6 +169,8 @@ impl Walk for Summary {
         self.see(word);
         self.need[word] = self.need[word].min(need);
     }
+
+    fn hold(&mut self, _word: usize, _row: u32) {}
 }
 
 /// Collects rows of words within a block.
@@ -227,9 +234,13 @@ impl Walk for Collect<'_> {
             self.need[word] = self.need[word].min(need);
         }
     }
+
+    fn hold(&mut self, word: usize, row: u32) {
+        self.push(word, row - 1, row);
+    }
 }
 
-/// Bits of words that are alive between blocks.
+/// Words of words that are alive between blocks.
 struct Globals {
     /// Number of a word among them, or [`NONE`].
     number: Vec<u32>,

@@ -8,6 +8,9 @@ use rustc_hash::FxHashMap;
 
 const LANES: usize = 64;
 
+/// What was never written. What is computed from it is it, too.
+pub(crate) const POISON: u64 = u64::MAX;
+
 /// What a run left behind: hashes of all stores, and whether it came to its end.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Run {
@@ -25,10 +28,14 @@ struct Machine {
     exec: u64,
     vcc: u64,
     scc: u64,
-    undefined: bool,
+    /// Where control flow goes depends on what was never written.
+    lost: bool,
 }
 
 fn mix(a: u64, b: u64) -> u64 {
+    if a == POISON || b == POISON {
+        return POISON;
+    }
     (a.rotate_left(23) ^ b).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(31).wrapping_add(a)
 }
 
@@ -56,18 +63,23 @@ impl Machine {
             Operand::Imm(value) => *value as u64,
             Operand::Reg(span) if span.reg == Reg::Fixed(Fixed::Exec) => self.exec,
             Operand::Reg(span) if span.reg == Reg::Fixed(Fixed::Vcc) => self.vcc,
-            Operand::Reg(span) => self.scalar(*span, 0) & 0xffff_ffff | self.scalar(*span, 1) << 32,
+            Operand::Reg(span) => {
+                let (low, high) = (self.scalar(*span, 0), self.scalar(*span, 1));
+                if low == POISON || high == POISON {
+                    return POISON;
+                }
+                low | high << 32
+            }
             _ => 0,
         }
     }
 
     fn scalar(&self, span: Span, word: u8) -> u64 {
-        let key = key(span, word);
-        self.scalars.get(&key).copied().unwrap_or_else(|| if self.undefined { mix(key.0.into(), key.1.into()) } else { 0 }) & 0xffff_ffff
+        self.scalars.get(&key(span, word)).copied().unwrap_or(POISON)
     }
 
     fn vector(&self, span: Span, word: u8, lane: usize) -> u64 {
-        self.vectors.get(&key(span, word)).map_or(0, |lanes| lanes[lane])
+        self.vectors.get(&key(span, word)).map_or(POISON, |lanes| lanes[lane])
     }
 
     fn set_mask(&mut self, span: Span, value: u64) {
@@ -80,6 +92,21 @@ impl Machine {
             }
         }
     }
+
+    fn poison_mask(&mut self, span: Span) {
+        match span.reg {
+            Reg::Fixed(_) => self.lost = true,
+            _ => {
+                self.scalars.insert(key(span, 0), POISON);
+                self.scalars.insert(key(span, 1), POISON);
+            }
+        }
+    }
+}
+
+/// A scalar result.
+fn low(value: u64) -> u64 {
+    if value == POISON { POISON } else { value & 0xffff_ffff }
 }
 
 /// Runs a program for at most `most` steps.
@@ -94,7 +121,7 @@ pub(crate) fn run(program: &Program, most: usize) -> Run {
     'blocks: loop {
         for inst in &program.blocks[block].insts {
             run.steps += 1;
-            if run.steps > most {
+            if run.steps > most || machine.lost {
                 return run;
             }
             match inst.op {
@@ -102,6 +129,7 @@ pub(crate) fn run(program: &Program, most: usize) -> Run {
                     run.ended = true;
                     return run;
                 }
+                Opcode::SCbranchScc0 | Opcode::SCbranchScc1 if machine.scc == POISON => return run,
                 Opcode::SBranch | Opcode::SCbranchScc0 | Opcode::SCbranchScc1 | Opcode::SCbranchExecz | Opcode::SCbranchExecnz => {
                     let taken = match inst.op {
                         Opcode::SCbranchScc0 => machine.scc == 0,
@@ -137,39 +165,53 @@ fn step(program: &Program, machine: &mut Machine, inst: &Inst, stores: &mut Vec<
         _ => 0,
     };
     // Instructions whose meaning decides where control flow goes, and moves.
-    match (inst.op, to) {
-        (Opcode::SMovB64, Some(to)) => return machine.set_mask(to, machine.mask(&ops[1])),
-        (Opcode::SAndB64, Some(to)) => return machine.set_mask(to, machine.mask(&ops[1]) & machine.mask(&ops[2])),
-        (Opcode::SAndn2B64, Some(to)) => return machine.set_mask(to, machine.mask(&ops[1]) & !machine.mask(&ops[2])),
-        (Opcode::SOrB64, Some(to)) => return machine.set_mask(to, machine.mask(&ops[1]) | machine.mask(&ops[2])),
-        (Opcode::SXorB64, Some(to)) => return machine.set_mask(to, machine.mask(&ops[1]) ^ machine.mask(&ops[2])),
-        (Opcode::SCselectB64, Some(to)) => {
-            let value = if machine.scc == 1 { machine.mask(&ops[1]) } else { machine.mask(&ops[2]) };
-            return machine.set_mask(to, value);
-        }
-        (Opcode::SAndSaveexecB64, Some(to)) => {
-            let (mask, old) = (machine.mask(&ops[1]), machine.exec);
+    let masks = |i: usize| ops.get(i).map_or(0, |o| machine.mask(o));
+    let is_imm = |i: usize| matches!(ops.get(i), Some(Operand::Imm(_)));
+    let poisoned = |i: usize| !is_imm(i) && masks(i) == POISON && !matches!(ops.get(i), Some(Operand::Reg(s)) if s.reg == Reg::Fixed(Fixed::Exec)) && {
+        matches!(ops.get(i), Some(Operand::Reg(s)) if machine.scalar(*s, 0) == POISON || machine.scalar(*s, 1) == POISON)
+    };
+    let binary = match inst.op {
+        Opcode::SMovB64 => Some((masks(1), poisoned(1))),
+        Opcode::SAndB64 => Some((masks(1) & masks(2), poisoned(1) || poisoned(2))),
+        Opcode::SAndn2B64 => Some((masks(1) & !masks(2), poisoned(1) || poisoned(2))),
+        Opcode::SOrB64 => Some((masks(1) | masks(2), poisoned(1) || poisoned(2))),
+        Opcode::SXorB64 => Some((masks(1) ^ masks(2), poisoned(1) || poisoned(2))),
+        Opcode::SCselectB64 if machine.scc == 1 => Some((masks(1), poisoned(1))),
+        Opcode::SCselectB64 => Some((masks(2), poisoned(2) || machine.scc == POISON)),
+        _ => None,
+    };
+    match (inst.op, to, binary) {
+        (_, Some(to), Some((_, true))) => return machine.poison_mask(to),
+        (_, Some(to), Some((value, false))) => return machine.set_mask(to, value),
+        (Opcode::SAndSaveexecB64, Some(to), _) => {
+            let (mask, old, lost) = (masks(1), machine.exec, poisoned(1));
             machine.set_mask(to, old);
             machine.exec = old & mask;
+            machine.lost |= lost;
             return;
         }
+        _ => {}
+    }
+    match (inst.op, to) {
         (Opcode::SMovB32, Some(to)) => {
             let value = word(machine, &ops[1]);
             machine.scalars.insert(key(to, 0), value);
             return;
         }
         (Opcode::SSubU32, Some(to)) => {
-            let value = word(machine, &ops[1]).wrapping_sub(word(machine, &ops[2])) & 0xffff_ffff;
+            let (a, b) = (word(machine, &ops[1]), word(machine, &ops[2]));
+            let value = if a == POISON || b == POISON { POISON } else { low(a.wrapping_sub(b)) };
             machine.scalars.insert(key(to, 0), value);
             return;
         }
         (Opcode::SCmpLgU32, _) => {
-            machine.scc = u64::from(word(machine, &ops[0]) != word(machine, &ops[1]));
+            let (a, b) = (word(machine, &ops[0]), word(machine, &ops[1]));
+            machine.scc = if a == POISON || b == POISON { POISON } else { u64::from(a != b) };
             return;
         }
         (Opcode::VReadlaneB32, Some(to)) => {
             if let (Operand::Reg(from), Operand::Imm(lane)) = (ops[1], ops[2]) {
-                let value = machine.vector(from, 0, lane as usize) & 0xffff_ffff;
+                let value = low(machine.vector(from, 0, lane as usize));
                 machine.scalars.insert(key(to, 0), value);
             }
             return;
@@ -177,7 +219,7 @@ fn step(program: &Program, machine: &mut Machine, inst: &Inst, stores: &mut Vec<
         (Opcode::VWritelaneB32, Some(to)) => {
             let value = word(machine, &ops[1]);
             if let Operand::Imm(lane) = ops[2] {
-                machine.vectors.entry(key(to, 0)).or_insert([0; LANES])[lane as usize] = value;
+                machine.vectors.entry(key(to, 0)).or_insert([POISON; LANES])[lane as usize] = value;
             }
             return;
         }
@@ -185,15 +227,15 @@ fn step(program: &Program, machine: &mut Machine, inst: &Inst, stores: &mut Vec<
             if let Operand::Reg(from) = ops[1] {
                 let exec = machine.exec;
                 let values: [u64; LANES] = std::array::from_fn(|lane| machine.vector(from, 0, lane));
-                let slot = machine.scratch.entry(inst.mods.offset).or_insert([0; LANES]);
+                let slot = machine.scratch.entry(inst.mods.offset).or_insert([POISON; LANES]);
                 (0..LANES).filter(|l| exec >> l & 1 == 1).for_each(|l| slot[l] = values[l]);
             }
             return;
         }
         (Opcode::ScratchLoadDword, Some(to)) => {
-            let slot = machine.scratch.get(&inst.mods.offset).copied().unwrap_or([0; LANES]);
+            let slot = machine.scratch.get(&inst.mods.offset).copied().unwrap_or([POISON; LANES]);
             let exec = machine.exec;
-            let register = machine.vectors.entry(key(to, 0)).or_insert([0; LANES]);
+            let register = machine.vectors.entry(key(to, 0)).or_insert([POISON; LANES]);
             (0..LANES).filter(|l| exec >> l & 1 == 1).for_each(|l| register[l] = slot[l]);
             return;
         }
@@ -248,18 +290,22 @@ fn compute(program: &Program, machine: &mut Machine, inst: &Inst, stores: &mut V
         }
         if is_scalar(program, span) {
             if inst.op.desc().form.format == Format::Vopc {
+                if (0..LANES).any(|l| exec >> l & 1 == 1 && lanes[l] == POISON) {
+                    machine.poison_mask(span);
+                    continue;
+                }
                 let mask = (0..LANES).filter(|l| exec >> l & 1 == 1 && lanes[*l] >> 7 & 1 == 1).fold(0u64, |m, l| m | 1 << l);
                 machine.set_mask(span, mask);
                 continue;
             }
             for word in 0..span.words {
-                let value = mix(first_active, u64::from(word) + index as u64 * 64) & 0xffff_ffff;
+                let value = low(mix(first_active, u64::from(word) + index as u64 * 64));
                 machine.scalars.insert(key(span, word), value);
             }
             continue;
         }
         for word in 0..span.words {
-            let register = machine.vectors.entry(key(span, word)).or_insert([0; LANES]);
+            let register = machine.vectors.entry(key(span, word)).or_insert([POISON; LANES]);
             for (lane, hash) in lanes.iter().enumerate().filter(|(l, _)| exec >> l & 1 == 1) {
                 register[lane] = if plain_move { *hash } else { mix(*hash, u64::from(word) + index as u64 * 64) };
             }

@@ -318,6 +318,12 @@ impl Checker<'_> {
                 _ => !matches!(a.reg, Reg::Fixed(_)),
             };
             if (0..a.words).any(wrong) {
+                #[cfg(test)]
+                if std::env::var_os("RA_DEBUG").is_some() {
+                    for w in 0..a.words {
+                        eprintln!("{block} {at} word {w} wrong {} place {:?} value {:?} lanes {lanes:?} facts {:?}", wrong(w), Self::place(b, w), self.value(a, w), Self::place(b, w).map(|p| state.debug(p)));
+                    }
+                }
                 report(Misplaced::Value { operand: effect.at });
             }
         }
@@ -346,9 +352,13 @@ impl Checker<'_> {
                     _ => None,
                 });
                 match (source, source_place) {
-                    (Some(source), Some(source_place)) if state.holds(source_place, source, lanes) && a.words == 1 => {
+                    (Some(source), Some(source_place)) if a.words == 1 && !state.is_new(source) && state.holds(source_place, source, lanes) => {
+                        let first = state.is_new(value);
                         state.rename(value, source, lanes);
                         state.copy(place, source_place, lanes);
+                        if !state.is_new(value) {
+                            state.learn(place, value, lanes, first);
+                        }
                     }
                     _ => state.write(place, value, lanes),
                 }

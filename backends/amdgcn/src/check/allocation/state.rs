@@ -63,8 +63,18 @@ impl State {
         }
     }
 
-    /// The place holds the value in these lanes from now on.
-    fn learn(&mut self, place: Place, value: Value, lanes: Mask, first: bool) {
+    #[cfg(test)]
+    pub(super) fn debug(&self, place: Place) -> String {
+        format!("{:?}", self.facts.get(&place))
+    }
+
+    /// True if the value was never written: it is everywhere.
+    pub(super) fn is_new(&self, value: Value) -> bool {
+        self.never_written[value as usize]
+    }
+
+    /// The place holds the value in these lanes from now on; in all if it is the first time that it is written.
+    pub(super) fn learn(&mut self, place: Place, value: Value, lanes: Mask, first: bool) {
         let masks = &self.masks;
         let facts = self.facts.entry(place).or_default();
         for fact in facts.iter_mut().filter(|f| f.value == value) {
