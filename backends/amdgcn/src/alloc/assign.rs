@@ -180,7 +180,7 @@ pub(super) fn assign(bundles: &Bundles, fixed: &[(File, usize, Vec<Seg>)], rows:
         assign.fixed[*file as usize].take(*number, segs);
         used[*file as usize] = used[*file as usize].max(number + 1);
     }
-    // What has more words comes first.
+    // What cannot be spilled comes first, then what has more words.
     let key = |index: usize| {
         let bundle = &bundles.all[index];
         let start = bundle.words.iter().flatten().map(|s| s.start).min().unwrap_or(0);
@@ -188,12 +188,12 @@ pub(super) fn assign(bundles: &Bundles, fixed: &[(File, usize, Vec<Seg>)], rows:
             Order::Area => bundle.area(),
             Order::Start => u64::from(u32::MAX - start),
         };
-        (bundle.words.len(), second, Reverse(index))
+        (bundle.weight == f32::INFINITY, bundle.words.len(), second, Reverse(index))
     };
     let mut queue: BinaryHeap<_> = (0..count).filter(|&i| !bundles.all[i].members.is_empty()).map(key).collect();
     let mut spilled = Vec::new();
     let mut stuck = None;
-    while let Some((_, _, Reverse(index))) = queue.pop() {
+    while let Some((_, _, _, Reverse(index))) = queue.pop() {
         let bundle = &bundles.all[index];
         let free = assign.free(bundle, &assign.taken[bundle.file as usize]);
         if let Some(base) = assign.wished(index, &free).or_else(|| free.first()) {

@@ -14,9 +14,9 @@
 
 use super::effects::{format, touches};
 use crate::isa::{Access, Format, Opcode};
-use crate::mir::{Block, Fixed, Inst, Operand, Program, Reg, VReg};
+use crate::mir::{Block, Fixed, Inst, Operand, Program, Reg, Span, VReg};
 use cranelift_entity::EntityRef;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Levels above this are not told apart from unknown masks.
 const HIGHEST: u8 = 60;
@@ -270,24 +270,89 @@ fn step(state: &mut State, inst: &Inst) -> Option<Change> {
     })
 }
 
+/// Which masks are still of use: a mask that nobody reads again does not come back.
+struct MaskUses {
+    /// Masks that are read in or behind a block.
+    entry: Vec<FxHashSet<VReg>>,
+    /// Per block the instructions that read a mask for the last time.
+    last: Vec<Vec<(usize, VReg)>>,
+}
+
+impl MaskUses {
+    fn new(program: &Program) -> MaskUses {
+        let writes = |inst: &Inst| saves(inst.op) || inst.op == Opcode::SMovB64;
+        let target = |inst: &Inst| match inst.operands.first() {
+            Some(Operand::Reg(Span { reg: Reg::Virtual(reg), .. })) if writes(inst) => Some(*reg),
+            _ => None,
+        };
+        let masks: FxHashSet<VReg> = program.blocks.values().flat_map(|b| b.insts.iter().filter_map(target)).collect();
+        let mut uses = MaskUses { entry: vec![FxHashSet::default(); program.blocks.len()], last: vec![Vec::new(); program.blocks.len()] };
+        let mut changed = true;
+        while changed {
+            changed = false;
+            for (block, data) in program.blocks.iter().rev() {
+                let mut alive: FxHashSet<VReg> = data.next.iter().flat_map(|n| uses.entry[n.index()].iter().copied()).collect();
+                let mut last = Vec::new();
+                for (at, inst) in data.insts.iter().enumerate().rev() {
+                    let touches = touches(inst);
+                    let masks = |access| touches.iter().filter(move |t| (t.access == Access::Def) == access).filter_map(|t| match t.span.reg {
+                        Reg::Virtual(reg) if masks.contains(&reg) => Some((reg, t.span.words)),
+                        _ => None,
+                    });
+                    for (reg, words) in masks(true) {
+                        if words == 2 && !masks(false).any(|(r, _)| r == reg) {
+                            alive.remove(&reg);
+                        }
+                    }
+                    for (reg, _) in masks(false) {
+                        if alive.insert(reg) {
+                            last.push((at, reg));
+                        }
+                    }
+                }
+                last.reverse();
+                if uses.entry[block.index()] != alive || uses.last[block.index()] != last {
+                    uses.entry[block.index()] = alive;
+                    uses.last[block.index()] = last;
+                    changed = true;
+                }
+            }
+        }
+        uses
+    }
+
+    /// Executes an instruction and forgets masks that it read for the last time.
+    fn step(&self, block: Block, at: usize, state: &mut State, inst: &Inst) -> Option<Change> {
+        let last = &self.last[block.index()];
+        let from = last.partition_point(|l| l.0 < at);
+        let read = last[from..].iter().take_while(|l| l.0 == at);
+        if !saves(inst.op) && inst.op != Opcode::SMovB64 {
+            let change = step(state, inst);
+            read.for_each(|(_, reg)| {
+                state.saved.remove(reg);
+            });
+            return change;
+        }
+        // What the instruction writes may be what it read.
+        let target = inst.operands.first().copied();
+        let change = step(state, inst);
+        read.filter(|(_, reg)| !matches!(target, Some(Operand::Reg(s)) if s.reg == Reg::Virtual(*reg))).for_each(|(_, reg)| {
+            state.saved.remove(reg);
+        });
+        change
+    }
+}
+
 /// Rounds after which the search gives up: more nested loops than anybody writes.
 const ROUNDS: usize = 64;
 
-/// Finds the levels of a program.
-pub(super) fn levels(program: &Program) -> Levels {
+/// Visits blocks until nothing changes; answers nothing if a floor rose.
+fn settle(program: &Program, uses: &MaskUses, before: &[Vec<usize>], floor: &mut [Level]) -> Option<Vec<Option<State>>> {
     let count = program.blocks.len();
-    let mut before: Vec<Vec<usize>> = vec![Vec::new(); count];
-    for (block, data) in program.blocks.iter() {
-        for next in &data.next {
-            before[next.index()].push(block.index());
-        }
-    }
-    // Levels at block entries only rise from round to round; saved masks are found anew in each.
     let mut entry: Vec<Option<State>> = vec![None; count];
     let mut exit: Vec<Option<State>> = vec![None; count];
-    let mut settled = false;
     for _ in 0..ROUNDS {
-        settled = true;
+        let mut settled = true;
         for (block, data) in program.blocks.iter() {
             let index = block.index();
             let start = (index == 0).then(|| State { level: Level::Known(0), saved: FxHashMap::default() });
@@ -298,30 +363,58 @@ pub(super) fn levels(program: &Program) -> Levels {
             }) else {
                 continue;
             };
-            if let Some(old) = &entry[index] {
-                state.level = state.level.join(old.level);
-            }
-            if entry[index].as_ref() == Some(&state) && exit[index].is_some() {
-                continue;
+            state.saved.retain(|reg, _| uses.entry[index].contains(reg));
+            state.level = state.level.join(floor[index]);
+            match &entry[index] {
+                Some(old) if *old == state => continue,
+                Some(old) if old.level != state.level => {
+                    floor[index] = state.level.join(old.level);
+                    return None;
+                }
+                _ => {}
             }
             settled = false;
             entry[index] = Some(state.clone());
-            for inst in &data.insts {
-                step(&mut state, inst);
+            for (at, inst) in data.insts.iter().enumerate() {
+                uses.step(block, at, &mut state, inst);
             }
             exit[index] = Some(state);
         }
         if settled {
+            return Some(entry);
+        }
+    }
+    None
+}
+
+/// Finds the levels of a program.
+pub(super) fn levels(program: &Program) -> Levels {
+    let count = program.blocks.len();
+    let mut before: Vec<Vec<usize>> = vec![Vec::new(); count];
+    for (block, data) in program.blocks.iter() {
+        for next in &data.next {
+            before[next.index()].push(block.index());
+        }
+    }
+    let uses = MaskUses::new(program);
+    // A level that a loop raises at its begin is raised from the start the next time: what the loop saved at the lower level is wrong.
+    let mut floor = vec![Level::Known(0); count];
+    let mut entry = None;
+    for _ in 0..ROUNDS {
+        entry = settle(program, &uses, &before, &mut floor);
+        if entry.is_some() {
             break;
         }
     }
+    let settled = entry.is_some();
+    let entry = entry.unwrap_or_else(|| vec![None; count]);
     let unknown = || State { level: Level::Unknown, saved: FxHashMap::default() };
     let mut levels = Levels { entry: Vec::with_capacity(count), changes: Vec::with_capacity(count) };
-    for ((_, data), state) in program.blocks.iter().zip(entry) {
+    for ((block, data), state) in program.blocks.iter().zip(entry) {
         let mut state = state.filter(|_| settled).unwrap_or_else(unknown);
         levels.entry.push(state.level);
         let changes = data.insts.iter().enumerate().filter_map(|(at, inst)| {
-            let change = step(&mut state, inst)?;
+            let change = uses.step(block, at, &mut state, inst)?;
             if !settled {
                 state = unknown();
             }

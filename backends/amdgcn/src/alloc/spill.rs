@@ -4,12 +4,12 @@
 //! stores reach the lanes that take part, as the instruction does; lanes of a scalar's home are written whatever `exec` says. So registers
 //! that an instruction reads or writes in lanes that do not take part are not spilled.
 
-use super::effects::touches;
+use super::effects::{format, touches};
 use super::exec::{Level, Levels, ignores_exec};
 use super::plan::Pressure;
 use super::{AllocError, Spills, Work};
 use crate::chip::Chip;
-use crate::isa::{Access, Opcode};
+use crate::isa::{Access, Fixed, Format, Opcode};
 use crate::mir::{Block, File, Inst, Mods, Operand, Program, Reg, Span, VReg, VRegData};
 use cranelift_entity::EntityRef;
 use rustc_hash::FxHashMap;
@@ -48,17 +48,20 @@ impl Lanes {
     }
 }
 
-/// Registers that instructions read or write in lanes that do not take part, where not all do.
-pub(super) fn across_lanes(program: &Program, levels: &Levels) -> Vec<bool> {
+/// Registers that stay: those that instructions read or write in lanes that do not take part, where not all do, and masks that `exec` is saved
+/// in or comes from, since nothing would be known of a mask that went through memory.
+pub(super) fn unspillable(program: &Program, levels: &Levels) -> Vec<bool> {
     let mut found = vec![false; program.vregs.len()];
     for (block, data) in program.blocks.iter() {
         let mut changes = levels.changes[block.index()].iter().peekable();
         let mut level = levels.entry[block.index()];
         for (at, inst) in data.insts.iter().enumerate() {
-            if level != Level::Known(0) && ignores_exec(inst.op) {
+            let lanes = level != Level::Known(0) && ignores_exec(inst.op);
+            let masks = names_exec(inst);
+            if lanes || masks {
                 for touch in touches(inst) {
                     if let Reg::Virtual(reg) = touch.span.reg {
-                        found[reg.index()] |= program.vregs[reg].file != File::Scalar;
+                        found[reg.index()] |= if program.vregs[reg].file == File::Scalar { masks } else { lanes };
                     }
                 }
             }
@@ -68,6 +71,13 @@ pub(super) fn across_lanes(program: &Program, levels: &Levels) -> Vec<bool> {
         }
     }
     found
+}
+
+/// True if a scalar instruction reads or writes `exec`.
+fn names_exec(inst: &Inst) -> bool {
+    let scalar = matches!(format(inst.op), Format::Sop1 | Format::Sop2);
+    let implicit = inst.op.desc().implicit.iter().any(|i| i.reg == Fixed::Exec);
+    scalar && (implicit || touches(inst).iter().any(|t| t.span.reg == Reg::Fixed(Fixed::Exec)))
 }
 
 /// What an instruction does to a spilled register.

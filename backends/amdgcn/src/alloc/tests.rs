@@ -49,3 +49,14 @@ fn random_programs_allocate_and_check() {
     assert!(removed > 300, "{removed} programs lost a move");
     eprintln!("{spilled} programs spill, {removed} lose moves, {compared} stores compared");
 }
+
+#[test]
+fn show_levels() {
+    let Some(seed) = std::env::var("RA_SHOW").ok().and_then(|s| s.parse().ok()) else { return };
+    let program = program(seed, shape(seed));
+    let levels = super::exec::levels(&program);
+    for (block, data) in program.blocks.iter() {
+        use cranelift_entity::EntityRef;
+        eprintln!("{block} {:?} -> {:?} {:?}", levels.entry[block.index()], data.next, levels.changes[block.index()]);
+    }
+}

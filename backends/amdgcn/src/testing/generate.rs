@@ -250,7 +250,14 @@ impl Generator {
         }
     }
 
+    /// Some regions; what they make is not read behind them, since it may not be there.
     fn some(&mut self) {
+        let pool = self.pool.clone();
+        self.body();
+        self.pool = pool;
+    }
+
+    fn body(&mut self) {
         for _ in 0..1 + self.rng.below(3) {
             self.region();
         }
@@ -265,7 +272,7 @@ impl Generator {
         let body = self.new_block();
         self.link(before, body);
         self.block = body;
-        self.some();
+        self.body();
         self.emit(Opcode::SSubU32, [counter.into(), counter.into(), Operand::Imm(1)]);
         self.emit(Opcode::SCmpLgU32, [counter.into(), Operand::Imm(0)]);
         self.emit(Opcode::SCbranchScc1, [Operand::Block(body)]);
@@ -371,7 +378,8 @@ impl Generator {
         let body = self.new_block();
         self.link(before, body);
         self.block = body;
-        self.some();
+        let pool = self.pool.clone();
+        self.body();
         let mask = self.mask();
         self.emit(Opcode::SSubU32, [counter.into(), counter.into(), Operand::Imm(1)]);
         self.emit(Opcode::SCmpLgU32, [counter.into(), Operand::Imm(0)]);
@@ -387,6 +395,7 @@ impl Generator {
         self.link(last, body);
         self.link(last, after);
         self.block = after;
+        self.pool = pool;
         self.emit(Opcode::SMovB64, [Span::EXEC.into(), saved.into()]);
     }
 
@@ -495,7 +504,7 @@ impl Generator {
                 let to = self.vector_result();
                 self.emit(Opcode::VExpF32, [to.into(), a.into()]);
             }
-            20 => {
+            20 if self.partial == 0 => {
                 let (a, lane) = (self.vector(), self.rng.below(64) as i64);
                 let to = self.scalar_result();
                 self.emit(Opcode::VReadlaneB32, [to.into(), a.into(), Operand::Imm(lane)]);

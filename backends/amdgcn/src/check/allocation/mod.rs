@@ -64,6 +64,9 @@ fn register(file: File, number: u32) -> Option<Place> {
     (number < SIZES[file as usize]).then(|| FIRST[file as usize] + number)
 }
 
+/// Rounds over all blocks before what is known may only shrink.
+const PATIENCE: usize = 40;
+
 struct Checker<'a> {
     before: &'a Program,
     after: &'a Allocated,
@@ -96,45 +99,7 @@ impl Checker<'_> {
         if !same || blocks == 0 {
             return if same { Ok(()) } else { Err(vec![AllocationFault { block: Block::new(0), at: 0, what: Misplaced::Blocks }]) };
         }
-        let mut entry: Vec<Option<State>> = vec![None; blocks];
-        let mut meets_masks = vec![false; blocks];
-        entry[0] = Some(self.start());
-        let mut work = vec![0];
-        while let Some(index) = work.pop() {
-            let Some(mut state) = entry[index].clone() else { continue };
-            self.block(Block::new(index), &mut state, &mut Vec::new());
-            for next in &self.before.blocks[Block::new(index)].next {
-                let next = next.index();
-                let name = Mask(next as u32 + 1);
-                let mut arriving = state.clone();
-                let old = entry[next].take();
-                if old.as_ref().is_some_and(|o| o.masks.current != arriving.masks.current) {
-                    meets_masks[next] = true;
-                }
-                let name_it = |state: &mut State| {
-                    if let Some(renewed) = state.masks.rename(name) {
-                        state.renewed(renewed);
-                    }
-                };
-                if meets_masks[next] {
-                    name_it(&mut arriving);
-                }
-                let joined = match old.clone() {
-                    None => arriving,
-                    Some(mut known) => {
-                        if meets_masks[next] {
-                            name_it(&mut known);
-                        }
-                        known.join(&arriving);
-                        known
-                    }
-                };
-                if old.as_ref() != Some(&joined) && !work.contains(&next) {
-                    work.push(next);
-                }
-                entry[next] = Some(joined);
-            }
-        }
+        let entry = self.states(blocks);
         let mut faults = Vec::new();
         for (index, state) in entry.into_iter().enumerate() {
             if let Some(mut state) = state {
@@ -142,6 +107,68 @@ impl Checker<'_> {
             }
         }
         if faults.is_empty() { Ok(()) } else { Err(faults) }
+    }
+
+    /// What is known at the begin of each block: what all ways there agree on.
+    fn states(&self, blocks: usize) -> Vec<Option<State>> {
+        let mut before: Vec<Vec<usize>> = vec![Vec::new(); blocks];
+        for (block, data) in self.before.blocks.iter() {
+            data.next.iter().for_each(|next| before[next.index()].push(block.index()));
+        }
+        // Blocks where ways with different masks meet: `exec` gets a name of its own there, from the start.
+        let mut named = vec![false; blocks];
+        loop {
+            if let Some(entry) = self.settle(&before, &mut named) {
+                return entry;
+            }
+        }
+    }
+
+    /// Visits blocks in order until nothing changes; answers nothing if one more block needs a name. Should it take long, what was known before
+    /// is kept only where it is found again, which comes to an end.
+    fn settle(&self, before: &[Vec<usize>], named: &mut [bool]) -> Option<Vec<Option<State>>> {
+        let blocks = named.len();
+        let mut entry: Vec<Option<State>> = vec![None; blocks];
+        let mut exit: Vec<Option<State>> = vec![None; blocks];
+        for round in 0.. {
+            let mut settled = true;
+            for index in 0..blocks {
+                let mut ways: Vec<State> = before[index].iter().filter_map(|&b| exit[b].clone()).collect();
+                if index == 0 {
+                    ways.push(self.start());
+                }
+                if round > PATIENCE {
+                    ways.extend(entry[index].clone());
+                }
+                if named[index] {
+                    for way in &mut ways {
+                        if let Some(renewed) = way.masks.rename(Mask(index as u32 + 1)) {
+                            way.renewed(renewed);
+                        }
+                    }
+                } else if ways.iter().zip(ways.iter().skip(1)).any(|(a, b)| a.masks.current != b.masks.current) {
+                    named[index] = true;
+                    return None;
+                }
+                let Some(mut state) = ways.into_iter().reduce(|mut a, b| {
+                    a.join(&b);
+                    a
+                }) else {
+                    continue;
+                };
+                if entry[index].as_ref() == Some(&state) {
+                    continue;
+                }
+                settled = false;
+                entry[index] = Some(state.clone());
+                self.block(Block::new(index), &mut state, &mut Vec::new());
+                exit[index] = Some(state);
+            }
+            if settled {
+                break;
+            }
+        }
+        Some(entry)
     }
 
     /// What the kernel finds in registers.
@@ -353,12 +380,8 @@ impl Checker<'_> {
                 });
                 match (source, source_place) {
                     (Some(source), Some(source_place)) if a.words == 1 && !state.is_new(source) && state.holds(source_place, source, lanes) => {
-                        let first = state.is_new(value);
                         state.rename(value, source, lanes);
                         state.copy(place, source_place, lanes);
-                        if !state.is_new(value) {
-                            state.learn(place, value, lanes, first);
-                        }
                     }
                     _ => state.write(place, value, lanes),
                 }

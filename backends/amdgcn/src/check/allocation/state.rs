@@ -18,24 +18,32 @@ struct Fact {
     but: Option<Mask>,
 }
 
+/// Lanes in which a value was written on some way. What was never written is held everywhere.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Written {
+    Nowhere,
+    Within(Mask),
+    Somewhere,
+}
+
 /// What is known at a point.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct State {
     pub masks: Masks,
     facts: BTreeMap<Place, Vec<Fact>>,
-    never_written: Vec<bool>,
+    written: Vec<Written>,
     /// The condition bit is not what the program before allocation had in it.
     pub condition_lost: bool,
 }
 
 impl State {
     pub(super) fn new(values: usize) -> State {
-        State { masks: Masks::new(), facts: BTreeMap::new(), never_written: vec![true; values], condition_lost: false }
+        State { masks: Masks::new(), facts: BTreeMap::new(), written: vec![Written::Nowhere; values], condition_lost: false }
     }
 
     /// True if the place holds the value in the mask's lanes.
     pub(super) fn holds(&self, place: Place, value: Value, lanes: Mask) -> bool {
-        self.never_written[value as usize] || self.written_there(place, value, lanes)
+        self.is_new(value) || self.written_there(place, value, lanes)
     }
 
     fn written_there(&self, place: Place, value: Value, lanes: Mask) -> bool {
@@ -70,17 +78,31 @@ impl State {
 
     /// True if the value was never written: it is everywhere.
     pub(super) fn is_new(&self, value: Value) -> bool {
-        self.never_written[value as usize]
+        self.written[value as usize] == Written::Nowhere
     }
 
-    /// The place holds the value in these lanes from now on; in all if it is the first time that it is written.
-    pub(super) fn learn(&mut self, place: Place, value: Value, lanes: Mask, first: bool) {
+    /// The value is written in these lanes.
+    fn mark(&mut self, value: Value, lanes: Mask) {
+        let written = &mut self.written[value as usize];
+        *written = match *written {
+            Written::Nowhere => Written::Within(lanes),
+            Written::Within(mask) if self.masks.contains(mask, lanes) => Written::Within(mask),
+            Written::Within(mask) if self.masks.contains(lanes, mask) => Written::Within(lanes),
+            _ => Written::Somewhere,
+        };
+    }
+
+    /// The place holds the value in these lanes from now on: in all, if it was never written in others.
+    fn learn(&mut self, place: Place, value: Value, lanes: Mask) {
         let masks = &self.masks;
         let facts = self.facts.entry(place).or_default();
         for fact in facts.iter_mut().filter(|f| f.value == value) {
             fact.but = fact.but.filter(|&but| !masks.contains(lanes, but));
         }
-        let lanes = if first { Mask::ALL } else { lanes };
+        let lanes = match self.written[value as usize] {
+            Written::Within(mask) if masks.contains(lanes, mask) => Mask::ALL,
+            _ => lanes,
+        };
         let known = facts.iter().any(|f| f.value == value && f.but.is_none() && masks.contains(f.lanes, lanes));
         if !known {
             facts.push(Fact { value, lanes, but: None });
@@ -89,15 +111,15 @@ impl State {
 
     /// An instruction writes a value to a place.
     pub(super) fn write(&mut self, place: Place, value: Value, lanes: Mask) {
-        let first = std::mem::replace(&mut self.never_written[value as usize], false);
+        self.mark(value, lanes);
         self.outdated(value, lanes, |other| other == place);
         self.facts.entry(place).or_default().retain(|f| f.value == value);
-        self.learn(place, value, lanes, first);
+        self.learn(place, value, lanes);
     }
 
     /// A value is written, but nowhere.
     pub(super) fn lose(&mut self, value: Value, lanes: Mask) {
-        self.never_written[value as usize] = false;
+        self.mark(value, lanes);
         self.outdated(value, lanes, |_| false);
     }
 
@@ -111,17 +133,17 @@ impl State {
         if to == from {
             return;
         }
-        if self.never_written[from as usize] {
+        if self.is_new(from) {
             if lanes == Mask::ALL {
-                self.never_written[to as usize] = true;
+                self.written[to as usize] = Written::Nowhere;
             }
             return;
         }
-        let first = std::mem::replace(&mut self.never_written[to as usize], false);
+        self.mark(to, lanes);
         let there: Vec<Place> = self.facts.keys().copied().filter(|&p| self.written_there(p, from, lanes)).collect();
         self.outdated(to, lanes, |place| there.contains(&place));
         for place in there {
-            self.learn(place, to, lanes, first);
+            self.learn(place, to, lanes);
         }
     }
 
@@ -134,7 +156,7 @@ impl State {
         values.retain(|&v| self.written_there(from, v, lanes));
         self.facts.entry(to).or_default().retain(|f| values.contains(&f.value));
         for value in values {
-            self.learn(to, value, lanes, false);
+            self.learn(to, value, lanes);
         }
     }
 
@@ -147,6 +169,7 @@ impl State {
         for facts in self.facts.values_mut() {
             facts.retain(|f| f.but != Some(name) && (part || f.lanes != name));
         }
+        self.written.iter_mut().filter(|w| **w == Written::Within(name)).for_each(|w| *w = Written::Somewhere);
     }
 
     /// What is known on both ways.
@@ -176,13 +199,19 @@ impl State {
         joined.retain(|_, facts| !facts.is_empty());
         self.facts = joined;
         self.masks.join(&other.masks);
-        self.never_written.iter_mut().zip(&other.never_written).for_each(|(a, b)| *a &= b);
+        for (a, b) in self.written.iter_mut().zip(&other.written) {
+            *a = match (*a, *b) {
+                (Written::Nowhere, other) | (other, Written::Nowhere) => other,
+                (Written::Within(a), Written::Within(b)) if a == b => Written::Within(a),
+                _ => Written::Somewhere,
+            };
+        }
         self.condition_lost |= other.condition_lost;
     }
 
     fn covers(&self, place: Place, fact: Fact) -> bool {
         let facts = self.facts.get(&place).map_or(&[][..], |f| f);
-        self.never_written[fact.value as usize]
+        self.is_new(fact.value)
             || facts.iter().any(|f| f.value == fact.value && (f.but.is_none() || f.but == fact.but) && self.masks.contains(f.lanes, fact.lanes))
     }
 }
