@@ -9,6 +9,8 @@
 
 #![deny(missing_docs)]
 
+pub mod alloc;
+pub mod check;
 pub mod chip;
 pub mod encode;
 pub mod isa;
@@ -17,6 +19,8 @@ pub mod mir;
 pub mod object;
 pub mod select;
 mod target;
+#[cfg(test)]
+mod testing;
 pub mod text;
 
 pub use chip::Chip;

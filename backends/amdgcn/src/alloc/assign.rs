@@ -1,0 +1,223 @@
+//! Gives bundles their registers: the largest first, each the lowest place that is free in all its rows.
+//!
+//! Where nothing is free, what costs less to keep in memory makes way; what finds no place at all is spilled.
+
+use super::bundle::{Bundle, Bundles};
+use super::live::{Ranges, Seg};
+use super::matrix::{Matrix, Set};
+use super::words::{FILES, Words, file_size};
+use crate::mir::File;
+use cranelift_entity::EntityRef;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// Registers of each file that may be used.
+pub(super) type Limits = [usize; 3];
+
+/// In which order bundles of as many words are placed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Order {
+    /// Those that occupy most first.
+    Area,
+    /// As they come in the program.
+    Start,
+}
+
+/// Where bundles are.
+#[derive(Debug)]
+pub(super) struct Places {
+    /// The first register of each, if it has a place.
+    pub base: Vec<Option<u16>>,
+    /// Those that have none.
+    pub spilled: Vec<usize>,
+    /// A bundle that has none and cannot be spilled.
+    pub stuck: Option<usize>,
+    /// Registers in use, per file.
+    pub used: [usize; 3],
+}
+
+/// Physical registers that the program names: they cannot be moved.
+pub(super) fn fixed(words: &Words, ranges: &Ranges) -> Vec<(File, usize, Vec<Seg>)> {
+    let mut found = Vec::new();
+    for file in FILES {
+        for number in 0..file_size(file) {
+            let segs = ranges.of(words.physical(file, number));
+            if !segs.is_empty() {
+                found.push((file, number, segs.to_vec()));
+            }
+        }
+    }
+    found
+}
+
+struct Assign<'a> {
+    bundles: &'a Bundles,
+    limits: Limits,
+    taken: [Matrix; 3],
+    fixed: [Matrix; 3],
+    owners: [Vec<Vec<usize>>; 3],
+    base: Vec<Option<u16>>,
+    /// Bundles that made way, and how often.
+    moved: Vec<u8>,
+}
+
+/// Times that a bundle makes way before it stays away.
+const MOVES: u8 = 3;
+
+impl Assign<'_> {
+    /// Places where all words of a bundle are free, or are not taken for ever.
+    fn free(&self, bundle: &Bundle, taken: &Matrix) -> Set {
+        let file = bundle.file as usize;
+        let count = bundle.words.len();
+        let Some(limit) = (self.limits[file] + 1).checked_sub(count) else { return Set::default() };
+        let mut free = Set::candidates(limit, bundle.align);
+        let mut known: Option<(usize, Set)> = None;
+        for (i, rows) in bundle.words.iter().enumerate() {
+            let set = match known {
+                Some((j, set)) if bundle.words[j] == *rows => set,
+                _ => taken.taken(rows),
+            };
+            known = Some((i, set));
+            free.remove_below(&set, i);
+        }
+        free
+    }
+
+    fn put(&mut self, index: usize, base: usize) {
+        let bundle = &self.bundles.all[index];
+        let file = bundle.file as usize;
+        for (i, rows) in bundle.words.iter().enumerate() {
+            self.taken[file].take(base + i, rows);
+            self.owners[file][base + i].push(index);
+        }
+        self.base[index] = Some(base as u16);
+    }
+
+    fn remove(&mut self, index: usize) {
+        let Some(base) = self.base[index].take() else { return };
+        let bundle = &self.bundles.all[index];
+        let file = bundle.file as usize;
+        for (i, rows) in bundle.words.iter().enumerate() {
+            let register = usize::from(base) + i;
+            self.taken[file].release(register, rows);
+            self.owners[file][register].retain(|&o| o != index);
+        }
+    }
+
+    /// The place that most copies would like, if it is free.
+    fn wished(&self, index: usize, free: &Set) -> Option<usize> {
+        self.bundles.hints[index].iter().find_map(|hint| {
+            let from = match hint.other {
+                None => 0,
+                Some(reg) => {
+                    let (other, word) = self.bundles.of[reg.index()];
+                    i32::from(self.base[other]?) + i32::from(word)
+                }
+            };
+            usize::try_from(from + hint.by).ok().filter(|&at| free.contains(at))
+        })
+    }
+
+    /// The place where the least has to make way, if that costs less than this bundle.
+    fn cheapest(&self, index: usize) -> Option<(usize, Vec<usize>)> {
+        let bundle = &self.bundles.all[index];
+        let file = bundle.file as usize;
+        let mut open = self.free(bundle, &self.fixed[file]);
+        let mut best: Option<(f32, usize, Vec<usize>)> = None;
+        while let Some(base) = open.first() {
+            open = without(open, base);
+            let mut conflicts: Vec<usize> = Vec::new();
+            let mut worst = 0f32;
+            for (i, rows) in bundle.words.iter().enumerate() {
+                for &owner in &self.owners[file][base + i] {
+                    let other = &self.bundles.all[owner];
+                    let Some(word) = (base + i).checked_sub(usize::from(self.base[owner].unwrap_or(0))).and_then(|w| other.words.get(w)) else { continue };
+                    if !conflicts.contains(&owner) && meet(rows, word) {
+                        conflicts.push(owner);
+                        worst = worst.max(if self.moved[owner] < MOVES { other.weight } else { f32::INFINITY });
+                    }
+                }
+                if worst >= bundle.weight || best.as_ref().is_some_and(|b| b.0 <= worst) {
+                    break;
+                }
+            }
+            if worst < bundle.weight && best.as_ref().is_none_or(|b| worst < b.0) {
+                best = Some((worst, base, conflicts));
+            }
+        }
+        best.map(|(_, base, conflicts)| (base, conflicts))
+    }
+}
+
+fn without(set: Set, register: usize) -> Set {
+    let mut one = Set::default();
+    one.insert(register);
+    let mut rest = set;
+    rest.remove_below(&one, 0);
+    rest
+}
+
+fn meet(a: &[Seg], b: &[Seg]) -> bool {
+    a.iter().any(|x| b.iter().any(|y| x.start < y.end && y.start < x.end))
+}
+
+/// Places all bundles.
+pub(super) fn assign(bundles: &Bundles, fixed: &[(File, usize, Vec<Seg>)], rows: usize, limits: Limits, order: Order) -> Places {
+    let matrices = || [Matrix::new(rows), Matrix::new(rows), Matrix::new(rows)];
+    let count = bundles.all.len();
+    let mut assign = Assign {
+        bundles,
+        limits,
+        taken: matrices(),
+        fixed: matrices(),
+        owners: FILES.map(|file| vec![Vec::new(); file_size(file)]),
+        base: vec![None; count],
+        moved: vec![0; count],
+    };
+    let mut used = [0; 3];
+    for (file, number, segs) in fixed {
+        assign.taken[*file as usize].take(*number, segs);
+        assign.fixed[*file as usize].take(*number, segs);
+        used[*file as usize] = used[*file as usize].max(number + 1);
+    }
+    // What cannot be spilled comes first, then what has more words.
+    let key = |index: usize| {
+        let bundle = &bundles.all[index];
+        let start = bundle.words.iter().flatten().map(|s| s.start).min().unwrap_or(0);
+        let second = match order {
+            Order::Area => bundle.area(),
+            Order::Start => u64::from(u32::MAX - start),
+        };
+        (bundle.weight == f32::INFINITY, bundle.words.len(), second, Reverse(index))
+    };
+    let mut queue: BinaryHeap<_> = (0..count).filter(|&i| !bundles.all[i].members.is_empty()).map(key).collect();
+    let mut spilled = Vec::new();
+    let mut stuck = None;
+    while let Some((_, _, _, Reverse(index))) = queue.pop() {
+        let bundle = &bundles.all[index];
+        let free = assign.free(bundle, &assign.taken[bundle.file as usize]);
+        if let Some(base) = assign.wished(index, &free).or_else(|| free.first()) {
+            assign.put(index, base);
+        } else if let Some((base, conflicts)) = assign.cheapest(index) {
+            for other in conflicts {
+                assign.remove(other);
+                assign.moved[other] += 1;
+                queue.push(key(other));
+            }
+            assign.put(index, base);
+        } else if bundle.weight == f32::INFINITY {
+            stuck = Some(index);
+        } else {
+            spilled.push(index);
+        }
+    }
+    for (index, base) in assign.base.iter().enumerate() {
+        if let Some(base) = base {
+            let bundle = &bundles.all[index];
+            let file = bundle.file as usize;
+            used[file] = used[file].max(usize::from(*base) + bundle.words.len());
+        }
+    }
+
+    Places { base: assign.base, spilled, stuck, used }
+}

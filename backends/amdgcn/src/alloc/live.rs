@@ -1,0 +1,421 @@
+//! Which words hold a value where.
+//!
+//! Rows are the gaps between instructions: a block has one at its begin and one behind each instruction. A word occupies the rows in which it
+//! holds what may be read later, and the row behind each instruction that writes it. A result may so lie where a source lies that is read for
+//! the last time, unless the instruction writes early: then its results occupy the row before it as well.
+//!
+//! What is needed has a level, see [`super::exec`]: a write under lanes switched off ends no life that other lanes need. Nothing is held
+//! before it is written on any way: live rows are those from which a read can be reached *and* which can be reached from a write.
+
+use super::effects::{Touch, touches, writes_early};
+use super::exec::{Level, Levels, ignores_exec};
+use super::words::Words;
+use crate::isa::Access;
+use crate::mir::{Block, File, Inst, Program};
+use cranelift_entity::EntityRef;
+
+/// Nobody needs it.
+const DEAD: u8 = u8::MAX;
+
+/// Rows `start..end`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) struct Seg {
+    /// First row.
+    pub start: u32,
+    /// First row behind.
+    pub end: u32,
+}
+
+/// Rows that words occupy.
+#[derive(Debug)]
+pub(super) struct Ranges {
+    /// Rows of the program.
+    pub rows: usize,
+    segs: Vec<Seg>,
+    first: Vec<u32>,
+}
+
+impl Ranges {
+    /// Rows of a word: sorted, disjoint, no two adjacent.
+    pub(super) fn of(&self, word: usize) -> &[Seg] {
+        &self.segs[self.first[word] as usize..self.first[word + 1] as usize]
+    }
+
+    fn new(rows: usize, words: usize, mut found: Vec<(u32, Seg)>) -> Ranges {
+        found.sort_unstable();
+        let mut segs: Vec<Seg> = Vec::with_capacity(found.len());
+        let mut first = Vec::with_capacity(words + 1);
+        let mut found = found.into_iter().peekable();
+        for word in 0..words as u32 {
+            first.push(segs.len() as u32);
+            let begin = segs.len();
+            while let Some((_, seg)) = found.next_if(|&(w, _)| w == word) {
+                match segs[begin..].last_mut() {
+                    Some(last) if seg.start <= last.end => last.end = last.end.max(seg.end),
+                    _ => segs.push(seg),
+                }
+            }
+        }
+        first.push(segs.len() as u32);
+        Ranges { rows, segs, first }
+    }
+}
+
+/// What a block does to what is needed behind it.
+struct Transfer {
+    /// Word, level that the block itself needs at its begin, and the lowest level from which on a need ends in it.
+    words: Vec<(u32, u8, u8)>,
+    /// Needs sink to this level on the way through.
+    cap: u8,
+}
+
+/// Walks a block from its end to its begin.
+trait Walk {
+    /// Lanes come back behind: needs are at most this level.
+    fn sink(&mut self, cap: u8);
+    /// A word is written behind row `row - 1`, under a level.
+    fn write(&mut self, word: usize, row: u32, level: Level, early: bool);
+    /// A word is read before row `row`.
+    fn read(&mut self, word: usize, row: u32, need: u8);
+    /// A word keeps its place in row `row - 1`, although nothing may have been written there.
+    fn hold(&mut self, word: usize, row: u32);
+}
+
+fn written(touch: &Touch) -> bool {
+    touch.access != Access::Use
+}
+
+fn walk_inst(walk: &mut impl Walk, words: &Words, inst: &Inst, row: u32, level: Level) {
+    let touches = touches(inst);
+    let early = writes_early(inst);
+    let vector = if ignores_exec(inst.op) { Level::Known(0) } else { level };
+    for touch in touches.iter().filter(|t| written(t)) {
+        let Some((range, scalar)) = words.span(touch.span) else { continue };
+        for word in range {
+            walk.write(word, row, if scalar { Level::Known(0) } else { vector }, early);
+        }
+    }
+    for touch in touches.iter().filter(|t| t.access != Access::Def) {
+        let Some((range, scalar)) = words.span(touch.span) else { continue };
+        for word in range {
+            walk.read(word, row, if scalar { 0 } else { vector.needs() });
+            if early {
+                walk.hold(word, row);
+            }
+        }
+    }
+}
+
+fn walk_block(walk: &mut impl Walk, words: &Words, program: &Program, levels: &Levels, block: Block, base: u32) {
+    let insts = &program.blocks[block].insts;
+    let changes = &levels.changes[block.index()];
+    let mut level = levels.exit(block);
+    let mut at_change = changes.len();
+    walk.sink(level.needs());
+    for (at, inst) in insts.iter().enumerate().rev() {
+        if let Some(&(_, change, _)) = at_change.checked_sub(1).and_then(|i| changes.get(i)).filter(|c| c.0 == at) {
+            at_change -= 1;
+            level = at_change.checked_sub(1).and_then(|i| changes.get(i)).map_or(levels.entry[block.index()], |c| c.2);
+            walk.sink(change.cap.min(level.needs()));
+        }
+        walk_inst(walk, words, inst, base + 1 + at as u32, level);
+    }
+}
+
+/// Finds what a block does.
+struct Summary {
+    need: Vec<u8>,
+    kill: Vec<u8>,
+    seen: Vec<bool>,
+    touched: Vec<u32>,
+    defined: Vec<u32>,
+    cap: u8,
+}
+
+impl Summary {
+    fn see(&mut self, word: usize) {
+        if !self.seen[word] {
+            self.seen[word] = true;
+            self.touched.push(word as u32);
+        }
+    }
+}
+
+impl Walk for Summary {
+    fn sink(&mut self, cap: u8) {
+        self.cap = self.cap.min(cap);
+        for &word in &self.touched {
+            let need = &mut self.need[word as usize];
+            if *need != DEAD {
+                *need = (*need).min(cap);
+            }
+        }
+    }
+
+    fn write(&mut self, word: usize, _row: u32, level: Level, _early: bool) {
+        self.see(word);
+        self.defined.push(word as u32);
+        if self.need[word] != DEAD && level.covers(self.need[word]) {
+            self.need[word] = DEAD;
+        }
+        if let Level::Known(level) = level {
+            if level <= self.cap {
+                self.kill[word] = self.kill[word].min(level);
+            }
+        }
+    }
+
+    fn read(&mut self, word: usize, _row: u32, need: u8) {
+        self.see(word);
+        self.need[word] = self.need[word].min(need);
+    }
+
+    fn hold(&mut self, _word: usize, _row: u32) {}
+}
+
+/// Collects rows of words within a block.
+struct Collect<'a> {
+    need: Vec<u8>,
+    end: Vec<u32>,
+    /// The first write that was seen of the open rows, if any.
+    write: Vec<u32>,
+    touched: Vec<u32>,
+    open: Vec<bool>,
+    found: &'a mut Vec<(u32, Seg)>,
+}
+
+/// No write was seen.
+const NONE: u32 = u32::MAX;
+
+impl Collect<'_> {
+    fn begin(&mut self, word: usize, need: u8, end: u32) {
+        self.need[word] = need;
+        self.end[word] = end;
+        self.write[word] = NONE;
+        if !self.open[word] {
+            self.open[word] = true;
+            self.touched.push(word as u32);
+        }
+    }
+
+    fn push(&mut self, word: usize, start: u32, end: u32) {
+        self.found.push((word as u32, Seg { start, end }));
+    }
+}
+
+impl Walk for Collect<'_> {
+    fn sink(&mut self, cap: u8) {
+        for &word in &self.touched {
+            let need = &mut self.need[word as usize];
+            if *need != DEAD {
+                *need = (*need).min(cap);
+            }
+        }
+    }
+
+    fn write(&mut self, word: usize, row: u32, level: Level, early: bool) {
+        if early {
+            self.push(word, row - 1, row);
+        }
+        if self.need[word] == DEAD {
+            self.push(word, row, row + 1);
+        } else if level.covers(self.need[word]) {
+            self.push(word, row, self.end[word]);
+            self.need[word] = DEAD;
+        } else {
+            self.write[word] = row;
+        }
+    }
+
+    fn read(&mut self, word: usize, row: u32, need: u8) {
+        if self.need[word] == DEAD {
+            self.begin(word, need, row);
+        } else {
+            self.need[word] = self.need[word].min(need);
+        }
+    }
+
+    fn hold(&mut self, word: usize, row: u32) {
+        self.push(word, row - 1, row);
+    }
+}
+
+/// Words of words that are alive between blocks.
+struct Globals {
+    /// Number of a word among them, or [`NONE`].
+    number: Vec<u32>,
+    words: Vec<u32>,
+}
+
+fn transfers(program: &Program, words: &Words, levels: &Levels) -> (Vec<Transfer>, Vec<Vec<u32>>) {
+    let total = words.total();
+    let mut summary =
+        Summary { need: vec![DEAD; total], kill: vec![DEAD; total], seen: vec![false; total], touched: Vec::new(), defined: Vec::new(), cap: DEAD };
+    let mut transfers = Vec::with_capacity(program.blocks.len());
+    let mut defined = Vec::with_capacity(program.blocks.len());
+    for block in program.blocks.keys() {
+        summary.cap = DEAD;
+        walk_block(&mut summary, words, program, levels, block, 0);
+        let mut found = Vec::with_capacity(summary.touched.len());
+        for word in std::mem::take(&mut summary.touched) {
+            let index = word as usize;
+            found.push((word, std::mem::replace(&mut summary.need[index], DEAD), std::mem::replace(&mut summary.kill[index], DEAD)));
+            summary.seen[index] = false;
+        }
+        transfers.push(Transfer { words: found, cap: summary.cap });
+        defined.push(std::mem::take(&mut summary.defined));
+    }
+    (transfers, defined)
+}
+
+/// Needs at the begin of blocks, of words alive between blocks.
+fn needs(program: &Program, transfers: &[Transfer], globals: &Globals) -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
+    let (blocks, count) = (program.blocks.len(), globals.words.len());
+    let mut begin = vec![vec![DEAD; count]; blocks];
+    let mut end = vec![vec![DEAD; count]; blocks];
+    let mut changed = true;
+    while changed {
+        changed = false;
+        for (block, data) in program.blocks.iter().rev() {
+            let index = block.index();
+            for next in &data.next {
+                for (mine, &theirs) in end[index].iter_mut().zip(&begin[next.index()]) {
+                    *mine = (*mine).min(theirs);
+                }
+            }
+            let transfer = &transfers[index];
+            let mut top: Vec<u8> = end[index].iter().map(|&need| if need == DEAD { DEAD } else { need.min(transfer.cap) }).collect();
+            for &(word, need, kill) in &transfer.words {
+                let number = globals.number[word as usize];
+                if number == NONE {
+                    continue;
+                }
+                let below = end[index][number as usize];
+                // A need ends where a write reaches all its lanes; the levels on the way to the write were looked at when `kill` was found.
+                let through = if below == DEAD || below >= kill { DEAD } else { below.min(transfer.cap) };
+                top[number as usize] = through.min(need);
+            }
+            if begin[index] != top {
+                begin[index] = top;
+                changed = true;
+            }
+        }
+    }
+    (begin, end)
+}
+
+/// Words that may have been written when a block begins, and when it ends.
+fn available(program: &Program, words: &Words, defined: &[Vec<u32>], globals: &Globals) -> (Vec<Vec<bool>>, Vec<Vec<bool>>) {
+    let (blocks, count) = (program.blocks.len(), globals.words.len());
+    let mut begin = vec![vec![false; count]; blocks];
+    let mut end = vec![vec![false; count]; blocks];
+    if let Some(first) = begin.first_mut() {
+        for word in entry_words(program, words) {
+            let number = globals.number[word];
+            if number != NONE {
+                first[number as usize] = true;
+            }
+        }
+    }
+    let mut changed = true;
+    let mut first_round = true;
+    while changed {
+        changed = false;
+        for (block, data) in program.blocks.iter() {
+            let index = block.index();
+            let mut out = begin[index].clone();
+            for &word in &defined[index] {
+                let number = globals.number[word as usize];
+                if number != NONE {
+                    out[number as usize] = true;
+                }
+            }
+            if out == end[index] && !first_round {
+                continue;
+            }
+            changed = true;
+            for next in &data.next {
+                for (theirs, &mine) in begin[next.index()].iter_mut().zip(&out) {
+                    *theirs |= mine;
+                }
+            }
+            end[index] = out;
+        }
+        first_round = false;
+    }
+    (begin, end)
+}
+
+/// Physical words that hold something when the kernel begins.
+fn entry_words(program: &Program, words: &Words) -> impl Iterator<Item = usize> {
+    let groups = (0..3).filter_map(|axis| program.entry.workgroup_sgpr(axis)).map(|s| words.physical(File::Scalar, usize::from(s)));
+    let fixed = [words.physical(File::Scalar, 0), words.physical(File::Scalar, 1), words.physical(File::Vector, 0)];
+    groups.chain(fixed).collect::<Vec<_>>().into_iter()
+}
+
+/// The first row of each block, and how many rows there are.
+pub(super) fn rows(program: &Program) -> (Vec<u32>, usize) {
+    let mut next = 0;
+    let bases = program
+        .blocks
+        .values()
+        .map(|data| {
+            let base = next;
+            next += data.insts.len() as u32 + 1;
+            base
+        })
+        .collect();
+    (bases, next as usize)
+}
+
+/// Finds the rows that words occupy.
+pub(super) fn ranges(program: &Program, words: &Words, levels: &Levels) -> Ranges {
+    let (transfers, defined) = transfers(program, words, levels);
+    let mut globals = Globals { number: vec![NONE; words.total()], words: Vec::new() };
+    for &(word, need, _) in transfers.iter().flat_map(|t| &t.words) {
+        if need != DEAD && globals.number[word as usize] == NONE {
+            globals.number[word as usize] = globals.words.len() as u32;
+            globals.words.push(word);
+        }
+    }
+    let (_, end_needs) = needs(program, &transfers, &globals);
+    let (begin_defined, end_defined) = available(program, words, &defined, &globals);
+
+    let (bases, count) = rows(program);
+    let mut found = Vec::new();
+    let total = words.total();
+    let mut collect = Collect {
+        need: vec![DEAD; total],
+        end: vec![0; total],
+        write: vec![NONE; total],
+        touched: Vec::new(),
+        open: vec![false; total],
+        found: &mut found,
+    };
+    for (block, data) in program.blocks.iter() {
+        let index = block.index();
+        let base = bases[index];
+        let bottom = base + 1 + data.insts.len() as u32;
+        for (number, &word) in globals.words.iter().enumerate() {
+            if end_needs[index][number] != DEAD && end_defined[index][number] {
+                collect.begin(word as usize, end_needs[index][number], bottom);
+            }
+        }
+        walk_block(&mut collect, words, program, levels, block, base);
+        for word in std::mem::take(&mut collect.touched) {
+            let at = word as usize;
+            collect.open[at] = false;
+            if std::mem::replace(&mut collect.need[at], DEAD) == DEAD {
+                continue;
+            }
+            let number = globals.number[at];
+            let held = number != NONE && begin_defined[index][number as usize];
+            if held {
+                collect.push(at, base, collect.end[at]);
+            } else if collect.write[at] != NONE {
+                collect.push(at, collect.write[at], collect.end[at]);
+            }
+        }
+    }
+    Ranges::new(count, total, found)
+}

@@ -1,0 +1,258 @@
+//! Keeps registers elsewhere: scalars in lanes of a vector register, vector registers in the other file or in scratch memory.
+//!
+//! Each instruction that names a spilled register gets a register of its own instead, which is loaded before and stored behind it. Loads and
+//! stores reach the lanes that take part, as the instruction does; lanes of a scalar's home are written whatever `exec` says. So registers
+//! that an instruction reads or writes in lanes that do not take part are not spilled.
+
+use super::effects::{format, touches};
+use super::exec::{Level, Levels, ignores_exec};
+use super::plan::Pressure;
+use super::{AllocError, Spills, Work};
+use crate::chip::Chip;
+use crate::isa::{Access, Fixed, Format, Opcode};
+use crate::mir::{Block, File, Inst, Mods, Operand, Program, Reg, Span, VReg, VRegData};
+use cranelift_entity::EntityRef;
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+
+/// Lanes of a vector register.
+const LANES: u8 = 64;
+/// Offsets of scratch memory that an instruction can name.
+const SCRATCH_BYTES: u32 = 4096;
+
+/// Where a spilled register is.
+#[derive(Clone, Debug)]
+enum Home {
+    /// Each word in a lane.
+    Lanes(SmallVec<[(VReg, u8); 4]>),
+    /// In the other vector file.
+    Acc(VReg),
+    /// At a byte of scratch memory.
+    Scratch(u32),
+}
+
+/// Lanes that are free for scalars.
+#[derive(Debug, Default)]
+pub(super) struct Lanes {
+    last: Option<(VReg, u8)>,
+}
+
+impl Lanes {
+    fn next(&mut self, work: &mut Work) -> (VReg, u8) {
+        let (reg, lane) = match self.last {
+            Some((reg, lane)) if lane + 1 < LANES => (reg, lane + 1),
+            _ => (work.temporary(VRegData { file: File::Vector, either: false, words: 1, align: 1 }), 0),
+        };
+        self.last = Some((reg, lane));
+        (reg, lane)
+    }
+}
+
+/// Registers that stay: those that instructions read or write in lanes that do not take part, where not all do, and masks that `exec` is saved
+/// in or comes from, since nothing would be known of a mask that went through memory.
+pub(super) fn unspillable(program: &Program, levels: &Levels) -> Vec<bool> {
+    let mut found = vec![false; program.vregs.len()];
+    for (block, data) in program.blocks.iter() {
+        let mut changes = levels.changes[block.index()].iter().peekable();
+        let mut level = levels.entry[block.index()];
+        for (at, inst) in data.insts.iter().enumerate() {
+            let lanes = level != Level::Known(0) && ignores_exec(inst.op);
+            let masks = names_exec(inst);
+            if lanes || masks {
+                for touch in touches(inst) {
+                    if let Reg::Virtual(reg) = touch.span.reg {
+                        found[reg.index()] |= if program.vregs[reg].file == File::Scalar { masks } else { lanes };
+                    }
+                }
+            }
+            if let Some(&(_, _, behind)) = changes.next_if(|c| c.0 == at) {
+                level = behind;
+            }
+        }
+    }
+    found
+}
+
+/// True if a scalar instruction reads or writes `exec`.
+fn names_exec(inst: &Inst) -> bool {
+    let scalar = matches!(format(inst.op), Format::Sop1 | Format::Sop2);
+    let implicit = inst.op.desc().implicit.iter().any(|i| i.reg == Fixed::Exec);
+    scalar && (implicit || touches(inst).iter().any(|t| t.span.reg == Reg::Fixed(Fixed::Exec)))
+}
+
+/// What an instruction does to a spilled register.
+struct Use {
+    reg: VReg,
+    first: u8,
+    end: u8,
+    reads: u32,
+    writes: u32,
+}
+
+fn bits(first: u8, words: u8) -> u32 {
+    let ones = if words >= 32 { u32::MAX } else { (1 << words) - 1 };
+    ones.checked_shl(u32::from(first)).unwrap_or(0)
+}
+
+fn uses(inst: &Inst, homes: &FxHashMap<VReg, Home>) -> SmallVec<[Use; 2]> {
+    let mut found: SmallVec<[Use; 2]> = SmallVec::new();
+    for touch in touches(inst) {
+        let Reg::Virtual(reg) = touch.span.reg else { continue };
+        if !homes.contains_key(&reg) {
+            continue;
+        }
+        let (first, end) = (touch.span.first, touch.span.first + touch.span.words);
+        let words = bits(first, touch.span.words);
+        let reads = if touch.access == Access::Def { 0 } else { words };
+        let writes = if touch.access == Access::Use { 0 } else { words };
+        match found.iter_mut().find(|u| u.reg == reg) {
+            Some(old) => {
+                (old.first, old.end) = (old.first.min(first), old.end.max(end));
+                old.reads |= reads;
+                old.writes |= writes;
+            }
+            None => found.push(Use { reg, first, end, reads, writes }),
+        }
+    }
+    found
+}
+
+fn scratch(op: Opcode, value: Span, offset: u32) -> Inst {
+    let operands: [Operand; 3] = match op {
+        Opcode::ScratchStoreDword => [Operand::Off, value.into(), Operand::Off],
+        _ => [value.into(), Operand::Off, Operand::Off],
+    };
+    Inst::new(op, operands).with(Mods { offset: offset as i32, ..Mods::default() })
+}
+
+impl Home {
+    fn load(&self, word: u8, to: Span) -> Option<Inst> {
+        Some(match self {
+            Home::Lanes(lanes) => {
+                let &(reg, lane) = lanes.get(usize::from(word))?;
+                Inst::new(Opcode::VReadlaneB32, [to.into(), Span::whole(reg, 1).into(), Operand::Imm(lane.into())])
+            }
+            Home::Acc(reg) => Inst::new(Opcode::VAccvgprReadB32, [to.into(), Span { reg: Reg::Virtual(*reg), first: word, words: 1 }.into()]),
+            Home::Scratch(offset) => scratch(Opcode::ScratchLoadDword, to, offset + 4 * u32::from(word)),
+        })
+    }
+
+    fn store(&self, word: u8, from: Span) -> Option<Inst> {
+        Some(match self {
+            Home::Lanes(lanes) => {
+                let &(reg, lane) = lanes.get(usize::from(word))?;
+                Inst::new(Opcode::VWritelaneB32, [Span::whole(reg, 1).into(), from.into(), Operand::Imm(lane.into())])
+            }
+            Home::Acc(reg) => Inst::new(Opcode::VAccvgprWriteB32, [Span { reg: Reg::Virtual(*reg), first: word, words: 1 }.into(), from.into()]),
+            Home::Scratch(offset) => scratch(Opcode::ScratchStoreDword, from, offset + 4 * u32::from(word)),
+        })
+    }
+}
+
+/// Room that the files still have.
+pub(super) struct Room<'a> {
+    /// Accumulation registers in use.
+    pub acc: &'a mut Pressure,
+    /// How many there may be.
+    pub limit: usize,
+    /// Rows of a word of a register.
+    pub rows: &'a dyn Fn(VReg) -> Vec<super::live::Seg>,
+}
+
+fn homes(work: &mut Work, spilled: &[VReg], files: &[File], room: &mut Room<'_>, counts: &mut Spills) -> Result<FxHashMap<VReg, Home>, AllocError> {
+    let mut homes = FxHashMap::default();
+    for &reg in spilled {
+        let data = work.program.vregs[reg];
+        let words = usize::from(data.words);
+        let home = if data.file == File::Scalar {
+            let mut lanes = std::mem::take(&mut work.lanes);
+            let home = (0..words).map(|_| lanes.next(work)).collect();
+            work.lanes = lanes;
+            counts.to_lanes += u32::from(data.words);
+            Home::Lanes(home)
+        } else {
+            let rows = (room.rows)(reg);
+            let fits = room.acc.within(&rows) + words <= room.limit;
+            if files[reg.index()] == File::Vector && !data.either && fits {
+                room.acc.add(&rows, words as i32);
+                counts.to_acc += u32::from(data.words);
+                let align = if words > 1 { 2 } else { 1 };
+                Home::Acc(work.push(VRegData { file: File::Acc, either: false, words: data.words, align }))
+            } else {
+                if work.program.chip == Chip::Gfx90a {
+                    return Err(AllocError::NoScratch);
+                }
+                let offset = work.program.scratch_bytes;
+                if offset + 4 * u32::from(data.words) > SCRATCH_BYTES {
+                    return Err(AllocError::ScratchFull);
+                }
+                work.program.scratch_bytes += 4 * u32::from(data.words);
+                counts.to_scratch += u32::from(data.words);
+                Home::Scratch(offset)
+            }
+        };
+        homes.insert(reg, home);
+    }
+    Ok(homes)
+}
+
+/// Alignment of a part of a tuple.
+fn part_align(data: &VRegData, first: u8, words: u8) -> u8 {
+    let wanted = match words {
+        1 => 1,
+        2 | 3 => 2,
+        _ => 4,
+    };
+    let mut align = data.align.max(1).min(wanted);
+    while align > 1 && first % align != 0 {
+        align /= 2;
+    }
+    align
+}
+
+/// Rewrites a program so that registers live elsewhere.
+pub(super) fn spill(work: &mut Work, spilled: &[VReg], files: &[File], room: &mut Room<'_>, counts: &mut Spills) -> Result<(), AllocError> {
+    let homes = homes(work, spilled, files, room, counts)?;
+    for index in 0..work.program.blocks.len() {
+        let block = Block::new(index);
+        let insts = std::mem::take(&mut work.program.blocks[block].insts);
+        let origins = std::mem::take(&mut work.origin[index]);
+        let mut out = Vec::with_capacity(insts.len());
+        let mut from = Vec::with_capacity(insts.len());
+        for (mut inst, origin) in insts.into_iter().zip(origins) {
+            let uses = uses(&inst, &homes);
+            let mut behind: SmallVec<[Inst; 4]> = SmallVec::new();
+            for used in &uses {
+                let data = work.program.vregs[used.reg];
+                let Some(home) = homes.get(&used.reg) else { continue };
+                let words = used.end - used.first;
+                let either = data.either && matches!(home, Home::Scratch(_));
+                let temporary = work.temporary(VRegData { words, align: part_align(&data, used.first, words), either, ..data });
+                for word in used.first..used.end {
+                    let at = Span { reg: Reg::Virtual(temporary), first: word - used.first, words: 1 };
+                    if used.reads & bits(word, 1) != 0 {
+                        out.extend(home.load(word, at));
+                    }
+                    if used.writes & bits(word, 1) != 0 {
+                        behind.extend(home.store(word, at));
+                    }
+                }
+                for operand in &mut inst.operands {
+                    if let Operand::Reg(span) = operand {
+                        if span.reg == Reg::Virtual(used.reg) {
+                            *span = Span { reg: Reg::Virtual(temporary), first: span.first - used.first, words: span.words };
+                        }
+                    }
+                }
+            }
+            from.resize(out.len(), None);
+            out.push(inst);
+            from.push(origin);
+            out.extend(behind);
+            from.resize(out.len(), None);
+        }
+        work.program.blocks[block].insts = out;
+        work.origin[index] = from;
+    }
+    Ok(())
+}

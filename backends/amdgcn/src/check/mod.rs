@@ -1,0 +1,11 @@
+//! Checkers of what the passes made. They share no code with the passes: what they know of instructions, they ask of the instruction table,
+//! and what they know of the chips, they say themselves.
+//!
+//! * [`allocation()`]: every register that an instruction reads holds what the program before allocation read there.
+//! * [`waits()`]: nothing is read or overwritten that a memory instruction still writes or reads.
+//! * [`hazards()`]: as many wait states as the chip demands lie between instructions that it does not keep apart itself.
+
+mod allocation;
+mod effects;
+
+pub use allocation::{AllocationFault, Misplaced, allocation};
