@@ -1,12 +1,13 @@
 //! Code objects on the simulator of AMD's chips, with the surface of the device.
 
+use super::failure::SimFailure;
 use super::memory::{Contents, copied_in, written_back};
-use super::{Report, SimConfig, SimFailure};
 use crate::artifact::Artifact;
 use crate::launch::kernel_arguments;
 use tilelift_amdgcn_sim as amd;
 use tilelift_interp::{Arg, Memory};
 use tilelift_isel::abi::marshal;
+use tilelift_nvptx_sim::{Report, SimConfig};
 
 /// Runs a code object over host memory.
 pub(super) fn execute(

@@ -4,8 +4,8 @@ use super::{Allocated, allocate};
 use crate::check;
 use crate::chip::Chip;
 use crate::mir::Program;
-use crate::testing::generate::{Shape, program};
 use crate::testing::dump;
+use crate::testing::generate::{Shape, program};
 use crate::testing::interpret::{POISON, run};
 
 fn shape(seed: u64) -> Shape {
