@@ -2,7 +2,7 @@
 
 usage: triton_kernels.py FOLDER CHIP
 
-Writes FOLDER/NAME.s, and prints a line per kernel: NAME ENTRY WAVES SHARED_BYTES.
+Writes FOLDER/NAME.s and FOLDER/NAME.hsaco, and prints a line per kernel: NAME ENTRY WAVES SHARED_BYTES.
 """
 
 import sys
@@ -150,6 +150,7 @@ KERNELS = {
     "gemm_f32": (gemm, "*fp32 *fp32 *fp32 i32 i32 i32", tile(tl.float32), "a b c n k", 4, ""),
     "gemm_i8": (gemm, "*i8 *i8 *i32 i32 i32 i32", tile(tl.int32), "a b c n k", 4, ""),
     "gemm_fp8": (gemm, "*fp8e4b8 *fp8e4b8 *fp32 i32 i32 i32", tile(tl.float32), "a b c n k", 4, "gfx942"),
+    "gemm_ocp8": (gemm, "*fp8e4nv *fp8e4nv *fp32 i32 i32 i32", tile(tl.float32, 128, 128, 128), "a b c n k", 4, "gfx950"),
     "attention": (attention, "*fp16 *fp16 *fp16 *fp16 i32 fp32", HEAD, "q k v out length", 4, ""),
 }
 
@@ -166,6 +167,7 @@ def main():
         source = ASTSource(kernel, signature, constexprs=constexprs, attrs=attrs)
         built = triton.compile(source, target=GPUTarget("hip", chip, 64), options={"num_warps": waves, "num_stages": 2})
         (folder / f"{name}.s").write_text(built.asm["amdgcn"])
+        (folder / f"{name}.hsaco").write_bytes(built.asm["hsaco"])
         print(name, built.metadata.name, built.metadata.num_warps, built.metadata.shared)
 
 
