@@ -16,6 +16,7 @@ pub mod encode;
 pub mod isa;
 pub mod kernel;
 pub mod mir;
+pub mod order;
 mod target;
 #[cfg(test)]
 mod testing;
