@@ -3,13 +3,15 @@
 use tilelift_ir::Kernel;
 use tilelift_isel::lane::Param;
 
-/// A compiled kernel: text for the driver, and what a launch must know. Plain data; holds no handle of any device.
+/// A compiled kernel: text or code for the driver, and what a launch must know. Plain data; holds no handle of any device.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Artifact {
     /// Name of the target that the text is for, such as `sm_80`.
     pub target: String,
     /// The assembly text.
     pub text: String,
+    /// A loadable code object, for targets whose machine code is encoded here; empty where the driver assembles the text.
+    pub object: Vec<u8>,
     /// Name of the entry point in the text.
     pub entry: String,
     /// Threads per program instance, along the first axis of a block.

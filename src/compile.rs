@@ -267,6 +267,7 @@ pub fn compile_timed(kernel: &Kernel, target: &Target, options: &Options) -> Res
     let artifact = Artifact {
         target: target.name.to_owned(),
         text: ptx.text,
+        object: Vec::new(),
         entry: ptx.entry,
         threads: ptx.threads,
         shared_bytes: ptx.shared_bytes,

@@ -1,8 +1,9 @@
-//! What a launch of a text sets on the CUDA driver, beside what the [`Artifact`] holds. The CUDA device goes by it, and so does whoever
+//! What a launch of a text or code object hands to the driver, beside what the [`Artifact`] holds. The CUDA device goes by it, and so does whoever
 //! launches a text by other means.
 
 use crate::artifact::Artifact;
 use tilelift_ir::Scalar;
+use tilelift_isel::abi::ParamValue;
 use tilelift_isel::lane::TensorBox;
 
 /// Dynamic shared memory that a block may have without asking for more, in bytes.
@@ -26,6 +27,21 @@ impl Artifact {
     pub fn shared_opt_in(&self) -> Option<u32> {
         (self.shared_bytes > PLAIN_SHARED).then_some(self.shared_bytes)
     }
+}
+
+/// The segment of arguments of a code object: values in order, each at a multiple of its size. A tensor's description, which no such object takes,
+/// has its address there.
+pub fn kernel_arguments(values: &[ParamValue]) -> Vec<u8> {
+    let mut bytes: Vec<u8> = Vec::new();
+    for v in values {
+        let (bits, size) = match v {
+            ParamValue::Number { bits, size } => (*bits, usize::from(*size)),
+            ParamValue::Tensor(t) => (t.base, 8),
+        };
+        bytes.resize(bytes.len().next_multiple_of(size.max(1)), 0);
+        bytes.extend_from_slice(&bits.to_le_bytes()[..size]);
+    }
+    bytes
 }
 
 /// The numbers that `cuTensorMapEncodeTiled` takes for a tensor map, in its own enumerations.

@@ -16,7 +16,9 @@ pub mod encode;
 pub mod isa;
 pub mod kernel;
 pub mod mir;
+pub mod object;
 pub mod order;
+pub mod select;
 mod target;
 #[cfg(test)]
 mod testing;

@@ -6,8 +6,8 @@ use super::location::Tile;
 use super::shared::SharedPoints;
 use super::vectors::to_words;
 use crate::layout::assign::Assignment;
-use crate::layout::legal_width;
 use crate::layout::search::staging;
+use crate::layout::{legal_width, memory_type};
 use crate::lower::location::Staged;
 use std::rc::Rc;
 use tilelift_ir::layout::{AccessColumns, Axis, Layout, LayoutError, SharedMap, SharedOp, coalesced, operand_swizzle, vectors_without};
@@ -26,6 +26,13 @@ struct Plan {
     groups: Vec<Vec<u32>>,
     /// Bytes of one copy; `None` if it has to go through registers.
     copy: Option<u32>,
+}
+
+/// Which lanes copy which elements of a tile that lanes copy to shared memory, as they would load it.
+pub(super) fn copy_layout(access: &GlobalAccess<'_>, shape: &[u32], target: &Target, warps: u32) -> Result<Layout, LayoutError> {
+    let elem = access.view.elem;
+    let vec = legal_width(access.vector_elements(target.vector_bytes), memory_type(elem));
+    coalesced(shape, elem.bytes(), &access.order(), vec, target.lanes, warps)
 }
 
 /// The map of a load on its way to shared memory, which a layout copies in vectors of so many bytes, runs of a dimension.

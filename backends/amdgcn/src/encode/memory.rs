@@ -30,8 +30,8 @@ impl Roles {
         let mut roles = Roles::default();
         for (at, (slot, &coded)) in p.desc.slots.iter().zip(&p.operands).enumerate() {
             match slot.kind {
-                Kind::VectorOrAcc if slot.access != Access::Use => roles.result = Some(coded),
-                Kind::VectorOrAcc => roles.data.push(coded),
+                Kind::VectorOrAcc | Kind::Vector if slot.access != Access::Use => roles.result = Some(coded),
+                Kind::VectorOrAcc | Kind::Vector if roles.address.is_some() || slot.kind == Kind::VectorOrAcc => roles.data.push(coded),
                 Kind::Vector | Kind::VectorOrOff | Kind::Address => roles.address = Some(coded),
                 Kind::ScalarOrOff => roles.base = Some(coded),
                 Kind::Scalar => roles.descriptor = Some(coded),
@@ -82,11 +82,16 @@ pub(super) fn lds(p: &Parts) -> Result<Encoded, Reason> {
     Ok(Encoded::new([low, roles.address() | roles.data(0) << 8 | roles.data(1) << 16 | roles.result() << 24]))
 }
 
-/// The bits that say how caches treat it; an atomic that returns what was there has the first of them.
-fn caches(p: &Parts) -> [u32; 3] {
+/// The bits that say how caches treat it. The first one of an atomic says that it returns what was there: its row says that.
+fn caches(p: &Parts) -> Result<[u32; 3], Reason> {
     let Mods { sc0, sc1, nt, .. } = p.inst.mods;
     let returns = p.desc.form.variant == Variant::Returns;
-    [u32::from(sc0 || returns), u32::from(sc1), u32::from(nt)]
+    if returns || p.desc.form.variant == Variant::Atomic {
+        require(!sc0, Modifier::Sc0)?;
+        // Of some of that chip's atomics, LLVM's assembler drops the bit.
+        require(!sc1 || p.chip != Chip::Gfx90a, Modifier::Sc1)?;
+    }
+    Ok([u32::from(sc0 || returns), u32::from(sc1), u32::from(nt)])
 }
 
 /// Global and scratch memory.
@@ -101,7 +106,7 @@ pub(super) fn flat(p: &Parts) -> Result<Encoded, Reason> {
     if scratch && p.chip == Chip::Gfx90a && by_lane == by_wave {
         return Err(Reason::Operand(p.operands.len() - 1, Misfit::Kind));
     }
-    let [sc0, sc1, nt] = caches(p);
+    let [sc0, sc1, nt] = caches(p)?;
     let segment = if scratch { 1 } else { 2 };
     let lane_bit = u32::from(scratch && by_lane && p.chip != Chip::Gfx90a);
     let low = 0b110111 << 26
@@ -126,7 +131,7 @@ pub(super) fn buffer(p: &Parts) -> Result<Encoded, Reason> {
     require(mods.offset == 0 || !p.operands.is_empty(), Modifier::Offset)?;
     let by_lane = u32::from(roles.address.is_some_and(Coded::is_vector));
     let to_lds = u32::from(p.desc.form.variant == Variant::ToLds);
-    let [sc0, sc1, nt] = caches(p);
+    let [sc0, sc1, nt] = caches(p)?;
     let low =
         0b111000 << 26 | u32::from(p.number) << 18 | nt << 17 | to_lds << 16 | sc1 << 15 | sc0 << 14 | by_lane << 12 | mods.offset as u32;
     // Descriptors begin at a multiple of four.

@@ -114,11 +114,12 @@ fn operand_of(slot: &Slot, words: u8, operand: &Operand, desc: &Desc) -> Result<
     };
     let fits = match (slot.kind, coded) {
         (_, Coded::Literal(_)) => true,
-        // A vector instruction does not write `m0`.
-        (Kind::Scalar, Coded::Scalar(code, _)) => !(writes_lanes(desc) && slot.access != Access::Use && code == M0),
+        (Kind::Scalar, Coded::Scalar(code, _)) if slot.access != Access::Use => may_write(desc, code),
+        (Kind::Scalar, Coded::Scalar(..)) => true,
         (Kind::Vector | Kind::VectorOrAcc | Kind::Source | Kind::AccSource | Kind::VectorOrOff | Kind::Address, Coded::Vector(_)) => true,
         (Kind::VectorOrAcc | Kind::Acc | Kind::AccSource, Coded::Acc(_)) => true,
-        (Kind::Source | Kind::ScalarOrOff | Kind::ScalarSource | Kind::ScalarOffset, Coded::Scalar(..)) => true,
+        (Kind::ScalarOrOff, Coded::Scalar(code, _)) => code < EXEC,
+        (Kind::Source | Kind::ScalarSource | Kind::ScalarOffset, Coded::Scalar(..)) => true,
         (Kind::Source | Kind::ScalarSource | Kind::AccSource, Coded::Inline(_)) => true,
         (Kind::VectorOrOff | Kind::ScalarOrOff, Coded::Off) => true,
         (Kind::Field | Kind::ScalarOffset, Coded::Field(_)) => true,
@@ -143,8 +144,13 @@ const EXEC: u8 = 126;
 /// `vcc` as an operand of lanes.
 pub(super) const VCC_MASK: Coded = Coded::Scalar(VCC, 2);
 
-fn writes_lanes(desc: &Desc) -> bool {
-    matches!(desc.form.format, Format::Vop1 | Format::Vop3a)
+/// Vector instructions do not write `m0`, scalar memory instructions neither `m0` nor `exec`.
+fn may_write(desc: &Desc, code: u8) -> bool {
+    match desc.form.format {
+        Format::Vop1 | Format::Vop3a => code != M0,
+        Format::Smem => code < M0,
+        _ => true,
+    }
 }
 
 fn register(span: Span, words: u8) -> Result<Coded, Misfit> {

@@ -70,6 +70,7 @@ fn selected(p: &Parts, roles: &Roles, sdwa: Sdwa, has: bool) -> Result<Encoded, 
         && (!whole || (sdwa.dst, sdwa.rest) == Default::default())
         && (sources == 2 || sdwa.src[1] == Part::Dword)
         && sdwa.signed >> sources == 0
+        && (sdwa.signed == 0 || p.desc.form.variant != Variant::Halves)
         && !(0..sources).any(|n| floats(n) && sdwa.signed >> n & 1 == 1);
     require(valid, Modifier::Sdwa)?;
     for &(at, _, coded) in &roles.sources {

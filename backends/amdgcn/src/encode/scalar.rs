@@ -64,6 +64,12 @@ pub(super) fn sopp(p: &Parts) -> Result<Encoded, Reason> {
     })
 }
 
+/// Offsets of buffers have no sign.
+fn smem_offset(p: &Parts, offset: i64) -> bool {
+    let buffer = p.desc.slots.get(1).is_some_and(|s| s.words == 4);
+    (if buffer { 0..1 << 20 } else { -(1 << 20)..1 << 20 }).contains(&offset)
+}
+
 /// Scalar memory: an offset in a register may have a constant beside it, which is a modifier.
 pub(super) fn smem(p: &Parts) -> Result<Encoded, Reason> {
     let Mods { offset, sc0, .. } = p.inst.mods;
@@ -74,6 +80,9 @@ pub(super) fn smem(p: &Parts) -> Result<Encoded, Reason> {
         match *coded {
             Coded::Field(bits) => {
                 require(offset == 0, Modifier::Offset)?;
+                if !smem_offset(p, bits) {
+                    return Err(Reason::Operand(at, Misfit::Field));
+                }
                 low |= 1 << 17;
                 high |= bits as u32 & 0x1f_ffff;
             }
@@ -82,7 +91,7 @@ pub(super) fn smem(p: &Parts) -> Result<Encoded, Reason> {
             _ if at == 1 => low |= coded.register() >> 1,
             _ if offset == 0 => high |= coded.register(),
             Coded::Scalar(code, _) => {
-                require((-(1 << 20)..1 << 20).contains(&offset), Modifier::Offset)?;
+                require(smem_offset(p, offset.into()), Modifier::Offset)?;
                 low |= 1 << 17 | 1 << 14;
                 high |= offset as u32 & 0x1f_ffff | u32::from(code) << 25;
             }

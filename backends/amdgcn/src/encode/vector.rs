@@ -165,15 +165,17 @@ fn clamps(p: &Parts, roles: &Roles) -> bool {
     let float = |s: &(usize, &Slot, Coded)| matches!(s.1.value, Value::F16 | Value::F32 | Value::F64);
     match p.desc.form.variant {
         Variant::Saturates => true,
-        Variant::Halves => false,
-        _ => p.desc.form.format != Format::Vopc && roles.sources.first().is_some_and(float),
+        Variant::Halves | Variant::Bytes => false,
+        _ => p.desc.form.format != Format::Vopc && roles.mask_in.is_none() && roles.sources.first().is_some_and(float),
     }
 }
 
 /// The bits of `op_sel` that an instruction has.
 fn halves(p: &Parts, roles: &Roles) -> u8 {
     let of_halves = roles.sources.iter().any(|s| matches!(s.1.value, Value::F16 | Value::I16));
-    if p.desc.form.format == Format::Vop3a && (of_halves || p.desc.form.variant == Variant::Halves) {
+    if p.desc.form.variant == Variant::Bytes {
+        15
+    } else if p.desc.form.format == Format::Vop3a && (of_halves || p.desc.form.variant == Variant::Halves) {
         8 | ((1 << roles.sources.len()) - 1)
     } else {
         0
@@ -188,8 +190,9 @@ pub(super) fn packed(p: &Parts) -> Result<Encoded, Reason> {
     let mix = p.desc.form.variant == Variant::Mix;
     let all = (1u8 << roles.sources.len()) - 1;
     none_left(&Mods { neg: 0, neg_hi: 0, abs: 0, clamp: false, op_sel: 0, op_sel_hi: 0, op_sel_hi_off: 0, ..*mods })?;
+    // Dot products have sources of another kind, too, and no choice of halves.
     let packed =
-        roles.sources.iter().any(|s| matches!(s.1.value, Value::PackedF16 | Value::PackedF32 | Value::PackedI16 | Value::PackedBits));
+        roles.sources.iter().all(|s| matches!(s.1.value, Value::PackedF16 | Value::PackedF32 | Value::PackedI16 | Value::PackedBits));
     let selectable = if mix || packed { all } else { 0 };
     require(mods.op_sel & !selectable == 0, Modifier::OpSel)?;
     let (upper, high) = if mix {

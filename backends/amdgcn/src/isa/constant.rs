@@ -24,7 +24,7 @@ pub enum NoConstant {
 
 /// Codes of the floats: 0.5, -0.5, 1, -1, 2, -2, 4, -4, 1 / 2pi.
 const FIRST_FLOAT: u8 = 240;
-/// The floats as the assembler reads them; the last one is written as bits.
+/// The floats as the assembler reads them; the last one is written as bits where bits are read as a float.
 pub const FLOAT_NAMES: [&str; 8] = ["0.5", "-0.5", "1.0", "-1.0", "2.0", "-2.0", "4.0", "-4.0"];
 const HALVES: [u64; 9] = [0x3800, 0xb800, 0x3c00, 0xbc00, 0x4000, 0xc000, 0x4400, 0xc400, 0x3118];
 const SINGLES: [u64; 9] =
@@ -44,7 +44,7 @@ const DOUBLES: [u64; 9] = [
 impl Constant {
     /// How a constant of an operand is encoded: `bits` as [`crate::mir::Operand::Imm`] has them, of an operand of so many words.
     pub fn of(bits: i64, value: Value, words: u8) -> Result<Constant, NoConstant> {
-        let wide = words == 2 && value != Value::PackedF32;
+        let wide = words == 2 && !matches!(value, Value::PackedF32 | Value::PackedBits);
         let (width, floats): (u32, &[u64]) = match value {
             Value::I16 | Value::PackedI16 => (16, &[]),
             Value::F16 | Value::PackedF16 => (16, &HALVES),
@@ -79,10 +79,11 @@ impl Constant {
             Constant::Integer(code) => format!("-{}", code - 192),
             Constant::Float(code) => match FLOAT_NAMES.get(usize::from(code - FIRST_FLOAT)) {
                 Some(name) => (*name).to_owned(),
+                None if value == Value::Mix => "0.15915494".to_owned(),
                 None => {
                     let width = match value {
                         Value::F16 | Value::PackedF16 => HALVES[8],
-                        _ if words == 2 && value != Value::PackedF32 => DOUBLES[8],
+                        _ if words == 2 && !matches!(value, Value::PackedF32 | Value::PackedBits) => DOUBLES[8],
                         _ => SINGLES[8],
                     };
                     format!("{width:#x}")

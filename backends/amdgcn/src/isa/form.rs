@@ -33,6 +33,8 @@ pub enum Variant {
     Literal,
     /// Two offsets of 8 bits, in elements.
     TwoOffsets,
+    /// An atomic that returns nothing.
+    Atomic,
     /// An atomic that returns what was there: `sc0` is set (on gfx90a `glc`).
     Returns,
     /// A load into local data share.
@@ -45,8 +47,10 @@ pub enum Variant {
     Narrow,
     /// Integers that can be clamped.
     Saturates,
-    /// Halves or bytes of registers can be selected, though sources are no halves.
+    /// Halves of registers can be selected, though sources are no halves.
     Halves,
+    /// The byte of the result can be selected: bits 2 and 3 of [`crate::mir::Mods::op_sel`].
+    Bytes,
 }
 
 /// How a row is encoded.
@@ -91,6 +95,7 @@ pub(super) mod words {
     pub const VOP3: Form = form(Format::Vop3a, Variant::Plain);
     pub const VOP3_SAT: Form = form(Format::Vop3a, Variant::Saturates);
     pub const VOP3_HALF: Form = form(Format::Vop3a, Variant::Halves);
+    pub const VOP3_BYTE: Form = form(Format::Vop3a, Variant::Bytes);
     pub const VOP3B: Form = form(Format::Vop3b, Variant::Plain);
     pub const VOP3P: Form = form(Format::Vop3p, Variant::Plain);
     pub const VOP3P_MIX: Form = form(Format::Vop3p, Variant::Mix);
@@ -102,9 +107,11 @@ pub(super) mod words {
     pub const DS2: Form = form(Format::Ds, Variant::TwoOffsets);
     pub const GLOBAL: Form = form(Format::Global, Variant::Plain);
     pub const GLOBAL_LDS: Form = form(Format::Global, Variant::ToLds);
+    pub const GLOBAL_ATOM: Form = form(Format::Global, Variant::Atomic);
     pub const GLOBAL_RTN: Form = form(Format::Global, Variant::Returns);
     pub const SCRATCH: Form = form(Format::Scratch, Variant::Plain);
     pub const MUBUF: Form = form(Format::Mubuf, Variant::Plain);
     pub const MUBUF_LDS: Form = form(Format::Mubuf, Variant::ToLds);
+    pub const MUBUF_ATOM: Form = form(Format::Mubuf, Variant::Atomic);
     pub const MUBUF_RTN: Form = form(Format::Mubuf, Variant::Returns);
 }

@@ -10,10 +10,12 @@
 
 mod inst;
 mod reg;
+mod verify;
 
 pub use crate::isa::Fixed;
 pub use inst::{Block, BlockData, Dpp, Inst, Mods, Operand, Part, Rest, Sdwa};
 pub use reg::{File, Reg, Span, VReg, VRegData};
+pub use verify::{MirError, MirProblem, verify};
 
 use crate::chip::Chip;
 use cranelift_entity::PrimaryMap;

@@ -3,7 +3,7 @@
 use super::mods::mods;
 use super::operand::operand;
 use crate::chip::Chip;
-use crate::isa::{Desc, Format, Kind, Opcode, Variant, Wait};
+use crate::isa::{Access, Desc, Format, Kind, Opcode, Variant, Wait};
 use crate::mir::{Inst, Operand};
 
 /// An instruction as the chip's assembler reads it. Virtual registers print, too, for people to read.
@@ -17,6 +17,7 @@ pub fn inst(inst: &Inst, chip: Chip) -> String {
     }
     if inst.op == Opcode::SWaitcnt
         && let Some(&Operand::Imm(bits)) = inst.operands.first()
+        && Wait::of(bits as u16).bits() == bits as u16
     {
         wait(Wait::of(bits as u16), &mut out);
         return out;
@@ -26,7 +27,7 @@ pub fn inst(inst: &Inst, chip: Chip) -> String {
         out.push_str(if at == 0 { " " } else { ", " });
         let slot = desc.slots.get(at);
         let text = operand(op, slot);
-        if slot.is_some_and(|s| s.kind == Kind::Source) {
+        if slot.is_some_and(|s| s.access == Access::Use && matches!(s.kind, Kind::Source | Kind::Vector)) {
             out.push_str(&signs(inst, desc, source, text));
             source += 1;
         } else {

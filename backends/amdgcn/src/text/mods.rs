@@ -95,7 +95,9 @@ fn packed(inst: &Inst, desc: &Desc, out: &mut String) -> std::fmt::Result {
 fn vector(inst: &Inst, desc: &Desc, out: &mut String) -> std::fmt::Result {
     let mods = &inst.mods;
     let sources = desc.slots.iter().filter(|s| s.access == Access::Use && s.kind != Kind::Literal).count();
-    if mods.op_sel != 0 {
+    if mods.op_sel != 0 && desc.form.variant == Variant::Bytes {
+        bits(out, "op_sel", mods.op_sel, 4)?;
+    } else if mods.op_sel != 0 {
         // The last one is the result's.
         let result = (mods.op_sel >> 3 & 1) << sources;
         bits(out, "op_sel", mods.op_sel & ((1 << sources) - 1) | result, sources + 1)?;
@@ -103,7 +105,7 @@ fn vector(inst: &Inst, desc: &Desc, out: &mut String) -> std::fmt::Result {
     clamp(inst, out);
     match (mods.dpp, mods.sdwa) {
         (Some(dpp), _) => lanes(dpp, out),
-        (None, Some(sdwa)) => parts(inst, desc, sdwa, out),
+        (None, Some(sdwa)) => parts(desc, sdwa, out),
         (None, None) => Ok(()),
     }
 }
@@ -147,7 +149,7 @@ fn lanes(dpp: Dpp, out: &mut String) -> std::fmt::Result {
     Ok(())
 }
 
-fn parts(inst: &Inst, desc: &Desc, sdwa: Sdwa, out: &mut String) -> std::fmt::Result {
+fn parts(desc: &Desc, sdwa: Sdwa, out: &mut String) -> std::fmt::Result {
     let whole = desc.form.format == Format::Vopc || desc.form.variant == Variant::Halves;
     if !whole {
         let rest = match sdwa.rest {
@@ -157,7 +159,7 @@ fn parts(inst: &Inst, desc: &Desc, sdwa: Sdwa, out: &mut String) -> std::fmt::Re
         };
         write!(out, " dst_sel:{} dst_unused:{rest}", part(sdwa.dst))?;
     }
-    let sources = inst.operands.iter().zip(desc.slots).filter(|(_, s)| s.kind == Kind::Source).count();
+    let sources = desc.slots.iter().filter(|s| s.access == Access::Use && matches!(s.kind, Kind::Source | Kind::Vector)).count();
     for (n, &source) in sdwa.src.iter().enumerate().take(sources) {
         write!(out, " src{n}_sel:{}", part(source))?;
     }

@@ -8,6 +8,7 @@
 use super::super::Lower;
 use super::super::elementwise::Coords;
 use super::super::shared::{SharedPoints, representative};
+use super::super::stage::copy_layout;
 use super::super::vectors::to_words;
 use crate::layout::{legal_width, memory_type};
 use crate::lower::location::{Local, Staged};
@@ -15,7 +16,7 @@ use crate::lower::task::Late;
 use cranelift_entity::SecondaryMap;
 use std::collections::BTreeMap;
 use std::rc::Rc;
-use tilelift_ir::layout::{AccessColumns, Axis, Layout, SharedOp, coalesced, operand_swizzle, vectors_without};
+use tilelift_ir::layout::{AccessColumns, Axis, Layout, SharedOp, operand_swizzle, vectors_without};
 use tilelift_ir::{Inst, Kernel, Op};
 use tilelift_lane::{LVal, LaneBuilder};
 use tilelift_schedule::LowerError;
@@ -145,7 +146,7 @@ impl Lower<'_> {
         let shape: Vec<u32> = local.parts.iter().map(|p| p.extent).collect();
         let order = access.order();
         let vec = legal_width(access.vector_elements(self.target.vector_bytes), memory_type(elem));
-        let layout = Rc::new(coalesced(&shape, bytes, &order, vec, self.target.lanes, self.plan.warps)?);
+        let layout = Rc::new(copy_layout(&access, &shape, self.target, self.plan.warps)?);
         let columns = AccessColumns::global(&layout, &order)?;
         // A vector must be one in both memories.
         let slot = local.buffer.seen(&local.parts).map(|map| map.columns_from(&layout)).transpose()?;

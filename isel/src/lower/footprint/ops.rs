@@ -2,7 +2,7 @@
 
 use super::super::reduce::{exchanges, spread_layout};
 use super::super::scan::scan_exchanges;
-use super::super::stage::{load_map, tile_map};
+use super::super::stage::{copy_layout, load_map, tile_map};
 use super::super::{rearrange, sizes};
 use super::walk::{At, Refused, Walk, Walked};
 use crate::layout::assign::scattered_layout;
@@ -195,6 +195,15 @@ impl Walk<'_> {
         }
         self.set(result, layout);
         Ok(())
+    }
+
+    /// A copy that lanes begin: its mask comes to the lanes that copy.
+    pub fn copy(&mut self, i: Inst) -> Walked {
+        let access = GlobalAccess::of(self.kernel, i);
+        let Some(m) = access.mask else { return Ok(()) };
+        let shape = self.kernel.ty(m).shape().ok_or(Refused)?;
+        let layout = copy_layout(&access, shape, self.target, self.plan.warps)?;
+        self.tile(m, &Rc::new(layout))
     }
 
     pub fn store(&mut self, i: Inst) -> Walked {

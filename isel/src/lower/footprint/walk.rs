@@ -467,6 +467,7 @@ impl<'a> Walk<'a> {
                 self.values[result()?] = Some(At::Staged(None));
             }
             Op::LocalStore => drop(self.own_tile(d.args[1])?),
+            Op::CopyAsync => self.copy(i)?,
             Op::RemoteStore | Op::RemoteStoreAsync => drop(self.own_tile(d.args[2])?),
             Op::AsyncDot => self.async_dot(i)?,
             Op::AsyncDotWait => self.values[result()?] = self.values[d.args[0]].clone(),

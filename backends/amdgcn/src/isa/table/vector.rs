@@ -36,7 +36,7 @@ macro_rules! vector_rows {
         VCvtF32Bf8            "v_cvt_f32_bf8"              VOP1_BYTE  [- 0x55 0x55]   [DV1 B32]             LANES;
         VCvtPkF32Fp8          "v_cvt_pk_f32_fp8"           VOP1_BYTE  [- 0x56 0x56]   [DV2 B32]             LANES;
         VCvtPkF32Bf8          "v_cvt_pk_f32_bf8"           VOP1_BYTE  [- 0x57 0x57]   [DV2 B32]             LANES;
-        VCvtF32Bf16           "v_cvt_f32_bf16"             VOP1       [- - 0x5b]      [DV1 B32]             LANES;
+        VCvtF32Bf16           "v_cvt_f32_bf16"             VOP1       [- - 0x5b]      [DV1 H1]              LANES;
         VCvtNormI16F16        "v_cvt_norm_i16_f16"         VOP1       0x4d            [DV1 F16]             LANES;
         VCvtNormU16F16        "v_cvt_norm_u16_f16"         VOP1       0x4e            [DV1 F16]             LANES;
         VFractF32             "v_fract_f32"                VOP1       0x1b            [DV1 F32]             LANES;
@@ -93,7 +93,7 @@ macro_rules! vector_rows {
         VPermlane32SwapB32    "v_permlane32_swap_b32"      VOP1       [- - 0x5a]      [UV1 UV1]             LANES;
 
         // Two sources.
-        VCndmaskB32           "v_cndmask_b32"              VOP2       0x00            [DV1 B32 B32 S2]      LANES;
+        VCndmaskB32           "v_cndmask_b32"              VOP2       0x00            [DV1 F32 F32 S2]      LANES;
         VAddF32               "v_add_f32"                  VOP2       0x01            [DV1 F32 F32]         LANES;
         VSubF32               "v_sub_f32"                  VOP2       0x02            [DV1 F32 F32]         LANES;
         VSubrevF32            "v_subrev_f32"               VOP2       0x03            [DV1 F32 F32]         LANES;
@@ -150,7 +150,7 @@ macro_rules! vector_rows {
         VPkFmacF16            "v_pk_fmac_f16"              VOP2_PLAIN 0x3c            [UV1 PF16 PF16]       LANES;
         VDot2cF32F16          "v_dot2c_f32_f16"            VOP2       0x37            [UV1 PF16 PF16]       LANES;
         VDot4cI32I8           "v_dot4c_i32_i8"             VOP2       0x39            [UV1 B32 B32]         LANES;
-        VDot2cF32Bf16         "v_dot2c_f32_bf16"           VOP2       [- - 0x16]      [UV1 B32 B32]         LANES;
+        VDot2cF32Bf16         "v_dot2c_f32_bf16"           VOP2       [- - 0x16]      [UV1 V1 V1]           LANES;
 
         // Three sources, and what has no shorter encoding.
         VFmaF32               "v_fma_f32"                  VOP3       0x1cb           [DV1 F32 F32 F32]     LANES;
@@ -239,8 +239,8 @@ macro_rules! vector_rows {
         VCvtPkI16I32          "v_cvt_pk_i16_i32"           VOP3       0x298           [DV1 B32 B32]         LANES;
         VCvtPkFp8F32          "v_cvt_pk_fp8_f32"           VOP3_HALF  [- 0x2a2 0x2a2] [UV1 F32 F32]         LANES;
         VCvtPkBf8F32          "v_cvt_pk_bf8_f32"           VOP3_HALF  [- 0x2a3 0x2a3] [UV1 F32 F32]         LANES;
-        VCvtSrFp8F32          "v_cvt_sr_fp8_f32"           VOP3_HALF  [- 0x2a4 0x2a4] [UV1 F32 B32]         LANES;
-        VCvtSrBf8F32          "v_cvt_sr_bf8_f32"           VOP3_HALF  [- 0x2a5 0x2a5] [UV1 F32 B32]         LANES;
+        VCvtSrFp8F32          "v_cvt_sr_fp8_f32"           VOP3_BYTE  [- 0x2a4 0x2a4] [UV1 F32 B32]         LANES;
+        VCvtSrBf8F32          "v_cvt_sr_bf8_f32"           VOP3_BYTE  [- 0x2a5 0x2a5] [UV1 F32 B32]         LANES;
         VCvtSrF16F32          "v_cvt_sr_f16_f32"           VOP3_HALF  [- - 0x2a6]     [UV1 F32 B32]         LANES;
         VCvtSrBf16F32         "v_cvt_sr_bf16_f32"          VOP3_HALF  [- - 0x2a7]     [UV1 F32 B32]         LANES;
         VCvtScalef32PkFp8F32  "v_cvt_scalef32_pk_fp8_f32"  VOP3_HALF  [- - 0x235]     [UV1 F32 F32 F32]     LANES;
@@ -250,7 +250,7 @@ macro_rules! vector_rows {
         VCvtScalef32F16Fp8    "v_cvt_scalef32_f16_fp8"     VOP3_HALF  [- - 0x24a]     [UV1 B32 F32]         LANES;
         VCvtScalef32F32Fp8    "v_cvt_scalef32_f32_fp8"     VOP3_HALF  [- - 0x23b]     [DV1 B32 F32]         LANES;
         VCvtScalef32PkFp8F16  "v_cvt_scalef32_pk_fp8_f16"  VOP3_HALF  [- - 0x240]     [UV1 PF16 F32]        LANES;
-        VCvtScalef32PkFp8Bf16 "v_cvt_scalef32_pk_fp8_bf16" VOP3_HALF  [- - 0x244]     [UV1 B32 F32]         LANES;
+        VCvtScalef32PkFp8Bf16 "v_cvt_scalef32_pk_fp8_bf16" VOP3_HALF  [- - 0x244]     [UV1 V1 F32]          LANES;
         VCvtScalef32PkBf8F32  "v_cvt_scalef32_pk_bf8_f32"  VOP3_HALF  [- - 0x236]     [UV1 F32 F32 F32]     LANES;
         VCvtScalef32PkF32Bf8  "v_cvt_scalef32_pk_f32_bf8"  VOP3_HALF  [- - 0x23a]     [DV2 B32 F32]         LANES;
         VCvtScalef32PkF16Bf8  "v_cvt_scalef32_pk_f16_bf8"  VOP3_HALF  [- - 0x249]     [DV1 B32 F32]         LANES;
@@ -258,13 +258,13 @@ macro_rules! vector_rows {
         VCvtScalef32F16Bf8    "v_cvt_scalef32_f16_bf8"     VOP3_HALF  [- - 0x24b]     [UV1 B32 F32]         LANES;
         VCvtScalef32F32Bf8    "v_cvt_scalef32_f32_bf8"     VOP3_HALF  [- - 0x23c]     [DV1 B32 F32]         LANES;
         VCvtScalef32PkBf8F16  "v_cvt_scalef32_pk_bf8_f16"  VOP3_HALF  [- - 0x241]     [UV1 PF16 F32]        LANES;
-        VCvtScalef32PkBf8Bf16 "v_cvt_scalef32_pk_bf8_bf16" VOP3_HALF  [- - 0x245]     [UV1 B32 F32]         LANES;
+        VCvtScalef32PkBf8Bf16 "v_cvt_scalef32_pk_bf8_bf16" VOP3_HALF  [- - 0x245]     [UV1 V1 F32]          LANES;
         VCvtScalef32PkF32Fp4  "v_cvt_scalef32_pk_f32_fp4"  VOP3_HALF  [- - 0x23f]     [DV2 B32 F32]         LANES;
         VCvtScalef32PkF16Fp4  "v_cvt_scalef32_pk_f16_fp4"  VOP3_HALF  [- - 0x250]     [DV1 B32 F32]         LANES;
         VCvtScalef32PkBf16Fp4 "v_cvt_scalef32_pk_bf16_fp4" VOP3_HALF  [- - 0x251]     [DV1 B32 F32]         LANES;
-        VCvtScalef32PkFp4F32  "v_cvt_scalef32_pk_fp4_f32"  VOP3_HALF  [- - 0x23d]     [UV1 F32 F32 F32]     LANES;
-        VCvtScalef32PkFp4F16  "v_cvt_scalef32_pk_fp4_f16"  VOP3_HALF  [- - 0x24c]     [UV1 PF16 F32]        LANES;
-        VCvtScalef32PkFp4Bf16 "v_cvt_scalef32_pk_fp4_bf16" VOP3_HALF  [- - 0x24d]     [UV1 B32 F32]         LANES;
+        VCvtScalef32PkFp4F32  "v_cvt_scalef32_pk_fp4_f32"  VOP3_BYTE  [- - 0x23d]     [UV1 F32 F32 F32]     LANES;
+        VCvtScalef32PkFp4F16  "v_cvt_scalef32_pk_fp4_f16"  VOP3_BYTE  [- - 0x24c]     [UV1 PF16 F32]        LANES;
+        VCvtScalef32PkFp4Bf16 "v_cvt_scalef32_pk_fp4_bf16" VOP3_BYTE  [- - 0x24d]     [UV1 V1 F32]          LANES;
         VMinimum3F32          "v_minimum3_f32"             VOP3       [- - 0x2a8]     [DV1 F32 F32 F32]     LANES;
         VMaximum3F32          "v_maximum3_f32"             VOP3       [- - 0x2a9]     [DV1 F32 F32 F32]     LANES;
         VAshrPkI8I32          "v_ashr_pk_i8_i32"           VOP3_HALF  [- - 0x265]     [DV1 B32 B32 B32]     LANES;
@@ -300,7 +300,7 @@ macro_rules! vector_rows {
         VFmaMixloF16          "v_fma_mixlo_f16"            VOP3P_MIX  0x21            [UV1 MIX MIX MIX]     LANES;
         VFmaMixhiF16          "v_fma_mixhi_f16"            VOP3P_MIX  0x22            [UV1 MIX MIX MIX]     LANES;
         VDot2F32F16           "v_dot2_f32_f16"             VOP3P      0x23            [DV1 PF16 PF16 F32]   LANES;
-        VDot2F32Bf16          "v_dot2_f32_bf16"            VOP3P      [- - 0x1a]      [DV1 B32 B32 F32]     LANES;
+        VDot2F32Bf16          "v_dot2_f32_bf16"            VOP3P      [- - 0x1a]      [DV1 V1 V1 F32]       LANES;
         VDot4I32I8            "v_dot4_i32_i8"              VOP3P      0x28            [DV1 B32 B32 B32]     LANES;
         VDot4U32U8            "v_dot4_u32_u8"              VOP3P      0x29            [DV1 B32 B32 B32]     LANES;
         VDot2I32I16           "v_dot2_i32_i16"             VOP3P      0x26            [DV1 PI16 PI16 B32]   LANES;

@@ -42,6 +42,8 @@ slots! {
     UV1 Update Vector 1 Bits;
     UV2 Update Vector 2 Bits;
     V1 Use Vector 1 Bits;
+    V2 Use Vector 2 Bits;
+    H1 Use Vector 1 F16;
     VOFF Use VectorOrOff 1 Bits;
     ADDR Use Address 2 Bits;
 

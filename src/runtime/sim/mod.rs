@@ -1,12 +1,17 @@
-//! The simulator as a device: runs an artifact's text, anywhere.
+//! The simulators as a device: they run an artifact's text, or its code object, anywhere.
 //!
 //! Buffers of host memory become buffers of the simulated device; a buffer that counts as uninitialised is poison there too. What
 //! the kernel must not do on any hardware (races, reads of poison, accesses outside a buffer, divergent barriers, deadlocks) ends
 //! the launch with an error that names the instruction.
 
+mod amdgcn;
+mod memory;
+
 use crate::artifact::Artifact;
+use memory::{Contents, copied_in, written_back};
 use std::fmt;
-use tilelift_interp::{Arg, ArgError, Buffer, Memory, check_args};
+use tilelift_amdgcn_sim as amd;
+use tilelift_interp::{Arg, ArgError, Memory, check_args};
 use tilelift_isel::abi::{AbiError, ParamValue, marshal};
 use tilelift_isel::lane::{Param, persistent};
 use tilelift_nvptx_sim as ptx;
@@ -20,10 +25,16 @@ pub struct SimDevice {
     pub config: SimConfig,
 }
 
-/// An artifact's text, parsed and ready to launch.
+/// An artifact's text or code object, parsed and ready to launch.
 pub struct SimKernel {
-    module: ptx::Module,
+    module: Module,
     artifact: Artifact,
+}
+
+/// What a simulator runs.
+enum Module {
+    Ptx(ptx::Module),
+    Amdgcn(amd::Module),
 }
 
 /// Why a launch on the simulator failed.
@@ -48,6 +59,12 @@ pub enum SimFailure {
     },
     /// Simulated memory could not be read back.
     Memory(ptx::MemoryError),
+    /// The code object is none, or not one that the simulator knows.
+    Load(amd::LoadError),
+    /// The code does something that no hardware defines.
+    Fault(Box<amd::Fault>),
+    /// Memory of the simulated AMD device could not be read back.
+    DeviceMemory(amd::MemoryError),
 }
 
 impl fmt::Display for SimFailure {
@@ -62,6 +79,9 @@ impl fmt::Display for SimFailure {
                 write!(f, "the grid {grid:?} is no multiple of clusters of {cluster} along x; pad it")
             }
             SimFailure::Memory(e) => e.fmt(f),
+            SimFailure::Load(e) => write!(f, "the simulator does not take the code object: {e}"),
+            SimFailure::Fault(e) => e.fmt(f),
+            SimFailure::DeviceMemory(e) => e.fmt(f),
         }
     }
 }
@@ -76,6 +96,9 @@ impl std::error::Error for SimFailure {
             SimFailure::Tensor(e) => Some(e),
             SimFailure::Cluster { .. } => None,
             SimFailure::Memory(e) => Some(e),
+            SimFailure::Load(e) => Some(e),
+            SimFailure::Fault(e) => Some(e),
+            SimFailure::DeviceMemory(e) => Some(e),
         }
     }
 }
@@ -96,12 +119,16 @@ impl SimDevice {
         SimConfig { seed, policy, landing, ..SimConfig::default() }
     }
 
-    /// Parses an artifact's text.
+    /// Parses an artifact's code object, if it has one, else its text.
     ///
     /// # Errors
-    /// [`SimFailure::Parse`].
+    /// [`SimFailure::Parse`], [`SimFailure::Load`].
     pub fn load(&self, artifact: &Artifact) -> Result<SimKernel, SimFailure> {
-        let module = ptx::Module::parse(&artifact.text).map_err(SimFailure::Parse)?;
+        let module = if artifact.object.is_empty() {
+            Module::Ptx(ptx::Module::parse(&artifact.text).map_err(SimFailure::Parse)?)
+        } else {
+            Module::Amdgcn(amd::Module::load(&artifact.object).map_err(SimFailure::Load)?)
+        };
         Ok(SimKernel { module, artifact: artifact.clone() })
     }
 
@@ -115,23 +142,30 @@ impl SimDevice {
         if !grid[0].is_multiple_of(artifact.cluster.max(1)) {
             return Err(SimFailure::Cluster { grid, cluster: artifact.cluster });
         }
+        let launched = launched(&artifact.params, grid, self.config.ctas.is_some());
+        let module = match &kernel.module {
+            Module::Ptx(module) => module,
+            Module::Amdgcn(module) => return amdgcn::execute(module, artifact, (grid, launched), (args, memory), &self.config),
+        };
         let mut device = ptx::Memory::new();
-        let bases: Vec<u64> = memory.buffers.iter().enumerate().map(|(i, b)| device.alloc(&name_of(i, args), init_of(b))).collect();
+        let bases = copied_in(args, memory, &mut |name, contents| match contents {
+            Contents::Bytes(bytes) => device.alloc(name, ptx::Init::Bytes(bytes.to_vec())),
+            Contents::Undefined(len) => device.alloc(name, ptx::Init::Uninit(len)),
+        });
         let values = marshal(&artifact.params, grid, args, |buffer, offset| bases[buffer] + offset).map_err(SimFailure::Abi)?;
         let params: Vec<ptx::Arg> = values.iter().map(param).collect::<Result<_, _>>()?;
         let launch = ptx::Launch {
             entry: &artifact.entry,
-            grid: launched(&artifact.params, grid, self.config.ctas.is_some()),
+            grid: launched,
             block: [artifact.threads, 1, 1],
             shared_bytes: artifact.shared_bytes,
             args: &params,
             // As the driver launches it.
             config: SimConfig { early_launch: artifact.early_launch, ..self.config.clone() },
         };
-        let report = kernel.module.launch(&launch, &mut device).map_err(|e| SimFailure::Run(Box::new(e)))?;
-        for (buffer, &base) in memory.buffers.iter_mut().zip(&bases) {
-            read_back(buffer, &device, base).map_err(SimFailure::Memory)?;
-        }
+        let report = module.launch(&launch, &mut device).map_err(|e| SimFailure::Run(Box::new(e)))?;
+        let is_written = |base, len| device.is_written(base, len);
+        written_back(memory, &bases, &is_written, &|base, len| device.read_unchecked(base, len)).map_err(SimFailure::Memory)?;
         Ok(report)
     }
 }
@@ -163,42 +197,4 @@ fn param(v: &ParamValue) -> Result<ptx::Arg, SimFailure> {
                 .map_err(SimFailure::Tensor)
         }
     }
-}
-
-/// Names a buffer after the first parameter that looks into it, as the printer names parameters.
-fn name_of(buffer: usize, args: &[Arg]) -> String {
-    let param = args.iter().position(|a| matches!(a, Arg::View(v) if v.buffer == buffer));
-    param.map_or_else(|| format!("buffer {buffer}"), |p| format!("v{p}"))
-}
-
-fn init_of(buffer: &Buffer) -> ptx::Init {
-    if buffer.is_initialised(0..buffer.len()) { ptx::Init::Bytes(buffer.bytes().to_vec()) } else { ptx::Init::Uninit(buffer.len()) }
-}
-
-/// Bytes per step of the search for written bytes.
-const STEP: usize = 64;
-
-fn read_back(buffer: &mut Buffer, device: &ptx::Memory, base: u64) -> Result<(), ptx::MemoryError> {
-    let len = buffer.len();
-    if device.is_written(base, len)? {
-        buffer.bytes_mut().copy_from_slice(device.read_unchecked(base, len)?);
-        return Ok(());
-    }
-    // Partly written: bytes that the kernel left alone keep what the host had there.
-    let mut bytes = buffer.bytes().to_vec();
-    let device_bytes = device.read_unchecked(base, len)?;
-    for start in (0..len).step_by(STEP) {
-        let end = (start + STEP).min(len);
-        if device.is_written(base + start as u64, end - start)? {
-            bytes[start..end].copy_from_slice(&device_bytes[start..end]);
-        } else {
-            for i in start..end {
-                if device.is_written(base + i as u64, 1)? {
-                    bytes[i] = device_bytes[i];
-                }
-            }
-        }
-    }
-    *buffer = Buffer::from_bytes(bytes);
-    Ok(())
 }

@@ -1,0 +1,110 @@
+//! The estimate of cycles: a wave issues in order; each instruction holds its unit for the cycles of the table, and the next one that
+//! wants the same unit waits. Latencies of memory are not estimated: waits cost their issue only.
+
+use crate::chip::Chip;
+use crate::decode::inst::{Inst, Op, Program};
+use crate::isa::memory::DsKind;
+use crate::isa::vector::Class;
+
+/// The parameters, in cycles. They are documented or assumed, not measured here.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Costs {
+    /// A vector instruction of 64 lanes on 16.
+    pub vector: u64,
+    /// A transcendental one.
+    pub transcendental: u64,
+    /// f64 and wide integer products.
+    pub wide: u64,
+    /// A scalar instruction.
+    pub scalar: u64,
+    /// A matrix instruction's issue; its passes hold the matrix core for this many cycles each.
+    pub matrix_issue: u64,
+    /// Cycles of a pass.
+    pub pass: u64,
+    /// The issue of an instruction on LDS or memory.
+    pub memory_issue: u64,
+    /// Cycles of the LDS unit per 128 bytes.
+    pub lds_line: u64,
+    /// Cycles of the address unit per 16 lanes of a vector access to memory.
+    pub memory_quarter: u64,
+}
+
+impl Costs {
+    /// The table of a chip.
+    pub fn of(chip: Chip) -> Costs {
+        let base = Costs {
+            vector: 4,
+            transcendental: 16,
+            wide: 8,
+            scalar: 4,
+            matrix_issue: 4,
+            pass: 4,
+            memory_issue: 4,
+            lds_line: 1,
+            memory_quarter: 4,
+        };
+        match chip {
+            Chip::Gfx90a | Chip::Gfx942 => base,
+            // 256 bytes per cycle: two lines at once are counted as one of half the lanes.
+            Chip::Gfx950 => base,
+        }
+    }
+}
+
+/// The clock of a wave.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Clock {
+    now: u64,
+    matrix_free: u64,
+    lds_free: u64,
+    memory_free: u64,
+}
+
+impl Clock {
+    pub fn now(self) -> u64 {
+        self.now.max(self.matrix_free)
+    }
+
+    /// Waves that meet at a barrier go on together.
+    pub fn join<'a>(clocks: impl Iterator<Item = &'a mut Clock>) {
+        let mut all: Vec<&mut Clock> = clocks.collect();
+        let latest = all.iter().map(|c| c.now).max().unwrap_or(0);
+        all.iter_mut().for_each(|c| c.now = latest);
+    }
+
+    pub fn issue(&mut self, chip: Chip, inst: &Inst) {
+        let c = Costs::of(chip);
+        match &inst.op {
+            Op::Vector(v) => {
+                self.now += match v.row.class {
+                    Class::Trans => c.transcendental,
+                    Class::Wide => c.wide,
+                    Class::Plain | Class::Dot => c.vector,
+                }
+            }
+            Op::Matrix(m) => {
+                self.now = self.now.max(self.matrix_free);
+                self.matrix_free = self.now + c.pass * u64::from(m.row.passes);
+                self.now += c.matrix_issue;
+            }
+            Op::Ds(d) => {
+                let bytes = match d.row.kind {
+                    DsKind::Read(l) => u64::from(l.bytes),
+                    DsKind::Read2 { bytes, .. } | DsKind::Write2 { bytes, .. } => 2 * u64::from(bytes),
+                    DsKind::Write { bytes, .. } | DsKind::Atomic { bytes, .. } => u64::from(bytes),
+                    _ => 4,
+                };
+                self.now = self.now.max(self.lds_free);
+                self.lds_free = self.now + c.lds_line * (64 * bytes.max(2)).div_ceil(128);
+                self.now += c.memory_issue;
+            }
+            Op::Mem(_) => {
+                self.now = self.now.max(self.memory_free);
+                self.memory_free = self.now + 4 * c.memory_quarter;
+                self.now += c.memory_issue;
+            }
+            Op::Program(_, Program::Nop(n)) => self.now += c.scalar * (u64::from(n & 15) + 1),
+            Op::Program(..) | Op::Scalar(_) | Op::Smem(_) => self.now += c.scalar,
+        }
+    }
+}

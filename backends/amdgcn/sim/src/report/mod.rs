@@ -1,0 +1,133 @@
+//! What a launch did: instructions by class, bank conflicts, transactions, and an estimate of cycles.
+
+mod banks;
+mod cost;
+
+pub(crate) use cost::Clock;
+pub use cost::Costs;
+
+use crate::chip::Chip;
+use crate::decode::inst::{Inst, Op, Program};
+use crate::isa::memory::MemKind;
+use crate::isa::vector::Class;
+use crate::state::lds::Span;
+use rustc_hash::FxHashMap;
+
+/// Counts of a launch.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Report {
+    /// Instructions that waves issued.
+    pub instructions: u64,
+    /// Scalar instructions on registers.
+    pub scalar: u64,
+    /// Scalar loads.
+    pub scalar_memory: u64,
+    /// Vector instructions on registers.
+    pub vector: u64,
+    /// Those of them on the transcendental unit.
+    pub transcendental: u64,
+    /// Matrix instructions.
+    pub matrix: u64,
+    /// Their passes.
+    pub matrix_passes: u64,
+    /// Instructions on LDS.
+    pub lds: u64,
+    /// Vector loads from memory.
+    pub loads: u64,
+    /// Of these, to LDS.
+    pub loads_to_lds: u64,
+    /// Vector stores to memory.
+    pub stores: u64,
+    /// Atomics on memory.
+    pub atomics: u64,
+    /// Barriers of workgroups.
+    pub barriers: u64,
+    /// Branches.
+    pub branches: u64,
+    /// `s_waitcnt`.
+    pub waits: u64,
+    /// `s_nop`.
+    pub nops: u64,
+    /// Cycles of LDS: phases with their conflicts.
+    pub lds_cycles: u64,
+    /// Of these, those that conflicts added.
+    pub lds_conflict_cycles: u64,
+    /// Pieces of 64 bytes of global memory that instructions touched.
+    pub global_transactions: u64,
+    /// Bytes that lanes asked for of global memory.
+    pub global_bytes: u64,
+    /// Waves that ran.
+    pub waves: u64,
+    /// Estimated cycles of all waves together, each as if it had a SIMD for itself.
+    pub wave_cycles: u64,
+    /// Estimated cycles of the slowest wave.
+    pub longest_wave: u64,
+    /// Conflict cycles by instruction address.
+    pub conflicts_by_pc: FxHashMap<u64, u64>,
+}
+
+impl Report {
+    pub(crate) fn count(&mut self, chip: Chip, inst: &Inst, clock: &mut Clock) {
+        self.instructions += 1;
+        match &inst.op {
+            Op::Scalar(_) => self.scalar += 1,
+            Op::Smem(_) => self.scalar_memory += 1,
+            Op::Vector(v) => {
+                self.vector += 1;
+                self.transcendental += u64::from(v.row.class == Class::Trans);
+            }
+            Op::Matrix(m) => {
+                self.matrix += 1;
+                self.matrix_passes += u64::from(m.row.passes);
+            }
+            Op::Ds(_) => self.lds += 1,
+            Op::Mem(m) => match m.kind {
+                MemKind::Load(_) => self.loads += 1,
+                MemKind::LoadLds { .. } => {
+                    self.loads += 1;
+                    self.loads_to_lds += 1;
+                }
+                MemKind::Store { .. } => self.stores += 1,
+                MemKind::Atomic { .. } => self.atomics += 1,
+                MemKind::Cache | MemKind::Refused => {}
+            },
+            Op::Program(_, p) => match p {
+                Program::Branch(..) => self.branches += 1,
+                Program::Wait(_) => self.waits += 1,
+                Program::Nop(_) => self.nops += 1,
+                _ => {}
+            },
+        }
+        clock.issue(chip, inst);
+    }
+
+    /// Notes the LDS accesses of an instruction.
+    pub(crate) fn lds(&mut self, chip: Chip, inst: &Inst, spans: &[Span]) {
+        if spans.is_empty() {
+            return;
+        }
+        let (cycles, conflicts) = banks::cycles(chip, spans);
+        self.lds_cycles += cycles;
+        self.lds_conflict_cycles += conflicts;
+        if conflicts > 0 {
+            *self.conflicts_by_pc.entry(inst.address).or_default() += conflicts;
+        }
+    }
+
+    /// Notes the global accesses of an instruction.
+    pub(crate) fn global(&mut self, addresses: &[(u64, u8)], _pc: u64) {
+        let mut pieces: Vec<u64> = addresses.iter().flat_map(|&(a, n)| a / 64..(a + u64::from(n)).div_ceil(64)).collect();
+        pieces.sort_unstable();
+        pieces.dedup();
+        self.global_transactions += pieces.len() as u64;
+        self.global_bytes += addresses.iter().map(|a| u64::from(a.1)).sum::<u64>();
+    }
+
+    pub(crate) fn group_done(&mut self, clocks: impl Iterator<Item = Clock>) {
+        for c in clocks {
+            self.waves += 1;
+            self.wave_cycles += c.now();
+            self.longest_wave = self.longest_wave.max(c.now());
+        }
+    }
+}

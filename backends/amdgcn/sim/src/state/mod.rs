@@ -1,0 +1,5 @@
+//! What a launch consists of while it runs: memory, workgroups, waves and their registers.
+
+pub(crate) mod lds;
+pub(crate) mod memory;
+pub(crate) mod wave;

@@ -1,0 +1,22 @@
+//! The smallest kernel: a masked vector addition.
+
+mod common;
+
+use common::{Buf, assemble, f32s, launch_kernel};
+use tilelift_amdgcn_sim::{Chip, SimConfig};
+
+#[test]
+fn vector_addition() {
+    let Some(object) = assemble(include_str!("data/vadd.s"), Chip::Gfx942) else { return };
+    let n = 1000usize;
+    let a: Vec<f32> = (0..n).map(|i| i as f32 * 0.5).collect();
+    let b: Vec<f32> = (0..n).map(|i| 7.0 - i as f32).collect();
+    let bytes = |v: &[f32]| common::bytes(v, f32::to_le_bytes);
+    let buffers = vec![Buf::In(bytes(&a)), Buf::In(bytes(&b)), Buf::Out(4 * n)];
+    let (out, report) = launch_kernel(&object, "vadd", [4, 1, 1], 256, buffers, &(n as u32).to_le_bytes(), SimConfig::default())
+        .unwrap_or_else(|f| panic!("{f}"));
+    let want: Vec<f32> = a.iter().zip(&b).map(|(x, y)| x + y).collect();
+    assert_eq!(f32s(&out[2]), want);
+    assert_eq!(report.waves, 16);
+    assert!(report.instructions > 16 * 10);
+}

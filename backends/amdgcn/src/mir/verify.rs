@@ -1,0 +1,299 @@
+//! The rules of machine programs, checked: what selection makes and what allocation relies on.
+//!
+//! ```text
+//! operands   as many as the row has, each of its kind and size; parts lie in their registers, tuples are aligned
+//! values     every word of a virtual register that is read was written on every path that leads there
+//! flow       branches stand at ends of blocks, and a block's successors are where its branches go and what it falls into
+//! ```
+//!
+//! A write under a mask counts as a write: what the other lanes hold is not followed.
+
+use super::{Block, File, Fixed, Inst, Operand, Program, Reg, Span, VReg};
+use crate::isa::{Access, Kind, Opcode, Slot};
+use cranelift_entity::EntityRef;
+use rustc_hash::FxHashMap;
+use std::fmt;
+
+/// A broken rule, and where.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct MirError {
+    /// The block.
+    pub block: Block,
+    /// The instruction's number in it.
+    pub inst: usize,
+    /// What is wrong.
+    pub problem: MirProblem,
+}
+
+/// What is wrong with an instruction or a block.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum MirProblem {
+    /// More or fewer operands than the row has.
+    Count {
+        /// The instruction.
+        op: Opcode,
+        /// Operands that it has.
+        got: usize,
+        /// Operands that its row has.
+        want: usize,
+    },
+    /// An operand of another kind than its place takes.
+    Kind {
+        /// The instruction.
+        op: Opcode,
+        /// The operand's number.
+        operand: usize,
+    },
+    /// An operand of another size.
+    Words {
+        /// The instruction.
+        op: Opcode,
+        /// The operand's number.
+        operand: usize,
+        /// Its words.
+        got: u8,
+    },
+    /// A register that the program does not have, or words behind its end.
+    Part(Span),
+    /// A tuple that begins where the chip does not let it begin.
+    Align(Span),
+    /// A word that is read and not written on every path.
+    Undefined {
+        /// The register.
+        reg: VReg,
+        /// The word.
+        word: u8,
+    },
+    /// An instruction behind a branch.
+    Behind,
+    /// The successors are others than branches and order say.
+    Next,
+    /// The chip lacks the instruction.
+    Missing(Opcode),
+}
+
+impl fmt::Display for MirError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, instruction {}: ", self.block, self.inst)?;
+        match &self.problem {
+            MirProblem::Count { op, got, want } => write!(f, "{op:?} has {got} operands, its row {want}"),
+            MirProblem::Kind { op, operand } => write!(f, "operand {operand} of {op:?} is of another kind"),
+            MirProblem::Words { op, operand, got } => write!(f, "operand {operand} of {op:?} has {got} words"),
+            MirProblem::Part(span) => write!(f, "{span:?} is no part of its register"),
+            MirProblem::Align(span) => write!(f, "{span:?} is not aligned"),
+            MirProblem::Undefined { reg, word } => write!(f, "word {word} of {reg} is read and not written on every path"),
+            MirProblem::Behind => f.write_str("it stands behind a branch"),
+            MirProblem::Next => f.write_str("the block's successors are others than its branches and the order of blocks say"),
+            MirProblem::Missing(op) => write!(f, "the chip lacks {op:?}"),
+        }
+    }
+}
+
+impl std::error::Error for MirError {}
+
+/// Checks a program.
+///
+/// # Errors
+/// The first broken rule.
+pub fn verify(program: &Program) -> Result<(), MirError> {
+    for (block, data) in program.blocks.iter() {
+        for (at, inst) in data.insts.iter().enumerate() {
+            operands(program, inst).map_err(|problem| MirError { block, inst: at, problem })?;
+        }
+        flow(program, block).map_err(|(inst, problem)| MirError { block, inst, problem })?;
+    }
+    Words::new(program).check()
+}
+
+fn operands(program: &Program, inst: &Inst) -> Result<(), MirProblem> {
+    let desc = inst.op.desc();
+    if desc.number(program.chip).is_none() {
+        return Err(MirProblem::Missing(inst.op));
+    }
+    if desc.slots.len() != inst.operands.len() {
+        return Err(MirProblem::Count { op: inst.op, got: inst.operands.len(), want: desc.slots.len() });
+    }
+    for (i, (operand, slot)) in inst.operands.iter().zip(desc.slots).enumerate() {
+        if !fits(program, operand, slot) {
+            return Err(MirProblem::Kind { op: inst.op, operand: i });
+        }
+        if let Operand::Reg(span) = operand {
+            part(program, *span)?;
+            let sized = match slot.kind {
+                // With a base, addresses have 32 bits.
+                Kind::Address => span.words == if inst.operands.contains(&Operand::Off) { 2 } else { 1 },
+                _ => span.words == slot.words,
+            };
+            if !sized {
+                return Err(MirProblem::Words { op: inst.op, operand: i, got: span.words });
+            }
+        }
+    }
+    Ok(())
+}
+
+fn file(program: &Program, span: Span) -> Option<File> {
+    match span.reg {
+        Reg::Virtual(v) => program.vregs.get(v).map(|d| d.file),
+        Reg::Physical(file, _) => Some(file),
+        Reg::Fixed(_) => Some(File::Scalar),
+    }
+}
+
+fn fits(program: &Program, operand: &Operand, slot: &Slot) -> bool {
+    let of = |span: &Span| file(program, *span);
+    match (operand, slot.kind) {
+        (Operand::Reg(s), Kind::Vector | Kind::VectorOrOff | Kind::Address) => of(s) == Some(File::Vector),
+        (Operand::Reg(s), Kind::VectorOrAcc | Kind::AccSource) => matches!(of(s), Some(File::Vector | File::Acc)),
+        (Operand::Reg(s), Kind::Acc) => of(s) == Some(File::Acc),
+        (Operand::Reg(s), Kind::Source) => matches!(of(s), Some(File::Vector | File::Scalar)),
+        (Operand::Reg(s), Kind::Scalar | Kind::ScalarOrOff | Kind::ScalarSource | Kind::ScalarOffset) => of(s) == Some(File::Scalar),
+        (Operand::Imm(_), kind) => {
+            matches!(kind, Kind::Source | Kind::AccSource | Kind::ScalarSource | Kind::ScalarOffset | Kind::Field | Kind::Literal)
+        }
+        (Operand::Block(_), kind) => kind == Kind::Target,
+        (Operand::Off, kind) => matches!(kind, Kind::VectorOrOff | Kind::ScalarOrOff),
+        (Operand::Reg(_), Kind::Field | Kind::Literal | Kind::Target) => false,
+    }
+}
+
+fn part(program: &Program, span: Span) -> Result<(), MirProblem> {
+    let (words, aligned) = match span.reg {
+        Reg::Virtual(v) => match program.vregs.get(v) {
+            Some(d) => (d.words, d.align >= 2),
+            None => return Err(MirProblem::Part(span)),
+        },
+        Reg::Physical(_, first) => (255, first.is_multiple_of(2)),
+        Reg::Fixed(Fixed::Vcc | Fixed::Exec) => (2, true),
+        Reg::Fixed(Fixed::M0) => (1, true),
+        Reg::Fixed(Fixed::Scc) => (0, true),
+    };
+    if span.words == 0 || u16::from(span.first) + u16::from(span.words) > u16::from(words) {
+        return Err(MirProblem::Part(span));
+    }
+    if span.words > 1 && !(aligned && span.first.is_multiple_of(2)) {
+        return Err(MirProblem::Align(span));
+    }
+    Ok(())
+}
+
+/// Whether control goes to an instruction's block, and whether it goes on behind it.
+fn branches(op: Opcode) -> (bool, bool) {
+    match op {
+        Opcode::SBranch => (true, false),
+        Opcode::SEndpgm => (false, false),
+        _ => (op.desc().slots.iter().any(|s| s.kind == Kind::Target), true),
+    }
+}
+
+fn flow(program: &Program, block: Block) -> Result<(), (usize, MirProblem)> {
+    let data = &program.blocks[block];
+    let mut next: Vec<Block> = Vec::new();
+    let (mut on, mut branched) = (true, false);
+    for (at, inst) in data.insts.iter().enumerate() {
+        let (goes, stays) = branches(inst.op);
+        if !on || (branched && !goes) {
+            return Err((at, MirProblem::Behind));
+        }
+        next.extend(inst.operands.iter().filter_map(|o| match o {
+            Operand::Block(b) => Some(*b),
+            _ => None,
+        }));
+        branched |= goes;
+        on = stays;
+    }
+    let behind = Block::new(block.index() + 1);
+    if on {
+        next.push(behind);
+    }
+    let known = next.iter().all(|&b| program.blocks.get(b).is_some());
+    if known && next.iter().all(|b| data.next.contains(b)) && data.next.iter().all(|b| next.contains(b)) {
+        Ok(())
+    } else {
+        Err((data.insts.len(), MirProblem::Next))
+    }
+}
+
+/// Which words were written on every path, block by block.
+struct Words<'a> {
+    program: &'a Program,
+    /// Where the words of a register begin among all words.
+    first: FxHashMap<VReg, usize>,
+    count: usize,
+}
+
+impl<'a> Words<'a> {
+    fn new(program: &'a Program) -> Words<'a> {
+        let (mut first, mut count) = (FxHashMap::default(), 0);
+        for (v, data) in program.vregs.iter() {
+            first.insert(v, count);
+            count += usize::from(data.words);
+        }
+        Words { program, first, count }
+    }
+
+    fn words(&self, span: Span) -> std::ops::Range<usize> {
+        match span.reg {
+            Reg::Virtual(v) => {
+                let first = self.first.get(&v).copied().unwrap_or(0) + usize::from(span.first);
+                first..first + usize::from(span.words)
+            }
+            Reg::Physical(..) | Reg::Fixed(_) => 0..0,
+        }
+    }
+
+    /// Goes through a block; says what is read and not there.
+    fn block(&self, block: Block, there: &mut [bool]) -> Result<(), MirError> {
+        for (at, inst) in self.program.blocks[block].insts.iter().enumerate() {
+            let slots = inst.op.desc().slots;
+            let spans = |wanted: fn(Access) -> bool| {
+                inst.operands.iter().zip(slots).filter(move |(_, s)| wanted(s.access)).filter_map(|(o, _)| match o {
+                    Operand::Reg(span) => Some(*span),
+                    _ => None,
+                })
+            };
+            for span in spans(|a| a != Access::Def) {
+                for (i, word) in self.words(span).enumerate() {
+                    if let (false, Reg::Virtual(reg)) = (there[word], span.reg) {
+                        let problem = MirProblem::Undefined { reg, word: span.first + i as u8 };
+                        return Err(MirError { block, inst: at, problem });
+                    }
+                }
+            }
+            for span in spans(|a| a != Access::Use) {
+                there[self.words(span)].iter_mut().for_each(|w| *w = true);
+            }
+        }
+        Ok(())
+    }
+
+    fn check(&self) -> Result<(), MirError> {
+        // What is there at a block's beginning: everything, until a path says otherwise.
+        let mut begin: Vec<Option<Vec<bool>>> = vec![None; self.program.blocks.len()];
+        let Some(entry) = begin.first_mut() else { return Ok(()) };
+        *entry = Some(vec![false; self.count]);
+        let mut left: Vec<Block> = vec![Block::new(0)];
+        while let Some(block) = left.pop() {
+            let Some(mut there) = begin[block.index()].clone() else { continue };
+            self.block(block, &mut there)?;
+            for &next in &self.program.blocks[block].next {
+                let changed = match &mut begin[next.index()] {
+                    Some(known) => {
+                        let before = known.iter().filter(|&&w| w).count();
+                        known.iter_mut().zip(&there).for_each(|(k, &t)| *k &= t);
+                        before != known.iter().filter(|&&w| w).count()
+                    }
+                    unknown => {
+                        *unknown = Some(there.clone());
+                        true
+                    }
+                };
+                if changed {
+                    left.push(next);
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,147 @@
+//! Selection: a lane program becomes a machine program with virtual registers.
+//!
+//! ```text
+//! lane::Program ── uniform: which values are alike in all lanes ─┐
+//!               ── live: where values begin and end ─► webs ─────┴─► selector: entry, control, memory, compute ... ─► mir::Program
+//!
+//! uniform    masks, scalar or vector registers          entry       arguments, where the wavefront stands
+//! live       lives of values                            control     loops, choices, copies side by side
+//! webs       values in one register, tuples             memory      loads, stores, guards;  atomic: updates
+//! selector   registers, operands, instructions          compute     rows, int, wide, float, quotient, convert, compare, bits
+//! rows       operations of one instruction              lanes       shuffles;  matrix: matrix instructions
+//! ```
+//!
+//! All lanes of a wavefront take part everywhere but in guarded memory instructions. Subnormal numbers are kept and rounding is to nearest
+//! even, as the kernel's descriptor asks for.
+
+mod atomic;
+mod bits;
+mod compare;
+mod compute;
+mod control;
+mod convert;
+mod entry;
+mod error;
+mod float;
+mod int;
+mod lanes;
+mod live;
+mod matrix;
+mod memory;
+mod quotient;
+mod rows;
+mod selector;
+#[cfg(test)]
+mod tests;
+mod uniform;
+mod webs;
+mod wide;
+mod wide_divide;
+
+pub use error::{Computation, Reason, SelectError};
+
+use crate::chip::Chip;
+use crate::mir;
+use live::Live;
+use selector::{Done, Selector};
+use tilelift_lane::{BinOp, Block, Inst, Program, Target, verify};
+use uniform::Uniform;
+use webs::Webs;
+
+/// The target table of a chip.
+fn target_of(chip: Chip) -> Option<Target> {
+    match chip {
+        Chip::Gfx942 => Some(crate::gfx942()),
+        Chip::Gfx90a | Chip::Gfx950 => None,
+    }
+}
+
+/// Selects instructions of a chip for a program that was lowered for its target.
+///
+/// # Errors
+/// A program that the lane verifier refuses, and what has no instructions.
+pub fn select(program: &Program, chip: Chip) -> Result<mir::Program, SelectError> {
+    let target = target_of(chip).ok_or(SelectError::NoTarget(chip))?;
+    verify(program, &target).map_err(|e| SelectError::Invalid(Box::new(e)))?;
+    let uniform = Uniform::new(program);
+    let live = Live::new(program);
+    let webs = Webs::new(program, &live, &uniform);
+    let mut s = Selector::new(program, &target, chip, &live, &uniform, &webs);
+    s.prologue()?;
+    s.block(&program.body)?;
+    s.end();
+    let out = s.finish();
+    debug_assert_eq!(mir::verify(&out), Ok(()));
+    Ok(out)
+}
+
+impl Selector<'_> {
+    fn block(&mut self, block: &Block) -> Done {
+        block.iter().try_for_each(|inst| self.inst(inst))
+    }
+
+    fn inst(&mut self, inst: &Inst) -> Done {
+        // What nobody reads is not made.
+        let effect = inst.effect();
+        if effect.removable() && !inst.results().iter().any(|&v| self.live.read(v)) {
+            return Ok(());
+        }
+        match inst {
+            Inst::Undefined { dst } => {
+                self.literal(*dst, 0);
+                Ok(())
+            }
+            Inst::Const { dst, bits } => {
+                self.literal(*dst, *bits);
+                Ok(())
+            }
+            Inst::SharedAddr { dst, alloc } => {
+                self.literal(*dst, self.program.allocs[*alloc].offset.into());
+                Ok(())
+            }
+            Inst::Param { dst, index } => self.param(*dst, *index),
+            Inst::Special { dst, what } => self.special(*dst, *what),
+            Inst::Un { dst, op, a } => self.un(*dst, *op, *a),
+            Inst::Bin { dst, op, a, b } => self.bin(*dst, *op, *a, *b),
+            Inst::Fma { dst, a, b, c } => self.fma(*dst, *a, *b, *c),
+            Inst::MadWide { dst, a, b, c } => self.mad_wide(*dst, *a, *b, *c, true),
+            Inst::MadWideU { dst, a, b, c } => self.mad_wide(*dst, *a, *b, *c, false),
+            Inst::Funnel { dst, high, low, by } => self.funnel(*dst, *high, *low, *by),
+            Inst::FmaF16x2 { dst, a, b, c } => self.fma_halves(*dst, [*a, *b, *c]),
+            Inst::Permute { dst, low, high, picks } => self.permute(*dst, *low, *high, *picks),
+            Inst::MaskFlip { dst, a, mask, flip } => self.mask_flip(*dst, *a, *mask, *flip),
+            Inst::Cmp { dst, op, a, b } => self.compare(*dst, *op, *a, *b),
+            Inst::Select { dst, c, a, b } => self.select(*dst, *c, *a, *b),
+            Inst::Divide { dsts, a, b } => dsts.iter().zip(a.iter().zip(b)).try_for_each(|(&d, (&a, &b))| self.bin(d, BinOp::Div, a, b)),
+            Inst::Cvt { dst, a } => self.convert(*dst, *a),
+            Inst::RoundTf32 { dst, a } => self.round_tf32(*dst, *a),
+            Inst::Bitcast { dst, a } => self.bitcast(*dst, *a),
+            Inst::Pack { dst, parts } => self.pack(*dst, parts),
+            Inst::Unpack { dsts, a } => self.unpack(dsts, *a),
+            Inst::LoadGlobal { dsts, addr, offset, guard, other, cache } => self.load_global(dsts, (*addr, *offset), *guard, other, *cache),
+            Inst::StoreGlobal { addr, offset, guard, srcs, cache } => self.store_global(srcs, (*addr, *offset), *guard, *cache),
+            // A hint for caches that these chips have no instruction for.
+            Inst::Prefetch { .. } => Ok(()),
+            Inst::Atomic(a) => self.atomic(a),
+            Inst::LoadShared { dsts, addr, offset } => self.load_shared(dsts, *addr, *offset),
+            Inst::StoreShared { addr, offset, guard, srcs } => self.store_shared(srcs, *addr, *offset, *guard),
+            Inst::Barrier => {
+                self.emit(crate::isa::Opcode::SBarrier, []);
+                Ok(())
+            }
+            Inst::Assert { condition } => self.assert(*condition),
+            Inst::Shuffle { dst, a, from } => self.shuffle(*dst, *a, *from),
+            Inst::Matrix { dsts, instr, a, b, c } => self.matrix(dsts, *instr, a, b, c),
+            Inst::For(l) => self.for_loop(l),
+            Inst::While(l) => self.while_loop(l),
+            Inst::If(c) => self.choice(c),
+            Inst::FmaBf16x2 { .. }
+            | Inst::LoadMatrix { .. }
+            | Inst::CopyAsync { .. }
+            | Inst::CommitCopies
+            | Inst::WaitCopies { .. }
+            | Inst::Unit(_)
+            | Inst::Roles(_) => Err(SelectError::Instruction(inst.code(), Reason::NoMachinery)),
+        }
+    }
+}

@@ -1,0 +1,303 @@
+//! Which values share registers, and which are parts of one tuple: what is loaded, stored, multiplied or summed together stands in consecutive
+//! registers from the start, and what a loop carries stays where it is.
+//!
+//! ```text
+//! tie(a, b, d)      b begins d words behind a in one tuple         union-find with distances
+//! refused if        a word would hold two values that are alive at once, the tuple is longer than 32 words, or 64-bit parts lose their alignment
+//! ```
+//!
+//! A refused tie costs copies and nothing else: whoever needs a tuple and does not find one puts it together.
+
+use super::live::{Live, Step, words_of};
+use super::uniform::{Class, Uniform};
+use cranelift_entity::{EntityRef, PrimaryMap, SecondaryMap, entity_impl};
+use rustc_hash::FxHashMap;
+use tilelift_lane::{Block, Carried, Inst, LVal, Program, Vals};
+
+/// A run of registers that values share.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct Web(u32);
+entity_impl!(Web, "web");
+
+/// What a web is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct WebData {
+    /// The kind of register.
+    pub(super) class: Class,
+    /// 32-bit words.
+    pub(super) words: u8,
+}
+
+/// Most words of a web.
+const WORDS: i32 = 32;
+
+/// The webs of a program.
+pub(super) struct Webs {
+    webs: PrimaryMap<Web, WebData>,
+    place: SecondaryMap<LVal, Option<(Web, u8)>>,
+}
+
+impl Webs {
+    /// Finds them.
+    pub(super) fn new(program: &Program, live: &Live, uniform: &Uniform<'_>) -> Webs {
+        let mut t = Ties {
+            program,
+            live,
+            uniform,
+            up: SecondaryMap::new(),
+            sets: FxHashMap::default(),
+            literal: SecondaryMap::new(),
+            addend: FxHashMap::default(),
+        };
+        t.literals(&program.body);
+        for pass in [Pass::Results, Pass::Matrices, Pass::Carried, Pass::Loads, Pass::Operands, Pass::Stores] {
+            t.block(&program.body, pass);
+        }
+        t.finish()
+    }
+
+    /// Where a value lives, if it shares registers.
+    pub(super) fn place(&self, v: LVal) -> Option<(Web, u8)> {
+        self.place[v]
+    }
+
+    /// What a web is.
+    pub(super) fn data(&self, web: Web) -> WebData {
+        self.webs[web]
+    }
+
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.webs.len()
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Pass {
+    Results,
+    Matrices,
+    Carried,
+    Loads,
+    Operands,
+    Stores,
+}
+
+/// Values in one tuple, each with its distance from the value that stands for all, and what the distance of aligned ones is modulo 2.
+struct Set {
+    members: Vec<(LVal, i32)>,
+    parity: Option<i32>,
+}
+
+struct Ties<'a> {
+    program: &'a Program,
+    live: &'a Live,
+    uniform: &'a Uniform<'a>,
+    /// A value nearer to the one that stands for all, and the distance from it.
+    up: SecondaryMap<LVal, Option<(LVal, i32)>>,
+    sets: FxHashMap<LVal, Set>,
+    literal: SecondaryMap<LVal, bool>,
+    /// The addend of each result of a matrix instruction.
+    addend: FxHashMap<LVal, LVal>,
+}
+
+impl Ties<'_> {
+    fn literals(&mut self, block: &Block) {
+        for inst in block {
+            match inst {
+                // They are made where they are needed.
+                Inst::Const { dst, .. } | Inst::Undefined { dst } | Inst::SharedAddr { dst, .. } => self.literal[*dst] = true,
+                Inst::For(l) => self.literals(&l.body),
+                Inst::While(l) => {
+                    self.literals(&l.test);
+                    self.literals(&l.body);
+                }
+                Inst::If(c) => {
+                    self.literals(&c.then);
+                    self.literals(&c.otherwise);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn block(&mut self, block: &Block, pass: Pass) {
+        for inst in block {
+            match inst {
+                Inst::For(l) => {
+                    self.carried(&l.carried, pass);
+                    self.block(&l.body, pass);
+                }
+                Inst::While(l) => {
+                    self.carried(&l.carried, pass);
+                    self.block(&l.test, pass);
+                    self.block(&l.body, pass);
+                }
+                Inst::If(c) => {
+                    self.block(&c.then, pass);
+                    self.block(&c.otherwise, pass);
+                }
+                Inst::Matrix { dsts, c, .. } if pass == Pass::Matrices => {
+                    self.addend.extend(dsts.iter().copied().zip(c.iter().copied()));
+                    self.tuple(c);
+                    if self.tuple(dsts) {
+                        for (&d, &c) in dsts.iter().zip(c) {
+                            self.tie(c, d, 0);
+                        }
+                    }
+                }
+                Inst::Matrix { a, b, .. } if pass == Pass::Operands => {
+                    self.tuple(a);
+                    self.tuple(b);
+                }
+                Inst::LoadGlobal { dsts, .. } | Inst::LoadShared { dsts, .. } if pass == Pass::Loads => {
+                    self.tuple(dsts);
+                }
+                Inst::StoreGlobal { srcs, .. } | Inst::StoreShared { srcs, .. } if pass == Pass::Stores => {
+                    self.tuple(srcs);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn carried(&mut self, carried: &[Carried], pass: Pass) {
+        for c in carried {
+            match pass {
+                Pass::Results => {
+                    self.tie(c.param, c.result, 0);
+                }
+                Pass::Carried => {
+                    self.tie(c.param, c.next, 0);
+                    self.tie(c.param, c.init, 0);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn words(&self, v: LVal) -> i32 {
+        match self.uniform.class(v) {
+            Class::Mask => 2,
+            _ if self.program.vals[v].bits() == 64 => 2,
+            _ => 1,
+        }
+    }
+
+    /// Puts values side by side, if they can be.
+    fn tuple(&mut self, vals: &Vals) -> bool {
+        let Some(parts) = words_of(self.program, vals) else { return false };
+        if parts.len() < 2 || parts.iter().any(|&(v, _)| self.uniform.class(v) != Class::Vector) {
+            return false;
+        }
+        let (first, mut at, mut all) = (parts[0].0, 0, true);
+        for &(v, words) in &parts {
+            all &= self.tie(first, v, at);
+            at += i32::from(words);
+        }
+        let (root, distance) = self.find(first);
+        match self.sets.get_mut(&root) {
+            Some(set) => match set.parity {
+                Some(p) => all && p == distance & 1,
+                None => {
+                    set.parity = Some(distance & 1);
+                    all
+                }
+            },
+            None => all,
+        }
+    }
+
+    fn find(&self, v: LVal) -> (LVal, i32) {
+        let (mut at, mut distance) = (v, 0);
+        while let Some((up, d)) = self.up[at] {
+            (at, distance) = (up, distance + d);
+        }
+        (at, distance)
+    }
+
+    fn set(&mut self, root: LVal) -> &mut Set {
+        let parity = (self.words(root) == 2).then_some(0);
+        self.sets.entry(root).or_insert_with(|| Set { members: vec![(root, 0)], parity })
+    }
+
+    /// Places `b` so many words behind `a`.
+    fn tie(&mut self, a: LVal, b: LVal, behind: i32) -> bool {
+        if self.literal[a] || self.literal[b] || self.uniform.class(a) != self.uniform.class(b) {
+            return false;
+        }
+        let ((ra, da), (rb, db)) = (self.find(a), self.find(b));
+        if ra == rb {
+            return db == da + behind;
+        }
+        self.set(ra);
+        self.set(rb);
+        let (Some(sa), Some(sb)) = (self.sets.get(&ra), self.sets.get(&rb)) else { return false };
+        // What the distances of the second set grow by.
+        let by = da + behind - db;
+        if let (Some(p), Some(q)) = (sa.parity, sb.parity)
+            && (q + by) & 1 != p
+        {
+            return false;
+        }
+        let ends = |set: &Set, by: i32| {
+            set.members.iter().fold((i32::MAX, i32::MIN), |(low, high), &(v, d)| (low.min(d + by), high.max(d + by + self.words(v))))
+        };
+        let ((low, high), (first, end)) = (ends(sa, 0), ends(sb, by));
+        // One word for alignment.
+        if high.max(end) - low.min(first) > WORDS - 1 && !(high.max(end) - low.min(first) == WORDS) {
+            return false;
+        }
+        let clash = sa.members.iter().any(|&(x, dx)| {
+            sb.members.iter().any(|&(y, dy)| {
+                let dy = dy + by;
+                dx < dy + self.words(y) && dy < dx + self.words(x) && self.together(x, y)
+            })
+        });
+        if clash {
+            return false;
+        }
+        let Some(sb) = self.sets.remove(&rb) else { return false };
+        self.up[rb] = Some((ra, by));
+        let sa = self.set(ra);
+        sa.members.extend(sb.members.into_iter().map(|(v, d)| (v, d + by)));
+        sa.parity = sa.parity.or(sb.parity.map(|q| (q + by) & 1));
+        true
+    }
+
+    /// True if two values are alive at once, so that one register can't hold both.
+    fn together(&self, x: LVal, y: LVal) -> bool {
+        let ((dx, lx), (dy, ly)) = (self.live.life(x), self.live.life(y));
+        if dx == dy {
+            return true;
+        }
+        let (old, new, end, begin) = if dx < dy { (x, y, lx, dy) } else { (y, x, ly, dx) };
+        if end != begin {
+            return end > begin;
+        }
+        match self.live.step(begin) {
+            Step::Hand | Step::Single => false,
+            Step::Matrix => self.addend.get(&new) != Some(&old),
+            Step::Several => true,
+        }
+    }
+
+    fn finish(self) -> Webs {
+        let mut out = Webs { webs: PrimaryMap::new(), place: SecondaryMap::new() };
+        let mut roots: Vec<LVal> = self.sets.iter().filter(|(_, s)| s.members.len() > 1).map(|(&r, _)| r).collect();
+        roots.sort_by_key(|r| r.index());
+        for root in roots {
+            let Some(set) = self.sets.get(&root) else { continue };
+            let low = set.members.iter().map(|m| m.1).min().unwrap_or(0);
+            let base = match set.parity {
+                Some(p) if low & 1 != p => low - 1,
+                _ => low,
+            };
+            let words = set.members.iter().map(|&(v, d)| d - base + self.words(v)).max().unwrap_or(1);
+            let web = out.webs.push(WebData { class: self.uniform.class(root), words: words as u8 });
+            for &(v, d) in &set.members {
+                out.place[v] = Some((web, (d - base) as u8));
+            }
+        }
+        out
+    }
+}
