@@ -17,6 +17,7 @@ pub mod isa;
 pub mod kernel;
 pub mod mir;
 pub mod object;
+pub mod order;
 pub mod select;
 mod target;
 #[cfg(test)]

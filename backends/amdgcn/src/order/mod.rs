@@ -1,0 +1,27 @@
+//! What has to stand between instructions: waits for memory, and wait states.
+//!
+//! ```text
+//! Allocated ─ branches ─► waits ─► hazards ─► Program
+//! ```
+//!
+//! Waits come first, since each is a wait state, too.
+
+mod branches;
+mod class;
+mod hazards;
+#[cfg(test)]
+mod tests;
+mod waits;
+mod words;
+
+use crate::alloc::Allocated;
+use crate::mir::Program;
+
+/// Makes an allocated program ready to be printed or encoded: with waits and wait states, and without branches to the next instruction.
+pub fn finish(allocated: Allocated) -> Program {
+    let mut program = allocated.program;
+    branches::remove(&mut program);
+    waits::insert(&mut program);
+    hazards::insert(&mut program);
+    program
+}

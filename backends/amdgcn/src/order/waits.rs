@@ -1,0 +1,248 @@
+//! Waits for memory: as few and as weak as may be.
+//!
+//! Vector memory operations are done in the order of issue: a result is there when at most as many operations are left as were issued behind
+//! it. So each word knows how many that are. Where ways meet, the smaller number holds; it is a wait that suffices on all of them. Operations on
+//! local data share are done in order, too, but share their counter with scalar loads, which are done in any order: while one of those may be
+//! in flight, only zero tells anything.
+//!
+//! A barrier orders accesses of the workgroup: the wavefront first waits for its operations on local data share, for loads into it, and for its
+//! stores to global memory. Loads from global memory may stay in flight, since a compute unit executes memory operations in order.
+
+use super::words::{WORDS, used};
+use crate::isa::{Counter, Format, Opcode, Variant, Wait};
+use crate::mir::{BlockData, Inst, Operand, Program};
+use cranelift_entity::EntityRef;
+
+/// Nothing is in flight.
+const DONE: u8 = u8::MAX;
+/// The most operations that a counter can leave in flight.
+const MOST_VECTOR: u8 = 63;
+const MOST_LDS: u8 = 15;
+
+/// What may be in flight at a point: per word, how many operations of its counter were issued behind the one that writes it.
+#[derive(Clone, PartialEq)]
+struct Flight {
+    vector: Vec<u8>,
+    lds: Vec<u8>,
+    scalar: Vec<bool>,
+    /// The newest store to memory, load into local data share, or write-back of caches.
+    store: u8,
+    fill: u8,
+    write_back: u8,
+    /// The newest load from memory.
+    load: u8,
+    /// An operation on local data share, a scalar load.
+    any_lds: bool,
+    any_scalar: bool,
+}
+
+impl Flight {
+    fn new() -> Flight {
+        Flight {
+            vector: vec![DONE; WORDS],
+            lds: vec![DONE; WORDS],
+            scalar: vec![false; WORDS],
+            store: DONE,
+            fill: DONE,
+            write_back: DONE,
+            load: DONE,
+            any_lds: false,
+            any_scalar: false,
+        }
+    }
+
+    fn join(&mut self, other: &Flight) {
+        let least = |a: &mut [u8], b: &[u8]| a.iter_mut().zip(b).for_each(|(a, b)| *a = (*a).min(*b));
+        least(&mut self.vector, &other.vector);
+        least(&mut self.lds, &other.lds);
+        self.scalar.iter_mut().zip(&other.scalar).for_each(|(a, b)| *a |= b);
+        self.store = self.store.min(other.store);
+        self.fill = self.fill.min(other.fill);
+        self.write_back = self.write_back.min(other.write_back);
+        self.load = self.load.min(other.load);
+        self.any_lds |= other.any_lds;
+        self.any_scalar |= other.any_scalar;
+    }
+
+    /// The wait that an instruction needs before it.
+    fn needed(&self, inst: &Inst) -> Wait {
+        let mut wait = Wait::NONE;
+        let vector = |wait: &mut Wait, age: u8| {
+            if age != DONE {
+                wait.vector = wait.vector.min(age.min(MOST_VECTOR - 1));
+            }
+        };
+        for word in used(inst).iter().flat_map(|u| u.words.clone()) {
+            vector(&mut wait, self.vector[word]);
+            if self.scalar[word] {
+                wait.lgkm = 0;
+            }
+            if self.lds[word] != DONE {
+                wait.lgkm = if self.any_scalar { 0 } else { wait.lgkm.min(self.lds[word].min(MOST_LDS - 1)) };
+            }
+        }
+        match inst.op {
+            Opcode::SBarrier => {
+                vector(&mut wait, self.store);
+                vector(&mut wait, self.fill);
+                vector(&mut wait, self.write_back);
+                if self.any_lds {
+                    wait.lgkm = 0;
+                }
+            }
+            // What was loaded before must be there before caches are emptied.
+            Opcode::BufferInv => vector(&mut wait, self.load),
+            _ if inst.op.desc().counter() == Some(Counter::Vector) => vector(&mut wait, self.write_back),
+            _ => {}
+        }
+        // Local data share that a load fills is not read before it is there.
+        if inst.op.desc().counter() == Some(Counter::Lds) {
+            vector(&mut wait, self.fill);
+        }
+        wait
+    }
+
+    /// A wait is over.
+    fn wait(&mut self, wait: Wait) {
+        let drop = |age: &mut u8, left: u8| {
+            if *age != DONE && *age >= left {
+                *age = DONE;
+            }
+        };
+        if wait.vector < MOST_VECTOR {
+            self.vector.iter_mut().for_each(|age| drop(age, wait.vector));
+            for age in [&mut self.store, &mut self.fill, &mut self.write_back, &mut self.load] {
+                drop(age, wait.vector);
+            }
+        }
+        if wait.lgkm == 0 {
+            self.scalar.fill(false);
+            self.lds.fill(DONE);
+            (self.any_lds, self.any_scalar) = (false, false);
+        } else if wait.lgkm < MOST_LDS && !self.any_scalar {
+            self.lds.iter_mut().for_each(|age| drop(age, wait.lgkm));
+        }
+    }
+
+    /// An instruction is issued.
+    fn issue(&mut self, inst: &Inst) {
+        let results = || used(inst).into_iter().filter(|u| u.writes && u.operand != usize::MAX).flat_map(|u| u.words);
+        let older = |age: &mut u8| {
+            if *age != DONE {
+                *age = (*age + 1).min(DONE - 1);
+            }
+        };
+        match inst.op.desc().counter() {
+            Some(Counter::Vector) => {
+                self.vector.iter_mut().for_each(older);
+                for age in [&mut self.store, &mut self.fill, &mut self.write_back, &mut self.load] {
+                    older(age);
+                }
+                let mut loads = false;
+                for word in results() {
+                    self.vector[word] = 0;
+                    loads = true;
+                }
+                match (inst.op, inst.op.desc().form.variant) {
+                    (Opcode::BufferWbl2, _) => self.write_back = 0,
+                    (_, Variant::ToLds) => self.fill = 0,
+                    _ if loads => self.load = 0,
+                    _ => {}
+                }
+                if stores(inst) {
+                    self.store = 0;
+                }
+            }
+            Some(Counter::Lds) => {
+                self.lds.iter_mut().for_each(older);
+                results().for_each(|word| self.lds[word] = 0);
+                self.any_lds = true;
+            }
+            Some(Counter::ScalarMemory) => {
+                results().for_each(|word| self.scalar[word] = true);
+                self.any_scalar = true;
+            }
+            None => {}
+        }
+    }
+}
+
+/// True if the instruction may write global memory: it reads data that is no address.
+fn stores(inst: &Inst) -> bool {
+    use crate::isa::{Access, Kind};
+    let data = inst.op.desc().slots.iter().any(|s| s.kind == Kind::VectorOrAcc && s.access != Access::Def);
+    data && inst.op.desc().form.format != Format::Scratch
+}
+
+/// The wait that an instruction is.
+fn explicit(inst: &Inst) -> Option<Wait> {
+    match (inst.op, inst.operands.first()) {
+        (Opcode::SWaitcnt, Some(Operand::Imm(bits))) => Some(Wait::of(*bits as u16)),
+        _ => None,
+    }
+}
+
+/// Walks a block; hands each instruction with the wait that it needs to `each`.
+fn walk(block: &BlockData, flight: &mut Flight, mut each: impl FnMut(usize, Wait)) {
+    for (at, inst) in block.insts.iter().enumerate() {
+        if let Some(wait) = explicit(inst) {
+            flight.wait(wait);
+            continue;
+        }
+        let wait = flight.needed(inst);
+        if wait != Wait::NONE {
+            flight.wait(wait);
+            each(at, wait);
+        }
+        flight.issue(inst);
+    }
+}
+
+/// Inserts waits.
+pub(super) fn insert(program: &mut Program) {
+    let count = program.blocks.len();
+    let mut entry: Vec<Option<Flight>> = vec![None; count];
+    if let Some(first) = entry.first_mut() {
+        *first = Some(Flight::new());
+    }
+    let mut dirty = vec![true; count];
+    // Entries only grow, so this ends.
+    while let Some(index) = dirty.iter().zip(&entry).position(|(d, e)| *d && e.is_some()) {
+        dirty[index] = false;
+        let Some(mut flight) = entry[index].clone() else { continue };
+        let block = &program.blocks[crate::mir::Block::new(index)];
+        walk(block, &mut flight, |_, _| {});
+        for next in &block.next {
+            let slot = &mut entry[next.index()];
+            let joined = match slot {
+                None => flight.clone(),
+                Some(old) => {
+                    let mut joined = old.clone();
+                    joined.join(&flight);
+                    joined
+                }
+            };
+            if slot.as_ref() != Some(&joined) {
+                *slot = Some(joined);
+                dirty[next.index()] = true;
+            }
+        }
+    }
+    for (block, data) in program.blocks.iter_mut() {
+        let Some(mut flight) = entry[block.index()].take() else { continue };
+        let mut waits = Vec::new();
+        walk(data, &mut flight, |at, wait| waits.push((at, wait)));
+        if waits.is_empty() {
+            continue;
+        }
+        let mut out = Vec::with_capacity(data.insts.len() + waits.len());
+        let mut waits = waits.into_iter().peekable();
+        for (at, inst) in std::mem::take(&mut data.insts).into_iter().enumerate() {
+            if let Some((_, wait)) = waits.next_if(|w| w.0 == at) {
+                out.push(Inst::new(Opcode::SWaitcnt, [Operand::Imm(i64::from(wait.bits()))]));
+            }
+            out.push(inst);
+        }
+        data.insts = out;
+    }
+}
