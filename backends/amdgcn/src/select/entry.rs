@@ -21,6 +21,8 @@ pub(super) struct EntryValues {
     warp: Option<Span>,
     program: [Option<Span>; 3],
     grid: [Option<Span>; 3],
+    /// Where the extents of the grid are among the arguments.
+    pub(super) grid_arguments: [Option<u32>; 3],
 }
 
 impl EntryValues {
@@ -102,6 +104,7 @@ impl Selector<'_> {
         for (axis, &asked) in asked.grid.iter().enumerate() {
             if asked {
                 let offset = self.arg(4, false);
+                self.entry.grid_arguments[axis] = Some(offset);
                 self.entry.grid[axis] = Some(self.load_argument(segment, offset, 1));
             }
         }
