@@ -36,6 +36,7 @@
 #![deny(unsafe_code)]
 
 mod artifact;
+mod backend;
 mod compile;
 pub mod graph;
 pub mod launch;
