@@ -7,5 +7,10 @@
 
 mod allocation;
 mod effects;
+mod hazards;
+mod waits;
+mod walk;
 
 pub use allocation::{AllocationFault, Misplaced, allocation};
+pub use hazards::{HazardFault, hazards};
+pub use waits::{Early, WaitFault, waits};

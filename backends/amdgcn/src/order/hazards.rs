@@ -5,6 +5,7 @@
 //! it says. Blocks are walked with what happened lately and how long ago; where ways meet, the shortest time holds.
 
 use super::class::{Class, Unit, class, fills_lds, is_dot, is_transcendental, writes_half};
+use super::flow;
 use super::words::{Used, is_vector, named, used};
 use crate::chip::Chip;
 use crate::isa::{Access, Fixed, Format, Kind, Opcode};
@@ -404,43 +405,22 @@ fn walk(block: &BlockData, chip: Chip, lately: &mut Vec<Event>, mut each: impl F
     }
 }
 
-fn join(into: &mut Vec<Event>, other: &[Event]) -> bool {
-    let mut changed = false;
+fn join(into: &mut Vec<Event>, other: &Vec<Event>) {
     for event in other {
         match into.iter_mut().find(|e| e.first == event.first && e.words == event.words) {
-            Some(old) if old.since <= event.since => {}
-            Some(old) => {
-                old.since = event.since;
-                changed = true;
-            }
-            None => {
-                into.push(event.clone());
-                changed = true;
-            }
+            Some(old) => old.since = old.since.min(event.since),
+            None => into.push(event.clone()),
         }
     }
-    changed
+    into.sort_unstable();
 }
 
 /// Inserts `s_nop`.
 pub(super) fn insert(program: &mut Program) {
-    let count = program.blocks.len();
     let chip = program.chip;
-    let mut entry: Vec<Vec<Event>> = vec![Vec::new(); count];
-    let mut dirty = vec![true; count];
-    while let Some(index) = dirty.iter().position(|d| *d) {
-        dirty[index] = false;
-        let block = &program.blocks[crate::mir::Block::new(index)];
-        let mut lately = entry[index].clone();
-        walk(block, chip, &mut lately, |_, _| {});
-        for next in &block.next {
-            if join(&mut entry[next.index()], &lately) {
-                dirty[next.index()] = true;
-            }
-        }
-    }
+    let mut entry = flow::entries(program, Vec::new(), join, |lately, block| walk(block, chip, lately, |_, _| {}));
     for (block, data) in program.blocks.iter_mut() {
-        let mut lately = std::mem::take(&mut entry[block.index()]);
+        let Some(mut lately) = entry[block.index()].take() else { continue };
         let mut gaps = Vec::new();
         walk(data, chip, &mut lately, |at, states| gaps.push((at, states)));
         if gaps.is_empty() {

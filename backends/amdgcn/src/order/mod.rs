@@ -8,6 +8,7 @@
 
 mod branches;
 mod class;
+mod flow;
 mod hazards;
 #[cfg(test)]
 mod tests;

@@ -8,6 +8,7 @@
 //! A barrier orders accesses of the workgroup: the wavefront first waits for its operations on local data share, for loads into it, and for its
 //! stores to global memory. Loads from global memory may stay in flight, since a compute unit executes memory operations in order.
 
+use super::flow;
 use super::words::{WORDS, used};
 use crate::isa::{Counter, Format, Opcode, Variant, Wait};
 use crate::mir::{BlockData, Inst, Operand, Program};
@@ -200,34 +201,7 @@ fn walk(block: &BlockData, flight: &mut Flight, mut each: impl FnMut(usize, Wait
 
 /// Inserts waits.
 pub(super) fn insert(program: &mut Program) {
-    let count = program.blocks.len();
-    let mut entry: Vec<Option<Flight>> = vec![None; count];
-    if let Some(first) = entry.first_mut() {
-        *first = Some(Flight::new());
-    }
-    let mut dirty = vec![true; count];
-    // Entries only grow, so this ends.
-    while let Some(index) = dirty.iter().zip(&entry).position(|(d, e)| *d && e.is_some()) {
-        dirty[index] = false;
-        let Some(mut flight) = entry[index].clone() else { continue };
-        let block = &program.blocks[crate::mir::Block::new(index)];
-        walk(block, &mut flight, |_, _| {});
-        for next in &block.next {
-            let slot = &mut entry[next.index()];
-            let joined = match slot {
-                None => flight.clone(),
-                Some(old) => {
-                    let mut joined = old.clone();
-                    joined.join(&flight);
-                    joined
-                }
-            };
-            if slot.as_ref() != Some(&joined) {
-                *slot = Some(joined);
-                dirty[next.index()] = true;
-            }
-        }
-    }
+    let mut entry = flow::entries(program, Flight::new(), Flight::join, |flight, block| walk(block, flight, |_, _| {}));
     for (block, data) in program.blocks.iter_mut() {
         let Some(mut flight) = entry[block.index()].take() else { continue };
         let mut waits = Vec::new();

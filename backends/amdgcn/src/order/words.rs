@@ -51,11 +51,15 @@ pub(super) struct Used {
     pub writes: bool,
 }
 
-/// All registers that an instruction uses.
+/// All registers that an instruction uses. A result of which something stays as it was counts as read.
 pub(super) fn used(inst: &Inst) -> SmallVec<[Used; 8]> {
     let desc = inst.op.desc();
+    let keeps = inst.mods.op_sel & 8 != 0 || inst.mods.dpp.is_some_and(|d| !d.bound_ctrl || d.row_mask != 15 || d.bank_mask != 15);
     let operands = inst.operands.iter().zip(desc.slots).enumerate().filter_map(|(operand, (value, slot))| match value {
-        Operand::Reg(span) => Some(use_of(operand, words(*span), slot.access)),
+        Operand::Reg(span) => {
+            let access = if keeps && slot.access == Access::Def { Access::Update } else { slot.access };
+            Some(use_of(operand, words(*span), access))
+        }
         _ => None,
     });
     operands.chain(desc.implicit.iter().map(|i| use_of(usize::MAX, named(i.reg), i.access))).collect()
