@@ -46,8 +46,7 @@ fn selected(kernel: &Kernel) -> Option<Result<(), String>> {
     let lowered = lower(&verified, &gfx942(), &LowerOptions::default()).ok()?;
     let made = std::panic::catch_unwind(|| select(&lowered.program, Chip::Gfx942));
     Some(match made {
-        Ok(Ok(mir_program)) => {
-            let program = mir_program.program;
+        Ok(Ok(program)) => {
             if std::env::var("DUMP").is_ok() {
                 println!("{}", shown(&program));
             }

@@ -56,20 +56,11 @@ fn target_of(chip: Chip) -> Option<Target> {
     }
 }
 
-/// What selection makes.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Selected {
-    /// The machine program. Its arguments are the launch parameters in order, then extents of the grid.
-    pub program: mir::Program,
-    /// Offsets of the arguments that are extents of the grid along x, y, z, if they are asked for.
-    pub grid: [Option<u32>; 3],
-}
-
 /// Selects instructions of a chip for a program that was lowered for its target.
 ///
 /// # Errors
 /// A program that the lane verifier refuses, and what has no instructions.
-pub fn select(program: &Program, chip: Chip) -> Result<Selected, SelectError> {
+pub fn select(program: &Program, chip: Chip) -> Result<mir::Program, SelectError> {
     let target = target_of(chip).ok_or(SelectError::NoTarget(chip))?;
     verify(program, &target).map_err(|e| SelectError::Invalid(Box::new(e)))?;
     let uniform = Uniform::new(program);
@@ -79,10 +70,9 @@ pub fn select(program: &Program, chip: Chip) -> Result<Selected, SelectError> {
     s.prologue()?;
     s.block(&program.body)?;
     s.end();
-    let grid = s.entry.grid_arguments;
     let program = s.finish();
     debug_assert_eq!(mir::verify(&program), Ok(()));
-    Ok(Selected { program, grid })
+    Ok(program)
 }
 
 impl Selector<'_> {
