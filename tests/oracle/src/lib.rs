@@ -1,5 +1,5 @@
 //! External judges for tests: finds NVIDIA's assembler and reads its report; finds the disassembler and follows operands through what was
-//! assembled; finds Triton and takes its PTX.
+//! assembled; finds Triton and takes its PTX; finds HIP's headers and a C compiler.
 //!
 //! A test asks for an oracle and runs without it if there is none, unless `TILELIFT_REQUIRE_ORACLES=1` says that a missing one
 //! is a failure.
@@ -9,6 +9,7 @@
 mod assemble;
 mod error;
 mod follow;
+mod hip;
 mod nvdisasm;
 mod ptxas;
 mod required;
@@ -17,6 +18,7 @@ mod triton;
 pub use assemble::{AsmReport, assemble, assemble_bytes, ptxas_version};
 pub use error::AsmError;
 pub use follow::{Finding, Followed, Stray, follow, has_operands};
+pub use hip::{c_compiler, hip_headers};
 pub use nvdisasm::{disassemble, nvdisasm};
 pub use ptxas::ptxas;
 pub use required::required;
