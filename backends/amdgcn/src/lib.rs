@@ -27,4 +27,4 @@ pub mod text;
 
 pub use chip::Chip;
 pub use emit::{AmdKernel, EmitError, emit};
-pub use target::gfx942;
+pub use target::{by_name, gfx942};

@@ -23,7 +23,7 @@ pub(super) fn execute(
         Contents::Undefined(len) => device.alloc(name, amd::Init::Uninit(len)),
     });
     let values = marshal(&artifact.params, grid, args, |buffer, offset| bases[buffer] + offset).map_err(SimFailure::Abi)?;
-    let segment = kernel_arguments(&values);
+    let segment = kernel_arguments(&values).map_err(SimFailure::Argument)?;
     let launch = amd::Launch {
         kernel: &artifact.entry,
         grid: launched,

@@ -1,5 +1,6 @@
 //! Why a launch on a simulator failed.
 
+use crate::launch::TensorParam;
 use std::fmt;
 use tilelift_amdgcn_sim as amd;
 use tilelift_interp::ArgError;
@@ -28,6 +29,8 @@ pub enum SimFailure {
     },
     /// Simulated memory could not be read back.
     Memory(ptx::MemoryError),
+    /// A launch parameter that no code object takes.
+    Argument(TensorParam),
     /// The code object is none, or not one that the simulator knows.
     Load(amd::LoadError),
     /// The code does something that no hardware defines.
@@ -48,6 +51,7 @@ impl fmt::Display for SimFailure {
                 write!(f, "the grid {grid:?} is no multiple of clusters of {cluster} along x; pad it")
             }
             SimFailure::Memory(e) => e.fmt(f),
+            SimFailure::Argument(e) => e.fmt(f),
             SimFailure::Load(e) => write!(f, "the simulator does not take the code object: {e}"),
             SimFailure::Fault(e) => e.fmt(f),
             SimFailure::DeviceMemory(e) => e.fmt(f),
@@ -65,6 +69,7 @@ impl std::error::Error for SimFailure {
             SimFailure::Tensor(e) => Some(e),
             SimFailure::Cluster { .. } => None,
             SimFailure::Memory(e) => Some(e),
+            SimFailure::Argument(e) => Some(e),
             SimFailure::Load(e) => Some(e),
             SimFailure::Fault(e) => Some(e),
             SimFailure::DeviceMemory(e) => Some(e),
