@@ -209,7 +209,7 @@ const CASES: &[Case] = &[
     }),
     Case("v_cmp_lt_f32 vcc, A, B\ns_nop 1\nv_cndmask_b32 D, 0, 1, vcc", As::Bits, |a, b, _| u64::from(f(a) < f(b))),
     Case("v_cmp_nge_f32 s[20:21], A, |B|\ns_nop 1\nv_cndmask_b32 D, 0, 1, s[20:21]", As::Bits, |a, b, _| u64::from(!(f(a) >= f(b).abs()))),
-    Case("v_cmp_lg_f64 vcc, AA, BB\ns_nop 1\nv_cndmask_b32 D, 0, 1, vcc", As::Bits, |a, b, _| u64::from(d(a) < d(b) || d(a) > d(b))),
+    Case("v_cmp_lg_f64 vcc, AA, BB\ns_nop 1\nv_cndmask_b32 D, 0, 1, vcc", As::Bits, |a, b, _| u64::from(d(a).partial_cmp(&d(b)).is_some_and(|o| o.is_ne()))),
     Case("v_cmp_gt_i32 vcc, A, B\ns_nop 1\nv_cndmask_b32 D, A, B, vcc", As::Bits, |a, b, _| if i(a) > i(b) { x(u(b)) } else { x(u(a)) }),
     Case("v_cmp_le_u64 vcc, AA, BB\ns_nop 1\nv_cndmask_b32 D, 0, 1, vcc", As::Bits, |a, b, _| u64::from(a <= b)),
     Case("v_cmp_lt_i16 vcc, A, B\ns_nop 1\nv_cndmask_b32 D, 0, 1, vcc", As::Bits, |a, b, _| u64::from((a as i16) < b as i16)),

@@ -5,7 +5,7 @@
 //! confirmed by what it emits.
 
 use crate::chip::Chip;
-use crate::decode::inst::{Access, EXEC, File, Inst, M0, Op, Role, VCC};
+use crate::decode::inst::{Access, EXEC, File, Inst, M0, Op, Role};
 use crate::fault::{FaultKind, Rule};
 use crate::isa::matrix::Unit;
 use crate::isa::vector::{Class, Kind};
@@ -220,7 +220,6 @@ impl Hazards {
         if n == u16::from(M0) && !vector {
             self.m0 = when;
         }
-        debug_assert!(VCC < 128);
     }
 }
 

@@ -67,6 +67,7 @@ impl Ctx<'_, '_> {
             Src::V(n) => Operand::Vector(usize::from(n), dwords),
             Src::A(n) => Operand::Vector(self.wave.accum + usize::from(n), dwords),
             Src::S(n) if ty == Ty::Mask => Operand::Mask(self.wave.s64(n), self.wave.s64_defined(n)),
+            Src::Inline(c) if ty == Ty::Mask => Operand::Mask(inline(c, 64), u64::MAX),
             Src::Inline(c) => {
                 let width = match ty {
                     Ty::F16 | Ty::B16 => 16,
@@ -79,6 +80,7 @@ impl Ctx<'_, '_> {
             // A 64-bit float's literal is its upper half.
             Src::Literal(x) if ty == Ty::F64 => Operand::Uniform(u64::from(x) << 32, true),
             Src::Literal(x) => Operand::Uniform(u64::from(x), true),
+            _ if ty == Ty::Mask => Operand::Mask(self.scalar(src, 2).0, u64::MAX),
             _ => {
                 let (x, d) = self.scalar(src, dwords);
                 Operand::Uniform(x, d & ones(u32::from(dwords) * 32) == ones(u32::from(dwords) * 32))
