@@ -28,7 +28,7 @@ fn damaged_objects() {
         for _ in 0..1 + random.next() % 6 {
             let at = random.next() as usize % bytes.len();
             // Headers and tables are small beside the padding.
-            let at = if random.next() % 2 == 0 { at % 1024 } else { at };
+            let at = if random.next().is_multiple_of(2) { at % 1024 } else { at };
             bytes[at] = match random.next() % 4 {
                 0 => 0xff,
                 1 => 0,
@@ -92,8 +92,8 @@ fn random_code(chip: Chip) {
             let (base, free) = ENCODINGS[random.next() as usize % ENCODINGS.len()];
             let low = (random.next() >> 16) as u32;
             // Small register numbers are right more often.
-            let low = if random.next() % 2 == 0 { low & 0x7f3f_3f3f } else { low };
-            let word = if i % 2 == 1 && random.next() % 3 != 0 { low } else { base | low & ((1u64 << free) - 1) as u32 };
+            let low = if random.next().is_multiple_of(2) { low & 0x7f3f_3f3f } else { low };
+            let word = if i % 2 == 1 && !random.next().is_multiple_of(3) { low } else { base | low & ((1u64 << free) - 1) as u32 };
             bytes[at + 4 * i..at + 4 * i + 4].copy_from_slice(&word.to_le_bytes());
         }
         run(&Module::load(&bytes).expect("the object around the code is whole"), round);

@@ -137,7 +137,7 @@ fn moves_between_lanes() {
         if l % 16 == 0 { u32::MAX } else { l - 1 }
     });
     lanes("s_nop 1\nv_mov_b32_dpp v3, v0 row_shl:2 row_mask:0xf bank_mask:0xf bound_ctrl:0", |l| if l % 16 >= 14 { 0 } else { l + 2 });
-    lanes("s_nop 1\nv_mov_b32_dpp v3, v0 row_ror:4 row_mask:0xf bank_mask:0xf", |l| l & !15 | (l + 12) % 16);
+    lanes("s_nop 1\nv_mov_b32_dpp v3, v0 row_ror:4 row_mask:0xf bank_mask:0xf", |l| l & !15 | ((l + 12) % 16));
     lanes("s_nop 1\nv_mov_b32_dpp v3, v0 row_newbcast:5 row_mask:0xf bank_mask:0xf", |l| l & !15 | 5);
     lanes("s_nop 1\nv_mov_b32_dpp v3, v0 row_half_mirror row_mask:0xf bank_mask:0xf", |l| l ^ 7);
     lanes("v_mov_b32 v3, 0\ns_nop 1\nv_add_u32_dpp v3, v0, v0 quad_perm:[1,0,3,2] row_mask:0x5 bank_mask:0xf", |l| {

@@ -278,7 +278,7 @@ impl Ctx<'_, '_> {
     fn swap_rows(&mut self, v: &Vector, rows: usize) -> Result<()> {
         let Src::V(n) = v.src[0] else { return Err(FaultKind::UnsupportedField("a swap with no register")) };
         let (p, q) = (usize::from(n), usize::from(v.dst));
-        for lane in (0..64).filter(|l| l / rows % 2 == 0) {
+        for lane in (0..64).filter(|l| (l / rows).is_multiple_of(2)) {
             let other = lane + rows;
             let (x, y) = (self.wave.v[p][lane], self.wave.v[q][other]);
             let (dx, dy) = (self.wave.v_defined[p] >> lane & 1 != 0, self.wave.v_defined[q] >> other & 1 != 0);

@@ -82,7 +82,7 @@ impl Group {
         if let Some(i) = cache.get(&pc) {
             return Ok(i.clone());
         }
-        if pc % 4 != 0 {
+        if !pc.is_multiple_of(4) {
             return Err(FaultKind::OutsideCode { pc });
         }
         let inst = decode(device.chip, pc, &|a| device.module.word(a)).map_err(|(e, words)| match e {
