@@ -16,7 +16,7 @@ pub struct Artifact {
     pub entry: String,
     /// Threads per program instance, along the first axis of a block.
     pub threads: u32,
-    /// Dynamic shared memory per program instance, in bytes.
+    /// Shared memory per program instance, in bytes: what a launch asks the driver for, or what the code object declares if there is one.
     pub shared_bytes: u32,
     /// A launch may begin while the one in front of it on its stream ends: the text waits for that before it touches global memory.
     pub early_launch: bool,

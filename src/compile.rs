@@ -8,12 +8,14 @@
 //! No device, no clock in the result, no global state: the same kernel, target and options give the same bytes.
 
 use crate::artifact::Artifact;
+use crate::backend::{Backend, Refusal};
 use crate::targets;
 use std::borrow::Cow;
 use std::fmt;
 use std::time::{Duration, Instant};
 use tilelift_ir::{Kernel, Loc, Verified, VerifiedKernel, VerifyErrors};
 use tilelift_isel::{LayoutChoice, LowerError, LowerOptions, Lowered, Target, lane};
+use tilelift_amdgcn::EmitError as AmdEmitError;
 use tilelift_nvptx::{EmitError, EmitOptions, Invalid};
 
 /// How much a kernel is improved before it is lowered.
@@ -150,6 +152,8 @@ pub enum CompileError {
     Lane(String),
     /// The text can't be printed for this target.
     Emit(EmitError),
+    /// No code can be made for this AMD chip.
+    Code(AmdEmitError),
     /// No backend prints text for the target.
     NoBackend {
         /// The target.
@@ -163,7 +167,7 @@ impl CompileError {
         match self {
             CompileError::Verify(_) => Stage::Verify,
             CompileError::Lower(_) | CompileError::Lane(_) => Stage::Lower,
-            CompileError::Emit(_) | CompileError::NoBackend { .. } => Stage::Emit,
+            CompileError::Emit(_) | CompileError::Code(_) | CompileError::NoBackend { .. } => Stage::Emit,
         }
     }
 
@@ -172,7 +176,7 @@ impl CompileError {
         match self {
             CompileError::Verify(e) => e.errors.first().map_or(Loc::default(), |e| e.loc),
             CompileError::Lower(e) => e.loc(),
-            CompileError::Lane(_) | CompileError::Emit(_) | CompileError::NoBackend { .. } => Loc::default(),
+            CompileError::Lane(_) | CompileError::Emit(_) | CompileError::Code(_) | CompileError::NoBackend { .. } => Loc::default(),
         }
     }
 
@@ -189,7 +193,7 @@ impl CompileError {
             CompileError::Lower(LowerError::Requirement { .. }) => "layout",
             CompileError::Lower(LowerError::ResourceExceeded { .. }) => "resource",
             CompileError::Lane(_) => "internal",
-            CompileError::Emit(_) => "emit",
+            CompileError::Emit(_) | CompileError::Code(_) => "emit",
             CompileError::NoBackend { .. } => "target",
         }
     }
@@ -204,6 +208,7 @@ impl fmt::Display for CompileError {
                 write!(f, "the lowering made a malformed lane program ({e}); this is a bug of tilelift, please report the kernel")
             }
             CompileError::Emit(e) => e.fmt(f),
+            CompileError::Code(e) => e.fmt(f),
             CompileError::NoBackend { target } => {
                 write!(f, "no backend prints text for {target}; targets with text are {}", targets::with_text().join(", "))
             }
@@ -217,6 +222,7 @@ impl std::error::Error for CompileError {
             CompileError::Verify(e) => Some(e),
             CompileError::Lower(e) => Some(e),
             CompileError::Emit(e) => Some(e),
+            CompileError::Code(e) => Some(e),
             CompileError::Lane(_) | CompileError::NoBackend { .. } => None,
         }
     }
@@ -232,12 +238,13 @@ impl From<LowerError> for CompileError {
         CompileError::Lower(e)
     }
 }
-impl From<EmitError> for CompileError {
-    fn from(e: EmitError) -> CompileError {
+impl From<Refusal> for CompileError {
+    fn from(e: Refusal) -> CompileError {
         match e {
             // The emission checks the program that it is given, and that was made here.
-            EmitError::Invalid(Invalid::Program(e)) => CompileError::Lane(e.to_string()),
-            e => CompileError::Emit(e),
+            Refusal::Nvptx(EmitError::Invalid(Invalid::Program(e))) => CompileError::Lane(e.to_string()),
+            Refusal::Nvptx(e) => CompileError::Emit(e),
+            Refusal::Amdgcn(e) => CompileError::Code(e),
         }
     }
 }
@@ -260,20 +267,18 @@ pub fn compile_timed(kernel: &Kernel, target: &Target, options: &Options) -> Res
     let better = times.measure(Stage::Optimise, || improved(&verified, options.opt));
     let verified = better.as_ref().map_or(verified, VerifiedKernel::as_verified);
     let lowered = times.measure(Stage::Lower, || tilelift_isel::lower(&verified, target, &options.lowering()))?;
-    if !targets::has_text(target) {
-        return Err(CompileError::NoBackend { target: target.name.to_owned() });
-    }
-    let ptx = times.measure(Stage::Emit, || tilelift_nvptx::emit(&lowered.program, target, &options.emit))?;
+    let backend = Backend::of(target).ok_or_else(|| CompileError::NoBackend { target: target.name.to_owned() })?;
+    let made = times.measure(Stage::Emit, || backend.emit(&lowered.program, target, &options.emit))?;
     let artifact = Artifact {
         target: target.name.to_owned(),
-        text: ptx.text,
-        object: Vec::new(),
-        entry: ptx.entry,
-        threads: ptx.threads,
-        shared_bytes: ptx.shared_bytes,
+        text: made.text,
+        object: made.object,
+        entry: made.entry,
+        threads: made.threads,
+        shared_bytes: made.shared_bytes,
         early_launch: lowered.program.early_launch(),
-        cluster: ptx.cluster,
-        params: ptx.params,
+        cluster: made.cluster,
+        params: made.params,
         kernel: kernel.clone(),
     };
     Ok((artifact, times))

@@ -1,7 +1,8 @@
-//! What a launch of a text or code object hands to the driver, beside what the [`Artifact`] holds. The CUDA device goes by it, and so does whoever
-//! launches a text by other means.
+//! What a launch sets on the driver, beside what the [`Artifact`] holds: tensor maps of the CUDA driver, argument buffers of the HIP library.
+//! The devices go by it, and so does whoever launches by other means.
 
 use crate::artifact::Artifact;
+use std::fmt;
 use tilelift_ir::Scalar;
 use tilelift_isel::abi::ParamValue;
 use tilelift_isel::lane::TensorBox;
@@ -29,19 +30,54 @@ impl Artifact {
     }
 }
 
-/// The segment of arguments of a code object: values in order, each at a multiple of its size. A tensor's description, which no such object takes,
-/// has its address there.
-pub fn kernel_arguments(values: &[ParamValue]) -> Vec<u8> {
-    let mut bytes: Vec<u8> = Vec::new();
-    for v in values {
-        let (bits, size) = match v {
-            ParamValue::Number { bits, size } => (*bits, usize::from(*size)),
-            ParamValue::Tensor(t) => (t.base, 8),
-        };
-        bytes.resize(bytes.len().next_multiple_of(size.max(1)), 0);
+/// The grid to launch where a grid is asked for: a row of as many instances as run at once, but no more than there are positions, of a
+/// kernel whose instances run several of them ([`tilelift_isel::lane::persistent`]); else the grid itself. Of such a kernel, marshalling has
+/// seen to it that positions fit [`MAX_POSITIONS`].
+pub fn launched_grid(grid: [u32; 3], resident: Option<u32>) -> [u32; 3] {
+    match resident {
+        Some(n) => [n.min(grid.iter().copied().fold(1, u32::saturating_mul)), 1, 1],
+        None => grid,
+    }
+}
+
+/// A launch parameter that describes a tensor for bulk copies, where arguments are numbers alone.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TensorParam {
+    /// The launch parameter.
+    pub param: usize,
+}
+
+impl fmt::Display for TensorParam {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "launch parameter {} describes a tensor for bulk copies, which no argument buffer holds", self.param)
+    }
+}
+
+impl std::error::Error for TensorParam {}
+
+/// The argument buffer of a code object: the parameters in order, little-endian, each at the next multiple of its size; nothing behind the
+/// last one.
+///
+/// # Errors
+/// A parameter that is no number.
+///
+/// ```
+/// use tilelift::isel::abi::ParamValue;
+/// use tilelift::launch::kernel_arguments;
+///
+/// let values = [ParamValue::Number { bits: 7, size: 4 }, ParamValue::Number { bits: 0x1000, size: 8 }];
+/// assert_eq!(kernel_arguments(&values)?, [7, 0, 0, 0, 0, 0, 0, 0, 0, 0x10, 0, 0, 0, 0, 0, 0]);
+/// # Ok::<(), tilelift::launch::TensorParam>(())
+/// ```
+pub fn kernel_arguments(values: &[ParamValue]) -> Result<Vec<u8>, TensorParam> {
+    let mut bytes = Vec::new();
+    for (param, value) in values.iter().enumerate() {
+        let ParamValue::Number { bits, size } = value else { return Err(TensorParam { param }) };
+        let size = usize::from(*size).clamp(1, 8);
+        bytes.resize(bytes.len().next_multiple_of(size), 0);
         bytes.extend_from_slice(&bits.to_le_bytes()[..size]);
     }
-    bytes
+    Ok(bytes)
 }
 
 /// The numbers that `cuTensorMapEncodeTiled` takes for a tensor map, in its own enumerations.
@@ -106,5 +142,53 @@ const fn swizzle_mode(width: u32) -> u32 {
         64 => 2,
         32 => 1,
         _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use smallvec::SmallVec;
+    use tilelift_isel::abi::TensorMap;
+
+    fn number(bits: u64, size: u8) -> ParamValue {
+        ParamValue::Number { bits, size }
+    }
+
+    #[test]
+    fn arguments_stand_at_multiples_of_their_sizes() {
+        assert_eq!(kernel_arguments(&[]), Ok(Vec::new()));
+        let values =
+            [number(0xa1, 1), number(0xb2b1, 2), number(0xc1, 1), number(0xd4d3d2d1, 4), number(0xe1, 1), number(0xf8f7f6f5f4f3f2f1, 8)];
+        let bytes =
+            [0xa1, 0, 0xb1, 0xb2, 0xc1, 0, 0, 0, 0xd1, 0xd2, 0xd3, 0xd4, 0xe1, 0, 0, 0, 0xf1, 0xf2, 0xf3, 0xf4, 0xf5, 0xf6, 0xf7, 0xf8];
+        assert_eq!(kernel_arguments(&values), Ok(bytes.to_vec()));
+    }
+
+    #[test]
+    fn arguments_end_with_the_last_one_and_keep_only_its_bytes() {
+        // A negative number is sign-extended to 64 bits by the marshalling.
+        assert_eq!(kernel_arguments(&[number(1, 8), number(-2i64 as u64, 2)]), Ok(vec![1, 0, 0, 0, 0, 0, 0, 0, 0xfe, 0xff]));
+    }
+
+    #[test]
+    fn tensors_are_refused_by_their_number() {
+        let tensor = TensorMap {
+            base: 0,
+            elem: Scalar::F16,
+            extents: SmallVec::new(),
+            strides: SmallVec::new(),
+            box_extents: SmallVec::new(),
+            swizzle: 0,
+            tf32: false,
+        };
+        assert_eq!(kernel_arguments(&[number(1, 4), ParamValue::Tensor(tensor)]), Err(TensorParam { param: 1 }));
+    }
+
+    #[test]
+    fn few_instances_take_the_positions_of_a_grid() {
+        assert_eq!(launched_grid([5, 3, 2], None), [5, 3, 2]);
+        assert_eq!(launched_grid([5, 3, 2], Some(8)), [8, 1, 1]);
+        assert_eq!(launched_grid([5, 3, 2], Some(304)), [30, 1, 1]);
     }
 }

@@ -5,7 +5,8 @@
 //!              ├─► Kernel ── verify ─► lower ─► lane program ── emit ─► Artifact (PTX text, launch facts)
 //!  builder ────┘      │                              │                      │
 //!                     └─► interpreter                └─► lane interpreter   ├─► runtime::cuda  the driver's JIT, on hardware
-//!                         (the definition)                                  └─► runtime::sim   the simulator, anywhere
+//!                         (the definition)                                  ├─► runtime::hip   code objects through HIP, on hardware
+//!                                                                           └─► runtime::sim   the simulator, anywhere
 //! ```
 //!
 //! [`compile`] is a pure function: it needs no device, no toolkit and no global state. Devices of [`runtime`] load artifacts and
@@ -29,13 +30,14 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Features: `cuda` (the CUDA device), `sim` (the simulator device). Both are on by default; an engine that embeds the compiler turns
-//! defaults off and takes `cuda`. The `tilelift` program is the crate `tilelift-tools`.
+//! Features: `cuda` (the CUDA device), `hip` (the HIP device), `sim` (the simulator device). All are on by default; an engine that embeds the
+//! compiler turns defaults off and takes `cuda` or `hip`; neither needs a toolkit to build. The `tilelift` program is the crate `tilelift-tools`.
 
 #![deny(missing_docs)]
 #![deny(unsafe_code)]
 
 mod artifact;
+mod backend;
 mod compile;
 pub mod graph;
 pub mod launch;

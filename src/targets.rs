@@ -1,11 +1,12 @@
 //! The targets by name.
 
+use crate::backend::Backend;
 use tilelift_isel::Target;
 
 /// Every target name, those with a text backend first.
 pub const NAMES: &[&str] = &["sm_80", "sm_89", "sm_90a", "gfx942"];
 
-/// The target of that name, if there is one. `gfx942` lowers to a lane program that the lane interpreter runs; no backend prints it.
+/// The target of that name, if there is one.
 ///
 /// ```
 /// assert_eq!(tilelift::targets::by_name("sm_80").map(|t| t.lanes), Some(32));
@@ -13,17 +14,17 @@ pub const NAMES: &[&str] = &["sm_80", "sm_89", "sm_90a", "gfx942"];
 /// assert!(tilelift::targets::by_name("sm_1").is_none());
 /// ```
 pub fn by_name(name: &str) -> Option<Target> {
-    tilelift_nvptx::by_name(name).or_else(|| (name == "gfx942").then(tilelift_amdgcn::gfx942))
+    tilelift_nvptx::by_name(name).or_else(|| tilelift_amdgcn::by_name(name))
 }
 
 /// True if a backend prints text for the target.
 pub fn has_text(target: &Target) -> bool {
-    tilelift_nvptx::by_name(target.name).is_some()
+    Backend::of(target).is_some()
 }
 
 /// Names of the targets that a backend prints text for.
 pub fn with_text() -> Vec<&'static str> {
-    NAMES.iter().copied().filter(|n| tilelift_nvptx::by_name(n).is_some()).collect()
+    NAMES.iter().copied().filter(|n| by_name(n).is_some_and(|t| has_text(&t))).collect()
 }
 
 /// The target of tools that are told none: the oldest that every text backend here supports.

@@ -12,6 +12,7 @@
 pub mod alloc;
 pub mod check;
 pub mod chip;
+mod emit;
 pub mod encode;
 pub mod isa;
 pub mod kernel;
@@ -25,4 +26,5 @@ mod testing;
 pub mod text;
 
 pub use chip::Chip;
-pub use target::gfx942;
+pub use emit::{AmdKernel, EmitError, emit};
+pub use target::{by_name, gfx942};

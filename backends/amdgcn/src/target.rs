@@ -20,6 +20,11 @@ use tilelift_isel::{Costs, MatrixInstr, Target};
 /// Lanes of a wavefront.
 const LANES: u32 = 64;
 
+/// The target of a chip's name, if the backend serves it.
+pub fn by_name(name: &str) -> Option<Target> {
+    (name == "gfx942").then(gfx942)
+}
+
 /// gfx942: MI300A, MI300X, MI325X.
 ///
 /// A program instance may use 64 KiB of local data share and 16 wavefronts; a lane has 512 32-bit registers (256 of each kind, which

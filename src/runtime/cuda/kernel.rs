@@ -4,19 +4,17 @@ use super::context::{Context, CudaBuffer, CudaDevice, CudaStream};
 use super::error::{CudaError, check, describe};
 use super::tensor::{Encoded, encode};
 use crate::artifact::Artifact;
-use crate::launch::MAX_GRID;
+use crate::launch::{MAX_GRID, launched_grid};
+use crate::runtime::alignment::misaligned;
 use cudarc::driver::sys;
 use std::ffi::{CString, c_uint, c_void};
 use std::sync::Arc;
 use tilelift_interp::{Arg, Buffer, Memory, check_args_in};
-use tilelift_ir::Type;
 use tilelift_isel::abi::{ParamValue, marshal};
 use tilelift_isel::lane::persistent;
 
 /// Room for the assembler's log, in bytes.
 const LOG: usize = 16 * 1024;
-/// Alignment that the driver gives its allocations and the argument check assumes, in bytes.
-const BASE_ALIGN: u64 = 256;
 
 /// A loaded module; unloaded when the last kernel and binding that use it are gone.
 struct Module {
@@ -200,7 +198,9 @@ impl CudaKernel {
     pub fn bind(&self, grid: [u32; 3], args: &[Arg], buffers: &[&CudaBuffer]) -> Result<Binding, CudaError> {
         let lens: Vec<u64> = buffers.iter().map(|b| b.len() as u64).collect();
         check_args_in(&self.artifact.kernel, args, &lens).map_err(CudaError::Args)?;
-        self.check_alignment(args, buffers)?;
+        if let Some(m) = misaligned(&self.artifact.kernel, args, |buffer| buffers[buffer].address()) {
+            return Err(CudaError::Alignment { param: m.param, address: m.address, align: m.align });
+        }
         if grid.contains(&0) || grid.iter().zip(MAX_GRID).any(|(&n, most)| n > most) {
             return Err(CudaError::Grid { grid });
         }
@@ -225,35 +225,16 @@ impl CudaKernel {
                 Value::Tensor(t) => std::ptr::from_ref(t).cast_mut().cast::<c_void>(),
             })
             .collect();
-        // The marshalling has seen to it that positions fit 31 bits.
-        let launched = match self.resident {
-            Some(n) => [n.min(grid.iter().product()), 1, 1],
-            None => grid,
-        };
         Ok(Binding {
             module: self.module.clone(),
             function: self.function,
-            grid: launched,
+            grid: launched_grid(grid, self.resident),
             threads: self.artifact.threads,
             early: self.artifact.early_launch,
             shared_bytes: self.artifact.shared_bytes,
             _values: values,
             pointers,
         })
-    }
-
-    /// The argument check counts buffers as aligned; borrowed ones need not be.
-    fn check_alignment(&self, args: &[Arg], buffers: &[&CudaBuffer]) -> Result<(), CudaError> {
-        for (param, arg) in args.iter().enumerate() {
-            if let (Arg::View(v), Type::View(t)) = (arg, self.artifact.kernel.ty(self.artifact.kernel.params[param])) {
-                let address = buffers[v.buffer].address() + v.offset_bytes;
-                let align = t.align.max(t.elem.bytes());
-                if !buffers[v.buffer].address().is_multiple_of(BASE_ALIGN) && !address.is_multiple_of(u64::from(align)) {
-                    return Err(CudaError::Alignment { param, address, align });
-                }
-            }
-        }
-        Ok(())
     }
 }
 

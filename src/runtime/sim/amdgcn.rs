@@ -1,12 +1,13 @@
 //! Code objects on the simulator of AMD's chips, with the surface of the device.
 
+use super::failure::SimFailure;
 use super::memory::{Contents, copied_in, written_back};
-use super::{Report, SimConfig, SimFailure};
 use crate::artifact::Artifact;
 use crate::launch::kernel_arguments;
 use tilelift_amdgcn_sim as amd;
 use tilelift_interp::{Arg, Memory};
 use tilelift_isel::abi::marshal;
+use tilelift_nvptx_sim::{Report, SimConfig};
 
 /// Runs a code object over host memory.
 pub(super) fn execute(
@@ -22,7 +23,7 @@ pub(super) fn execute(
         Contents::Undefined(len) => device.alloc(name, amd::Init::Uninit(len)),
     });
     let values = marshal(&artifact.params, grid, args, |buffer, offset| bases[buffer] + offset).map_err(SimFailure::Abi)?;
-    let segment = kernel_arguments(&values);
+    let segment = kernel_arguments(&values).map_err(SimFailure::Argument)?;
     let launch = amd::Launch {
         kernel: &artifact.entry,
         grid: launched,

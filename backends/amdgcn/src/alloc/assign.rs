@@ -131,7 +131,10 @@ impl Assign<'_> {
             for (i, rows) in bundle.words.iter().enumerate() {
                 for &owner in &self.owners[file][base + i] {
                     let other = &self.bundles.all[owner];
-                    let Some(word) = (base + i).checked_sub(usize::from(self.base[owner].unwrap_or(0))).and_then(|w| other.words.get(w)) else { continue };
+                    let Some(word) = (base + i).checked_sub(usize::from(self.base[owner].unwrap_or(0))).and_then(|w| other.words.get(w))
+                    else {
+                        continue;
+                    };
                     if !conflicts.contains(&owner) && meet(rows, word) {
                         conflicts.push(owner);
                         worst = worst.max(if self.moved[owner] < MOVES { other.weight } else { f32::INFINITY });

@@ -127,8 +127,12 @@ impl Bundles {
         for (_, to, from) in copies {
             match (to.reg, from.reg) {
                 (Reg::Virtual(a), Reg::Virtual(b)) => bundles.unite(a, to.first, b, from.first),
-                (Reg::Virtual(a), Reg::Physical(file, number)) => bundles.wish(a, to.first, file, i32::from(number) + i32::from(from.first)),
-                (Reg::Physical(file, number), Reg::Virtual(b)) => bundles.wish(b, from.first, file, i32::from(number) + i32::from(to.first)),
+                (Reg::Virtual(a), Reg::Physical(file, number)) => {
+                    bundles.wish(a, to.first, file, i32::from(number) + i32::from(from.first))
+                }
+                (Reg::Physical(file, number), Reg::Virtual(b)) => {
+                    bundles.wish(b, from.first, file, i32::from(number) + i32::from(to.first))
+                }
                 _ => {}
             }
         }
@@ -169,11 +173,16 @@ impl Bundles {
     fn absorb(&mut self, outer: usize, inner: usize, at: usize) {
         let members = std::mem::take(&mut self.all[inner].members);
         let inner_words = std::mem::take(&mut self.all[inner].words);
-        let (weight, align, area) = (self.all[inner].weight, self.all[inner].align, inner_words.iter().flatten().map(|s| s.end - s.start).sum::<u32>());
+        let (weight, align, area) =
+            (self.all[inner].weight, self.all[inner].align, inner_words.iter().flatten().map(|s| s.end - s.start).sum::<u32>());
         let hints = std::mem::take(&mut self.hints[inner]);
         let bundle = &mut self.all[outer];
         let outer_area = bundle.area() as f32;
-        bundle.weight = if bundle.weight.max(weight) == f32::INFINITY { f32::INFINITY } else { (bundle.weight * outer_area + weight * area as f32) / (outer_area + area as f32).max(1.0) };
+        bundle.weight = if bundle.weight.max(weight) == f32::INFINITY {
+            f32::INFINITY
+        } else {
+            (bundle.weight * outer_area + weight * area as f32) / (outer_area + area as f32).max(1.0)
+        };
         bundle.align = bundle.align.max(align);
         for (i, rows) in inner_words.iter().enumerate() {
             bundle.words[at + i] = merge(&bundle.words[at + i], rows);

@@ -9,7 +9,16 @@ use cranelift_entity::EntityRef;
 /// True if an instruction only writes registers.
 fn pure(inst: &Inst) -> bool {
     let computes = match format(inst.op) {
-        Format::Sop1 | Format::Sop2 | Format::Vop1 | Format::Vop2 | Format::Vop3a | Format::Vop3b | Format::Vop3p | Format::Vopc | Format::Mai | Format::Vop3px2 => true,
+        Format::Sop1
+        | Format::Sop2
+        | Format::Vop1
+        | Format::Vop2
+        | Format::Vop3a
+        | Format::Vop3b
+        | Format::Vop3p
+        | Format::Vopc
+        | Format::Mai
+        | Format::Vop3px2 => true,
         Format::Sopc | Format::Sopk | Format::Sopp | Format::Smem | Format::Ds | Format::Global | Format::Scratch | Format::Mubuf => false,
     };
     computes && inst.op != Opcode::SSwappcB64 && inst.op.desc().implicit.iter().all(|i| i.access == Access::Use || i.reg == Fixed::Scc)
@@ -55,7 +64,9 @@ fn count(inst: &Inst, each: &mut impl FnMut(usize)) {
 /// True if all that an instruction writes is virtual registers without readers.
 fn unread(inst: &Inst, reads: &[u32]) -> bool {
     let mut written = false;
-    let own = |reg: usize| touches(inst).iter().filter(|t| t.access == Access::Use && t.span.reg == Reg::Virtual(crate::mir::VReg::new(reg))).count() as u32;
+    let own = |reg: usize| {
+        touches(inst).iter().filter(|t| t.access == Access::Use && t.span.reg == Reg::Virtual(crate::mir::VReg::new(reg))).count() as u32
+    };
     for touch in touches(inst).iter().filter(|t| t.access != Access::Use) {
         match touch.span.reg {
             Reg::Virtual(reg) if reads[reg.index()] == own(reg.index()) => written = true,

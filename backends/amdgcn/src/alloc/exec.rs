@@ -295,10 +295,12 @@ impl MaskUses {
                 let mut last = Vec::new();
                 for (at, inst) in data.insts.iter().enumerate().rev() {
                     let touches = touches(inst);
-                    let masks = |access| touches.iter().filter(move |t| (t.access == Access::Def) == access).filter_map(|t| match t.span.reg {
-                        Reg::Virtual(reg) if masks.contains(&reg) => Some((reg, t.span.words)),
-                        _ => None,
-                    });
+                    let masks = |access| {
+                        touches.iter().filter(move |t| (t.access == Access::Def) == access).filter_map(|t| match t.span.reg {
+                            Reg::Virtual(reg) if masks.contains(&reg) => Some((reg, t.span.words)),
+                            _ => None,
+                        })
+                    };
                     for (reg, words) in masks(true) {
                         if words == 2 && !masks(false).any(|(r, _)| r == reg) {
                             alive.remove(&reg);

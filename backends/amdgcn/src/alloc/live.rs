@@ -249,8 +249,14 @@ struct Globals {
 
 fn transfers(program: &Program, words: &Words, levels: &Levels) -> (Vec<Transfer>, Vec<Vec<u32>>) {
     let total = words.total();
-    let mut summary =
-        Summary { need: vec![DEAD; total], kill: vec![DEAD; total], seen: vec![false; total], touched: Vec::new(), defined: Vec::new(), cap: DEAD };
+    let mut summary = Summary {
+        need: vec![DEAD; total],
+        kill: vec![DEAD; total],
+        seen: vec![false; total],
+        touched: Vec::new(),
+        defined: Vec::new(),
+        cap: DEAD,
+    };
     let mut transfers = Vec::with_capacity(program.blocks.len());
     let mut defined = Vec::with_capacity(program.blocks.len());
     for block in program.blocks.keys() {

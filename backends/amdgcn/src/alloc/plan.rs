@@ -127,7 +127,8 @@ fn groups(program: &Program) -> Vec<Group> {
 
 /// Chooses files so that at most `vector` vector registers are in use at a time, if the other file has room.
 pub(super) fn files(program: &Program, words: &Words, ranges: &Ranges, vector: usize) -> Files {
-    let mut files = Files { of: program.vregs.values().map(|d| d.file).collect(), vector: Pressure::new(ranges.rows), acc: Pressure::new(ranges.rows) };
+    let mut files =
+        Files { of: program.vregs.values().map(|d| d.file).collect(), vector: Pressure::new(ranges.rows), acc: Pressure::new(ranges.rows) };
     for number in 0..file_size(File::Vector) {
         files.vector.add(ranges.of(words.physical(File::Vector, number)), 1);
         files.acc.add(ranges.of(words.physical(File::Acc, number)), 1);

@@ -132,7 +132,9 @@ impl Home {
                 let &(reg, lane) = lanes.get(usize::from(word))?;
                 Inst::new(Opcode::VReadlaneB32, [to.into(), Span::whole(reg, 1).into(), Operand::Imm(lane.into())])
             }
-            Home::Acc(reg) => Inst::new(Opcode::VAccvgprReadB32, [to.into(), Span { reg: Reg::Virtual(*reg), first: word, words: 1 }.into()]),
+            Home::Acc(reg) => {
+                Inst::new(Opcode::VAccvgprReadB32, [to.into(), Span { reg: Reg::Virtual(*reg), first: word, words: 1 }.into()])
+            }
             Home::Scratch(offset) => scratch(Opcode::ScratchLoadDword, to, offset + 4 * u32::from(word)),
         })
     }
@@ -143,7 +145,9 @@ impl Home {
                 let &(reg, lane) = lanes.get(usize::from(word))?;
                 Inst::new(Opcode::VWritelaneB32, [Span::whole(reg, 1).into(), from.into(), Operand::Imm(lane.into())])
             }
-            Home::Acc(reg) => Inst::new(Opcode::VAccvgprWriteB32, [Span { reg: Reg::Virtual(*reg), first: word, words: 1 }.into(), from.into()]),
+            Home::Acc(reg) => {
+                Inst::new(Opcode::VAccvgprWriteB32, [Span { reg: Reg::Virtual(*reg), first: word, words: 1 }.into(), from.into()])
+            }
             Home::Scratch(offset) => scratch(Opcode::ScratchStoreDword, from, offset + 4 * u32::from(word)),
         })
     }
@@ -159,7 +163,13 @@ pub(super) struct Room<'a> {
     pub rows: &'a dyn Fn(VReg) -> Vec<super::live::Seg>,
 }
 
-fn homes(work: &mut Work, spilled: &[VReg], files: &[File], room: &mut Room<'_>, counts: &mut Spills) -> Result<FxHashMap<VReg, Home>, AllocError> {
+fn homes(
+    work: &mut Work,
+    spilled: &[VReg],
+    files: &[File],
+    room: &mut Room<'_>,
+    counts: &mut Spills,
+) -> Result<FxHashMap<VReg, Home>, AllocError> {
     let mut homes = FxHashMap::default();
     for &reg in spilled {
         let data = work.program.vregs[reg];

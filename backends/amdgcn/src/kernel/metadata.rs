@@ -1,7 +1,7 @@
 //! Metadata that the loader reads, as a tree: YAML in text, MessagePack in objects.
 
 use super::{Resources, argument_bytes, threads};
-use crate::mir::{KernArg, Program};
+use crate::mir::{ArgKind, KernArg, Program};
 
 /// A part of the metadata.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -51,11 +51,21 @@ pub fn target(program: &Program) -> String {
 
 fn argument(arg: &KernArg) -> Node {
     let mut map = Vec::new();
-    if arg.pointer {
+    if arg.kind == ArgKind::Pointer {
         map.push((".address_space", Node::Text("global".to_owned())));
     }
     map.push((".offset", Node::Number(arg.offset.into())));
     map.push((".size", Node::Number(arg.size.into())));
-    map.push((".value_kind", Node::Text(if arg.pointer { "global_buffer" } else { "by_value" }.to_owned())));
+    map.push((".value_kind", Node::Text(value_kind(arg.kind).to_owned())));
     Node::Map(map)
+}
+
+fn value_kind(kind: ArgKind) -> &'static str {
+    match kind {
+        ArgKind::Value => "by_value",
+        ArgKind::Pointer => "global_buffer",
+        ArgKind::Workgroups(0) => "hidden_block_count_x",
+        ArgKind::Workgroups(1) => "hidden_block_count_y",
+        ArgKind::Workgroups(_) => "hidden_block_count_z",
+    }
 }

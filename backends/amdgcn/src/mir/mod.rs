@@ -50,8 +50,19 @@ pub struct KernArg {
     pub offset: u32,
     /// Bytes: 1, 2, 4 or 8.
     pub size: u32,
-    /// True for the address of a buffer in global memory.
-    pub pointer: bool,
+    /// What it is.
+    pub kind: ArgKind,
+}
+
+/// What a kernel argument is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ArgKind {
+    /// A number.
+    Value,
+    /// The address of a buffer in global memory.
+    Pointer,
+    /// Workgroups along an axis (0 to 2), which the runtime fills in by itself.
+    Workgroups(u8),
 }
 
 /// What the kernel finds in registers when it begins: `s[0:1]` is the address of the argument segment, then the numbers of the workgroup that

@@ -75,8 +75,26 @@ pub(super) fn is_transcendental(op: Opcode) -> bool {
     use Opcode::*;
     matches!(
         op,
-        VExpF32 | VExpF16 | VLogF32 | VLogF16 | VRcpF32 | VRcpF16 | VRcpF64 | VRcpIflagF32 | VRsqF32 | VRsqF16 | VRsqF64 | VSqrtF32 | VSqrtF16
-            | VSqrtF64 | VSinF32 | VSinF16 | VCosF32 | VCosF16 | VExpLegacyF32 | VLogLegacyF32
+        VExpF32
+            | VExpF16
+            | VLogF32
+            | VLogF16
+            | VRcpF32
+            | VRcpF16
+            | VRcpF64
+            | VRcpIflagF32
+            | VRsqF32
+            | VRsqF16
+            | VRsqF64
+            | VSqrtF32
+            | VSqrtF16
+            | VSqrtF64
+            | VSinF32
+            | VSinF16
+            | VCosF32
+            | VCosF16
+            | VExpLegacyF32
+            | VLogLegacyF32
     )
 }
 

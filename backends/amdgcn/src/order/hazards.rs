@@ -354,9 +354,13 @@ fn needed(lately: &[Event], inst: &Inst, class: Class, chip: Chip) -> u8 {
                 continue;
             }
             let second = match second {
-                Second::Addend if matches!(event.first, First::MatrixResult(..)) && event.words != Range16::of(&words) => Second::AddendOverlap,
+                Second::Addend if matches!(event.first, First::MatrixResult(..)) && event.words != Range16::of(&words) => {
+                    Second::AddendOverlap
+                }
                 // The same registers as C and D: what is asked of C holds.
-                Second::AddendOverlap if event.words == Range16::of(&words) && matches!(event.first, First::MatrixResult(..)) => Second::Addend,
+                Second::AddendOverlap if event.words == Range16::of(&words) && matches!(event.first, First::MatrixResult(..)) => {
+                    Second::Addend
+                }
                 other => other,
             };
             for row in TABLE.iter().filter(|r| r.second == second) {

@@ -9,7 +9,7 @@
 use super::error::{Reason, SelectError};
 use super::selector::{Done, Home, Selector, axis};
 use crate::isa::Opcode;
-use crate::mir::{File, Operand, Span};
+use crate::mir::{ArgKind, File, Operand, Span};
 use tilelift_ir::Scalar;
 use tilelift_lane::{Block, Inst, LTy, Opcode as LaneOpcode, ParamSource, ShuffleFrom, Special, visit};
 
@@ -101,7 +101,7 @@ impl Selector<'_> {
         self.arguments(segment, &asked.params)?;
         for (axis, &asked) in asked.grid.iter().enumerate() {
             if asked {
-                let offset = self.arg(4, false);
+                let offset = self.arg(4, ArgKind::Workgroups(axis as u8));
                 self.entry.grid[axis] = Some(self.load_argument(segment, offset, 1));
             }
         }
@@ -115,7 +115,8 @@ impl Selector<'_> {
             if matches!(param.source, ParamSource::Tensor(_)) || param.ty == LTy::B32 {
                 return Err(SelectError::Instruction(LaneOpcode::Param, Reason::Argument));
             }
-            let offset = self.arg(param.ty.bytes(), matches!(param.source, ParamSource::Pointer(_)));
+            let kind = if matches!(param.source, ParamSource::Pointer(_)) { ArgKind::Pointer } else { ArgKind::Value };
+            let offset = self.arg(param.ty.bytes(), kind);
             if !asked.get(i).is_some_and(|&a| a) {
                 continue;
             }

@@ -70,9 +70,9 @@ pub fn select(program: &Program, chip: Chip) -> Result<mir::Program, SelectError
     s.prologue()?;
     s.block(&program.body)?;
     s.end();
-    let out = s.finish();
-    debug_assert_eq!(mir::verify(&out), Ok(()));
-    Ok(out)
+    let program = s.finish();
+    debug_assert_eq!(mir::verify(&program), Ok(()));
+    Ok(program)
 }
 
 impl Selector<'_> {

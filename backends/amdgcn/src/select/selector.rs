@@ -9,7 +9,7 @@ use super::uniform::{Class, Uniform};
 use super::webs::{Web, Webs};
 use crate::chip::Chip;
 use crate::isa::{Constant, Format, Kind, Opcode, Value};
-use crate::mir::{Block, File, Fixed, Inst, KernArg, Mods, Operand, Program, Reg, Span, VReg, VRegData};
+use crate::mir::{ArgKind, Block, File, Fixed, Inst, KernArg, Mods, Operand, Program, Reg, Span, VReg, VRegData};
 use cranelift_entity::{EntityRef, SecondaryMap};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -586,10 +586,10 @@ impl<'a> Selector<'a> {
     }
 
     /// A kernel argument behind those that are there, at its natural alignment.
-    pub(super) fn arg(&mut self, size: u32, pointer: bool) -> u32 {
+    pub(super) fn arg(&mut self, size: u32, kind: ArgKind) -> u32 {
         let end = self.mir.args.last().map_or(0, |a| a.offset + a.size);
         let offset = end.next_multiple_of(size.max(1));
-        self.mir.args.push(KernArg { offset, size, pointer });
+        self.mir.args.push(KernArg { offset, size, kind });
         offset
     }
 }

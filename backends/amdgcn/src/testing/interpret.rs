@@ -167,8 +167,10 @@ fn step(program: &Program, machine: &mut Machine, inst: &Inst, stores: &mut Vec<
     // Instructions whose meaning decides where control flow goes, and moves.
     let masks = |i: usize| ops.get(i).map_or(0, |o| machine.mask(o));
     let is_imm = |i: usize| matches!(ops.get(i), Some(Operand::Imm(_)));
-    let poisoned = |i: usize| !is_imm(i) && masks(i) == POISON && !matches!(ops.get(i), Some(Operand::Reg(s)) if s.reg == Reg::Fixed(Fixed::Exec)) && {
-        matches!(ops.get(i), Some(Operand::Reg(s)) if machine.scalar(*s, 0) == POISON || machine.scalar(*s, 1) == POISON)
+    let poisoned = |i: usize| {
+        !is_imm(i) && masks(i) == POISON && !matches!(ops.get(i), Some(Operand::Reg(s)) if s.reg == Reg::Fixed(Fixed::Exec)) && {
+            matches!(ops.get(i), Some(Operand::Reg(s)) if machine.scalar(*s, 0) == POISON || machine.scalar(*s, 1) == POISON)
+        }
     };
     let binary = match inst.op {
         Opcode::SMovB64 => Some((masks(1), poisoned(1))),
@@ -245,7 +247,8 @@ fn step(program: &Program, machine: &mut Machine, inst: &Inst, stores: &mut Vec<
 }
 
 fn compute(program: &Program, machine: &mut Machine, inst: &Inst, stores: &mut Vec<u64>) {
-    let plain_move = matches!(inst.op, Opcode::VMovB32 | Opcode::VAccvgprReadB32 | Opcode::VAccvgprWriteB32) && inst.mods == Default::default();
+    let plain_move =
+        matches!(inst.op, Opcode::VMovB32 | Opcode::VAccvgprReadB32 | Opcode::VAccvgprWriteB32) && inst.mods == Default::default();
     let slots = inst.op.desc().slots;
     let matrix = inst.op.desc().form.format == Format::Mai && !matches!(inst.op, Opcode::VAccvgprReadB32 | Opcode::VAccvgprWriteB32);
     let partial = inst.mods.dpp.is_some_and(|d| !d.bound_ctrl);

@@ -4,7 +4,7 @@ use super::judge::program;
 use cranelift_entity::PrimaryMap;
 use tilelift_amdgcn::Chip;
 use tilelift_amdgcn::isa::Opcode;
-use tilelift_amdgcn::mir::{Block, BlockData, Entry, File, Inst, KernArg, Operand, Program, Span};
+use tilelift_amdgcn::mir::{ArgKind, Block, BlockData, Entry, File, Inst, KernArg, Operand, Program, Span};
 
 fn s(first: u16, words: u8) -> Operand {
     Span::physical(File::Scalar, first, words).into()
@@ -38,7 +38,7 @@ pub fn branches(chip: Chip) -> Program {
         name: "loop_of_two".to_owned(),
         waves: 4,
         lds_bytes: 4096,
-        args: args.into_iter().map(|(offset, size, pointer)| KernArg { offset, size, pointer }).collect(),
+        args: args.into_iter().map(|(offset, size, pointer)| KernArg { offset, size, kind: if pointer { ArgKind::Pointer } else { ArgKind::Value } }).collect(),
         blocks: list,
         entry: Entry { workgroup: [true, true, false] },
         scratch_bytes: if chip == Chip::Gfx90a { 0 } else { 16 },

@@ -141,7 +141,6 @@ fn operand(slot: &Slot, n: &mut Numbers, acc: bool, based: bool) -> Operand {
 fn mods(op: Opcode, n: &mut Numbers) -> Mods {
     let form = op.desc().form;
     let mut m = Mods::default();
-    let plain = n.once_in(3);
     match form.format {
         Format::Smem if n.once_in(3) => m.offset = n.below(1 << 21) as i32 - (1 << 20),
         Format::Ds if form.variant == Variant::TwoOffsets => (m.offset, m.offset1) = (n.below(256) as i32, n.below(256) as u8),
@@ -150,9 +149,8 @@ fn mods(op: Opcode, n: &mut Numbers) -> Mods {
         Format::Mubuf => m.offset = n.below(0x1000) as i32,
         _ => {}
     }
-    if plain {
-        m.offset = 0;
-        return m;
+    if n.once_in(3) {
+        return Mods::default();
     }
     match form.format {
         Format::Global | Format::Scratch | Format::Mubuf => {

@@ -200,7 +200,7 @@ fn modifiers(f: &mut fmt::Formatter<'_>, op: &Op) -> fmt::Result {
         }
         Op::Smem(s) => {
             if let Some(i) = s.imm {
-                write!(f, ", {i:#x}")?;
+                write!(f, " offset:{i:#x}")?;
             }
         }
         _ => {}

@@ -113,7 +113,8 @@ impl Ctx<'_, '_> {
     }
 
     /// Notes an access for races; checks bounds and alignment.
-    fn touch(&mut self, spans: &mut Vec<Span>, at: u64, bytes: u8, align: u32, lane: usize, touch: Touch) -> Result<usize> {
+    #[allow(clippy::too_many_arguments)]
+    fn touch(&mut self, spans: &mut Vec<Span>, at: u64, bytes: u8, align: u32, lane: usize, touch: Touch, data: &[u8]) -> Result<usize> {
         let address = self.lds.check(at, u32::from(bytes), align, lane as u32)?;
         let span = Span { address: address as u32, len: u16::from(bytes), touch };
         let flight = &self.wave.flight;
@@ -122,14 +123,14 @@ impl Ctx<'_, '_> {
             let here = spans.iter().filter(|s| s.touch == Touch::Read && (s.address..s.address + u32::from(s.len)).contains(&a)).count();
             flight.reads_of(a).saturating_add(here.min(255) as u8)
         };
-        self.lds.issue(self.wave.index, lane as u32, span, &own)?;
+        self.lds.issue(self.wave.index, lane as u32, span, data, &own)?;
         spans.push(span);
         Ok(address)
     }
 
     #[allow(clippy::too_many_arguments)]
     fn lds_read(&mut self, spans: &mut Vec<Span>, at: u64, bytes: u8, align: u32, lane: usize, slot: usize, l: Load) -> Result<()> {
-        let address = self.touch(spans, at, bytes, align, lane, Touch::Read)?;
+        let address = self.touch(spans, at, bytes, align, lane, Touch::Read, &[])?;
         let (data, defined) = self.lds.read(address, usize::from(bytes));
         let mut words = [0u32; 4];
         for (i, &b) in data.iter().enumerate() {
@@ -146,7 +147,6 @@ impl Ctx<'_, '_> {
 
     #[allow(clippy::too_many_arguments)]
     fn lds_write(&mut self, spans: &mut Vec<Span>, at: u64, bytes: u8, align: u32, lane: usize, slot: usize, high: bool) -> Result<()> {
-        let address = self.touch(spans, at, bytes, align, lane, Touch::Write)?;
         let mut data = [0u8; 16];
         let mut defined = true;
         for i in 0..usize::from(bytes.div_ceil(4)) {
@@ -154,7 +154,9 @@ impl Ctx<'_, '_> {
             data[4 * i..4 * i + 4].copy_from_slice(&w.to_le_bytes());
             defined &= self.wave.v_defined[slot + i] >> lane & 1 != 0;
         }
-        self.lds.write(address, &data[..usize::from(bytes)], defined);
+        let data = &data[..usize::from(bytes)];
+        let address = self.touch(spans, at, bytes, align, lane, Touch::Write, if defined { data } else { &[] })?;
+        self.lds.write(address, data, defined);
         Ok(())
     }
 
@@ -167,7 +169,7 @@ impl Ctx<'_, '_> {
         data: [usize; 2],
         dst: Option<usize>,
     ) -> Result<()> {
-        let address = self.touch(spans, at, bytes, u32::from(bytes), lane, Touch::Atomic)?;
+        let address = self.touch(spans, at, bytes, u32::from(bytes), lane, Touch::Atomic, &[])?;
         let (old, mut defined) = self.lds.read(address, usize::from(bytes));
         let old = old.iter().rev().fold(0u64, |v, &b| v << 8 | u64::from(b));
         let operand = |slot: usize| {
@@ -225,7 +227,7 @@ impl Ctx<'_, '_> {
         let mut rows = [(0u64, true); 64];
         for (lane, row) in rows.iter_mut().enumerate() {
             let at = self.lds_address(d, lane)? + u64::from(d.offset16());
-            let address = self.touch(spans, at, 8, 8, lane, Touch::Read)?;
+            let address = self.touch(spans, at, 8, 8, lane, Touch::Read, &[])?;
             let (data, defined) = self.lds.read(address, 8);
             *row = (data.iter().rev().fold(0u64, |v, &b| v << 8 | u64::from(b)), defined);
         }

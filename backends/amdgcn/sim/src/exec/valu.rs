@@ -20,17 +20,42 @@ enum Operand {
 }
 
 impl Operand {
-    fn get(self, wave: &Wave, lane: usize) -> (u64, bool) {
+    /// The value in a lane, and whether its low and its high dword are defined.
+    fn get(self, wave: &Wave, lane: usize) -> (u64, Known) {
+        let known = |slot: usize| wave.v_defined[slot] >> lane & 1 != 0;
         match self {
-            Operand::Uniform(v, d) => (v, d),
-            Operand::Vector(slot, 1) => (u64::from(wave.v[slot][lane]), wave.v_defined[slot] >> lane & 1 != 0),
+            Operand::Uniform(v, d) => (v, (d, d)),
+            Operand::Vector(slot, 1) => (u64::from(wave.v[slot][lane]), (known(slot), known(slot))),
             Operand::Vector(slot, _) => {
                 let v = u64::from(wave.v[slot][lane]) | u64::from(wave.v[slot + 1][lane]) << 32;
-                (v, (wave.v_defined[slot] & wave.v_defined[slot + 1]) >> lane & 1 != 0)
+                (v, (known(slot), known(slot + 1)))
             }
-            Operand::Mask(bits, defined) => (bits >> lane & 1, defined >> lane & 1 != 0),
-            Operand::LaneId => (lane as u64, true),
+            Operand::Mask(bits, defined) => (bits >> lane & 1, (defined >> lane & 1 != 0, true)),
+            Operand::LaneId => (lane as u64, (true, true)),
         }
+    }
+}
+
+/// Whether the low and the high dword of a value are defined.
+type Known = (bool, bool);
+
+/// Which dwords of the result are defined, by those of the sources.
+fn result_known(v: &Vector, known: [Known; 3]) -> Known {
+    let all = known.iter().all(|k| k.0 && k.1);
+    if all {
+        return (true, true);
+    }
+    let pick = |k: Known, high: u8| if high & 1 != 0 { k.1 } else { k.0 };
+    match v.row.kind {
+        // Carries run upward: the low dword does not depend on high ones.
+        Kind::Mad64 { .. } | Kind::Upward => (known.iter().all(|k| k.0), false),
+        Kind::Halves => known[0],
+        Kind::PkMov => (pick(known[0], v.op_sel), pick(known[1], v.op_sel >> 1)),
+        Kind::Packed32 => {
+            let half = |sel: u8| (0..3).all(|i| pick(known[i], sel >> i));
+            (half(v.op_sel), half(v.op_sel_hi))
+        }
+        _ => (false, false),
     }
 }
 
@@ -89,11 +114,10 @@ impl Ctx<'_, '_> {
         let slot = self.wave.slot(file, u16::from(v.dst));
         let wide = v.row.dst.dwords() == 2;
         // Results are written after all lanes have read: DPP reads other lanes.
-        let mut out = ([0u64; 64], 0u64, 0u64);
+        let mut out = ([0u64; 64], 0u64, [0u64; 2]);
         for lane in lanes(exec) {
-            let mut defined = true;
             let mut a = [0u64; 3];
-            let mut known = [true; 3];
+            let mut known = [(true, true); 3];
             let mut skip = false;
             for i in 0..3 {
                 if v.row.src[i] == Ty::No && v.row.kind != Kind::LaneId {
@@ -105,33 +129,36 @@ impl Ctx<'_, '_> {
                             skip = true;
                             break;
                         }
-                        Permuted::Zero => (0, true),
+                        Permuted::Zero => (0, (true, true)),
                         Permuted::From(l) => sources[0].get(self.wave, usize::from(l)),
                     },
                     _ => sources[i].get(self.wave, lane),
                 };
                 (a[i], known[i]) = (x, d);
-                defined &= d;
             }
             if skip {
                 continue;
             }
+            let mut defined = result_known(v, known);
             if v.row.src[2] == Ty::Mask && v.row.kind == Kind::Lane {
                 // A select depends on the source that it takes only.
-                defined = known[2] && known[if a[2] != 0 { 1 } else { 0 }];
+                let taken = known[2].0 && known[if a[2] != 0 { 1 } else { 0 }].0;
+                defined = (taken, taken);
             }
             let old = u64::from(self.wave.v[slot][lane]);
             let (value, c) = self.lane(v, &env, a, old, vcc.0 >> lane & 1 != 0);
             if v.row.kind == Kind::DivFmas {
-                defined &= vcc.1 >> lane & 1 != 0;
+                let d = defined.0 && defined.1 && vcc.1 >> lane & 1 != 0;
+                defined = (d, d);
             }
             carry |= u64::from(c) << lane;
-            if !defined {
+            if !(defined.0 && defined.1) {
                 carry_defined &= !(1 << lane);
             }
             out.0[lane] = value;
             out.1 |= 1 << lane;
-            out.2 |= u64::from(defined) << lane;
+            out.2[0] |= u64::from(defined.0) << lane;
+            out.2[1] |= u64::from(defined.1) << lane;
         }
         for lane in lanes(out.1) {
             self.wave.v[slot][lane] = out.0[lane] as u32;
@@ -139,8 +166,9 @@ impl Ctx<'_, '_> {
                 self.wave.v[slot + 1][lane] = (out.0[lane] >> 32) as u32;
             }
         }
-        for s in slot..slot + 1 + usize::from(wide) {
-            self.wave.v_defined[s] = self.wave.v_defined[s] & !out.1 | out.2;
+        for (i, defined) in out.2.into_iter().enumerate().take(1 + usize::from(wide)) {
+            let d = &mut self.wave.v_defined[slot + i];
+            *d = *d & !out.1 | defined;
         }
         if matches!(v.row.kind, Kind::Carry | Kind::Mad64 { .. } | Kind::DivScale) {
             self.wave.set_s64(v.mask_dst, carry, carry_defined);
@@ -197,11 +225,11 @@ impl Ctx<'_, '_> {
                 Some(Permuted::From(l)) => Some(usize::from(l)),
                 Some(_) => None,
             };
-            let (x, dx) = from.map_or((0, true), |l| sources[0].get(self.wave, l));
+            let (x, dx) = from.map_or((0, (true, true)), |l| sources[0].get(self.wave, l));
             let (y, dy) = sources[1].get(self.wave, lane);
             let a = [source(v, 0, x), source(v, 1, y), 0];
             mask |= (v.row.eval)(env, a) << lane;
-            if !(dx && dy) {
+            if !(dx.0 && dx.1 && dy.0 && dy.1) {
                 defined &= !(1 << lane);
             }
         }
@@ -228,7 +256,7 @@ impl Ctx<'_, '_> {
             return Ok(());
         }
         let (x, d) = self.operand(v, 0).get(self.wave, lane);
-        self.wave.set_s(v.dst, x as u32, if d { u32::MAX } else { 0 });
+        self.wave.set_s(v.dst, x as u32, if d.0 { u32::MAX } else { 0 });
         Ok(())
     }
 
@@ -457,7 +485,8 @@ fn div_scale(a: [u64; 3], wide: bool) -> (u64, bool) {
     }
     let (small_inverse, small_quotient) = (denormal(1.0 / den), denormal(num / den));
     match (small_inverse, small_quotient) {
-        (true, true) => (if is_den { scale(true) } else { a[0] }, true),
+        // The documents scale up here, which overflows; what gives right quotients is down.
+        (true, true) => (if is_den { scale(false) } else { a[0] }, true),
         (true, false) => (scale(false), false),
         (false, true) => (if is_num { scale(true) } else { a[0] }, true),
         (false, false) if exponent(a[2]) <= tiny => (scale(true), false),

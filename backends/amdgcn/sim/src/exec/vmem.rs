@@ -257,7 +257,7 @@ impl Ctx<'_, '_> {
         }
         let at = self.lds.check(to, u32::from(stored), 4, lane as u32)?;
         let span = Span { address: at as u32, len: u16::from(stored), touch: Touch::Fill };
-        self.lds.issue(self.wave.index, lane as u32, span, &|_| 0)?;
+        self.lds.issue(self.wave.index, lane as u32, span, &[], &|_| 0)?;
         spans.push(span);
         self.lds.write(at, &raw[..usize::from(stored)], defined);
         Ok(())

@@ -1,6 +1,6 @@
 //! Instructions on memory: LDS, global, flat, scratch and buffers, and scalar loads.
 
-use super::vector::{ALL, MI300, MI350};
+use super::vector::{ALL, MI200, MI300, MI350};
 
 /// What an atomic does to memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -357,7 +357,8 @@ pub(crate) static MEM: &[MemRow] = &[
     mem("load_lds_dwordx4", 125, &[(Space::Global, MI350)], MemKind::LoadLds { bytes: 16, signed: false }),
     mem("load_lds_dwordx3", 126, &[(Space::Global, MI350)], MemKind::LoadLds { bytes: 12, signed: false }),
     mem("wbl2", 40, ONLY, MemKind::Cache),
-    mem("inv", 41, ONLY, MemKind::Cache),
+    mem("inv", 41, &[(Space::Buffer, MI300)], MemKind::Cache),
+    mem("invl2", 41, &[(Space::Buffer, MI200)], MemKind::Cache),
     mem("wbinvl1", 62, ONLY, MemKind::Cache),
     mem("wbinvl1_vol", 63, ONLY, MemKind::Cache),
     mem("load_format_x", 0, ONLY, MemKind::Refused),

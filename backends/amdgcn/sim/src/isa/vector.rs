@@ -49,6 +49,10 @@ impl Ty {
 pub(crate) enum Kind {
     /// The function's value is the destination.
     Lane,
+    /// As `Lane`; the low dword of the result depends on low dwords only.
+    Upward,
+    /// As `Lane`; each dword of the result depends on the same dword of the source.
+    Halves,
     /// The destination is the third source.
     Mac,
     /// The literal is the second (`MK`) or third (`AK`) source.

@@ -69,7 +69,7 @@ pub(super) fn rows() -> Vec<Row> {
         row("v_frexp_mant_f32", V1, 52, &[F32], F32, |e, a| r32_of(e, frexp_mant(f32_of(x32(e, a[0]))))),
         row("v_clrexcp", V1, 53, &[], No, |_, _| 0).kind(Kind::Nop),
         row("v_screen_partition_4se_b32", V1, 55, &[B32], B32, |_, a| a[0]).kind(Kind::Refused),
-        row("v_mov_b64", V1, 56, &[B64], B64, |_, a| a[0]).on(MI300),
+        row("v_mov_b64", V1, 56, &[B64], B64, |_, a| a[0]).kind(Kind::Halves).on(MI300),
         row("v_cvt_f16_u16", V1, 57, &[B16], F16, |e, a| r16(e, (a[0] & 0xffff) as f64)),
         row("v_cvt_f16_i16", V1, 58, &[B16], F16, |e, a| r16(e, h(a[0]) as f64)),
         row("v_cvt_u16_f16", V1, 59, &[F16], B16, |e, a| to_int(x16(e, a[0]), 0.0, 65535.0) as u64),

@@ -149,7 +149,7 @@ fn integers() -> Vec<Row> {
         row("v_or3_b32", V3, 514, &[B32, B32, B32], B32, |_, a| a[0] | a[1] | a[2]),
         row("v_mad_u16", V3, 516, &[B16, B16, B16], B16, |e, a| mad_u16(e, a)).kind(Kind::KeepHigh),
         row("v_mad_i16", V3, 517, &[B16, B16, B16], B16, |e, a| sat_i16(e, h(a[0]) * h(a[1]) + h(a[2]))).kind(Kind::KeepHigh),
-        row("v_lshl_add_u64", V3, 520, &[B64, B32, B64], B64, |_, a| (a[0] << (a[1] & 7)).wrapping_add(a[2])).on(MI300),
+        row("v_lshl_add_u64", V3, 520, &[B64, B32, B64], B64, |_, a| (a[0] << (a[1] & 7)).wrapping_add(a[2])).kind(Kind::Upward).on(MI300),
         row("v_bitop3_b16", V3, 563, &[B16, B16, B16], B16, |_, a| a[0]).kind(Kind::Refused).on(MI350),
         row("v_bitop3_b32", V3, 564, &[B32, B32, B32], B32, |_, a| a[0]).kind(Kind::BitOp3).on(MI350),
         row("v_ashr_pk_i8_i32", V3, 613, &[B32, B32, B32], B16, |_, a| {
@@ -180,7 +180,7 @@ fn integers() -> Vec<Row> {
             lo(u64::from((a[0] as u32 & below).count_ones()) + lo(a[1]))
         })
         .kind(Kind::LaneId),
-        row("v_lshlrev_b64", V3, 655, &[B32, B64], B64, |_, a| a[1] << (a[0] & 63)).class(Wide),
+        row("v_lshlrev_b64", V3, 655, &[B32, B64], B64, |_, a| a[1] << (a[0] & 63)).kind(Kind::Upward).class(Wide),
         row("v_lshrrev_b64", V3, 656, &[B32, B64], B64, |_, a| a[1] >> (a[0] & 63)).class(Wide),
         row("v_ashrrev_i64", V3, 657, &[B32, B64], B64, |_, a| (a[1] as i64 >> (a[0] & 63)) as u64).class(Wide),
         row("v_bfm_b32", V3, 659, &[B32, B32], B32, |_, a| lo(crate::num::ones((a[0] & 31) as u32) << (a[1] & 31))),

@@ -2,7 +2,7 @@
 //!
 //! Time is counted in epochs: the number of barriers that the workgroup has passed. An access counts as done in the epoch in which
 //! its wave waited for it. Two accesses of different waves, one of them a write, are ordered if the first was done in an
-//! earlier epoch than the second was issued in.
+//! earlier epoch than the second was issued in. Two writes of the same byte are no race if they write the same value.
 
 use crate::fault::{FaultKind, Shared};
 
@@ -79,13 +79,14 @@ impl Lds {
         self.defined[at..at + data.len()].fill(defined);
     }
 
-    /// Notes that a wave issues an access; a fault if another access is not ordered with it.
-    pub fn issue(&mut self, wave: u32, lane: u32, span: Span, own_reads: &dyn Fn(u32) -> u8) -> Result<(), FaultKind> {
+    /// Notes that a wave issues an access; a fault if another access is not ordered with it. `data` is what a plain write writes.
+    pub fn issue(&mut self, wave: u32, lane: u32, span: Span, data: &[u8], own_reads: &dyn Fn(u32) -> u8) -> Result<(), FaultKind> {
         let me = wave as u8 + 1;
         let write = span.touch != Touch::Read;
         for i in 0..u32::from(span.len) {
             let at = span.address + i;
             let epoch = self.epoch;
+            let same = data.get(i as usize).is_some_and(|&b| self.defined[at as usize] && self.bytes[at as usize] == b);
             let c = &mut self.cells[at as usize];
             if c.filling {
                 return Err(FaultKind::LdsInFlight { address: at, lane });
@@ -103,10 +104,10 @@ impl Lds {
             };
             let atomic = span.touch == Touch::Atomic;
             let foreign = |w: u8| w != 0 && (w != me || span.touch == Touch::Fill);
-            if foreign(c.pending_writer) && !(atomic && c.pending_atomic) {
+            if foreign(c.pending_writer) && !(atomic && c.pending_atomic) && !same {
                 return race(true, true, c.pending_writer);
             }
-            if c.writer != 0 && c.writer != me && c.write_epoch >= epoch && !(atomic && c.write_atomic) {
+            if c.writer != 0 && c.writer != me && c.write_epoch >= epoch && !(atomic && c.write_atomic) && !same {
                 return race(true, false, c.writer);
             }
             if write {

@@ -89,15 +89,14 @@ pub enum Buf {
 
 /// Launches `k` with pointers to the buffers as its arguments; the buffers' bytes afterwards, or the fault.
 pub fn launch(bytes: &[u8], grid: u32, block: u32, buffers: Vec<Buf>, config: SimConfig) -> Result<(Vec<Vec<u8>>, Report), Box<Fault>> {
-    launch_kernel(bytes, "k", [grid, 1, 1], block, buffers, &[], config)
+    launch_kernel(bytes, "k", ([grid, 1, 1], block, 0), buffers, &[], config)
 }
 
-/// As [`launch`], with a name, and bytes after the pointers.
+/// As [`launch`], with a name, bytes after the pointers, and the shape: grid, items of a workgroup, LDS beside the kernel's own.
 pub fn launch_kernel(
     bytes: &[u8],
     name: &str,
-    grid: [u32; 3],
-    block: u32,
+    (grid, block, dynamic_lds): ([u32; 3], u32, u32),
     buffers: Vec<Buf>,
     more: &[u8],
     config: SimConfig,
@@ -120,7 +119,7 @@ pub fn launch_kernel(
         places.push((at, len));
     }
     args.extend(more);
-    let launch = Launch { kernel: name, grid, block: [block, 1, 1], dynamic_lds: 0, args: &args, config };
+    let launch = Launch { kernel: name, grid, block: [block, 1, 1], dynamic_lds, args: &args, config };
     let report = module.launch(&launch, &mut memory)?;
     let out = places.iter().map(|&(at, len)| memory.read_unchecked(at, len).expect("a buffer").to_vec()).collect();
     Ok((out, report))

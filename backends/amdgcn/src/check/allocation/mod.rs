@@ -348,7 +348,13 @@ impl Checker<'_> {
                 #[cfg(test)]
                 if std::env::var_os("RA_DEBUG").is_some() {
                     for w in 0..a.words {
-                        eprintln!("{block} {at} word {w} wrong {} place {:?} value {:?} lanes {lanes:?} facts {:?}", wrong(w), Self::place(b, w), self.value(a, w), Self::place(b, w).map(|p| state.debug(p)));
+                        eprintln!(
+                            "{block} {at} word {w} wrong {} place {:?} value {:?} lanes {lanes:?} facts {:?}",
+                            wrong(w),
+                            Self::place(b, w),
+                            self.value(a, w),
+                            Self::place(b, w).map(|p| state.debug(p))
+                        );
                     }
                 }
                 report(Misplaced::Value { operand: effect.at });
@@ -379,7 +385,9 @@ impl Checker<'_> {
                     _ => None,
                 });
                 match (source, source_place) {
-                    (Some(source), Some(source_place)) if a.words == 1 && !state.is_new(source) && state.holds(source_place, source, lanes) => {
+                    (Some(source), Some(source_place))
+                        if a.words == 1 && !state.is_new(source) && state.holds(source_place, source, lanes) =>
+                    {
                         state.rename(value, source, lanes);
                         state.copy(place, source_place, lanes);
                     }

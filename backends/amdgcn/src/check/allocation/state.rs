@@ -212,6 +212,8 @@ impl State {
     fn covers(&self, place: Place, fact: Fact) -> bool {
         let facts = self.facts.get(&place).map_or(&[][..], |f| f);
         self.is_new(fact.value)
-            || facts.iter().any(|f| f.value == fact.value && (f.but.is_none() || f.but == fact.but) && self.masks.contains(f.lanes, fact.lanes))
+            || facts
+                .iter()
+                .any(|f| f.value == fact.value && (f.but.is_none() || f.but == fact.but) && self.masks.contains(f.lanes, fact.lanes))
     }
 }
