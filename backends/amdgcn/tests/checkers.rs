@@ -9,7 +9,7 @@ use tilelift_ir::Kernel;
 fn checked(kernel: &Kernel) -> Option<Result<(usize, Facts), String>> {
     let verified = tilelift_ir::verify::verify(kernel).ok()?;
     let lowered = lower(&verified, &gfx942(), &LowerOptions::default()).ok()?;
-    let selected = select(&lowered.program, Chip::Gfx942).ok()?.program;
+    let selected = select(&lowered.program, Chip::Gfx942).ok()?;
     Some(check_all(&selected))
 }
 
