@@ -8,14 +8,10 @@ use smallvec::SmallVec;
 /// A register that an instruction names.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Touch {
-    /// Which operand it is.
-    pub operand: usize,
     /// The registers.
     pub span: Span,
     /// What happens to them. A write that keeps part of what was there is an update.
     pub access: Access,
-    /// What may stand there.
-    pub kind: Kind,
 }
 
 /// Touches of an instruction.
@@ -27,11 +23,10 @@ pub(super) fn touches(inst: &Inst) -> Touches {
     inst.operands
         .iter()
         .zip(inst.op.desc().slots)
-        .enumerate()
-        .filter_map(|(operand, (value, slot))| {
+        .filter_map(|(value, slot)| {
             let Operand::Reg(span) = *value else { return None };
             let access = if slot.access == Access::Def && partial { Access::Update } else { slot.access };
-            Some(Touch { operand, span, access, kind: slot.kind })
+            Some(Touch { span, access })
         })
         .collect()
 }

@@ -42,7 +42,7 @@ impl Ranges {
     }
 
     fn new(rows: usize, words: usize, mut found: Vec<(u32, Seg)>) -> Ranges {
-        found.sort_unstable();
+        found.sort_unstable_by_key(|&(word, seg)| u64::from(word) << 32 | u64::from(seg.start));
         let mut segs: Vec<Seg> = Vec::with_capacity(found.len());
         let mut first = Vec::with_capacity(words + 1);
         let mut found = found.into_iter().peekable();

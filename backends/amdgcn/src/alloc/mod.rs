@@ -224,27 +224,6 @@ fn round(work: &mut Work, spills: &mut Spills) -> Result<Option<(Bundles, Places
         if !stuck && spilled == 0 && (used <= least + least / 16 + 1 || slack > 0 || !coalesce) {
             break;
         }
-        #[cfg(test)]
-        if std::env::var_os("RA_DEBUG").is_some() {
-            let b = best.places.stuck.map(|b| &best.bundles.all[b]);
-            let inf: Vec<_> = best
-                .bundles
-                .all
-                .iter()
-                .filter(|b| b.weight == f32::INFINITY && b.file == File::Vector && b.area() > 20)
-                .map(|b| (b.members.clone(), b.area()))
-                .collect();
-            let unknown = levels.entry.iter().filter(|l| **l == exec::Level::Unknown).count();
-            eprintln!(
-                "stuck {b:?} unknown {unknown} inf {} limits {:?} vector {} acc {} used {:?} spilled {}",
-                inf.len(),
-                best.limits,
-                best.files.vector.highest(),
-                best.files.acc.highest(),
-                best.places.used,
-                best.places.spilled.len()
-            );
-        }
         let other = attempt(slack, coalesce, order);
         if other.badness() < best.badness() {
             best = other;

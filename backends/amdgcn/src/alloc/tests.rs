@@ -3,9 +3,11 @@
 use super::{Allocated, allocate};
 use crate::check;
 use crate::chip::Chip;
-use crate::mir::Program;
+use crate::isa::{Access, Opcode};
+use crate::mir::{Block, BlockData, File, Inst, Operand, Program, Reg, Span, VRegData};
+use crate::testing::generate::{Rng, Shape, empty, program};
+use cranelift_entity::EntityRef;
 use crate::testing::dump;
-use crate::testing::generate::{Shape, program};
 use crate::testing::interpret::{POISON, run};
 
 fn shape(seed: u64) -> Shape {
@@ -50,13 +52,199 @@ fn random_programs_allocate_and_check() {
     eprintln!("{spilled} programs spill, {removed} lose moves, {compared} stores compared");
 }
 
-#[test]
-fn show_levels() {
-    let Some(seed) = std::env::var("RA_SHOW").ok().and_then(|s| s.parse().ok()) else { return };
-    let program = program(seed, shape(seed));
-    let levels = super::exec::levels(&program);
-    for (block, data) in program.blocks.iter() {
-        use cranelift_entity::EntityRef;
-        eprintln!("{block} {:?} -> {:?} {:?}", levels.entry[block.index()], data.next, levels.changes[block.index()]);
+/// What a planted fault does to a program; nothing if the place does not suit.
+type Plant = fn(&mut Program, Block, usize, &mut Rng) -> Option<()>;
+
+/// Words of the vector file that an operand names.
+fn vector_words(inst: &Inst, operand: usize) -> Option<(u16, u8)> {
+    match inst.operands.get(operand)? {
+        Operand::Reg(Span { reg: Reg::Physical(File::Vector, number), first: 0, words }) => Some((*number, *words)),
+        _ => None,
     }
+}
+
+fn reads(inst: &Inst) -> Vec<usize> {
+    let slots = inst.op.desc().slots;
+    (0..inst.operands.len()).filter(|&i| slots.get(i).is_some_and(|s| s.access == Access::Use) && vector_words(inst, i).is_some()).collect()
+}
+
+/// The first instruction behind `at` in its block that reads the words before anything writes them.
+fn reader(insts: &[Inst], at: usize, (first, words): (u16, u8)) -> Option<usize> {
+    let meets = |inst: &Inst, i: usize| vector_words(inst, i).is_some_and(|(n, w)| n < first + u16::from(words) && first < n + u16::from(w));
+    for (index, inst) in insts.iter().enumerate().skip(at + 1) {
+        if reads(inst).into_iter().any(|i| meets(inst, i)) {
+            return Some(index);
+        }
+        if (0..inst.operands.len()).any(|i| meets(inst, i)) {
+            return None;
+        }
+    }
+    None
+}
+
+/// A source is read from the next tuple.
+fn wrong_source(program: &mut Program, block: Block, at: usize, rng: &mut Rng) -> Option<()> {
+    let inst = &mut program.blocks[block].insts[at];
+    let operands = reads(inst);
+    let operand = *operands.get(rng.below(operands.len().max(1)))?;
+    let (number, words) = vector_words(inst, operand)?;
+    let step = if words > 1 { 2 } else { 1 };
+    inst.operands[operand] = Span::physical(File::Vector, if number >= step { number - step } else { number + step }, words).into();
+    Some(())
+}
+
+/// A result that is read later is written somewhere else.
+fn wrong_result(program: &mut Program, block: Block, at: usize, _: &mut Rng) -> Option<()> {
+    let insts = &program.blocks[block].insts;
+    let written = vector_words(&insts[at], 0).filter(|_| insts[at].op.desc().slots.first().is_some_and(|s| s.access == Access::Def))?;
+    reader(insts, at, written)?;
+    program.blocks[block].insts[at].operands[0] = Span::physical(File::Vector, if written.0 > 150 { 100 } else { 200 }, written.1).into();
+    Some(())
+}
+
+/// A result is written over another value that is still read.
+fn clobber(program: &mut Program, block: Block, at: usize, _: &mut Rng) -> Option<()> {
+    let insts = &program.blocks[block].insts;
+    let written = vector_words(&insts[at], 0).filter(|_| insts[at].op.desc().slots.first().is_some_and(|s| s.access == Access::Def))?;
+    let step = u16::from(written.1.next_multiple_of(2));
+    let victim = (written.0 & !1) + step;
+    let first_reader = reader(insts, at, (victim, written.1))?;
+    if insts[at + 1..first_reader].iter().any(|i| i.op == insts[at].op) {
+        return None;
+    }
+    program.blocks[block].insts[at].operands[0] = Span::physical(File::Vector, victim, written.1).into();
+    Some(())
+}
+
+#[test]
+fn planted_faults_are_found() {
+    let plants: [(&str, Plant); 3] = [("source", wrong_source), ("result", wrong_result), ("clobber", clobber)];
+    let mut planted = [0; 3];
+    for seed in 0..240 {
+        let before = program(seed, shape(seed));
+        let after = allocate(before.clone()).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
+        let mut rng = Rng::new(seed + 77);
+        for (index, (name, plant)) in plants.iter().enumerate() {
+            for _ in 0..20 {
+                let mut wrong = after.clone();
+                let block = Block::new(rng.below(wrong.program.blocks.len()));
+                let count = wrong.program.blocks[block].insts.len();
+                if count == 0 {
+                    continue;
+                }
+                let at = rng.below(count);
+                if plant(&mut wrong.program, block, at, &mut rng).is_none() {
+                    continue;
+                }
+                let found = check::allocation(&before, &wrong).is_err();
+                // The other register may hold the same value, by a move.
+                if !found && run(&after.program, 60_000) == run(&wrong.program, 60_000) {
+                    continue;
+                }
+                planted[index] += 1;
+                assert!(found, "seed {seed}: {name} in {block} at {at} is not found\n{}\n{}", dump(&before), dump(&wrong.program));
+                break;
+            }
+        }
+    }
+    assert!(planted.iter().all(|&n| n > 60), "{planted:?}");
+}
+
+/// A loop of a matrix product: `rows` × `columns` tiles of 32×32 sums per wavefront, loads from memory of the next step in flight.
+fn product(waves: u32, rows: usize, columns: usize, steps: usize) -> Program {
+    let mut p = empty(Chip::Gfx942, waves);
+    let reg = |p: &mut Program, file: File, words: u8, either: bool| {
+        let align = if words == 1 { 1 } else { 2 };
+        Span::whole(p.vregs.push(VRegData { file, either, words, align }), words)
+    };
+    let (mut head, mut body, mut tail) = (BlockData::default(), BlockData { depth: 1, ..BlockData::default() }, BlockData::default());
+    let base = reg(&mut p, File::Scalar, 2, false);
+    head.insts.push(Inst::new(Opcode::SLoadDwordx2, [base.into(), Span::physical(File::Scalar, 0, 2).into(), Operand::Imm(0)]));
+    let lane = reg(&mut p, File::Vector, 1, false);
+    head.insts.push(Inst::new(Opcode::VAndB32, [lane.into(), Operand::Imm(63), Span::physical(File::Vector, 0, 1).into()]));
+    let sums: Vec<Span> = (0..rows * columns).map(|_| reg(&mut p, File::Vector, 16, true)).collect();
+    for sum in &sums {
+        for word in 0..16 {
+            head.insts.push(Inst::new(Opcode::VMovB32, [sum.part(word, 1).into(), Operand::Imm(0)]));
+        }
+    }
+    if rows * columns > 12 {
+        // Sums that no vector instruction touches.
+        head.insts.truncate(2);
+        let zero: Vec<Inst> = sums.iter().flat_map(|s| (0..16).map(|w| Inst::new(Opcode::VAccvgprWriteB32, [s.part(w, 1).into(), Operand::Imm(0)]))).collect();
+        head.insts.extend(zero);
+        for sum in &sums {
+            if let Reg::Virtual(r) = sum.reg {
+                (p.vregs[r].file, p.vregs[r].either) = (File::Acc, false);
+            }
+        }
+    }
+    let counter = reg(&mut p, File::Scalar, 1, false);
+    head.insts.push(Inst::new(Opcode::SMovB32, [counter.into(), Operand::Imm(9)]));
+    let next: Vec<Span> = (0..rows + columns).map(|_| reg(&mut p, File::Vector, 4, false)).collect();
+    let load = |to: Span| Inst::new(Opcode::GlobalLoadDwordx4, [to.into(), lane.into(), base.into()]);
+    head.insts.extend(next.iter().map(|&n| load(n)));
+    for _ in 0..steps {
+        body.insts.extend(next.iter().map(|&n| Inst::new(Opcode::DsWriteB128, [lane.into(), n.into()])));
+        body.insts.push(Inst::new(Opcode::SBarrier, []));
+        body.insts.extend(next.iter().map(|&n| load(n)));
+        let parts: Vec<Span> = (0..rows + columns).map(|_| reg(&mut p, File::Vector, 4, true)).collect();
+        body.insts.extend(parts.iter().map(|&to| Inst::new(Opcode::DsReadB128, [to.into(), lane.into()])));
+        for half in [0, 2] {
+            for (i, &sum) in sums.iter().enumerate() {
+                let (a, b) = (parts[i % rows].part(half, 2), parts[rows + i / rows].part(half, 2));
+                body.insts.push(Inst::new(Opcode::VMfmaF32_32x32x8F16, [sum.into(), a.into(), b.into(), sum.into()]));
+            }
+        }
+        body.insts.push(Inst::new(Opcode::SBarrier, []));
+    }
+    let body_block = Block::new(1);
+    body.insts.push(Inst::new(Opcode::SSubU32, [counter.into(), counter.into(), Operand::Imm(1)]));
+    body.insts.push(Inst::new(Opcode::SCmpLgU32, [counter.into(), Operand::Imm(0)]));
+    body.insts.push(Inst::new(Opcode::SCbranchScc1, [Operand::Block(body_block)]));
+    for sum in &sums {
+        tail.insts.extend((0..4).map(|i| Inst::new(Opcode::GlobalStoreDwordx4, [lane.into(), sum.part(4 * i, 4).into(), base.into()])));
+    }
+    tail.insts.push(Inst::new(Opcode::SEndpgm, []));
+    head.next.push(body_block);
+    body.next.extend([body_block, Block::new(2)]);
+    p.blocks.push(head);
+    p.blocks.push(body);
+    p.blocks.push(tail);
+    p
+}
+
+#[test]
+fn products_spill_nothing() {
+    for (waves, rows, columns, most) in [(4, 2, 2, 104), (8, 2, 4, 192), (4, 4, 4, 352), (16, 2, 2, 104), (4, 2, 6, 288)] {
+        let before = product(waves, rows, columns, 2);
+        let (after, _) = sound(0, &before);
+        let facts = after.facts;
+        eprintln!("{waves} {rows}x{columns}: {facts:?} pool {}", facts.pool());
+        assert_eq!(facts.spills, Default::default());
+        assert!(facts.pool() <= most, "{waves} waves, {rows}x{columns}: {facts:?}");
+        let finished = crate::order::finish(after);
+        assert_eq!(check::waits(&finished), Ok(()));
+        assert_eq!(check::hazards(&finished), Ok(()));
+    }
+}
+
+/// Long programs take time in proportion; the bound is loose, for machines under load.
+#[test]
+fn time_is_near_linear() {
+    let long = product(4, 4, 3, 420);
+    let count: usize = long.blocks.values().map(|b| b.insts.len()).sum();
+    let start = std::time::Instant::now();
+    let after = allocate(long).unwrap_or_else(|e| panic!("{e}"));
+    let allocated = start.elapsed();
+    let finished = crate::order::finish(after);
+    let all = start.elapsed();
+    let start = std::time::Instant::now();
+    let random = program(3, Shape { chip: Chip::Gfx942, length: 20_000, waves: 4, keep: 30, wide: true });
+    let insts: usize = random.blocks.values().map(|b| b.insts.len()).sum();
+    let generated = start.elapsed();
+    let spilled = allocate(random).map(|a| a.facts);
+    eprintln!("{count} instructions: allocation {allocated:?}, with waits and hazards {all:?}, {} blocks", finished.blocks.len());
+    eprintln!("random, {insts} instructions: {:?} {spilled:?}", start.elapsed() - generated);
+    assert!(all.as_secs() < 5, "{all:?}");
 }

@@ -2,7 +2,7 @@
 
 use crate::chip::Chip;
 use crate::isa::Opcode;
-use crate::mir::{Block, BlockData, Entry, File, Inst, Mods, Operand, Program, Reg, Span, VReg, VRegData};
+use crate::mir::{Block, BlockData, Entry, File, Inst, Mods, Operand, Program, Span, VReg, VRegData};
 use cranelift_entity::PrimaryMap;
 
 /// Numbers from a seed.
@@ -525,13 +525,5 @@ impl Generator {
                 self.emit_with(Opcode::VMovB32, [to.into(), a.into()], Mods { dpp: Some(dpp), ..Mods::default() });
             }
         }
-    }
-}
-
-/// The register that a span names.
-pub(crate) fn virtual_of(span: Span) -> Option<VReg> {
-    match span.reg {
-        Reg::Virtual(reg) => Some(reg),
-        _ => None,
     }
 }

@@ -1,0 +1,56 @@
+//! The kernels of the library, allocated and finished: the checkers are content with each, and nothing is spilled that need not be.
+
+use tilelift_amdgcn::alloc::{Facts, allocate};
+use tilelift_amdgcn::{Chip, check, gfx942, order, select::select};
+use tilelift_isel::{LowerOptions, lower};
+use tilelift_ir::Kernel;
+
+/// Checks one kernel; `None` if a stage before allocation refuses it.
+fn checked(kernel: &Kernel) -> Option<Result<(usize, Facts), String>> {
+    let verified = tilelift_ir::verify::verify(kernel).ok()?;
+    let lowered = lower(&verified, &gfx942(), &LowerOptions::default()).ok()?;
+    let selected = select(&lowered.program, Chip::Gfx942).ok()?;
+    Some(check_all(&selected))
+}
+
+fn check_all(selected: &tilelift_amdgcn::mir::Program) -> Result<(usize, Facts), String> {
+    let allocated = allocate(selected.clone()).map_err(|e| e.to_string())?;
+    check::allocation(selected, &allocated).map_err(|f| format!("{} faults of allocation: {:?}", f.len(), f[0]))?;
+    let facts = allocated.facts;
+    let finished = order::finish(allocated);
+    check::waits(&finished).map_err(|f| format!("{} faults of waits: {:?}", f.len(), f[0]))?;
+    check::hazards(&finished).map_err(|f| format!("{} hazards: {:?}", f.len(), f[0]))?;
+    Ok((finished.blocks.values().map(|b| b.insts.len()).sum(), facts))
+}
+
+fn library(every: usize) {
+    let launches = tilelift_kernels::cases().into_iter().flat_map(|case| case.launches(None).unwrap()).step_by(every);
+    let (mut count, mut insts, mut spilled, mut wrong) = (0, 0, Vec::new(), Vec::new());
+    for launch in launches {
+        match checked(&launch.kernel) {
+            Some(Ok((n, facts))) => {
+                (count, insts) = (count + 1, insts + n);
+                if facts.spills != Default::default() {
+                    spilled.push(format!("{}: {:?}", launch.kernel.name, facts));
+                }
+            }
+            Some(Err(why)) => wrong.push(format!("{}: {why}", launch.kernel.name)),
+            None => {}
+        }
+    }
+    eprintln!("{count} kernels, {insts} instructions, {} spill:\n{}", spilled.len(), spilled.join("\n"));
+    assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), count + wrong.len(), wrong.join("\n"));
+    assert!(count > 0);
+}
+
+#[test]
+fn some_kernels_of_the_library() {
+    library(23);
+}
+
+/// `cargo test -p tilelift-amdgcn --test checkers -- --ignored`
+#[test]
+#[ignore = "takes minutes"]
+fn all_kernels_of_the_library() {
+    library(1);
+}
