@@ -5,10 +5,10 @@ use crate::check;
 use crate::chip::Chip;
 use crate::isa::{Access, Opcode};
 use crate::mir::{Block, BlockData, File, Inst, Operand, Program, Reg, Span, VRegData};
-use crate::testing::generate::{Rng, Shape, empty, program};
-use cranelift_entity::EntityRef;
 use crate::testing::dump;
+use crate::testing::generate::{Rng, Shape, empty, program};
 use crate::testing::interpret::{POISON, run};
+use cranelift_entity::EntityRef;
 
 fn shape(seed: u64) -> Shape {
     Shape {
@@ -70,7 +70,8 @@ fn reads(inst: &Inst) -> Vec<usize> {
 
 /// The first instruction behind `at` in its block that reads the words before anything writes them.
 fn reader(insts: &[Inst], at: usize, (first, words): (u16, u8)) -> Option<usize> {
-    let meets = |inst: &Inst, i: usize| vector_words(inst, i).is_some_and(|(n, w)| n < first + u16::from(words) && first < n + u16::from(w));
+    let meets =
+        |inst: &Inst, i: usize| vector_words(inst, i).is_some_and(|(n, w)| n < first + u16::from(words) && first < n + u16::from(w));
     for (index, inst) in insts.iter().enumerate().skip(at + 1) {
         if reads(inst).into_iter().any(|i| meets(inst, i)) {
             return Some(index);
@@ -171,7 +172,10 @@ fn product(waves: u32, rows: usize, columns: usize, steps: usize) -> Program {
     if rows * columns > 12 {
         // Sums that no vector instruction touches.
         head.insts.truncate(2);
-        let zero: Vec<Inst> = sums.iter().flat_map(|s| (0..16).map(|w| Inst::new(Opcode::VAccvgprWriteB32, [s.part(w, 1).into(), Operand::Imm(0)]))).collect();
+        let zero: Vec<Inst> = sums
+            .iter()
+            .flat_map(|s| (0..16).map(|w| Inst::new(Opcode::VAccvgprWriteB32, [s.part(w, 1).into(), Operand::Imm(0)])))
+            .collect();
         head.insts.extend(zero);
         for sum in &sums {
             if let Reg::Virtual(r) = sum.reg {

@@ -92,7 +92,12 @@ fn meet(a: (u32, u32), b: (u32, u32)) -> bool {
 
 fn written(inst: &Inst) -> Vec<(u32, u32)> {
     let mut all: Vec<_> = effects(inst).iter().filter(|e| e.writes).map(|e| registers(e.span)).collect();
-    all.extend([(Fixed::Vcc, (120, 122)), (Fixed::Exec, (126, 128)), (Fixed::M0, (124, 125))].into_iter().filter(|(f, _)| named(inst, *f).1).map(|f| f.1));
+    all.extend(
+        [(Fixed::Vcc, (120, 122)), (Fixed::Exec, (126, 128)), (Fixed::M0, (124, 125))]
+            .into_iter()
+            .filter(|(f, _)| named(inst, *f).1)
+            .map(|f| f.1),
+    );
     all
 }
 
@@ -123,7 +128,12 @@ fn matrix(inst: &Inst, chip: Chip) -> (Type, u32) {
     // These multiply more at a time than others with as many results, or do so at half the rate.
     let long = matches!(
         inst.op,
-        VMfmaF32_16x16x128F8f6f4 | VMfmaScaleF32_16x16x128F8f6f4 | VMfmaF32_32x32x64F8f6f4 | VMfmaScaleF32_32x32x64F8f6f4 | VMfmaI32_16x16x16I8 | VMfmaI32_32x32x8I8
+        VMfmaF32_16x16x128F8f6f4
+            | VMfmaScaleF32_16x16x128F8f6f4
+            | VMfmaF32_32x32x64F8f6f4
+            | VMfmaScaleF32_32x32x64F8f6f4
+            | VMfmaI32_16x16x16I8
+            | VMfmaI32_32x32x8I8
     );
     let blocks = matches!(inst.op, VMfmaF32_16x16x4_4bF16 | VMfmaF32_16x16x4_4bBf16 | VMfmaI32_16x16x4_4bI8);
     let twice = if long || chip == Chip::Gfx90a && results < 32 && !blocks { 2 } else { 1 };
@@ -216,8 +226,20 @@ fn behind_matrix(first: &Inst, second: &Inst, chip: Chip) -> u32 {
         (Type::F32, Chip::Gfx950) => (passes + 2, passes + 2, passes + 2, passes),
     };
     let exact = match kind {
-        Type::F64 => if large { 0 } else { 4 },
-        _ => if passes == 2 && chip != Chip::Gfx90a { 2 } else { 0 },
+        Type::F64 => {
+            if large {
+                0
+            } else {
+                4
+            }
+        }
+        _ => {
+            if passes == 2 && chip != Chip::Gfx90a {
+                2
+            } else {
+                0
+            }
+        }
     };
     let mut most = 0;
     for (e, range) in reads(second).into_iter().filter(|(_, range)| meet(*range, d)) {
@@ -256,7 +278,8 @@ fn behind_matrix(first: &Inst, second: &Inst, chip: Chip) -> u32 {
 
 fn transcendental(op: Opcode) -> bool {
     use Opcode::*;
-    let f32s = matches!(op, VExpF32 | VLogF32 | VRcpF32 | VRsqF32 | VSqrtF32 | VSinF32 | VCosF32 | VRcpIflagF32 | VExpLegacyF32 | VLogLegacyF32);
+    let f32s =
+        matches!(op, VExpF32 | VLogF32 | VRcpF32 | VRsqF32 | VSqrtF32 | VSinF32 | VCosF32 | VRcpIflagF32 | VExpLegacyF32 | VLogLegacyF32);
     let others = matches!(op, VExpF16 | VLogF16 | VRcpF16 | VRsqF16 | VSqrtF16 | VSinF16 | VCosF16 | VRcpF64 | VRsqF64 | VSqrtF64);
     f32s || others
 }

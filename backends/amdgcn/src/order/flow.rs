@@ -10,7 +10,12 @@ const PATIENCE: usize = 30;
 /// hold no more further on, so less may be known in a later round; should that not settle, nothing that was known once is taken back.
 ///
 /// Nothing stands for blocks that are not reached.
-pub(super) fn entries<T: Clone + PartialEq>(program: &Program, start: T, join: impl Fn(&mut T, &T), transfer: impl Fn(&mut T, &BlockData)) -> Vec<Option<T>> {
+pub(super) fn entries<T: Clone + PartialEq>(
+    program: &Program,
+    start: T,
+    join: impl Fn(&mut T, &T),
+    transfer: impl Fn(&mut T, &BlockData),
+) -> Vec<Option<T>> {
     let count = program.blocks.len();
     let mut before: Vec<Vec<usize>> = vec![Vec::new(); count];
     for (block, data) in program.blocks.iter() {

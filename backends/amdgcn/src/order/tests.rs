@@ -66,7 +66,11 @@ fn dropped_and_weaker_waits_are_found() {
             for wrong in vector.into_iter().chain(lgkm) {
                 let mut other = program.clone();
                 other.blocks[block].insts[at].operands[0] = Operand::Imm(wrong.bits().into());
-                assert!(check::waits(&other).is_err(), "seed {seed}: {wrong:?} for {wait:?} in {block} at {at} is not found\n{}", dump(&program));
+                assert!(
+                    check::waits(&other).is_err(),
+                    "seed {seed}: {wrong:?} for {wait:?} in {block} at {at} is not found\n{}",
+                    dump(&program)
+                );
                 weaker += 1;
             }
         }
