@@ -12,7 +12,7 @@ fn compared(kernel: &Kernel) -> Option<Result<usize, String>> {
     let verified = tilelift_ir::verify::verify(kernel).ok()?;
     let lowered = lower(&verified, &gfx942(), &LowerOptions::default()).ok()?;
     let selected = select(&lowered.program, Chip::Gfx942).ok()?;
-    let program = finish(allocate(selected.program).ok()?);
+    let program = finish(allocate(selected).ok()?);
     Some(compare(&program))
 }
 

@@ -152,7 +152,7 @@ pub(crate) fn measure(
         lap();
         lane::verify(&lowered.program, target).map_err(|e| CompileError::Lane(e.to_string()))?;
         lap();
-        let ptx = emit(&lowered.program, target, &emit_options)?;
+        let ptx = emit(&lowered.program, target, &emit_options).map_err(CompileError::Emit)?;
         lap();
         text = black_box(&ptx.text).len();
         if i >= WARM_UP {

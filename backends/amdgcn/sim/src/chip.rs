@@ -57,11 +57,6 @@ impl Chip {
     pub(crate) fn fnuz(self) -> bool {
         self == Chip::Gfx942
     }
-
-    /// True where the scratch base is in the flat-scratch register at the start, and no offset is passed in a register.
-    pub(crate) fn architected_scratch(self) -> bool {
-        self != Chip::Gfx90a
-    }
 }
 
 impl fmt::Display for Chip {

@@ -88,6 +88,10 @@ pub enum Rule {
     ScalarAsLane,
     /// An SGPR of a vector instruction as a constant or mask of the next.
     ScalarInVector,
+    /// A vector result in a read of one of its lanes.
+    VectorResultInLane,
+    /// A result that is a part of its register, read by a vector instruction.
+    PartialResult,
     /// A result of the transcendental unit in another instruction.
     Transcendental,
     /// A result of a dot product in another instruction.

@@ -208,7 +208,7 @@ fn rows(k: &Compiled) {
     let row = |i: usize| x[i * cols..(i + 1) * cols].iter().map(|&v| f64::from(v)).collect::<Vec<f64>>();
     let grid = [n as u32, 1, 1];
     let cols_arg = ints(&[cols as i32]);
-    let run = |elements: usize| k.run(grid, &[input.clone()], &|| Buf::Out(4 * elements), &cols_arg).0;
+    let run = |elements: usize| k.run(grid, std::slice::from_ref(&input), &|| Buf::Out(4 * elements), &cols_arg).0;
     match k.name.as_str() {
         "softmax" => {
             let want: Vec<f64> = (0..n)

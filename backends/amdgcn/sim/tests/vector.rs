@@ -208,8 +208,12 @@ const CASES: &[Case] = &[
         b >> bit & 1
     }),
     Case("v_cmp_lt_f32 vcc, A, B\ns_nop 1\nv_cndmask_b32 D, 0, 1, vcc", As::Bits, |a, b, _| u64::from(f(a) < f(b))),
-    Case("v_cmp_nge_f32 s[20:21], A, |B|\ns_nop 1\nv_cndmask_b32 D, 0, 1, s[20:21]", As::Bits, |a, b, _| u64::from(!(f(a) >= f(b).abs()))),
-    Case("v_cmp_lg_f64 vcc, AA, BB\ns_nop 1\nv_cndmask_b32 D, 0, 1, vcc", As::Bits, |a, b, _| u64::from(d(a) < d(b) || d(a) > d(b))),
+    Case("v_cmp_nge_f32 s[20:21], A, |B|\ns_nop 1\nv_cndmask_b32 D, 0, 1, s[20:21]", As::Bits, |a, b, _| {
+        u64::from(f(a).partial_cmp(&f(b).abs()).is_none_or(|o| o.is_lt()))
+    }),
+    Case("v_cmp_lg_f64 vcc, AA, BB\ns_nop 1\nv_cndmask_b32 D, 0, 1, vcc", As::Bits, |a, b, _| {
+        u64::from(d(a).partial_cmp(&d(b)).is_some_and(|o| o.is_ne()))
+    }),
     Case("v_cmp_gt_i32 vcc, A, B\ns_nop 1\nv_cndmask_b32 D, A, B, vcc", As::Bits, |a, b, _| if i(a) > i(b) { x(u(b)) } else { x(u(a)) }),
     Case("v_cmp_le_u64 vcc, AA, BB\ns_nop 1\nv_cndmask_b32 D, 0, 1, vcc", As::Bits, |a, b, _| u64::from(a <= b)),
     Case("v_cmp_lt_i16 vcc, A, B\ns_nop 1\nv_cndmask_b32 D, 0, 1, vcc", As::Bits, |a, b, _| u64::from((a as i16) < b as i16)),
@@ -223,7 +227,7 @@ const CASES: &[Case] = &[
         x(u(a).wrapping_sub(u(b)).wrapping_sub(u32::from(u(a) < u(b))))
     }),
     Case("v_mul_lo_u32 D, A, B", As::Bits, |a, b, _| x(u(a).wrapping_mul(u(b)))),
-    Case("v_mul_hi_u32 D, A, B", As::Bits, |a, b, _| x(u(a)) * x(u(b)) >> 32),
+    Case("v_mul_hi_u32 D, A, B", As::Bits, |a, b, _| (x(u(a)) * x(u(b))) >> 32),
     Case("v_mul_hi_i32 D, A, B", As::Bits, |a, b, _| w(((i64::from(i(a)) * i64::from(i(b))) >> 32) as i32)),
     Case("v_mul_u32_u24 D, A, B", As::Bits, |a, b, _| x(((a & 0xff_ffff) * (b & 0xff_ffff)) as u32)),
     Case("v_mul_i32_i24 D, A, B", As::Bits, |a, b, _| w((i64::from(i(a) << 8 >> 8) * i64::from(i(b) << 8 >> 8)) as i32)),

@@ -17,13 +17,18 @@ pub(super) fn encode(p: &Parts, roles: &Roles) -> Result<Encoded, Reason> {
     none_left(&Mods { dpp: None, sdwa: None, neg: 0, abs: 0, ..*mods })?;
     let wide = p.desc.slots.iter().any(|s| s.words > 1 && s.value != Value::Bits) || roles.sources.iter().any(|s| s.1.words > 1);
     let wide = wide || roles.result.is_some_and(|(slot, coded)| slot.words > 1 && !matches!(coded, Coded::Scalar(..)));
-    let has = p.desc.form.long.is_some() && !wide;
-    let floats = roles.sources.iter().enumerate().fold(0, |set, (n, s)| set | u8::from(matches!(s.1.value, Value::F16 | Value::F32)) << n);
+    let has = p.desc.form.long.is_some();
+    let floats = roles
+        .sources
+        .iter()
+        .enumerate()
+        .fold(0, |set, (n, s)| set | u8::from(matches!(s.1.value, Value::F16 | Value::F32 | Value::F64)) << n);
     require(mods.neg & !floats == 0, Modifier::Neg)?;
     require(mods.abs & !floats == 0, Modifier::Abs)?;
     match (mods.dpp, mods.sdwa) {
-        (Some(dpp), None) => lanes(p, roles, dpp, has),
-        (None, Some(sdwa)) => selected(p, roles, sdwa, has),
+        // Of 64 bits, a lane of each row can be broadcast to the row, and nothing else.
+        (Some(dpp), None) => lanes(p, roles, dpp, has && (!wide || matches!(dpp.ctrl, 0x150..=0x15f))),
+        (None, Some(sdwa)) => selected(p, roles, sdwa, has && !wide),
         _ => Err(Reason::Modifier(Modifier::Sdwa)),
     }
 }

@@ -38,7 +38,10 @@ pub fn branches(chip: Chip) -> Program {
         name: "loop_of_two".to_owned(),
         waves: 4,
         lds_bytes: 4096,
-        args: args.into_iter().map(|(offset, size, pointer)| KernArg { offset, size, kind: if pointer { ArgKind::Pointer } else { ArgKind::Value } }).collect(),
+        args: args
+            .into_iter()
+            .map(|(offset, size, pointer)| KernArg { offset, size, kind: if pointer { ArgKind::Pointer } else { ArgKind::Value } })
+            .collect(),
         blocks: list,
         entry: Entry { workgroup: [true, true, false] },
         scratch_bytes: if chip == Chip::Gfx90a { 0 } else { 16 },

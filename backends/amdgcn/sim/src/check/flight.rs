@@ -71,26 +71,24 @@ impl Flight {
         if p.kind == Kind::Vm { self.vm.push_back(p) } else { self.lgkm.push_back(p) }
     }
 
-    /// The counts in flight.
-    pub fn counts(&self) -> (usize, usize) {
-        (self.vm.len(), self.lgkm.len())
-    }
-
-    /// The first of the registers that is in flight, the counter, and the instruction that writes it.
-    pub fn conflict(&self, vector: bool, first: usize, count: usize) -> Option<(usize, Counter, u64)> {
+    /// The first of the registers that is in flight, the counter, and the instruction that writes it. A load from memory may write
+    /// what loads before it still write, since they complete in order: `reload`.
+    pub fn conflict(&self, vector: bool, first: usize, count: usize, reload: bool) -> Option<(usize, Counter, u64)> {
         if self.any == 0 {
             return None;
         }
         let busy: &[u8] = if vector { &self.busy_v } else { &self.busy_s };
-        let at = (first..first + count).find(|&i| busy.get(i).is_some_and(|&b| b > 0))?;
-        let lands = |p: &&Pending| {
-            let has = |l: &Landing| l.vector == vector && (usize::from(l.first)..usize::from(l.first) + usize::from(l.count)).contains(&at);
-            p.landings.iter().any(has)
+        let conflict = |at: usize| {
+            let lands = |p: &&Pending| {
+                let has =
+                    |l: &Landing| l.vector == vector && (usize::from(l.first)..usize::from(l.first) + usize::from(l.count)).contains(&at);
+                p.landings.iter().any(has)
+            };
+            let other = || self.lgkm.iter().find(lands).map(|p| (at, Counter::Lgkm, p.from));
+            let memory = self.vm.iter().find(lands).filter(|_| !reload).map(|p| (at, Counter::Vm, p.from));
+            memory.or_else(other)
         };
-        if let Some(p) = self.vm.iter().find(lands) {
-            return Some((at, Counter::Vm, p.from));
-        }
-        self.lgkm.iter().find(lands).map(|p| (at, Counter::Lgkm, p.from))
+        (first..first + count).filter(|&i| busy.get(i).is_some_and(|&b| b > 0)).find_map(conflict)
     }
 
     /// Reads of an LDS byte that this wave has in flight.
@@ -145,8 +143,9 @@ mod tests {
         let mut f = Flight::new(8);
         (0..3).for_each(|i| f.issue(op(Kind::Vm, i)));
         assert_eq!(f.wait(1, 15).len(), 2);
-        assert_eq!(f.conflict(true, 0, 2), None);
-        assert_eq!(f.conflict(true, 0, 3), Some((2, Counter::Vm, 2)));
+        assert_eq!(f.conflict(true, 0, 2, false), None);
+        assert_eq!(f.conflict(true, 0, 3, false), Some((2, Counter::Vm, 2)));
+        assert_eq!(f.conflict(true, 0, 3, true), None);
     }
 
     #[test]

@@ -5,16 +5,18 @@
 //! confirmed by what it emits.
 
 use crate::chip::Chip;
-use crate::decode::inst::{Access, EXEC, File, Inst, M0, Op, Role, VCC};
+use crate::decode::inst::{Access, EXEC, File, Inst, M0, Op, Role, Vector};
 use crate::fault::{FaultKind, Rule};
 use crate::isa::matrix::Unit;
-use crate::isa::vector::{Class, Kind};
+use crate::isa::vector::{Class, Enc, Kind};
 
 /// Who wrote a register last.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Writer {
     None,
     Vector,
+    /// Only the upper half, or a byte, of the register.
+    Part,
     Trans,
     /// A dot product: its number, so that chains of the same one are known.
     Dot(u16),
@@ -150,6 +152,10 @@ impl Hazards {
             (_, Op::Matrix(_)) if !a.write => self.demand(Rule::VectorResultInMatrix, name, when, 2),
             (Writer::Dot(op), Op::Vector(v)) if op != v.row.op || v.row.class != Class::Dot => self.demand(Rule::DotProduct, name, when, 3),
             (_, Op::Vector(_)) if a.role == Role::Dpp => self.demand(Rule::VectorResultInDpp, name, when, 2),
+            (_, Op::Vector(_)) if a.role == Role::LaneSource && self.chip != Chip::Gfx90a => {
+                self.demand(Rule::VectorResultInLane, name, when, 1)
+            }
+            (Writer::Part, Op::Vector(_)) if !a.write && self.chip != Chip::Gfx90a => self.demand(Rule::PartialResult, name, when, 1),
             (Writer::Trans, Op::Vector(v)) if v.row.class != Class::Trans && !a.write && self.chip != Chip::Gfx90a => {
                 self.demand(Rule::Transcendental, name, when, 1)
             }
@@ -174,6 +180,7 @@ impl Hazards {
     pub fn note(&mut self, inst: &Inst, states: u64, slot: &dyn Fn(File, u16) -> usize) {
         let (at, from) = (self.now, inst.address);
         let writer = match &inst.op {
+            Op::Vector(v) if writes_part(v) => Some(Writer::Part),
             Op::Vector(v) => Some(match v.row.class {
                 Class::Trans => Writer::Trans,
                 Class::Dot => Writer::Dot(v.row.op),
@@ -220,8 +227,14 @@ impl Hazards {
         if n == u16::from(M0) && !vector {
             self.m0 = when;
         }
-        debug_assert!(VCC < 128);
     }
+}
+
+/// The result goes to the upper half or a byte of its register, and there is a path that forwards whole registers only.
+fn writes_part(v: &Vector) -> bool {
+    let half = v.long && v.row.enc != Enc::P && v.op_sel >> 3 & 1 != 0;
+    half || v.row.kind == Kind::Byte && v.op_sel >> 2 & 3 != 0
+        || v.sdwa.is_some_and(|s| s.dst != 6) && !matches!(v.row.kind, Kind::Cmp { .. })
 }
 
 /// Wait states from a matrix result to A or B of the next matrix instruction.

@@ -111,7 +111,7 @@ fn vector(list: &mut List, v: &Vector) {
 }
 
 /// Registers of A or B of the formats that the fields `cbsz` and `blgp` name.
-pub(crate) fn any8_registers(format: u8) -> u8 {
+fn any8_registers(format: u8) -> u8 {
     match format {
         0 | 1 => 8,
         2 | 3 => 6,

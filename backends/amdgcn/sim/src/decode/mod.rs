@@ -5,7 +5,6 @@ pub(crate) mod inst;
 mod memory;
 mod print;
 
-pub(crate) use access::any8_registers;
 pub(crate) use print::wait_counts;
 mod vector;
 

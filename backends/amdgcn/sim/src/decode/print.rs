@@ -182,10 +182,8 @@ fn modifiers(f: &mut fmt::Formatter<'_>, op: &Op) -> fmt::Result {
                 write!(f, " dst_sel:{} src0_sel:{} src1_sel:{}", s.dst, s.src[0], s.src[1])?;
             }
         }
-        Op::Ds(d) => {
-            if d.offset16() != 0 {
-                write!(f, " offset:{}", d.offset16())?;
-            }
+        Op::Ds(d) if d.offset16() != 0 => {
+            write!(f, " offset:{}", d.offset16())?;
         }
         Op::Mem(m) => {
             for (on, name) in [(m.idxen, " idxen"), (m.offen, " offen")] {

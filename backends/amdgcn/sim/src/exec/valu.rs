@@ -67,6 +67,7 @@ impl Ctx<'_, '_> {
             Src::V(n) => Operand::Vector(usize::from(n), dwords),
             Src::A(n) => Operand::Vector(self.wave.accum + usize::from(n), dwords),
             Src::S(n) if ty == Ty::Mask => Operand::Mask(self.wave.s64(n), self.wave.s64_defined(n)),
+            Src::Inline(c) if ty == Ty::Mask => Operand::Mask(inline(c, 64), u64::MAX),
             Src::Inline(c) => {
                 let width = match ty {
                     Ty::F16 | Ty::B16 => 16,
@@ -79,6 +80,7 @@ impl Ctx<'_, '_> {
             // A 64-bit float's literal is its upper half.
             Src::Literal(x) if ty == Ty::F64 => Operand::Uniform(u64::from(x) << 32, true),
             Src::Literal(x) => Operand::Uniform(u64::from(x), true),
+            _ if ty == Ty::Mask => Operand::Mask(self.scalar(src, 2).0, u64::MAX),
             _ => {
                 let (x, d) = self.scalar(src, dwords);
                 Operand::Uniform(x, d & ones(u32::from(dwords) * 32) == ones(u32::from(dwords) * 32))
@@ -276,7 +278,7 @@ impl Ctx<'_, '_> {
     fn swap_rows(&mut self, v: &Vector, rows: usize) -> Result<()> {
         let Src::V(n) = v.src[0] else { return Err(FaultKind::UnsupportedField("a swap with no register")) };
         let (p, q) = (usize::from(n), usize::from(v.dst));
-        for lane in (0..64).filter(|l| l / rows % 2 == 0) {
+        for lane in (0..64).filter(|l| (l / rows).is_multiple_of(2)) {
             let other = lane + rows;
             let (x, y) = (self.wave.v[p][lane], self.wave.v[q][other]);
             let (dx, dy) = (self.wave.v_defined[p] >> lane & 1 != 0, self.wave.v_defined[q] >> other & 1 != 0);

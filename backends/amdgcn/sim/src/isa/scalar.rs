@@ -241,7 +241,7 @@ pub(crate) static ROWS: &[Row] = &[
     exec("s_orn1_saveexec_b64", 52, true, |a, e, _| nz(!a | e)),
     exec("s_andn1_wrexec_b64", 53, false, |a, e, _| nz(!a & e)),
     exec("s_andn2_wrexec_b64", 54, false, |a, e, _| nz(a & !e)),
-    row("s_bitreplicate_b64_b32", S1, 55, [2, 1, 0], b"--", |a, _, _| ((0..32).fold(0, |m, i| m | (a >> i & 1) * 3 << (2 * i)), false)),
+    row("s_bitreplicate_b64_b32", S1, 55, [2, 1, 0], b"--", |a, _, _| ((0..32).fold(0, |m, i| m | ((a >> i & 1) * 3) << (2 * i)), false)),
     // Compares.
     row("s_cmp_eq_i32", SC, 0, [0, 1, 1], b"-w", |a, b, _| (0, a == b)),
     row("s_cmp_lg_i32", SC, 1, [0, 1, 1], b"-w", |a, b, _| (0, a != b)),

@@ -106,7 +106,7 @@ pub(super) fn rows() -> Vec<Row> {
         row("v_cvt_pk_f32_bf8", V1, 87, &[B32], B64, |e, a| r32(e, from_bf8(e, a[0])) | r32(e, from_bf8(e, a[0] >> 8)) << 32)
             .kind(Kind::FromHalf)
             .on(MI300),
-        row("v_prng_b32", V1, 88, &[B32], B32, |_, a| lo(a[0] << 1) ^ (a[0] >> 31 & 1) * 197).on(MI350),
+        row("v_prng_b32", V1, 88, &[B32], B32, |_, a| lo(a[0] << 1) ^ ((a[0] >> 31 & 1) * 197)).on(MI350),
         row("v_permlane16_swap_b32", V1, 89, &[B32], B32, |_, a| a[0]).kind(Kind::SwapRows(16)).on(MI350),
         row("v_permlane32_swap_b32", V1, 90, &[B32], B32, |_, a| a[0]).kind(Kind::SwapRows(32)).on(MI350),
         row("v_cvt_f32_bf16", V1, 91, &[B16], F32, |_, a| lo(a[0] << 16)).on(MI350),

@@ -98,7 +98,7 @@ fn integers() -> Vec<Row> {
         row("v_lerp_u8", V3, 461, &[B32, B32, B32], B32, |_, a| {
             (0..4).fold(0, |r, i| {
                 let at = 8 * i;
-                r | ((a[0] >> at & 255) + (a[1] >> at & 255) + (a[2] >> at & 1)) / 2 << at
+                r | (((a[0] >> at & 255) + (a[1] >> at & 255) + (a[2] >> at & 1)) / 2) << at
             })
         }),
         row("v_alignbit_b32", V3, 462, &[B32, B32, B32], B32, |_, a| lo((lo(a[0]) << 32 | lo(a[1])) >> (a[2] & 31))),
@@ -122,7 +122,7 @@ fn integers() -> Vec<Row> {
         row("v_mqsad_u32_u8", V3, 487, &[B64, B32, B128], B128, |_, a| a[0]).kind(Kind::Refused),
         row("v_mad_u64_u32", V3, 488, &[B32, B32, B64], B64, |_, a| a[0]).kind(Kind::Mad64 { signed: false }).class(Wide),
         row("v_mad_i64_i32", V3, 489, &[B32, B32, B64], B64, |_, a| a[0]).kind(Kind::Mad64 { signed: true }).class(Wide),
-        row("v_mad_legacy_u16", V3, 491, &[B16, B16, B16], B16, |e, a| mad_u16(e, a)),
+        row("v_mad_legacy_u16", V3, 491, &[B16, B16, B16], B16, mad_u16),
         row("v_mad_legacy_i16", V3, 492, &[B16, B16, B16], B16, |e, a| sat_i16(e, h(a[0]) * h(a[1]) + h(a[2]))),
         row("v_perm_b32", V3, 493, &[B32, B32, B32], B32, |_, a| perm(a[0], a[1], a[2])),
         row("v_mad_u32_u16", V3, 497, &[B16, B16, B32], B32, |e, a| {
@@ -147,7 +147,7 @@ fn integers() -> Vec<Row> {
         row("v_lshl_or_b32", V3, 512, &[B32, B32, B32], B32, |_, a| lo(a[0] << (a[1] & 31)) | a[2]),
         row("v_and_or_b32", V3, 513, &[B32, B32, B32], B32, |_, a| a[0] & a[1] | a[2]),
         row("v_or3_b32", V3, 514, &[B32, B32, B32], B32, |_, a| a[0] | a[1] | a[2]),
-        row("v_mad_u16", V3, 516, &[B16, B16, B16], B16, |e, a| mad_u16(e, a)).kind(Kind::KeepHigh),
+        row("v_mad_u16", V3, 516, &[B16, B16, B16], B16, mad_u16).kind(Kind::KeepHigh),
         row("v_mad_i16", V3, 517, &[B16, B16, B16], B16, |e, a| sat_i16(e, h(a[0]) * h(a[1]) + h(a[2]))).kind(Kind::KeepHigh),
         row("v_lshl_add_u64", V3, 520, &[B64, B32, B64], B64, |_, a| (a[0] << (a[1] & 7)).wrapping_add(a[2])).kind(Kind::Upward).on(MI300),
         row("v_bitop3_b16", V3, 563, &[B16, B16, B16], B16, |_, a| a[0]).kind(Kind::Refused).on(MI350),

@@ -12,7 +12,7 @@ pub(super) fn rows() -> Vec<Row> {
     let half2 = |r: Row| r.kind(Packed16);
     vec![
         half2(row("v_pk_mad_i16", P, 0, &[B16, B16, B16], B16, |e, a| sat_i16(e, h(a[0]) * h(a[1]) + h(a[2])))),
-        half2(row("v_pk_mul_lo_u16", P, 1, &[B16, B16], B16, |_, a| (a[0] & 0xffff) * (a[1] & 0xffff) & 0xffff)),
+        half2(row("v_pk_mul_lo_u16", P, 1, &[B16, B16], B16, |_, a| ((a[0] & 0xffff) * (a[1] & 0xffff)) & 0xffff)),
         half2(row("v_pk_add_i16", P, 2, &[B16, B16], B16, |e, a| sat_i16(e, h(a[0]) + h(a[1])))),
         half2(row("v_pk_sub_i16", P, 3, &[B16, B16], B16, |e, a| sat_i16(e, h(a[0]) - h(a[1])))),
         half2(row("v_pk_lshlrev_b16", P, 4, &[B16, B16], B16, |_, a| (a[1] << (a[0] & 15)) & 0xffff)),

@@ -18,7 +18,7 @@ fn float<const COND: usize>(a: f64, b: f64) -> bool {
         2 => a == b,
         3 => a <= b,
         4 => a > b,
-        5 => a < b || a > b,
+        5 => a.partial_cmp(&b).is_some_and(|o| o.is_ne()),
         6 => a >= b,
         7 => !a.is_nan() && !b.is_nan(),
         15 => true,

@@ -25,7 +25,6 @@ pub(super) struct Segment {
 pub(super) struct Symbol {
     pub name: String,
     pub value: u64,
-    pub size: u64,
 }
 
 /// What is needed of the file.
@@ -118,7 +117,7 @@ fn symbols(bytes: &[u8], head: &[u8]) -> Option<Vec<Symbol>> {
             if name.is_empty() || u16_at(entry, 6)? == 0 || symbols.iter().any(|s| s.name == name) {
                 continue;
             }
-            symbols.push(Symbol { name: name.to_owned(), value: u64_at(entry, 8)?, size: u64_at(entry, 16)? });
+            symbols.push(Symbol { name: name.to_owned(), value: u64_at(entry, 8)? });
         }
     }
     Some(symbols)

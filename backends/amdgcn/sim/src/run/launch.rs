@@ -1,11 +1,11 @@
 //! A launch: what is asked for, the initial state of waves, and the order in which waves run.
 
-use super::device::{ARGS_BASE, CODE_BASE, Device, PACKET_BASE};
+use super::device::{ARGS_BASE, Device, PACKET_BASE};
 use super::races::Races;
 use crate::check::flight::Flight;
 use crate::check::hazard::Hazards;
 use crate::decode::inst::{EXEC, FLAT_SCRATCH, Inst};
-use crate::fault::{Fault, FaultKind, LaunchError};
+use crate::fault::{Fault, FaultKind, LaunchError, Site};
 use crate::object::{ArgumentKind, Kernel, Module};
 use crate::report::{Clock, Report};
 use crate::state::lds::Lds;
@@ -347,12 +347,6 @@ impl Group {
         };
         let pc = self.waves[wave].pc;
         let text = cache.get(&pc).map_or_else(|| "?".to_owned(), |i| i.to_string());
-        Box::new(Fault { kind, site: Some(super::super::fault::Site { pc, text, workgroup: self.id, wave: wave as u32 }) })
+        Box::new(Fault { kind, site: Some(Site { pc, text, workgroup: self.id, wave: wave as u32 }) })
     }
-}
-
-/// An address of the loaded code as programs see it.
-#[allow(dead_code)]
-pub(super) fn loaded(address: u64) -> u64 {
-    CODE_BASE + address
 }

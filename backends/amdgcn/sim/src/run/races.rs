@@ -110,10 +110,10 @@ impl Races {
         let time = *self.time.entry(me.0).or_insert(1);
         let agent = number(me);
         for at in address..address + u64::from(len) {
-            if let Some(c) = self.pages.get_mut(&(at / PAGE)).map(|p| &mut p[(at % PAGE) as usize]) {
-                if c.writer == agent {
-                    (c.write_epoch, c.write_time) = (me.2, time);
-                }
+            if let Some(c) = self.pages.get_mut(&(at / PAGE)).map(|p| &mut p[(at % PAGE) as usize])
+                && c.writer == agent
+            {
+                (c.write_epoch, c.write_time) = (me.2, time);
             }
         }
     }

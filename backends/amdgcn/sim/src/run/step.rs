@@ -6,6 +6,7 @@ use crate::decode::inst::{Access, File, Inst, Op, Program, Role};
 use crate::decode::{DecodeError, decode};
 use crate::exec::{Ctx, Flow, Result};
 use crate::fault::FaultKind;
+use crate::isa::memory::{MemKind, Space};
 use crate::object::Kernel;
 use crate::state::wave::{Status, Wave};
 use std::rc::Rc;
@@ -40,7 +41,7 @@ fn counts(kernel: &Kernel, a: &Access, op: &Op) -> Result<()> {
             2 => 2,
             _ => 4,
         },
-        (File::S, Op::Mem(m)) if m.space == crate::isa::memory::Space::Buffer && a.count == 4 => 4,
+        (File::S, Op::Mem(m)) if m.space == Space::Buffer && a.count == 4 => 4,
         (File::S, _) => {
             if a.count > 1 {
                 2
@@ -64,10 +65,11 @@ fn counts(kernel: &Kernel, a: &Access, op: &Op) -> Result<()> {
 }
 
 fn in_flight(w: &Wave, inst: &Inst) -> Result<()> {
+    let loads = matches!(&inst.op, Op::Mem(m) if matches!(m.kind, MemKind::Load(_)) && m.space != Space::Flat);
     for a in &inst.access {
         let vector = a.file != File::S;
         let first = if vector { w.slot(a.file, a.first) } else { usize::from(a.first) };
-        if let Some((at, counter, from)) = w.flight.conflict(vector, first, usize::from(a.count)) {
+        if let Some((at, counter, from)) = w.flight.conflict(vector, first, usize::from(a.count), loads && a.write) {
             let register = name(a.file, usize::from(a.first) + at - first);
             return Err(FaultKind::InFlight { register, counter, from });
         }
@@ -80,7 +82,7 @@ impl Group {
         if let Some(i) = cache.get(&pc) {
             return Ok(i.clone());
         }
-        if pc % 4 != 0 {
+        if !pc.is_multiple_of(4) {
             return Err(FaultKind::OutsideCode { pc });
         }
         let inst = decode(device.chip, pc, &|a| device.module.word(a)).map_err(|(e, words)| match e {

@@ -1,4 +1,7 @@
 //! Vector memory: global addresses, scratch, buffers with a descriptor.
+//!
+//! What a `_d16` load leaves in the other half of its register depends on whether the chip's memory errors are corrected: rows say that the
+//! register is updated, and no program may rely on either half but the loaded one.
 
 /// Hands its rows, behind those before them, to the next table.
 macro_rules! memory_rows {
