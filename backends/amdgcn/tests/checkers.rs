@@ -2,8 +2,8 @@
 
 use tilelift_amdgcn::alloc::{Facts, allocate};
 use tilelift_amdgcn::{Chip, check, gfx942, order, select::select};
-use tilelift_isel::{LowerOptions, lower};
 use tilelift_ir::Kernel;
+use tilelift_isel::{LowerOptions, lower};
 
 /// Checks one kernel; `None` if a stage before allocation refuses it.
 fn checked(kernel: &Kernel) -> Option<Result<(usize, Facts), String>> {

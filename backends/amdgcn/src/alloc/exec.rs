@@ -217,7 +217,7 @@ fn outcome(state: &State, inst: &Inst) -> Outcome {
 }
 
 /// True if the first operand becomes the mask as it was.
-fn saves(op: Opcode) -> bool {
+pub(super) fn saves(op: Opcode) -> bool {
     matches!(op, Opcode::SAndSaveexecB64 | Opcode::SOrSaveexecB64 | Opcode::SXorSaveexecB64 | Opcode::SAndn2SaveexecB64)
 }
 

@@ -158,10 +158,10 @@ impl Walk for Summary {
         if self.need[word] != DEAD && level.covers(self.need[word]) {
             self.need[word] = DEAD;
         }
-        if let Level::Known(level) = level {
-            if level <= self.cap {
-                self.kill[word] = self.kill[word].min(level);
-            }
+        if let Level::Known(level) = level
+            && level <= self.cap
+        {
+            self.kill[word] = self.kill[word].min(level);
         }
     }
 

@@ -150,6 +150,29 @@ const ROUNDS: usize = 24;
 /// # Errors
 /// If the program is malformed, or if even spilling finds no place.
 pub fn allocate(program: Program) -> Result<Allocated, AllocError> {
+    let budget = Budget::of(program.waves);
+    allocate_within(program, budget)
+}
+
+/// Registers that may be used.
+#[derive(Clone, Copy, Debug)]
+struct Budget {
+    /// Scalar registers.
+    scalars: usize,
+    /// Registers of one vector file.
+    file: usize,
+    /// Registers of both vector files together.
+    pool: usize,
+}
+
+impl Budget {
+    /// What a wavefront of a workgroup of so many may use.
+    fn of(waves: u32) -> Budget {
+        Budget { scalars: words::file_size(File::Scalar), file: words::file_size(File::Vector), pool: plan::pool(waves) }
+    }
+}
+
+fn allocate_within(program: Program, budget: Budget) -> Result<Allocated, AllocError> {
     sizes(&program)?;
     let origin = program.blocks.values().map(|b| (0..b.insts.len() as u32).map(Some).collect()).collect();
     let temporaries = vec![false; program.vregs.len()];
@@ -157,7 +180,7 @@ pub fn allocate(program: Program) -> Result<Allocated, AllocError> {
     clean::remove_unread(&mut work);
     let mut spills = Spills::default();
     for _ in 0..ROUNDS {
-        match round(&mut work, &mut spills)? {
+        match round(&mut work, budget, &mut spills)? {
             Some((bundles, places)) => return Ok(rewrite(work, &bundles, &places, spills)),
             None => continue,
         }
@@ -197,7 +220,7 @@ impl Try {
 }
 
 /// Tries to place everything; spills what has no place and answers nothing if that fails.
-fn round(work: &mut Work, spills: &mut Spills) -> Result<Option<(Bundles, Places)>, AllocError> {
+fn round(work: &mut Work, budget: Budget, spills: &mut Spills) -> Result<Option<(Bundles, Places)>, AllocError> {
     let words = words::Words::new(&work.program);
     let levels = exec::levels(&work.program);
     let ranges = live::ranges(&work.program, &words, &levels);
@@ -205,12 +228,14 @@ fn round(work: &mut Work, spills: &mut Spills) -> Result<Option<(Bundles, Places
     let mut unspillable = spill::unspillable(&work.program, &levels);
     unspillable.iter_mut().zip(&work.temporaries).for_each(|(u, t)| *u |= t);
 
-    let pool = plan::pool(work.program.waves);
+    let Budget { scalars, file, pool } = budget;
     let attempt = |slack: usize, coalesce: bool, order: Order| {
-        let files = plan::files(&work.program, &words, &ranges, pool.min(256).saturating_sub(slack));
-        let acc = (files.acc.highest() + slack / 2).next_multiple_of(4).min(256);
-        let acc = if files.acc.highest() == 0 && pool <= 256 { 0 } else { acc.max(pool.saturating_sub(256)) };
-        let limits = [words::file_size(File::Scalar), pool.saturating_sub(acc).min(256), acc];
+        // Where both files come from a pool that one could use up, the other gives no room.
+        let vector = if pool > file { file.saturating_sub(slack) } else { usize::MAX };
+        let files = plan::files(&work.program, &words, &ranges, vector, file.min(pool.saturating_sub(file)));
+        let acc = (files.acc.highest() + slack / 2).next_multiple_of(4).min(file);
+        let acc = if files.acc.highest() == 0 && pool <= file { 0 } else { acc.max(pool.saturating_sub(file)) };
+        let limits = [scalars, pool.saturating_sub(acc).min(file), acc];
         let bundles = Bundles::new(&work.program, &words, &ranges, &files.of, &unspillable, coalesce);
         let places = assign::assign(&bundles, &fixed, ranges.rows, limits, order);
         Try { bundles, places, files, limits }

@@ -125,8 +125,8 @@ fn groups(program: &Program) -> Vec<Group> {
     found
 }
 
-/// Chooses files so that at most `vector` vector registers are in use at a time, if the other file has room.
-pub(super) fn files(program: &Program, words: &Words, ranges: &Ranges, vector: usize) -> Files {
+/// Chooses files so that at most `vector` vector registers are in use at a time, if the other file has room: `acc` registers.
+pub(super) fn files(program: &Program, words: &Words, ranges: &Ranges, vector: usize, acc: usize) -> Files {
     let mut files =
         Files { of: program.vregs.values().map(|d| d.file).collect(), vector: Pressure::new(ranges.rows), acc: Pressure::new(ranges.rows) };
     for number in 0..file_size(File::Vector) {
@@ -161,7 +161,7 @@ pub(super) fn files(program: &Program, words: &Words, ranges: &Ranges, vector: u
             continue;
         }
         spans().for_each(|w| files.acc.add(ranges.of(w), 1));
-        if files.acc.highest() > file_size(File::Acc) {
+        if files.acc.highest() > acc {
             spans().for_each(|w| files.acc.add(ranges.of(w), -1));
             continue;
         }

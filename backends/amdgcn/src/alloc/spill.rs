@@ -4,12 +4,12 @@
 //! stores reach the lanes that take part, as the instruction does; lanes of a scalar's home are written whatever `exec` says. So registers
 //! that an instruction reads or writes in lanes that do not take part are not spilled.
 
-use super::effects::{format, touches};
-use super::exec::{Level, Levels, ignores_exec};
+use super::effects::touches;
+use super::exec::{Level, Levels, ignores_exec, saves};
 use super::plan::Pressure;
 use super::{AllocError, Spills, Work};
 use crate::chip::Chip;
-use crate::isa::{Access, Fixed, Format, Opcode};
+use crate::isa::{Access, Fixed, Opcode};
 use crate::mir::{Block, File, Inst, Mods, Operand, Program, Reg, Span, VReg, VRegData};
 use cranelift_entity::EntityRef;
 use rustc_hash::FxHashMap;
@@ -56,14 +56,15 @@ pub(super) fn unspillable(program: &Program, levels: &Levels) -> Vec<bool> {
         let mut changes = levels.changes[block.index()].iter().peekable();
         let mut level = levels.entry[block.index()];
         for (at, inst) in data.insts.iter().enumerate() {
-            let lanes = level != Level::Known(0) && ignores_exec(inst.op);
-            let masks = names_exec(inst);
-            if lanes || masks {
+            if level != Level::Known(0) && ignores_exec(inst.op) {
                 for touch in touches(inst) {
                     if let Reg::Virtual(reg) = touch.span.reg {
-                        found[reg.index()] |= if program.vregs[reg].file == File::Scalar { masks } else { lanes };
+                        found[reg.index()] |= program.vregs[reg].file != File::Scalar;
                     }
                 }
+            }
+            for mask in masks(inst) {
+                found[mask.index()] = true;
             }
             if let Some(&(_, _, behind)) = changes.next_if(|c| c.0 == at) {
                 level = behind;
@@ -73,11 +74,22 @@ pub(super) fn unspillable(program: &Program, levels: &Levels) -> Vec<bool> {
     found
 }
 
-/// True if a scalar instruction reads or writes `exec`.
-fn names_exec(inst: &Inst) -> bool {
-    let scalar = matches!(format(inst.op), Format::Sop1 | Format::Sop2);
-    let implicit = inst.op.desc().implicit.iter().any(|i| i.reg == Fixed::Exec);
-    scalar && (implicit || touches(inst).iter().any(|t| t.span.reg == Reg::Fixed(Fixed::Exec)))
+/// Registers that an instruction saves `exec` in, or that `exec` comes back from. A mask that only takes lanes away may have been anywhere.
+fn masks(inst: &Inst) -> SmallVec<[VReg; 2]> {
+    let is_exec = |at: usize| matches!(inst.operands.get(at), Some(Operand::Reg(s)) if s.reg == Reg::Fixed(Fixed::Exec));
+    let places: &[usize] = match inst.op {
+        Opcode::SMovB64 if is_exec(0) => &[1],
+        Opcode::SMovB64 if is_exec(1) => &[0],
+        Opcode::SOrB64 | Opcode::SXorB64 if is_exec(0) => &[1, 2],
+        Opcode::SAndn2B64 if is_exec(0) => &[1],
+        op if saves(op) => &[0],
+        _ => &[],
+    };
+    let reg = |at: &usize| match inst.operands.get(*at) {
+        Some(Operand::Reg(Span { reg: Reg::Virtual(reg), .. })) => Some(*reg),
+        _ => None,
+    };
+    places.iter().filter_map(reg).collect()
 }
 
 /// What an instruction does to a spilled register.
@@ -214,7 +226,7 @@ fn part_align(data: &VRegData, first: u8, words: u8) -> u8 {
         _ => 4,
     };
     let mut align = data.align.max(1).min(wanted);
-    while align > 1 && first % align != 0 {
+    while align > 1 && !first.is_multiple_of(align) {
         align /= 2;
     }
     align
@@ -248,10 +260,10 @@ pub(super) fn spill(work: &mut Work, spilled: &[VReg], files: &[File], room: &mu
                     }
                 }
                 for operand in &mut inst.operands {
-                    if let Operand::Reg(span) = operand {
-                        if span.reg == Reg::Virtual(used.reg) {
-                            *span = Span { reg: Reg::Virtual(temporary), first: span.first - used.first, words: span.words };
-                        }
+                    if let Operand::Reg(span) = operand
+                        && span.reg == Reg::Virtual(used.reg)
+                    {
+                        *span = Span { reg: Reg::Virtual(temporary), first: span.first - used.first, words: span.words };
                     }
                 }
             }

@@ -1,36 +1,40 @@
 //! Programs from seeds: the checker is content, and an interpreter sees no difference.
 
-use super::{Allocated, allocate};
+use super::{Allocated, Budget, Spills, allocate, allocate_within};
 use crate::check;
 use crate::chip::Chip;
 use crate::isa::{Access, Opcode};
 use crate::mir::{Block, BlockData, File, Inst, Operand, Program, Reg, Span, VRegData};
-use crate::testing::generate::{Rng, Shape, empty, program};
-use cranelift_entity::EntityRef;
 use crate::testing::dump;
+use crate::testing::generate::{Rng, Shape, empty, program};
 use crate::testing::interpret::{POISON, run};
+use cranelift_entity::EntityRef;
 
 fn shape(seed: u64) -> Shape {
     Shape {
         chip: Chip::Gfx942,
-        length: [20, 60, 150, 400][(seed % 4) as usize],
+        length: [20, 60, 200, 900][(seed % 4) as usize],
         waves: [1, 4, 8, 16][(seed / 4 % 4) as usize],
-        keep: [4, 12, 40, 90][(seed / 16 % 4) as usize],
+        keep: [4, 12, 60, 250][(seed / 16 % 4) as usize],
         wide: seed / 64 % 2 == 1,
     }
 }
 
 fn sound(seed: u64, before: &Program) -> (Allocated, usize) {
-    let after = allocate(before.clone()).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
-    if let Err(faults) = check::allocation(before, &after) {
-        eprintln!("{}\n{}", dump(before), dump(&after.program));
-        panic!("seed {seed}: {:?}", &faults[..faults.len().min(6)]);
-    }
+    sound_within(seed, before, Budget::of(before.waves))
+}
+
+fn sound_within(seed: u64, before: &Program, budget: Budget) -> (Allocated, usize) {
+    let after = allocate_within(before.clone(), budget).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
     let (a, b) = (run(before, 20_000), run(&after.program, 60_000));
     let differ = a.stores.iter().zip(&b.stores).position(|(a, b)| *a != POISON && a != b);
     assert_eq!(differ, None, "seed {seed}: the programs store different values");
     let known = a.stores.iter().filter(|s| **s != POISON).count();
     assert!(!a.ended || b.ended && a.stores.len() == b.stores.len(), "seed {seed}: the allocated program does not end");
+    if let Err(faults) = check::allocation(before, &after) {
+        eprintln!("{}\n{}", dump(before), dump(&after.program));
+        panic!("seed {seed}: {:?}", &faults[..faults.len().min(6)]);
+    }
     (after, known)
 }
 
@@ -38,7 +42,7 @@ fn sound(seed: u64, before: &Program) -> (Allocated, usize) {
 fn random_programs_allocate_and_check() {
     let range = std::env::var("RA_SEEDS").ok();
     let range: Vec<u64> = range.iter().flat_map(|r| r.split(',')).filter_map(|n| n.parse().ok()).collect();
-    let (from, to) = if let [from, to] = range[..] { (from, to) } else { (0, 400) };
+    let (from, to) = if let [from, to] = range[..] { (from, to) } else { (0, 300) };
     let (mut spilled, mut removed, mut compared) = (0, 0, 0);
     for seed in from..to {
         let before = program(seed, shape(seed));
@@ -48,8 +52,30 @@ fn random_programs_allocate_and_check() {
         spilled += usize::from(after.facts.spills != Default::default());
         removed += usize::from(count(&after.program) < count(&before));
     }
-    assert!(removed > 300, "{removed} programs lost a move");
+    assert!(removed > 200, "{removed} programs lost a move");
     eprintln!("{spilled} programs spill, {removed} lose moves, {compared} stores compared");
+}
+
+/// With a few registers, everything goes everywhere.
+#[test]
+fn spilled_programs_check() {
+    let mut spills = [0; 3];
+    for seed in 0..90 {
+        let before = program(seed, Shape { wide: false, ..shape(seed) });
+        let budget = [
+            Budget { scalars: 40, file: 256, pool: 40 },
+            Budget { scalars: 102, file: 30, pool: 80 },
+            Budget { scalars: 36, file: 32, pool: 56 },
+        ][(seed % 3) as usize];
+        let (after, _) = sound_within(seed, &before, budget);
+        let Spills { to_lanes, to_acc, to_scratch } = after.facts.spills;
+        spills.iter_mut().zip([to_lanes, to_acc, to_scratch]).for_each(|(n, some)| *n += u32::from(some > 0));
+        let finished = crate::order::finish(after);
+        assert_eq!(check::waits(&finished), Ok(()), "seed {seed}");
+        assert_eq!(check::hazards(&finished), Ok(()), "seed {seed}");
+    }
+    eprintln!("{spills:?}");
+    assert!(spills.iter().all(|&n| n > 8), "{spills:?}");
 }
 
 /// What a planted fault does to a program; nothing if the place does not suit.
@@ -70,7 +96,8 @@ fn reads(inst: &Inst) -> Vec<usize> {
 
 /// The first instruction behind `at` in its block that reads the words before anything writes them.
 fn reader(insts: &[Inst], at: usize, (first, words): (u16, u8)) -> Option<usize> {
-    let meets = |inst: &Inst, i: usize| vector_words(inst, i).is_some_and(|(n, w)| n < first + u16::from(words) && first < n + u16::from(w));
+    let meets =
+        |inst: &Inst, i: usize| vector_words(inst, i).is_some_and(|(n, w)| n < first + u16::from(words) && first < n + u16::from(w));
     for (index, inst) in insts.iter().enumerate().skip(at + 1) {
         if reads(inst).into_iter().any(|i| meets(inst, i)) {
             return Some(index);
@@ -120,7 +147,7 @@ fn clobber(program: &mut Program, block: Block, at: usize, _: &mut Rng) -> Optio
 fn planted_faults_are_found() {
     let plants: [(&str, Plant); 3] = [("source", wrong_source), ("result", wrong_result), ("clobber", clobber)];
     let mut planted = [0; 3];
-    for seed in 0..240 {
+    for seed in 0..128 {
         let before = program(seed, shape(seed));
         let after = allocate(before.clone()).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
         let mut rng = Rng::new(seed + 77);
@@ -147,7 +174,7 @@ fn planted_faults_are_found() {
             }
         }
     }
-    assert!(planted.iter().all(|&n| n > 60), "{planted:?}");
+    assert!(planted.iter().all(|&n| n > 40), "{planted:?}");
 }
 
 /// A loop of a matrix product: `rows` × `columns` tiles of 32×32 sums per wavefront, loads from memory of the next step in flight.
@@ -171,7 +198,10 @@ fn product(waves: u32, rows: usize, columns: usize, steps: usize) -> Program {
     if rows * columns > 12 {
         // Sums that no vector instruction touches.
         head.insts.truncate(2);
-        let zero: Vec<Inst> = sums.iter().flat_map(|s| (0..16).map(|w| Inst::new(Opcode::VAccvgprWriteB32, [s.part(w, 1).into(), Operand::Imm(0)]))).collect();
+        let zero: Vec<Inst> = sums
+            .iter()
+            .flat_map(|s| (0..16).map(|w| Inst::new(Opcode::VAccvgprWriteB32, [s.part(w, 1).into(), Operand::Imm(0)])))
+            .collect();
         head.insts.extend(zero);
         for sum in &sums {
             if let Reg::Virtual(r) = sum.reg {

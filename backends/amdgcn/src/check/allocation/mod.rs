@@ -200,8 +200,19 @@ impl Checker<'_> {
     fn block(&self, block: Block, state: &mut State, faults: &mut Vec<AllocationFault>) {
         let before = &self.before.blocks[block].insts;
         let after = &self.after.program.blocks[block].insts;
+        let origins = &self.after.origin[block.index()];
+        // What is gone counts as done right behind the instruction before it: moves around it can only find more then.
+        let gone = |at: usize, state: &mut State, faults: &mut Vec<AllocationFault>, from: usize| {
+            let to = origins[at..].iter().flatten().map(|o| *o as usize).next().unwrap_or(before.len());
+            for inst in before.get(from..to).unwrap_or_default() {
+                if !self.removed(inst, state) {
+                    faults.push(AllocationFault { block, at, what: Misplaced::Removed });
+                }
+            }
+        };
+        gone(0, state, faults, 0);
         let mut next = 0;
-        for (at, (inst, origin)) in after.iter().zip(&self.after.origin[block.index()]).enumerate() {
+        for (at, (inst, origin)) in after.iter().zip(origins).enumerate() {
             let mut report = |what| faults.push(AllocationFault { block, at, what });
             match origin.map(|o| o as usize) {
                 None => {
@@ -211,19 +222,10 @@ impl Checker<'_> {
                 }
                 Some(origin) if origin < next || origin >= before.len() => report(Misplaced::Shape),
                 Some(origin) => {
-                    for gone in &before[next..origin] {
-                        if !self.removed(gone, state) {
-                            report(Misplaced::Removed);
-                        }
-                    }
                     next = origin + 1;
                     self.kept(&before[origin], inst, (block, origin), state, &mut report);
+                    gone(at + 1, state, faults, next);
                 }
-            }
-        }
-        for gone in &before[next..] {
-            if !self.removed(gone, state) {
-                faults.push(AllocationFault { block, at: after.len(), what: Misplaced::Removed });
             }
         }
     }
@@ -345,18 +347,6 @@ impl Checker<'_> {
                 _ => !matches!(a.reg, Reg::Fixed(_)),
             };
             if (0..a.words).any(wrong) {
-                #[cfg(test)]
-                if std::env::var_os("RA_DEBUG").is_some() {
-                    for w in 0..a.words {
-                        eprintln!(
-                            "{block} {at} word {w} wrong {} place {:?} value {:?} lanes {lanes:?} facts {:?}",
-                            wrong(w),
-                            Self::place(b, w),
-                            self.value(a, w),
-                            Self::place(b, w).map(|p| state.debug(p))
-                        );
-                    }
-                }
                 report(Misplaced::Value { operand: effect.at });
             }
         }

@@ -71,11 +71,6 @@ impl State {
         }
     }
 
-    #[cfg(test)]
-    pub(super) fn debug(&self, place: Place) -> String {
-        format!("{:?}", self.facts.get(&place))
-    }
-
     /// True if the value was never written: it is everywhere.
     pub(super) fn is_new(&self, value: Value) -> bool {
         self.written[value as usize] == Written::Nowhere
