@@ -35,6 +35,8 @@ fn what_can_not_run_never_reaches_the_library() {
     assert_eq!(refused(Artifact { target: "sm_80".into(), ..artifact() }), other);
     assert_eq!(refused(Artifact { object: Vec::new(), ..artifact() }), HipError::Object(ObjectFault::Empty));
     assert_eq!(refused(Artifact { object: b"no code object".to_vec(), ..artifact() }), HipError::Object(ObjectFault::Format));
+    let cut = object(0x4c)[..127].to_vec();
+    assert_eq!(refused(Artifact { object: cut, ..artifact() }), HipError::Object(ObjectFault::Truncated));
     assert_eq!(refused(Artifact { object: object(0x3f), ..artifact() }), HipError::Object(ObjectFault::Chip { machine: 0x3f }));
     assert_eq!(refused(Artifact { shared_bytes: 65537, ..artifact() }), HipError::SharedMemory { need: 65537, have: 65536 });
     assert_eq!(refused(Artifact { entry: "a\0b".into(), ..artifact() }), HipError::ZeroByte);

@@ -38,13 +38,15 @@ pub(crate) fn persistent_artifact() -> Artifact {
     artifact
 }
 
-/// The header of a code object for the chip of that number.
+/// The header of a code object for the chip of that number, and a table of one section, which is none.
 pub(crate) fn object(chip: u8) -> Vec<u8> {
-    let mut bytes = vec![0; 64];
+    let mut bytes = vec![0; 128];
     bytes[..8].copy_from_slice(&[0x7f, b'E', b'L', b'F', 2, 1, 1, 64]);
     bytes[18] = 224;
     bytes[40] = 64;
     bytes[48] = chip;
+    bytes[58] = 64;
+    bytes[60] = 1;
     bytes
 }
 
