@@ -1,8 +1,9 @@
 //! What is loaded, and what is not.
 
 use crate::mock::{Live, Mock};
-use crate::subject::{artifact, object};
+use crate::subject::{BYTES, args, artifact, compiled, object};
 use tilelift::Artifact;
+use tilelift::isel::lane::ParamSource;
 use tilelift::runtime::hip::{HipError, ObjectFault};
 
 /// Loads an artifact on the mock's device; what of it was called.
@@ -22,6 +23,30 @@ fn a_code_object_of_the_chip_is_loaded() {
         ["hipGetDevice", "hipModuleLoadData", "hipModuleGetFunction", "hipFuncGetAttribute", "hipFuncGetAttribute", "hipModuleUnload"];
     assert_eq!(calls, expected);
     assert_eq!(mock.live(), Live::NOTHING);
+}
+
+#[test]
+fn what_is_compiled_is_loaded_and_its_arguments_stand_where_the_code_reads_them() {
+    let Some(mock) = Mock::new() else { return };
+    let device = mock.open().device(0).unwrap_or_else(|e| panic!("{e}"));
+    let target = device.target_name().expect("the mock's device has a target");
+    let artifact = compiled(target);
+    let kernel = device.load(&artifact).unwrap_or_else(|e| panic!("{e}"));
+    let buffer = device.alloc(BYTES).unwrap_or_else(|e| panic!("{e}"));
+    let binding = kernel.bind([4, 1, 1], &args(), &[&buffer]).unwrap_or_else(|e| panic!("{e}"));
+    // The metadata of the code object has offset and size of each argument.
+    let numbers = |key: &str| -> Vec<usize> {
+        let found = artifact.text.match_indices(key).map(|(at, _)| &artifact.text[at + key.len()..]);
+        found.map(|rest| rest.trim_start().split(|c: char| !c.is_ascii_digit()).next().unwrap_or("").parse().expect("a number")).collect()
+    };
+    let (offsets, sizes) = (numbers(".offset:"), numbers(".size:"));
+    assert_eq!((offsets.len(), sizes.len()), (artifact.params.len(), artifact.params.len()));
+    let ends: Vec<usize> = offsets.iter().zip(&sizes).map(|(o, s)| o + s).collect();
+    assert_eq!(binding.arguments().len(), ends[ends.len() - 1]);
+    let pointer = artifact.params.iter().position(|p| matches!(p.source, ParamSource::Pointer(_))).expect("a pointer");
+    assert_eq!(binding.arguments()[offsets[pointer]..ends[pointer]], buffer.address().to_le_bytes());
+    let factor = artifact.params.iter().position(|p| matches!(p.source, ParamSource::Scalar(_))).expect("a scalar");
+    assert_eq!(binding.arguments()[offsets[factor]..ends[factor]], 2.0f32.to_le_bytes());
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! An artifact with a code object that no chip runs, and arguments for it.
+//! An artifact for the mock, and arguments for it.
 
 use tilelift::interp::{Arg, ScalarArg, ViewArg};
 use tilelift::ir::{Extent, GridAxis, KernelBuilder, Scalar, ViewType};
@@ -10,8 +10,8 @@ pub(crate) const ELEMENTS: usize = 1000;
 /// Bytes of its buffer.
 pub(crate) const BYTES: usize = 4 * ELEMENTS;
 
-/// `x[..] *= factor`, with its parameters: address, extent and factor. The code object is a header without code.
-pub(crate) fn artifact() -> Artifact {
+/// `x[..] *= factor`, compiled for a target.
+pub(crate) fn compiled(target: &str) -> Artifact {
     let mut b = KernelBuilder::new("scale");
     let x = b.param(ViewType::dense(Scalar::F32, &[Extent::Dynamic(1)]));
     let factor = b.param(Scalar::F32);
@@ -21,14 +21,18 @@ pub(crate) fn artifact() -> Artifact {
     let t = b.mul(t, factor);
     b.store(x, &[at], t);
     let kernel = b.finish().unwrap_or_else(|e| panic!("{e}"));
-    let target = targets::by_name("sm_80").expect("a known target");
-    let compiled = compile(&kernel, &target, &Options::default()).unwrap_or_else(|e| panic!("{e}"));
+    let target = targets::by_name(target).expect("a known target");
+    compile(&kernel, &target, &Options::default()).unwrap_or_else(|e| panic!("{e}"))
+}
+
+/// The same with parameters that the tests count on: address, extent and factor. The code object is a header without code.
+pub(crate) fn artifact() -> Artifact {
     let params = vec![
         Param { ty: LTy::I64, source: ParamSource::Pointer(0) },
         Param { ty: LTy::I32, source: ParamSource::Extent(0, 0) },
         Param { ty: LTy::holding(Scalar::F32), source: ParamSource::Scalar(1) },
     ];
-    Artifact { target: "gfx942".into(), object: object(0x4c), entry: "scale".into(), threads: 256, shared_bytes: 1024, params, ..compiled }
+    Artifact { object: object(0x4c), entry: "scale".into(), threads: 256, shared_bytes: 1024, params, ..compiled("gfx942") }
 }
 
 /// The same as a program whose instances run several grid positions.
