@@ -18,6 +18,7 @@ enum {
     INVALID_VALUE = 1,
     NO_DEVICE = 100,
     INVALID_DEVICE = 101,
+    INVALID_IMAGE = 200,
     INVALID_HANDLE = 400,
     NOT_FOUND = 500,
 };
@@ -215,7 +216,9 @@ hipError_t hipModuleLoadData(void **module, const void *image) {
     const unsigned char *bytes = image;
     CALL("%02x%02x%02x%02x device=%d", bytes[0], bytes[1], bytes[2], bytes[3], current);
     if (plan) return plan;
-    *module = born(MODULE, 1);
+    const void **kept = born(MODULE, sizeof image);
+    *kept = image;
+    *module = kept;
     return SUCCESS;
 }
 
@@ -260,6 +263,8 @@ hipError_t hipModuleLaunchKernel(void *function, unsigned int gx, unsigned int g
     hipError_t plan = planned(__func__);
     if (plan) return plan;
     if (find(MODULE, function) < 0 || device_of(stream) < 0) return INVALID_HANDLE;
+    // The image is not copied, as AMD's library does not.
+    if (memcmp(*(const void **)function, "\177ELF", 4)) return INVALID_IMAGE;
     unsigned char *first = NULL;
     if (count >= sizeof first) memcpy(&first, bytes, sizeof first);
     if (inside(first, 1)) *first = 0x5a;
