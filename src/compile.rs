@@ -13,9 +13,9 @@ use crate::targets;
 use std::borrow::Cow;
 use std::fmt;
 use std::time::{Duration, Instant};
+use tilelift_amdgcn::EmitError as AmdEmitError;
 use tilelift_ir::{Kernel, Loc, Verified, VerifiedKernel, VerifyErrors};
 use tilelift_isel::{LayoutChoice, LowerError, LowerOptions, Lowered, Target, lane};
-use tilelift_amdgcn::EmitError as AmdEmitError;
 use tilelift_nvptx::{EmitError, EmitOptions, Invalid};
 
 /// How much a kernel is improved before it is lowered.

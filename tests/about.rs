@@ -33,6 +33,18 @@ fn main() {
             assert!(!tilelift_oracle::required(), "TILELIFT_REQUIRE_ORACLES is set, and there is no Triton");
         }
     }
+    match (tilelift_oracle::c_compiler(), tilelift_oracle::hip_headers()) {
+        (Some(compiler), Some(headers)) => println!("  HIP: mock library by {}, headers in {}", compiler.display(), headers.display()),
+        (compiler, headers) => {
+            if compiler.is_none() {
+                println!("  SKIPPED: no C compiler, so there is no mock of the HIP library (set CC)");
+            }
+            if headers.is_none() {
+                println!("  SKIPPED: no HIP headers, so they do not judge our prototypes (libamdhip64-dev, or set TILELIFT_HIP_INCLUDE)");
+            }
+            assert!(!tilelift_oracle::required(), "TILELIFT_REQUIRE_ORACLES is set, and there is no C compiler or no HIP headers");
+        }
+    }
     let asked = std::env::var_os("TILELIFT_CUDA").is_some_and(|v| v != "0");
     match (asked, gpu()) {
         (true, Ok(name)) => println!("  GPU: {name}"),

@@ -70,7 +70,7 @@ pub fn emit(program: &Program, chip: Chip) -> Result<AmdKernel, EmitError> {
     let finished = order::finish(allocated);
     let code = encode(&finished).map_err(EmitError::Encode)?;
     Ok(AmdKernel {
-        text: text::print(&finished).map_err(EmitError::Encode)?,
+        text: text::file(&finished, &code),
         object: object::write(&finished, &code),
         threads: kernel::threads(&finished),
         shared_bytes: finished.lds_bytes,

@@ -13,7 +13,7 @@ fn programs() -> Vec<Program> {
 
 /// Metadata of more than a page, so that addresses and places in the file part earlier.
 fn many_arguments(chip: Chip) -> Program {
-    use tilelift_amdgcn::mir::KernArg;
+    use tilelift_amdgcn::mir::{ArgKind, KernArg};
     let args =
         (0..200).map(|n| KernArg { offset: 8 * n, size: 8, kind: if n % 3 == 0 { ArgKind::Pointer } else { ArgKind::Value } }).collect();
     Program { name: "a_kernel_with_a_name_that_is_longer_than_thirty_one_bytes".to_owned(), args, lds_bytes: 65536, ..branches(chip) }

@@ -133,7 +133,7 @@ impl HipDevice {
 
     /// The target name for the device, or `None` if there is no target for its architecture.
     pub fn target_name(&self) -> Option<&'static str> {
-        targets::NAMES.iter().copied().find(|name| *name == self.arch())
+        targets::by_name(self.arch()).map(|target| target.name)
     }
 
     /// Allocates memory; its contents are undefined.

@@ -33,7 +33,7 @@ pub fn c_compiler() -> Option<&'static OsString> {
     static FOUND: OnceLock<Option<OsString>> = OnceLock::new();
     let find = || {
         let named = std::env::var_os("CC");
-        named.into_iter().chain(["cc", "gcc", "clang"].map(OsString::from)).find(|command| runs(command))
+        named.into_iter().chain(["cc", "gcc", "clang"].map(OsString::from)).find(runs)
     };
     FOUND.get_or_init(find).as_ref()
 }

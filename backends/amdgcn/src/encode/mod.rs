@@ -76,10 +76,10 @@ pub fn encode(program: &Program) -> Result<Code, EncodeError> {
         blocks.push(words.len());
         for (at, inst) in data.insts.iter().enumerate() {
             let error = |reason| EncodeError { block, inst: at, op: inst.op, reason };
-            let encoded = instruction(inst, program.chip).map_err(error)?;
             if program.chip == Chip::Gfx90a && program.scratch_bytes > 0 && inst.op.desc().form.format == Format::Scratch {
                 return Err(error(Reason::Scratch));
             }
+            let encoded = instruction(inst, program.chip).map_err(error)?;
             if let Some(target) = encoded.target {
                 branches.push((words.len(), target, block, at));
             }

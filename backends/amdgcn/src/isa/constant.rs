@@ -1,6 +1,7 @@
 //! Constants of operands: which are part of the instruction, and which need 32 bits behind it.
 
 use super::desc::Value;
+use std::fmt;
 
 /// How a constant is encoded.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -72,24 +73,24 @@ impl Constant {
         }
     }
 
-    /// As the assembler reads it back, in an operand of the same meaning.
-    pub fn text(self, value: Value, words: u8) -> String {
+    /// Writes it as the assembler reads it back, in an operand of the same meaning.
+    pub fn write(self, value: Value, words: u8, out: &mut impl fmt::Write) -> fmt::Result {
         match self {
-            Constant::Integer(code @ 128..=192) => (code - 128).to_string(),
-            Constant::Integer(code) => format!("-{}", code - 192),
+            Constant::Integer(code @ 128..=192) => write!(out, "{}", code - 128),
+            Constant::Integer(code) => write!(out, "-{}", code - 192),
             Constant::Float(code) => match FLOAT_NAMES.get(usize::from(code - FIRST_FLOAT)) {
-                Some(name) => (*name).to_owned(),
-                None if value == Value::Mix => "0.15915494".to_owned(),
+                Some(name) => out.write_str(name),
+                None if value == Value::Mix => out.write_str("0.15915494"),
                 None => {
-                    let width = match value {
+                    let bits = match value {
                         Value::F16 | Value::PackedF16 => HALVES[8],
                         _ if words == 2 && !matches!(value, Value::PackedF32 | Value::PackedBits) => DOUBLES[8],
                         _ => SINGLES[8],
                     };
-                    format!("{width:#x}")
+                    write!(out, "{bits:#x}")
                 }
             },
-            Constant::Literal(bits) => format!("{bits:#x}"),
+            Constant::Literal(bits) => write!(out, "{bits:#x}"),
         }
     }
 }

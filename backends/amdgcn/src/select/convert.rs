@@ -166,8 +166,13 @@ impl Selector<'_> {
         let flipped = [0, 1].map(|w| Operand::Reg(self.v_of(Opcode::VXorB32, &[part(x, w), sign])));
         let size = self.vs(2);
         self.minus(size, flipped, [sign, sign]);
-        let zeros = self.v_of(Opcode::VFfbhU32, &[size.part(1, 1).into()]);
-        let zeros = self.v_of(Opcode::VMinU32, &[32.into(), zeros.into()]);
+        let zeros = if odd {
+            // All leading bits in the upper word.
+            self.leading_zeros(size.part(0, 1).into(), size.part(1, 1).into())
+        } else {
+            let zeros = self.v_of(Opcode::VFfbhU32, &[size.part(1, 1).into()]);
+            self.v_of(Opcode::VMinU32, &[32.into(), zeros.into()])
+        };
         let shifted = self.v2_of(Opcode::VLshlrevB64, &[zeros.into(), size.into()]);
         let rest = self.v_of(Opcode::VMinU32, &[1.into(), shifted.part(0, 1).into()]);
         let mut lead = self.v_of(Opcode::VOrB32, &[rest.into(), shifted.part(1, 1).into()]);

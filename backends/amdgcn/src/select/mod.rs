@@ -1,8 +1,9 @@
 //! Selection: a lane program becomes a machine program with virtual registers.
 //!
 //! ```text
-//! lane::Program ── uniform: which values are alike in all lanes ─┐
-//!               ── live: where values begin and end ─► webs ─────┴─► selector: entry, control, memory, compute ... ─► mir::Program
+//! lane::Program ── uniform: which values are alike in all lanes ── reorder, where too many would be alive ─┐
+//!   ┌──────────────────────────────────────────────────────────────────────────────────────────────────────┘
+//!   └► live: where values begin and end ── webs ─► selector: entry, control, memory, compute ... ─► mir::Program
 //!
 //! uniform    masks, scalar or vector registers          entry       arguments, where the wavefront stands
 //! live       lives of values                            control     loops, choices, copies side by side
@@ -29,6 +30,7 @@ mod live;
 mod matrix;
 mod memory;
 mod quotient;
+mod reorder;
 mod rows;
 mod selector;
 #[cfg(test)]
@@ -64,6 +66,7 @@ pub fn select(program: &Program, chip: Chip) -> Result<mir::Program, SelectError
     let target = target_of(chip).ok_or(SelectError::NoTarget(chip))?;
     verify(program, &target).map_err(|e| SelectError::Invalid(Box::new(e)))?;
     let uniform = Uniform::new(program);
+    let program = &*reorder::reordered(program, &uniform);
     let live = Live::new(program);
     let webs = Webs::new(program, &live, &uniform);
     let mut s = Selector::new(program, &target, chip, &live, &uniform, &webs);

@@ -1,31 +1,39 @@
 //! The whole file: code, descriptor, metadata.
 
-use super::inst::inst;
+use super::inst;
 use super::operand::label;
 use crate::chip::Chip;
-use crate::encode::{EncodeError, encode};
+use crate::encode::{Code, EncodeError, encode};
 use crate::kernel::{Node, Resources, argument_bytes, metadata, target};
 use crate::mir::Program;
 use std::fmt::Write;
 
-/// An assembly file of a program that can be encoded.
+/// An assembly file of a program, if it can be encoded.
 pub fn print(program: &Program) -> Result<String, EncodeError> {
-    encode(program)?;
-    let mut out = String::new();
-    // Writing to a string does not fail.
-    let _ = file(program, &mut out);
-    Ok(out)
+    Ok(file(program, &encode(program)?))
 }
 
-fn file(program: &Program, out: &mut String) -> std::fmt::Result {
+/// An assembly file of a program whose machine code is there: that can be assembled.
+pub fn file(program: &Program, code: &Code) -> String {
+    const BYTES_OF_A_LINE: usize = 40;
+    let mut out = String::with_capacity(4096 + BYTES_OF_A_LINE * code.starts.len());
+    // Writing to a string does not fail.
+    let _ = write(program, &mut out);
+    out
+}
+
+fn write(program: &Program, out: &mut String) -> std::fmt::Result {
     let name = &program.name;
     writeln!(out, "\t.amdgcn_target \"{}\"", target(program))?;
     writeln!(out, "\t.amdhsa_code_object_version 5")?;
     writeln!(out, "\t.text\n\t.globl\t{name}\n\t.protected\t{name}\n\t.p2align\t8\n\t.type\t{name},@function\n{name}:")?;
     for (block, data) in program.blocks.iter() {
-        writeln!(out, "{}:", label(block))?;
-        for i in &data.insts {
-            writeln!(out, "\t{}", inst(i, program.chip))?;
+        label(block, out)?;
+        out.push_str(":\n");
+        for inst in &data.insts {
+            out.push('\t');
+            inst::write(inst, program.chip, out)?;
+            out.push('\n');
         }
     }
     writeln!(out, ".Lend:\n\t.size\t{name}, .Lend-{name}\n")?;

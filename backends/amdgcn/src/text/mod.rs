@@ -8,5 +8,5 @@ mod inst;
 mod mods;
 mod operand;
 
-pub use file::print;
+pub use file::{file, print};
 pub use inst::inst;

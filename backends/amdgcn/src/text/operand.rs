@@ -1,25 +1,26 @@
 //! Operands as text.
 
-use crate::isa::{Constant, Kind, Slot, Value};
-use crate::mir::{Block, File, Fixed, Operand, Reg, Span};
+use crate::isa::{Constant, Fixed, Kind, Slot, Value};
+use crate::mir::{Block, File, Operand, Reg, Span};
+use std::fmt::{Result, Write};
 
-/// The label of a block.
-pub(super) fn label(block: Block) -> String {
-    format!(".L{block}")
+/// Writes the label of a block.
+pub(super) fn label(block: Block, out: &mut String) -> Result {
+    write!(out, ".L{block}")
 }
 
-/// An operand in its slot.
-pub(super) fn operand(operand: &Operand, slot: Option<&Slot>) -> String {
+/// Writes an operand in its slot.
+pub(super) fn operand(operand: &Operand, slot: Option<&Slot>, out: &mut String) -> Result {
     match *operand {
-        Operand::Reg(span) => register(span),
-        Operand::Block(block) => label(block),
-        Operand::Off => "off".to_owned(),
-        Operand::Imm(bits) => constant(bits, slot),
+        Operand::Reg(span) => register(span, out),
+        Operand::Block(block) => label(block, out),
+        Operand::Off => out.write_str("off"),
+        Operand::Imm(bits) => constant(bits, slot, out),
     }
 }
 
-fn constant(bits: i64, slot: Option<&Slot>) -> String {
-    let Some(slot) = slot else { return bits.to_string() };
+fn constant(bits: i64, slot: Option<&Slot>, out: &mut String) -> Result {
+    let Some(slot) = slot else { return write!(out, "{bits}") };
     let words = match (slot.kind, slot.value) {
         // An element of C.
         (Kind::AccSource, Value::F64) => 2,
@@ -27,24 +28,24 @@ fn constant(bits: i64, slot: Option<&Slot>) -> String {
         _ => slot.words,
     };
     match slot.kind {
-        Kind::Literal => format!("{:#x}", bits as u32),
-        Kind::Field => format!("{:#x}", bits as u16),
-        Kind::ScalarOffset if bits < 0 => format!("-{:#x}", bits.unsigned_abs()),
-        Kind::ScalarOffset => format!("{bits:#x}"),
+        Kind::Literal => write!(out, "{:#x}", bits as u32),
+        Kind::Field => write!(out, "{:#x}", bits as u16),
+        Kind::ScalarOffset if bits < 0 => write!(out, "-{:#x}", bits.unsigned_abs()),
+        Kind::ScalarOffset => write!(out, "{bits:#x}"),
         _ => match Constant::of(bits, slot.value, words) {
-            Ok(constant) => constant.text(slot.value, words),
-            Err(_) => bits.to_string(),
+            Ok(constant) => constant.write(slot.value, words, out),
+            Err(_) => write!(out, "{bits}"),
         },
     }
 }
 
-/// Registers as the assembler names them; virtual ones as `r12`, and words of them as `r12.0:1`.
-fn register(span: Span) -> String {
+/// Registers as the assembler names them; virtual ones as `r12.0`, and words of them as `r12.0:1`.
+fn register(span: Span, out: &mut String) -> Result {
     let (first, words) = (u32::from(span.first), u32::from(span.words));
     match span.reg {
         Reg::Virtual(reg) => match (first, words) {
-            (_, 0 | 1) => format!("{reg}.{first}"),
-            _ => format!("{reg}.{first}:{}", first + words - 1),
+            (_, 0 | 1) => write!(out, "{reg}.{first}"),
+            _ => write!(out, "{reg}.{first}:{}", first + words - 1),
         },
         Reg::Physical(file, number) => {
             let letter = match file {
@@ -54,21 +55,22 @@ fn register(span: Span) -> String {
             };
             let number = u32::from(number) + first;
             match words {
-                0 | 1 => format!("{letter}{number}"),
-                _ => format!("{letter}[{number}:{}]", number + words - 1),
+                0 | 1 => write!(out, "{letter}{number}"),
+                _ => write!(out, "{letter}[{number}:{}]", number + words - 1),
             }
         }
         Reg::Fixed(fixed) => {
             let name = match fixed {
                 Fixed::Vcc => "vcc",
                 Fixed::Exec => "exec",
-                Fixed::M0 => return "m0".to_owned(),
-                Fixed::Scc => return "scc".to_owned(),
+                Fixed::M0 => return out.write_str("m0"),
+                Fixed::Scc => return out.write_str("scc"),
             };
+            out.write_str(name)?;
             match (first, words) {
-                (0, 2) => name.to_owned(),
-                (0, _) => format!("{name}_lo"),
-                _ => format!("{name}_hi"),
+                (0, 2) => Ok(()),
+                (0, _) => out.write_str("_lo"),
+                _ => out.write_str("_hi"),
             }
         }
     }

@@ -1,6 +1,6 @@
 //! A decoded instruction.
 
-use crate::isa::matrix::MatRow;
+use crate::isa::matrix::{Layout, MatRow};
 use crate::isa::memory::{DsRow, MemKind, SmemKind, Space};
 use crate::isa::{scalar, vector};
 use smallvec::SmallVec;
@@ -117,6 +117,7 @@ pub(crate) struct Vector {
 #[derive(Clone, Debug)]
 pub(crate) struct Matrix {
     pub row: &'static MatRow,
+    pub layout: &'static Layout,
     pub dst: (File, u8),
     pub a: (File, u8),
     pub b: (File, u8),

@@ -2,6 +2,7 @@
 
 use super::inst::{File, Inst, Matrix, Mem, Op, Program, Src};
 use crate::isa::memory::{MemKind, Space};
+use crate::isa::vector::Kind;
 use std::fmt;
 
 fn register(file: File, first: u16, count: u8) -> String {
@@ -88,8 +89,9 @@ impl fmt::Display for Inst {
                     }
                     seen = true;
                 }
+                let swaps = matches!(v.row.kind, Kind::Swap | Kind::SwapRows(_));
                 for (i, &src) in v.src.iter().enumerate() {
-                    if src == Src::No || i == 2 && v.row.kind == crate::isa::vector::Kind::Mac {
+                    if swaps || src == Src::No || i == 2 && v.row.kind == Kind::Mac {
                         continue;
                     }
                     let text = source(src, v.row.src[i].dwords());

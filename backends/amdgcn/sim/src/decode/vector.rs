@@ -2,7 +2,7 @@
 
 use super::inst::{Dpp, File, Matrix, Op, Sdwa, Src, VCC, Vector};
 use super::{DecodeError, Reader, bits};
-use crate::isa::matrix::Elem;
+use crate::isa::matrix::{Elem, Layout, MatRow};
 use crate::isa::vector::{Enc, Kind, Row, Ty};
 
 const SDWA: u32 = 249;
@@ -153,9 +153,9 @@ fn packed(r: &mut Reader<'_>, w: u32) -> Result<Op, DecodeError> {
     if op == SCALE && r.chip == crate::chip::Chip::Gfx950 {
         return scaled(r, w);
     }
-    if let Some(row) = r.table.mat(op) {
+    if let Some(of) = r.table.mat(op) {
         let x = r.word()?;
-        return matrix(r, row, w, x).map(Op::Matrix);
+        return matrix(r, of, w, x).map(Op::Matrix);
     }
     let row = r.table.vector(Enc::P, op).ok_or(DecodeError::Unknown)?;
     let x = r.word()?;
@@ -185,13 +185,13 @@ fn scaled(r: &mut Reader<'_>, w: u32) -> Result<Op, DecodeError> {
     let byte = |i: u32| (sel >> i & 1 | (sel_hi >> i & 1) << 1) as u8;
     let scales = [(r.source(bits(x, 8, 0))?, byte(0)), (r.source(bits(x, 17, 9))?, byte(1))];
     let (w, x) = (r.word()?, r.word()?);
-    let row = r.table.mat(bits(w, 22, 16)).filter(|m| m.a == Elem::Any8 && bits(w, 31, 23) == 0b1_1010_0111).ok_or(DecodeError::Unknown)?;
-    let mut m = matrix(r, row, w, x)?;
+    let of = r.table.mat(bits(w, 22, 16)).filter(|m| m.0.a == Elem::Any8 && bits(w, 31, 23) == 0b1_1010_0111);
+    let mut m = matrix(r, of.ok_or(DecodeError::Unknown)?, w, x)?;
     m.scales = Some(scales);
     Ok(Op::Matrix(m))
 }
 
-fn matrix(r: &mut Reader<'_>, row: &'static crate::isa::matrix::MatRow, w: u32, x: u32) -> Result<Matrix, DecodeError> {
+fn matrix(r: &mut Reader<'_>, (row, layout): (&'static MatRow, &'static Layout), w: u32, x: u32) -> Result<Matrix, DecodeError> {
     let file = |acc: u32| if acc != 0 { File::A } else { File::V };
     let operand = |code: u32, acc: u32| if code >= 256 { Ok((file(acc), (code - 256) as u8)) } else { Err(DecodeError::Unknown) };
     let acc = bits(w, 15, 15);
@@ -205,6 +205,7 @@ fn matrix(r: &mut Reader<'_>, row: &'static crate::isa::matrix::MatRow, w: u32, 
     }
     Ok(Matrix {
         row,
+        layout,
         dst: (file(acc), bits(w, 7, 0) as u8),
         a: operand(bits(x, 8, 0), bits(x, 27, 27))?,
         b: operand(bits(x, 17, 9), bits(x, 28, 28))?,

@@ -97,7 +97,7 @@ impl Ctx<'_, '_> {
             DsKind::Nop => {}
             DsKind::Refused => return Err(FaultKind::Unsupported { words: self.inst.words.to_vec() }),
         }
-        self.device.report.lds(self.device.chip, self.inst, &spans);
+        self.device.report.lds(self.device.chip, self.inst, &spans, &mut self.wave.cycles);
         let landings: SmallVec<[Landing; 1]> =
             if landing > 0 { smallvec![Landing { vector: true, first: dst as u16, count: landing }] } else { SmallVec::new() };
         self.wave.flight.issue(Pending { from: self.inst.address, kind: Kind::Ds, landings, spans, global: Vec::new() });

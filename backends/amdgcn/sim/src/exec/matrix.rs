@@ -64,9 +64,9 @@ impl Ctx<'_, '_> {
             };
             Ok::<Shape, FaultKind>(Shape { slot: self.wave.slot(file, u16::from(n)), bits, read, format: any.then_some(format) })
         };
-        let mut a = factor(self.wave, row, shape(m.a, row.a, m.cbsz)?, &|l| l);
+        let mut a = factor(self.wave, m, shape(m.a, row.a, m.cbsz)?, &|l| l);
         let blgp = if any || row.a == Elem::F64 { 0 } else { m.blgp };
-        let mut b = factor(self.wave, row, shape(m.b, row.b, m.blgp)?, &|l| permuted(blgp, l));
+        let mut b = factor(self.wave, m, shape(m.b, row.b, m.blgp)?, &|l| permuted(blgp, l));
         if let Some(scales) = m.scales {
             for (f, (src, byte)) in [&mut a, &mut b].into_iter().zip(scales) {
                 self.scale(f, row, src, byte)?;
@@ -96,46 +96,51 @@ impl Ctx<'_, '_> {
             Src::Inline(code) => Ok(inline(code, row.c.bits())),
             _ => Ok(0),
         };
-        let results = row.results() as usize / width;
-        let mut out = Vec::with_capacity(64 * results);
-        for lane in 0..64usize {
-            for r in 0..results {
-                let (i, j, block) = row.result(lane as u32, r as u32);
-                let (ra, rb) = ((block as usize * mm + i as usize) * kk, (block as usize * mm + j as usize) * kk);
-                let (x, y) = (&a.values[ra..ra + kk], &b.values[rb..rb + kk]);
-                let (old, mut defined) = match c {
-                    Ok(v) => (v, true),
-                    Err(slot) => {
-                        let at = slot + r * width;
-                        let high = if width == 2 { u64::from(self.wave.v[at + 1][lane]) << 32 } else { 0 };
-                        let d = (at..at + width).all(|s| self.wave.v_defined[s] >> lane & 1 != 0);
-                        (u64::from(self.wave.v[at][lane]) | high, d)
+        let sums = if row.c == Elem::F64 { Vec::new() } else { products(row, a, b) };
+        let mut out: Vec<([u64; 64], u64)> = Vec::new();
+        for (r, places) in m.layout.result.chunks_exact(64).enumerate() {
+            let (mut values, mut known) = ([0u64; 64], u64::MAX);
+            if let Err(slot) = c {
+                for w in 0..width {
+                    let at = slot + r * width + w;
+                    known &= self.wave.v_defined[at];
+                    values.iter_mut().zip(&self.wave.v[at]).for_each(|(v, &x)| *v |= u64::from(x) << (32 * w));
+                }
+            } else if let Ok(v) = c {
+                values = [v; 64];
+            }
+            for (lane, (value, &place)) in values.iter_mut().zip(places).enumerate() {
+                let old = *value;
+                // The row of A, and the row of B's transpose, that this is the product of.
+                let rows = || {
+                    let (place, block) = (usize::from(place) % (mm * mm), usize::from(place) / (mm * mm));
+                    ((block * mm + place / mm) * kk, (block * mm + place % mm) * kk)
+                };
+                *value = match row.c {
+                    // Sums of products of bytes are exact in f64.
+                    Elem::I32 => (sums[usize::from(place)] as i64 + i64::from(old as i32)) as u64 & ones(32),
+                    Elem::F64 => {
+                        let (ra, rb) = rows();
+                        let first = if negate_c { -f64::from_bits(old) } else { f64::from_bits(old) };
+                        let (x, y) = (&a.values[ra..ra + kk], &b.values[rb..rb + kk]);
+                        x.iter().zip(y).fold(first, |s, (&p, &q)| p.mul_add(q, s)).to_bits()
                     }
+                    _ => u64::from(((sums[usize::from(place)] + f64::from(f32::from_bits(old as u32))) as f32).to_bits()),
                 };
                 if !(a.all && b.all) {
-                    defined &= a.defined[ra..ra + kk].iter().chain(&b.defined[rb..rb + kk]).all(|&d| d);
+                    let (ra, rb) = rows();
+                    if !a.defined[ra..ra + kk].iter().chain(&b.defined[rb..rb + kk]).all(|&d| d) {
+                        known &= !(1 << lane);
+                    }
                 }
-                let value = match row.c {
-                    Elem::I32 => {
-                        let sum: i64 = x.iter().zip(y).map(|(&p, &q)| p as i64 * q as i64).sum();
-                        (sum + i64::from(old as i32)) as u64 & ones(32)
-                    }
-                    Elem::F64 => {
-                        let first = f64::from_bits(old);
-                        x.iter().zip(y).fold(if negate_c { -first } else { first }, |s, (&p, &q)| p.mul_add(q, s)).to_bits()
-                    }
-                    _ => {
-                        let sum: f64 = x.iter().zip(y).map(|(&p, &q)| p * q).sum();
-                        u64::from(((sum + f64::from(f32::from_bits(old as u32))) as f32).to_bits())
-                    }
-                };
-                out.push((value, defined));
             }
+            out.push((values, known));
         }
-        for (n, (value, defined)) in out.into_iter().enumerate() {
-            let (lane, r) = (n / results, n % results);
+        for (r, (values, known)) in out.into_iter().enumerate() {
             for w in 0..width {
-                self.wave.set_v(dst + r * width + w, lane, (value >> (32 * w)) as u32, defined);
+                let slot = dst + r * width + w;
+                self.wave.v[slot] = values.map(|v| (v >> (32 * w)) as u32);
+                self.wave.v_defined[slot] = known;
             }
         }
     }
@@ -200,42 +205,68 @@ fn permuted(blgp: u8, lane: usize) -> usize {
 }
 
 /// The depth of an element of the mixed formats: 8-bit ones lie in two runs of 16, smaller ones in one of 32.
-fn mixed_place(row: &MatRow, format: u8, lane: u32, e: u32) -> (u32, u32, u32) {
+fn mixed_place(row: &MatRow, format: u8, lane: u32, e: u32) -> (u32, u32) {
     let (i, group) = (lane % row.m, lane / row.m);
     if format <= 1 {
         let half = row.k / 2;
-        (i, half * (e / 16) + 16 * group + e % 16, 0)
+        (i, half * (e / 16) + 16 * group + e % 16)
     } else {
-        (i, 32 * group + e, 0)
+        (i, 32 * group + e)
     }
 }
 
-fn factor(wave: &Wave, row: &MatRow, shape: Shape, from: &dyn Fn(usize) -> usize) -> Factor {
-    let (m, k) = (row.m as usize, row.k as usize);
-    let n = m * k * row.blocks as usize;
+fn factor(wave: &Wave, m: &Matrix, shape: Shape, from: &dyn Fn(usize) -> usize) -> Factor {
+    let row = m.row;
+    let n = (row.m * row.k * row.blocks) as usize;
     let mut f = Factor { values: vec![0.0; n], defined: vec![true; n], all: true };
-    for lane in 0..64 {
-        let source = from(lane);
-        for e in 0..row.per_lane() {
-            let at = e * shape.bits;
-            let (slot, shift) = (shape.slot + (at / 32) as usize, at % 32);
+    for (e, places) in (0..).zip(m.layout.source.chunks_exact(64)) {
+        let at = e * shape.bits;
+        let (slot, shift) = (shape.slot + (at / 32) as usize, at % 32);
+        let two = shift + shape.bits > 32;
+        for (lane, &place) in places.iter().enumerate() {
+            let source = from(lane);
             let mut bits = u64::from(wave.v[slot][source]);
             let mut defined = wave.v_defined[slot] >> source & 1 != 0;
-            if shift + shape.bits > 32 {
+            if two {
                 bits |= u64::from(wave.v[slot + 1][source]) << 32;
                 defined &= wave.v_defined[slot + 1] >> source & 1 != 0;
             }
-            let (i, d, block) = match shape.format {
-                Some(format) => mixed_place(row, format, lane as u32, e),
-                None => row.source(lane as u32, e),
+            let place = match shape.format {
+                Some(format) => {
+                    let (i, d) = mixed_place(row, format, lane as u32, e);
+                    (i * row.k + d) as usize
+                }
+                None => usize::from(place),
             };
-            let place = (block as usize * m + i as usize) * k + d as usize;
             f.values[place] = shape.read.value(bits >> shift & ones(shape.bits));
             f.defined[place] = defined;
             f.all &= defined;
         }
     }
     f
+}
+
+/// Sums of products, by block, row and column: row by row, so that all columns advance together.
+fn products(row: &MatRow, a: &Factor, b: &Factor) -> Vec<f64> {
+    let (m, k) = (row.m as usize, row.k as usize);
+    let mut sums = vec![0.0; m * m * row.blocks as usize];
+    let mut columns = vec![0.0; m * k];
+    for block in 0..row.blocks as usize {
+        let (a, b) = (&a.values[block * m * k..][..m * k], &b.values[block * m * k..][..m * k]);
+        for j in 0..m {
+            for d in 0..k {
+                columns[d * m + j] = b[j * k + d];
+            }
+        }
+        for (i, out) in sums[block * m * m..][..m * m].chunks_exact_mut(m).enumerate() {
+            for (d, &x) in a[i * k..(i + 1) * k].iter().enumerate() {
+                for (s, &y) in out.iter_mut().zip(&columns[d * m..(d + 1) * m]) {
+                    *s += x * y;
+                }
+            }
+        }
+    }
+    sums
 }
 
 /// Blocks of A take the place of others: in each group of `2^cbsz` all are the `abid`-th.

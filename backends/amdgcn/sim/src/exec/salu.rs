@@ -8,6 +8,9 @@ use crate::num::ones;
 
 /// The mode register among those of the hardware.
 const MODE: u32 = 1;
+/// The number of the die; workgroups are dealt to them in turn.
+const XCC_ID: u32 = 20;
+const XCCS: u32 = 8;
 
 impl Ctx<'_, '_> {
     pub(super) fn salu(&mut self, s: &Scalar) -> Result<Flow> {
@@ -101,6 +104,10 @@ impl Ctx<'_, '_> {
         let imm = s.imm as u32;
         let (id, at, size) = (imm & 63, imm >> 6 & 31, (imm >> 11 & 31) + 1);
         let mask = ones(size) as u32;
+        if id == XCC_ID && s.row.special == Special::GetReg {
+            self.put(s.dst, 1, (u64::from(self.group % XCCS) >> at & u64::from(mask), u64::MAX));
+            return Ok(Flow::Next);
+        }
         if id != MODE {
             return Err(FaultKind::UnsupportedField("a register of the hardware other than the mode"));
         }

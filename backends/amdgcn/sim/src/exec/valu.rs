@@ -203,7 +203,7 @@ impl Ctx<'_, '_> {
             Kind::DivScale => div_scale(a, row.dst == Ty::F64),
             Kind::DivFmas => {
                 let r = (row.eval)(env, a);
-                (if vcc { scaled_back(r, a[2], row.dst == Ty::F64) } else { r }, false)
+                (if vcc { scaled_back(a, r, row.dst == Ty::F64) } else { r }, false)
             }
             Kind::FromByte => ((row.eval)(env, [a[0] >> (8 * (v.op_sel & 3)), 0, 0]), false),
             Kind::FromHalf => ((row.eval)(env, [a[0] >> (16 * (v.op_sel & 1)), 0, 0]), false),
@@ -454,15 +454,62 @@ fn mad64(a: [u64; 3], signed: bool) -> (u64, bool) {
     (sum as u64, sum >> 64 != 0)
 }
 
-/// Undoes the scaling of `v_div_scale`: up if the quotient is large, else down.
-fn scaled_back(r: u64, quotient: u64, wide: bool) -> u64 {
+/// `v_div_fmas` where the quotient is scaled: the sum is scaled up if the quotient is large, else down, and rounded once, after that.
+fn scaled_back(a: [u64; 3], r: u64, wide: bool) -> u64 {
     if wide {
-        let up = (quotient >> 52 & 0x7ff) > 1023;
-        (f64::from_bits(r) * 2f64.powi(if up { 128 } else { -128 })).to_bits()
+        let up = (a[2] >> 52 & 0x7ff) > 1023;
+        let r = f64::from_bits(r);
+        if up {
+            return (r * 2f64.powi(128)).to_bits();
+        }
+        let [x, y, z] = a.map(f64::from_bits);
+        scaled_down(r, lost(x, y, z, r), 128).to_bits()
     } else {
-        let up = (quotient >> 23 & 0xff) > 127;
-        u64::from((f32::from_bits(r as u32) * 2f32.powi(if up { 64 } else { -64 })).to_bits())
+        let up = (a[2] >> 23 & 0xff) > 127;
+        let [x, y, z] = a.map(|v| f64::from(f32::from_bits(v as u32)));
+        // The product is exact; the sum's last bit says if it is.
+        let (product, sum) = (x * y, x * y + z);
+        let part = sum - product;
+        let rest = (product - (sum - part)) + (z - part);
+        let odd = if rest == 0.0 || !sum.is_finite() || sum.to_bits() & 1 == 1 {
+            sum
+        } else {
+            f64::from_bits(if (rest > 0.0) == (sum > 0.0) { sum.to_bits() + 1 } else { sum.to_bits() - 1 })
+        };
+        u64::from(((odd * 2f64.powi(if up { 64 } else { -64 })) as f32).to_bits())
     }
+}
+
+/// The sign of what rounding took from `x * y + z`.
+fn lost(x: f64, y: f64, z: f64, r: f64) -> f64 {
+    let two_sum = |a: f64, b: f64| {
+        let s = a + b;
+        let t = s - a;
+        (s, (a - (s - t)) + (b - t))
+    };
+    let product = x * y;
+    let below = x.mul_add(y, -product);
+    let (sum, rest) = two_sum(product, z);
+    let (t, u) = two_sum(rest, below);
+    let (v, w) = two_sum(sum - r, t);
+    if v != 0.0 { v } else { w + u }
+}
+
+/// `(r + a bit of the sign of lost) / 2^by`, rounded once, to nearest even.
+fn scaled_down(r: f64, lost: f64, by: i64) -> f64 {
+    let exponent = (r.to_bits() >> 52 & 0x7ff) as i64;
+    let left = exponent - by;
+    if !r.is_finite() || r == 0.0 || left > 0 {
+        return r * 2f64.powi(-by as i32);
+    }
+    // Subnormal: the significand with two more bits, the last one a sticky one, moved right.
+    let significand = (r.to_bits() & ((1 << 52) - 1)) | u64::from(exponent > 0) << 52;
+    let towards = (lost > 0.0) == (r > 0.0);
+    let exact = (significand << 2) as i64 + if lost == 0.0 { 0 } else if towards { 1 } else { -1 };
+    let shift = (3 - left).min(62) as u32;
+    let (kept, rest, half) = (exact >> shift, exact & ((1 << shift) - 1), 1i64 << (shift - 1));
+    let up = rest > half || (rest == half && kept & 1 == 1);
+    f64::from_bits((kept + i64::from(up)) as u64 | r.to_bits() & 1 << 63)
 }
 
 /// Scales numerator or denominator of a division out of the way of denormals: the first source, scaled, and whether the quotient

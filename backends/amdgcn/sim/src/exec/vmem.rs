@@ -78,7 +78,7 @@ impl Ctx<'_, '_> {
                 MemKind::Cache | MemKind::Refused => {}
             }
         }
-        self.device.report.global(&addresses, self.inst.address);
+        self.device.report.global(&addresses);
         let count = match kind {
             MemKind::Load(_) => m.dwords(),
             MemKind::Atomic { .. } if m.glc => m.dwords(),

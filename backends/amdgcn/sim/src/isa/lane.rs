@@ -258,8 +258,12 @@ pub(super) fn div_fixup(q: f64, den: f64, num: f64) -> f64 {
     if den.is_infinite() || num == 0.0 {
         return signed(0.0);
     }
-    // A quotient that overflows by far has become NaN on the way.
-    signed(if q.is_nan() { f64::INFINITY } else { q.abs() })
+    // A quotient that is far beyond either end of the range has become NaN on the way.
+    signed(match q.is_nan() {
+        true if num.abs() > den.abs() => f64::INFINITY,
+        true => 0.0,
+        false => q.abs(),
+    })
 }
 
 pub(super) fn cvt_pk_u8(a: u64, at: u64, old: u64) -> u64 {

@@ -101,6 +101,32 @@ impl MatRow {
     }
 }
 
+/// Where elements are, worked out once per row: by element, then lane.
+#[derive(Clone, Debug)]
+pub(crate) struct Layout {
+    /// An element of A or B in its matrix, blocks after each other, rows (of B: columns) of `k`.
+    pub source: Vec<u16>,
+    /// An element of C or D: rows of `m`.
+    pub result: Vec<u16>,
+}
+
+impl MatRow {
+    pub fn layout(&self) -> Layout {
+        let all = |n: u32, f: &dyn Fn(u32, u32) -> u32| {
+            (0..n).flat_map(|e| (0..64).map(move |lane| (lane, e))).map(|(lane, e)| f(lane, e) as u16).collect()
+        };
+        let source = all(self.per_lane(), &|lane, e| {
+            let (i, d, block) = self.source(lane, e);
+            (block * self.m + i) * self.k + d
+        });
+        let result = all(self.m * self.m * self.blocks / 64, &|lane, r| {
+            let (i, j, block) = self.result(lane, r);
+            (block * self.m + i) * self.m + j
+        });
+        Layout { source, result }
+    }
+}
+
 const fn mat(name: &'static str, op: u8, chips: u8, shape: [u32; 3], types: [Elem; 3], passes: u8) -> MatRow {
     let [m, k, blocks] = shape;
     let [a, b, c] = types;

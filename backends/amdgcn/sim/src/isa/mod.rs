@@ -17,7 +17,7 @@ mod vopc;
 pub(crate) use lane::bitop3;
 
 use crate::chip::Chip;
-use matrix::MatRow;
+use matrix::{Layout, MatRow};
 use memory::{DsRow, MemRow, SmemKind, Space};
 use rustc_hash::FxHashMap;
 use std::sync::LazyLock;
@@ -29,7 +29,7 @@ pub(crate) struct Table {
     vector: FxHashMap<(vector::Enc, u16), &'static vector::Row>,
     ds: FxHashMap<u8, &'static DsRow>,
     mem: FxHashMap<(Space, u8), &'static MemRow>,
-    mat: FxHashMap<u8, &'static MatRow>,
+    mat: FxHashMap<u8, (&'static MatRow, Layout)>,
     smem: FxHashMap<u8, (&'static str, SmemKind)>,
 }
 
@@ -59,7 +59,7 @@ impl Table {
         for r in memory::MEM {
             t.mem.extend(r.spaces.iter().filter(|(_, chips)| chips & bit != 0).map(|&(space, _)| ((space, r.op), r)));
         }
-        t.mat.extend(matrix::MAT.iter().filter(|r| r.chips & bit != 0).map(|r| (r.op, r)));
+        t.mat.extend(matrix::MAT.iter().filter(|r| r.chips & bit != 0).map(|r| (r.op, (r, r.layout()))));
         t.smem.extend(memory::SMEM.iter().map(|&(name, op, kind)| (op, (name, kind))));
         t
     }
@@ -91,8 +91,8 @@ impl Table {
         self.mem.get(&(space, op as u8)).copied()
     }
 
-    pub fn mat(&self, op: u32) -> Option<&'static MatRow> {
-        self.mat.get(&(op as u8)).copied()
+    pub fn mat(&self, op: u32) -> Option<(&'static MatRow, &Layout)> {
+        self.mat.get(&(op as u8)).map(|(row, layout)| (*row, layout))
     }
 
     pub fn smem(&self, op: u32) -> Option<(&'static str, SmemKind)> {

@@ -76,6 +76,11 @@ impl Small {
         let sign = code >> (self.bits() - 1) & 1;
         let (e, m) = (code >> self.man & ((1 << self.exp) - 1), code & ((1 << self.man) - 1));
         let magnitude = code & ((1 << (self.bits() - 1)) - 1);
+        if e != 0 && e != (1 << self.exp) - 1 {
+            // A normal number of every format.
+            let exponent = (i64::from(e) - i64::from(self.bias) + 1023) as u64;
+            return f64::from_bits(u64::from(sign) << 63 | exponent << 52 | u64::from(m) << (52 - self.man));
+        }
         let nan = match self.top {
             Top::Ieee => e == (1 << self.exp) - 1 && m != 0,
             Top::Finite => magnitude == self.nan(),

@@ -3,6 +3,10 @@
 use super::bytes::{u16_at, u32_at, u64_at};
 use crate::chip::Chip;
 
+/// Bytes of scratch per lane, and of arguments, that no kernel exceeds.
+const MOST_SCRATCH: u32 = 1 << 18;
+const MOST_ARGUMENTS: u32 = 1 << 20;
+
 /// What the descriptor asks the hardware for.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Descriptor {
@@ -67,7 +71,8 @@ impl Descriptor {
             properties: u16_at(b, 56)?,
             preload: (preload & 127, preload >> 7),
         };
-        (d.lds_bytes <= chip.lds_bytes() && d.registers <= 512 && d.user_sgprs <= 16).then_some(d)
+        let sizes = d.lds_bytes <= chip.lds_bytes() && d.scratch_bytes <= MOST_SCRATCH && d.kernarg_bytes <= MOST_ARGUMENTS;
+        (sizes && d.registers <= 512 && d.user_sgprs <= 16).then_some(d)
     }
 
     /// VGPRs that instructions may name.

@@ -40,7 +40,7 @@ fn range<'a>(bytes: &'a [u8], at: u64, len: u64, what: &'static str) -> Result<&
     slice(bytes, at, len).ok_or(LoadError::Truncated(what))
 }
 
-/// A piece that is larger than this in memory is no kernel.
+/// What is larger than this in memory, all pieces together, is no kernel.
 const MOST: u64 = 1 << 28;
 
 pub(super) fn parse(bytes: &[u8]) -> Result<Elf, LoadError> {
@@ -65,7 +65,7 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Elf, LoadError> {
 
 fn segments(bytes: &[u8], head: &[u8]) -> Option<(Vec<Segment>, Option<Vec<u8>>)> {
     let (at, size, count) = (u64_at(head, 32)?, u64::from(u16_at(head, 54)?), u64::from(u16_at(head, 56)?));
-    let (mut segments, mut metadata) = (Vec::new(), None);
+    let (mut segments, mut metadata, mut total) = (Vec::new(), None, 0u64);
     for i in 0..count {
         let h = slice(bytes, at.checked_add(i * size)?, 56)?;
         let (kind, offset, address) = (u32_at(h, 0)?, u64_at(h, 8)?, u64_at(h, 16)?);
@@ -73,7 +73,8 @@ fn segments(bytes: &[u8], head: &[u8]) -> Option<(Vec<Segment>, Option<Vec<u8>>)
         match kind {
             LOAD => {
                 let mut data = slice(bytes, offset, in_file)?.to_vec();
-                if in_memory > MOST || address.checked_add(in_memory)?.checked_add(MOST).is_none() {
+                total = total.checked_add(in_memory)?;
+                if total > MOST || address.checked_add(in_memory)?.checked_add(MOST).is_none() {
                     return None;
                 }
                 data.resize(data.len().max(usize::try_from(in_memory).ok()?), 0);

@@ -175,6 +175,11 @@ impl Module {
         self.kernels.iter().find(|k| k.name == name)
     }
 
+    /// The text of the instruction at an address of the code object; `None` if there is none that is known.
+    pub fn text_at(&self, address: u64) -> Option<String> {
+        crate::decode::decode(self.chip, address, &|a| self.word(a)).ok().map(|i| i.to_string())
+    }
+
     /// The dword at an address of the loaded code.
     pub(crate) fn word(&self, address: u64) -> Option<u32> {
         let (base, bytes) = self.segments.iter().find(|(base, bytes)| address >= *base && address - base < bytes.len() as u64)?;

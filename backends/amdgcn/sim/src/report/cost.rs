@@ -72,6 +72,11 @@ impl Clock {
         all.iter_mut().for_each(|c| c.now = latest);
     }
 
+    /// Conflicts hold the LDS unit longer.
+    pub fn conflicts(&mut self, cycles: u64) {
+        self.lds_free += cycles;
+    }
+
     pub fn issue(&mut self, chip: Chip, inst: &Inst) {
         let c = Costs::of(chip);
         match &inst.op {

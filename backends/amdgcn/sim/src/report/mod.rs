@@ -62,6 +62,8 @@ pub struct Report {
     pub wave_cycles: u64,
     /// Estimated cycles of the slowest wave.
     pub longest_wave: u64,
+    /// How often instructions were issued, by their addresses; see [`crate::Module::text_at`].
+    pub executed: FxHashMap<u64, u64>,
     /// Conflict cycles by instruction address.
     pub conflicts_by_pc: FxHashMap<u64, u64>,
 }
@@ -69,6 +71,7 @@ pub struct Report {
 impl Report {
     pub(crate) fn count(&mut self, chip: Chip, inst: &Inst, clock: &mut Clock) {
         self.instructions += 1;
+        *self.executed.entry(inst.address).or_default() += 1;
         match &inst.op {
             Op::Scalar(_) => self.scalar += 1,
             Op::Smem(_) => self.scalar_memory += 1,
@@ -102,20 +105,21 @@ impl Report {
     }
 
     /// Notes the LDS accesses of an instruction.
-    pub(crate) fn lds(&mut self, chip: Chip, inst: &Inst, spans: &[Span]) {
+    pub(crate) fn lds(&mut self, chip: Chip, inst: &Inst, spans: &[Span], clock: &mut Clock) {
         if spans.is_empty() {
             return;
         }
         let (cycles, conflicts) = banks::cycles(chip, spans);
         self.lds_cycles += cycles;
         self.lds_conflict_cycles += conflicts;
+        clock.conflicts(conflicts);
         if conflicts > 0 {
             *self.conflicts_by_pc.entry(inst.address).or_default() += conflicts;
         }
     }
 
     /// Notes the global accesses of an instruction.
-    pub(crate) fn global(&mut self, addresses: &[(u64, u8)], _pc: u64) {
+    pub(crate) fn global(&mut self, addresses: &[(u64, u8)]) {
         let mut pieces: Vec<u64> = addresses.iter().flat_map(|&(a, n)| a / 64..(a + u64::from(n)).div_ceil(64)).collect();
         pieces.sort_unstable();
         pieces.dedup();

@@ -4,6 +4,7 @@ use super::device::{ARGS_BASE, Device, PACKET_BASE};
 use super::races::Races;
 use crate::check::flight::Flight;
 use crate::check::hazard::Hazards;
+use crate::chip::Chip;
 use crate::decode::inst::{EXEC, FLAT_SCRATCH, Inst};
 use crate::fault::{Fault, FaultKind, LaunchError, Site};
 use crate::object::{ArgumentKind, Kernel, Module};
@@ -118,7 +119,7 @@ fn packet(launch: &Launch<'_>) -> Vec<u8> {
 }
 
 /// The registers that are set before the start, from the first user SGPR on.
-fn user_registers(kernel: &Kernel, args: &[u8], id: [u32; 3]) -> Result<Vec<u32>, Box<Fault>> {
+fn user_registers(chip: Chip, kernel: &Kernel, args: &[u8], id: [u32; 3]) -> Result<Vec<u32>, Box<Fault>> {
     let d = &kernel.descriptor;
     let has = |bit: u32| d.properties >> bit & 1 != 0;
     let mut s = Vec::new();
@@ -157,6 +158,10 @@ fn user_registers(kernel: &Kernel, args: &[u8], id: [u32; 3]) -> Result<Vec<u32>
         }
     }
     if d.workgroup_info {
+        s.push(0);
+    }
+    // The wave's offset in scratch, which later chips add by themselves.
+    if d.scratch && chip == Chip::Gfx90a {
         s.push(0);
     }
     if s.len() > 100 {
@@ -252,7 +257,7 @@ impl Run<'_> {
     fn group(&self, device: &Device<'_>, number: u64) -> Result<Group, Box<Fault>> {
         let [gx, gy, _] = self.launch.grid.map(u64::from);
         let id = [(number % gx) as u32, (number / gx % gy) as u32, (number / gx / gy) as u32];
-        let user = user_registers(self.kernel, &device.constants[0].bytes, id)?;
+        let user = user_registers(device.chip, self.kernel, &device.constants[0].bytes, id)?;
         let waves = (0..self.waves).map(|i| wave(device, self.kernel, self.launch, &user, i)).collect();
         Ok(Group { number, id, lds: Lds::new(self.lds_bytes), waves })
     }

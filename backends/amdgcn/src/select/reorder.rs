@@ -1,0 +1,130 @@
+//! The order of computations in blocks that would need too many registers: what is computed is computed where it is read first.
+//!
+//! A tile's values come operation by operation: all elements take the first one, then all the second. Where a lane has many elements, that keeps
+//! several values of each alive. Element by element, few are; and nothing is lost, since a vector instruction's result is there for the next one.
+//! What touches memory, other lanes or matrices keeps its place.
+
+use super::uniform::{Class, Uniform};
+use cranelift_entity::SecondaryMap;
+use std::borrow::Cow;
+use tilelift_lane::{Block, Inst, LVal, Program, visit};
+
+/// Registers of a lane up to which a block stays as it is.
+const ENOUGH: u32 = 160;
+
+/// The program, with blocks that need many registers in another order if that needs fewer.
+pub(super) fn reordered<'p>(program: &'p Program, uniform: &Uniform<'_>) -> Cow<'p, Program> {
+    match block(program, uniform, &program.body, &[]) {
+        Some(body) => Cow::Owned(Program { body, ..program.clone() }),
+        None => Cow::Borrowed(program),
+    }
+}
+
+/// A block in its new order, if it has one. `handed` are values that are read behind its end.
+fn block(program: &Program, uniform: &Uniform<'_>, old: &Block, handed: &[LVal]) -> Option<Block> {
+    let inner: Vec<Option<Inst>> = old.iter().map(|inst| inside(program, uniform, inst)).collect();
+    let order = order(program, uniform, old, handed);
+    if order.is_none() && inner.iter().all(Option::is_none) {
+        return None;
+    }
+    let order = order.unwrap_or_else(|| (0..old.len()).collect());
+    Some(order.into_iter().map(|i| inner[i].clone().unwrap_or_else(|| old[i].clone())).collect())
+}
+
+/// An instruction with blocks, if they have another order.
+fn inside(program: &Program, uniform: &Uniform<'_>, inst: &Inst) -> Option<Inst> {
+    inst.control()?;
+    let mut new = inst.clone();
+    let mut changed = false;
+    for (old, handed) in visit::blocks_mut(&mut new) {
+        if let Some(body) = block(program, uniform, old, &handed) {
+            *old = body;
+            changed = true;
+        }
+    }
+    changed.then_some(new)
+}
+
+fn order(program: &Program, uniform: &Uniform<'_>, insts: &Block, handed: &[LVal]) -> Option<Vec<usize>> {
+    let plain: Vec<usize> = (0..insts.len()).collect();
+    let before = pressure(program, uniform, insts, &plain, handed);
+    if before <= ENOUGH {
+        return None;
+    }
+    let other = by_demand(insts);
+    (pressure(program, uniform, insts, &other, handed) < before).then_some(other)
+}
+
+/// Each computation in front of the first instruction that reads it.
+fn by_demand(insts: &Block) -> Vec<usize> {
+    let mut maker: SecondaryMap<LVal, Option<u32>> = SecondaryMap::new();
+    for (i, inst) in insts.iter().enumerate() {
+        if inst.effect().computes() {
+            inst.results().iter().for_each(|&v| maker[v] = Some(i as u32));
+        }
+    }
+    let mut done = vec![false; insts.len()];
+    let mut out = Vec::with_capacity(insts.len());
+    let needs = |i: usize| {
+        let mut all = Vec::new();
+        visit::reads(&insts[i], &mut |v| all.extend(maker[v].map(|m| m as usize)));
+        all
+    };
+    let mut place = |root: usize, done: &mut Vec<bool>| {
+        // An instruction, and what it still needs, last first.
+        let mut stack = vec![(root, needs(root))];
+        while let Some((i, left)) = stack.last_mut() {
+            let i = *i;
+            match left.iter().position(|&n| !done[n] && n != i) {
+                Some(at) => {
+                    let n = left.remove(at);
+                    stack.push((n, needs(n)));
+                }
+                None => {
+                    if !done[i] {
+                        done[i] = true;
+                        out.push(i);
+                    }
+                    stack.pop();
+                }
+            }
+        }
+    };
+    for (i, inst) in insts.iter().enumerate() {
+        if !inst.effect().computes() {
+            place(i, &mut done);
+        }
+    }
+    // What blocks around it read.
+    (0..insts.len()).for_each(|i| place(i, &mut done));
+    out
+}
+
+/// The most vector registers that values of the block take at a time.
+fn pressure(program: &Program, uniform: &Uniform<'_>, insts: &Block, order: &[usize], handed: &[LVal]) -> u32 {
+    let mut last: SecondaryMap<LVal, u32> = SecondaryMap::new();
+    for (at, &i) in order.iter().enumerate() {
+        visit::reads(&insts[i], &mut |v| last[v] = at as u32);
+    }
+    handed.iter().for_each(|&v| last[v] = u32::MAX);
+    let words = |v: LVal| match uniform.class(v) {
+        Class::Vector => program.vals[v].bits().div_ceil(32),
+        Class::Mask | Class::Scalar => 0,
+    };
+    let (mut alive, mut most) = (0, 0);
+    let mut ends: Vec<u32> = vec![0; order.len() + 1];
+    for (at, &i) in order.iter().enumerate() {
+        for v in visit::results(&insts[i]) {
+            let end = last[v];
+            if end > at as u32 {
+                alive += words(v);
+                if let Some(e) = ends.get_mut(end as usize) {
+                    *e += words(v);
+                }
+            }
+        }
+        most = most.max(alive);
+        alive -= ends[at];
+    }
+    most
+}
