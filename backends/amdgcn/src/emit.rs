@@ -1,11 +1,11 @@
 //! The front door: a lane program becomes a kernel, as text and as a code object.
 //!
 //! ```text
-//! lane::Program ── select ─► allocate ─► finish (waits, wait states) ─► print ─► text
-//!                                                                    └► encode ─► write ─► object
+//! lane::Program ── select ─► schedule, allocate ─► finish (waits, wait states) ─► print ─► text
+//!                                                                              └► encode ─► write ─► object
 //! ```
 
-use crate::alloc::{AllocError, Facts, allocate};
+use crate::alloc::{AllocError, Facts};
 use crate::chip::Chip;
 use crate::encode::{EncodeError, encode};
 use crate::mir::KernArg;
@@ -65,7 +65,7 @@ impl std::error::Error for EmitError {}
 /// What has no instructions, does not fit the registers, or can't be encoded.
 pub fn emit(program: &Program, chip: Chip) -> Result<AmdKernel, EmitError> {
     let selected = select(program, chip).map_err(EmitError::Select)?;
-    let allocated = allocate(selected).map_err(EmitError::Allocate)?;
+    let (_, allocated) = order::schedule_and_allocate(selected).map_err(EmitError::Allocate)?;
     let facts = allocated.facts;
     let finished = order::finish(allocated);
     let code = encode(&finished).map_err(EmitError::Encode)?;

@@ -1,6 +1,6 @@
 //! The kernels of the library, allocated and finished: the checkers are content with each, and nothing is spilled that need not be.
 
-use tilelift_amdgcn::alloc::{Facts, allocate};
+use tilelift_amdgcn::alloc::Facts;
 use tilelift_amdgcn::{Chip, check, gfx942, order, select::select};
 use tilelift_ir::Kernel;
 use tilelift_isel::{LowerOptions, lower};
@@ -14,8 +14,8 @@ fn checked(kernel: &Kernel) -> Option<Result<(usize, Facts), String>> {
 }
 
 fn check_all(selected: &tilelift_amdgcn::mir::Program) -> Result<(usize, Facts), String> {
-    let allocated = allocate(selected.clone()).map_err(|e| e.to_string())?;
-    check::allocation(selected, &allocated).map_err(|f| format!("{} faults of allocation: {:?}", f.len(), f[0]))?;
+    let (scheduled, allocated) = order::schedule_and_allocate(selected.clone()).map_err(|e| e.to_string())?;
+    check::allocation(&scheduled, &allocated).map_err(|f| format!("{} faults of allocation: {:?}", f.len(), f[0]))?;
     let facts = allocated.facts;
     let finished = order::finish(allocated);
     check::waits(&finished).map_err(|f| format!("{} faults of waits: {:?}", f.len(), f[0]))?;

@@ -1,7 +1,7 @@
-//! What has to stand between instructions: waits for memory, and wait states.
+//! The order of instructions, and what has to stand between them: waits for memory, and wait states.
 //!
 //! ```text
-//! Allocated ─ branches ─► waits ─► hazards ─► Program
+//! Program ─ schedule ─► (allocation) ─► Allocated ─ branches ─► waits ─► hazards ─► Program
 //! ```
 //!
 //! Waits come first, since each is a wait state, too.
@@ -10,10 +10,13 @@ mod branches;
 mod class;
 mod flow;
 mod hazards;
+mod schedule;
 #[cfg(test)]
 mod tests;
 mod waits;
 mod words;
+
+pub use schedule::{schedule, schedule_and_allocate};
 
 use crate::alloc::Allocated;
 use crate::mir::Program;

@@ -1,13 +1,14 @@
 //! Programs from seeds get waits and wait states, and the checkers are content; what is taken away, they miss.
 
-use super::finish;
+use super::{finish, schedule, schedule_and_allocate};
 use crate::alloc::allocate;
 use crate::check;
 use crate::chip::Chip;
-use crate::isa::{Opcode, Wait};
+use crate::isa::{Access, Format, Opcode, Wait};
 use crate::mir::{Block, Operand, Program};
 use crate::testing::dump;
 use crate::testing::generate::{Shape, program};
+use crate::testing::interpret::run;
 use cranelift_entity::EntityRef;
 
 fn finished(seed: u64) -> Program {
@@ -103,4 +104,57 @@ fn dropped_and_shorter_nops_are_found() {
 fn blocks_keep_their_order() {
     let program = finished(5);
     assert!(program.blocks.keys().enumerate().all(|(i, b)| b.index() == i));
+}
+
+/// Per block the instructions on local data share, or on other memory: stores in order, and between them the loads in any order.
+fn accesses(program: &Program, lds: bool) -> Vec<Vec<String>> {
+    let block = |data: &crate::mir::BlockData| {
+        let mut all: Vec<String> = Vec::new();
+        let mut loads: Vec<String> = Vec::new();
+        for inst in &data.insts {
+            let desc = inst.op.desc();
+            let fence = desc.form.format == Format::Sopp;
+            let mine = if lds { desc.form.format == Format::Ds } else { matches!(desc.form.format, Format::Global | Format::Smem) };
+            let store = desc.slots.iter().all(|s| s.access == Access::Use);
+            if fence || mine && store {
+                loads.sort();
+                all.append(&mut loads);
+                all.push(format!("{inst:?}"));
+            } else if mine {
+                loads.push(format!("{inst:?}"));
+            }
+        }
+        loads.sort();
+        all.append(&mut loads);
+        all
+    };
+    program.blocks.values().map(block).collect()
+}
+
+/// What each instruction reads was written by the same instructions as before: the interpreter sees the same stores in the same order.
+#[test]
+fn reordered_programs_do_the_same() {
+    let mut moved = 0;
+    for seed in 0..150 {
+        let shape = Shape {
+            chip: Chip::Gfx942,
+            length: [20, 60, 150, 400][(seed % 4) as usize],
+            waves: 4,
+            keep: [4, 12, 40][(seed / 4 % 3) as usize],
+            wide: seed % 2 == 1,
+        };
+        let before = program(seed, shape);
+        let after = schedule(&before);
+        moved += usize::from(after != before);
+        assert_eq!(accesses(&before, true), accesses(&after, true), "seed {seed}");
+        assert_eq!(accesses(&before, false), accesses(&after, false), "seed {seed}");
+        let (a, b) = (run(&before, 20_000), run(&after, 20_000));
+        let common = a.stores.len().min(b.stores.len());
+        assert_eq!(a.stores[..common], b.stores[..common], "seed {seed}");
+        assert!(a.stores.len().abs_diff(b.stores.len()) < 64, "seed {seed}");
+        assert_eq!(a.ended, b.ended, "seed {seed}");
+        let (allocated_of, allocated) = schedule_and_allocate(before).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
+        assert_eq!(check::allocation(&allocated_of, &allocated), Ok(()), "seed {seed}");
+    }
+    assert!(moved > 120, "{moved}");
 }
