@@ -86,7 +86,14 @@ fn stays(inst: &Inst) -> bool {
     let caches = matches!(inst.op, Opcode::BufferInv | Opcode::BufferWbl2 | Opcode::BufferInvl2 | Opcode::SDcacheInv | Opcode::SDcacheWb);
     let state = matches!(
         inst.op,
-        Opcode::SSetregB32 | Opcode::SSetregImm32B32 | Opcode::SGetregB32 | Opcode::SMemtime | Opcode::SMemrealtime | Opcode::SGetpcB64 | Opcode::SSetpcB64 | Opcode::SSwappcB64
+        Opcode::SSetregB32
+            | Opcode::SSetregImm32B32
+            | Opcode::SGetregB32
+            | Opcode::SMemtime
+            | Opcode::SMemrealtime
+            | Opcode::SGetpcB64
+            | Opcode::SSetpcB64
+            | Opcode::SSwappcB64
     );
     control || caches || state
 }

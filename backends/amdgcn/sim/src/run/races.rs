@@ -106,7 +106,7 @@ fn number((group, wave, _): Agent) -> u32 {
 }
 
 impl Races {
-    pub fn issue(&mut self, me: Agent, address: u64, len: u16, write: bool, sync: bool) -> Result<(), Other> {
+    pub fn issue(&mut self, me: Agent, address: u64, len: u16, (write, equal, sync): (bool, bool, bool)) -> Result<(), Other> {
         if sync {
             self.order.synchronise(me, address);
         }
@@ -115,7 +115,8 @@ impl Races {
         let order = &self.order;
         let races = |other: &Mark| other.agent != 0 && !(sync && other.sync) && !order.ordered(me, other);
         self.cells.each(address, len, |c| {
-            if races(&c.write) {
+            // A write of what is there does not conflict with other writes.
+            if !equal && races(&c.write) {
                 return Err(Other { agent: c.write.agent, write: true, pending: c.write.epoch == PENDING });
             }
             if write {
