@@ -23,10 +23,13 @@ use std::path::{Path, PathBuf};
 use tilelift::{CompileError, OptLevel, Options, compile, lower, targets};
 use tilelift_interp::{Arg, InterpError, Memory};
 use tilelift_ir::{Kernel, text};
-use tilelift_isel::{LowerOptions, Resource, Target};
+use tilelift_isel::{LowerError, LowerOptions, Resource, Target};
 
 /// A target whose assembler sees every text that runs on another one's: it has instructions of its own.
 const ALSO_ASSEMBLED: &str = "sm_89";
+
+/// A target on whose simulator every launch runs, too, whichever targets its file names: what it lacks is refused.
+const ALSO_RUN: &str = "gfx942";
 
 /// Checks a text with a target's assembler: `(text, target)`.
 pub type Assembler<'h> = dyn Fn(&str, &str) -> Result<(), String> + Sync + 'h;
@@ -279,6 +282,7 @@ impl Test<'_> {
             }
         }
         self.assembles_also(o, targets);
+        self.runs_also(o, targets);
         // A fault on a GPU takes the whole context with it: hardware gets what runs and what is refused before it starts.
         let starts = matches!(o.refused, None | Some(ExecError::Interp(InterpError::Args(_))));
         if let Some(hardware) = self.config.hardware.as_ref().filter(|_| starts) {
@@ -305,6 +309,19 @@ impl Test<'_> {
             Err(_) if o.kernel.is_explicit() && target.units.is_none() => {}
             Err(CompileError::Lower(e)) if e.needs_units() => {}
             Err(e) => self.fail(o.run.line, format!("{ALSO_ASSEMBLED}: {e}")),
+        }
+    }
+
+    /// Runs a launch on [`ALSO_RUN`], once; what needs more shared memory, or lanes and units that are not there, does not.
+    fn runs_also(&mut self, o: &Outcome<'_>, targets: &[Target]) {
+        let Some(target) = targets::by_name(ALSO_RUN).filter(|t| targets.iter().all(|named| named.name != t.name)) else { return };
+        let level = self.config.opt.unwrap_or_default();
+        match compile(o.kernel, &target, &self.options(level)) {
+            Ok(_) => self.device(o, &Executor::Sim(target), 0, level),
+            Err(_) if o.kernel.is_explicit() => {}
+            Err(CompileError::Lower(LowerError::ResourceExceeded { .. } | LowerError::Requirement { .. })) => {}
+            Err(CompileError::Lower(e)) if e.needs_units() => {}
+            Err(e) => self.fail(o.run.line, format!("{ALSO_RUN}: {e}")),
         }
     }
 
