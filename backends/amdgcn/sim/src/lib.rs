@@ -60,6 +60,7 @@ mod num;
 mod object;
 mod report;
 mod run;
+mod span;
 mod state;
 
 pub use chip::Chip;
