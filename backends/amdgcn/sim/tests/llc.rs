@@ -26,6 +26,8 @@ fn w(v: i32) -> u64 {
     u64::from(v as u32)
 }
 
+// The clamp of a NaN is a NaN, which the minimum is not.
+#[allow(clippy::manual_clamp)]
 const OPERATIONS: &[Operation] = &[
     Operation("udiv32", "i32", "i32", "%z = or i32 %y, 1\n%r = udiv i32 %x, %z", |x, y| u64::from(x as u32 / (y as u32 | 1))),
     Operation("srem32", "i32", "i32", "%z = or i32 %y, 1\n%r = srem i32 %x, %z", |x, y| w((x as i32).wrapping_rem(y as i32 | 1))),
