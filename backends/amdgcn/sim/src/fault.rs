@@ -2,6 +2,9 @@
 
 use std::fmt;
 
+/// What an instruction answers: a value, or what is wrong.
+pub(crate) type Result<T> = std::result::Result<T, FaultKind>;
+
 /// A fault and where it happened.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Fault {

@@ -5,7 +5,7 @@
 //! completed.
 
 use crate::fault::Counter;
-use crate::state::lds::Span;
+use crate::span::Span;
 use smallvec::SmallVec;
 use std::collections::VecDeque;
 
@@ -93,7 +93,7 @@ impl Flight {
 
     /// Reads of an LDS byte that this wave has in flight.
     pub fn reads_of(&self, address: u32) -> u8 {
-        let has = |s: &&Span| s.touch == crate::state::lds::Touch::Read && (s.address..s.address + u32::from(s.len)).contains(&address);
+        let has = |s: &&Span| s.touch == crate::span::Touch::Read && (s.address..s.address + u32::from(s.len)).contains(&address);
         self.lgkm.iter().flat_map(|p| &p.spans).filter(has).count().min(255) as u8
     }
 

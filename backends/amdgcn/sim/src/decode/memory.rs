@@ -1,7 +1,7 @@
 //! Decoding of the vector instructions on LDS and memory.
 
 use super::inst::{Ds, Mem, Op, Src};
-use super::{DecodeError, Reader, bits};
+use super::reader::{DecodeError, Reader, bits};
 use crate::chip::Chip;
 use crate::isa::memory::{MemKind, Space};
 

@@ -1,7 +1,7 @@
 //! Decoding of the vector instructions: short encodings with DPP and SDWA, long ones, packed and matrix instructions.
 
 use super::inst::{Dpp, File, Matrix, Op, Sdwa, Src, VCC, Vector};
-use super::{DecodeError, Reader, bits};
+use super::reader::{DecodeError, Reader, bits};
 use crate::isa::matrix::{Elem, Layout, MatRow};
 use crate::isa::vector::{Enc, Kind, Row, Ty};
 

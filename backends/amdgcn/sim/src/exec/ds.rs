@@ -1,12 +1,12 @@
 //! Instructions on LDS, and those that use its crossbar to move data between lanes.
 
-use super::{Ctx, Result, atomic, lanes};
+use super::{Ctx, atomic, lanes};
 use crate::check::flight::{Kind, Landing, Pending};
 use crate::decode::inst::{Ds, File, M0};
-use crate::fault::{FaultKind, Use};
+use crate::fault::{FaultKind, Result, Use};
 use crate::isa::memory::{Atomic, DsKind, Load, Part};
 use crate::num::sext;
-use crate::state::lds::{Span, Touch};
+use crate::span::{Span, Touch};
 use smallvec::{SmallVec, smallvec};
 
 /// The register's value of a loaded element of one or two bytes.

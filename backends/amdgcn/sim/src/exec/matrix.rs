@@ -1,9 +1,9 @@
 //! Matrix instructions. EXEC does not count. Products of floats are exact in f64 and summed there with the addend; the sum is rounded
 //! once. Hardware sums in an order and precision of its own, so results are to be compared with a tolerance.
 
-use super::{Ctx, Result, inline};
+use super::{Ctx, inline};
 use crate::decode::inst::{File, Matrix, Src};
-use crate::fault::FaultKind;
+use crate::fault::{FaultKind, Result};
 use crate::isa::matrix::{Elem, MatRow};
 use crate::num::{BF16, F16, Small, bf8, fp4, fp8, ones, sext};
 use crate::state::wave::Wave;

@@ -12,8 +12,8 @@ mod valu;
 mod vmem;
 
 use crate::decode::inst::{Inst, Op, Program, Src};
-use crate::fault::{FaultKind, Use};
-use crate::run::device::Device;
+use crate::fault::{FaultKind, Result, Use};
+use crate::state::device::Device;
 use crate::state::lds::Lds;
 use crate::state::wave::Wave;
 
@@ -35,8 +35,6 @@ pub(crate) enum Flow {
     Barrier,
     End,
 }
-
-pub(crate) type Result<T> = std::result::Result<T, FaultKind>;
 
 /// The bits of an inline constant, for an operand of so many bits; float constants have the operand's width.
 pub(crate) fn inline(code: u8, width: u32) -> u64 {
@@ -73,10 +71,10 @@ impl Ctx<'_, '_> {
 
     fn computed(&self, code: u8) -> u64 {
         match code {
-            235 => crate::run::device::SHARED_BASE,
-            236 => crate::run::device::SHARED_BASE + 0xffff_ffff,
-            237 => crate::run::device::PRIVATE_BASE,
-            238 => crate::run::device::PRIVATE_BASE + 0xffff_ffff,
+            235 => crate::state::device::SHARED_BASE,
+            236 => crate::state::device::SHARED_BASE + 0xffff_ffff,
+            237 => crate::state::device::PRIVATE_BASE,
+            238 => crate::state::device::PRIVATE_BASE + 0xffff_ffff,
             251 => u64::from(self.wave.vcc() == 0),
             252 => u64::from(self.wave.exec() == 0),
             _ => u64::from(self.wave.scc),

@@ -1,8 +1,8 @@
 //! Scalar instructions on registers.
 
-use super::{Ctx, Flow, Result};
+use super::{Ctx, Flow};
 use crate::decode::inst::{EXEC, Scalar};
-use crate::fault::{FaultKind, Use};
+use crate::fault::{FaultKind, Result, Use};
 use crate::isa::scalar::Special;
 use crate::num::ones;
 
@@ -35,7 +35,7 @@ impl Ctx<'_, '_> {
                 return Ok(Flow::Next);
             }
             Special::GetPc => {
-                self.put(s.dst, 2, (crate::run::device::CODE_BASE.wrapping_add(self.inst.next()), u64::MAX));
+                self.put(s.dst, 2, (crate::state::device::CODE_BASE.wrapping_add(self.inst.next()), u64::MAX));
                 return Ok(Flow::Next);
             }
             Special::SetPc | Special::SwapPc => {
@@ -43,12 +43,12 @@ impl Ctx<'_, '_> {
                     return Err(FaultKind::Undefined { used_as: Use::Address, lane: None });
                 }
                 if row.special == Special::SwapPc {
-                    self.put(s.dst, 2, (crate::run::device::CODE_BASE.wrapping_add(self.inst.next()), u64::MAX));
+                    self.put(s.dst, 2, (crate::state::device::CODE_BASE.wrapping_add(self.inst.next()), u64::MAX));
                 }
-                return Ok(Flow::Jump(a.wrapping_sub(crate::run::device::CODE_BASE)));
+                return Ok(Flow::Jump(a.wrapping_sub(crate::state::device::CODE_BASE)));
             }
             Special::Call => {
-                self.put(s.dst, 2, (crate::run::device::CODE_BASE.wrapping_add(self.inst.next()), u64::MAX));
+                self.put(s.dst, 2, (crate::state::device::CODE_BASE.wrapping_add(self.inst.next()), u64::MAX));
                 return Ok(Flow::Jump(self.inst.next().wrapping_add_signed(4 * i64::from(s.imm))));
             }
             Special::GetReg | Special::SetReg | Special::SetRegImm => return self.hardware_register(s, a),

@@ -1,9 +1,9 @@
 //! Scalar loads.
 
-use super::{Ctx, Result};
+use super::Ctx;
 use crate::check::flight::{Kind, Landing, Pending};
 use crate::decode::inst::Smem;
-use crate::fault::FaultKind;
+use crate::fault::{FaultKind, Result};
 use crate::isa::memory::SmemKind;
 use smallvec::{SmallVec, smallvec};
 

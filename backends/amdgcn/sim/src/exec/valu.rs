@@ -1,8 +1,8 @@
 //! Vector instructions: per active lane the sources with their modifiers, the row's function, the result with its modifiers.
 
-use super::{Ctx, Result, dpp, inline, lanes};
+use super::{Ctx, dpp, inline, lanes};
 use crate::decode::inst::{EXEC, File, Src, VCC, Vector};
-use crate::fault::{FaultKind, Use};
+use crate::fault::{FaultKind, Result, Use};
 use crate::isa::vector::{Kind, Ty};
 use crate::num::{Env, F16, ones, sext};
 use crate::state::wave::Wave;

@@ -1,13 +1,13 @@
 //! Vector loads, stores and atomics on global, flat, scratch and buffer addresses, and loads to LDS.
 
 use super::ds::extended;
-use super::{Ctx, Result, atomic, lanes};
+use super::{Ctx, atomic, lanes};
 use crate::check::flight::{Kind, Landing, Pending};
 use crate::decode::inst::{File, M0, Mem, Src};
-use crate::fault::{FaultKind, Use};
+use crate::fault::{FaultKind, Result, Use};
 use crate::isa::memory::{Atomic, Load, MemKind, Part, Space};
-use crate::run::device::{PRIVATE_BASE, SHARED_BASE};
-use crate::state::lds::{Span, Touch};
+use crate::span::{Span, Touch};
+use crate::state::device::{PRIVATE_BASE, SHARED_BASE};
 use smallvec::{SmallVec, smallvec};
 
 /// Where a lane's access goes.

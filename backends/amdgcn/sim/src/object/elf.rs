@@ -2,8 +2,8 @@
 //!
 //! The simulator reads linked objects (`ET_DYN`): addresses are those of the program headers.
 
-use super::LoadError;
 use super::bytes::{slice, text_at, u16_at, u32_at, u64_at};
+use super::error::LoadError;
 
 const MACHINE: u16 = 224;
 const OS_HSA: u8 = 64;

@@ -5,7 +5,7 @@
 //! for the others consecutive lanes are assumed.
 
 use crate::chip::Chip;
-use crate::state::lds::{Span, Touch};
+use crate::span::{Span, Touch};
 
 /// The phases of 16-byte reads on gfx950, in the first 32 lanes.
 const WIDE_READ: [[u8; 16]; 2] =

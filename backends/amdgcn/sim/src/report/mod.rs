@@ -10,7 +10,7 @@ use crate::chip::Chip;
 use crate::decode::inst::{Inst, Op, Program};
 use crate::isa::memory::MemKind;
 use crate::isa::vector::Class;
-use crate::state::lds::Span;
+use crate::span::Span;
 use rustc_hash::FxHashMap;
 
 /// Counts of a launch.

@@ -1,7 +1,5 @@
 //! A launch: what is asked for, the initial state of waves, and the order in which waves run.
 
-use super::device::{ARGS_BASE, Device, PACKET_BASE};
-use super::races::Races;
 use crate::check::flight::Flight;
 use crate::check::hazard::Hazards;
 use crate::chip::Chip;
@@ -9,8 +7,10 @@ use crate::decode::inst::{EXEC, FLAT_SCRATCH, Inst};
 use crate::fault::{Fault, FaultKind, LaunchError, Site};
 use crate::object::{ArgumentKind, Kernel, Module};
 use crate::report::{Clock, Report};
+use crate::state::device::{ARGS_BASE, Device, PACKET_BASE};
 use crate::state::lds::Lds;
 use crate::state::memory::{Init, Memory, Region};
+use crate::state::races::Races;
 use crate::state::wave::{Status, Wave};
 use rustc_hash::FxHashMap;
 use std::rc::Rc;

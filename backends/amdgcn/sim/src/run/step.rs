@@ -1,13 +1,13 @@
 //! One instruction of one wave: decode, check registers, flights and hazards, execute, note.
 
-use super::device::Device;
 use super::launch::{Cache, Group};
 use crate::decode::inst::{Access, File, Inst, Op, Program, Role};
 use crate::decode::{DecodeError, decode};
-use crate::exec::{Ctx, Flow, Result};
-use crate::fault::FaultKind;
+use crate::exec::{Ctx, Flow};
+use crate::fault::{FaultKind, Result};
 use crate::isa::memory::{MemKind, Space};
 use crate::object::Kernel;
+use crate::state::device::Device;
 use crate::state::wave::{Status, Wave};
 use std::rc::Rc;
 

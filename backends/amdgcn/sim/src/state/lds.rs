@@ -5,6 +5,7 @@
 //! earlier epoch than the second was issued in. Two writes of the same byte are no race if they write the same value.
 
 use crate::fault::{FaultKind, Shared};
+use crate::span::{Span, Touch};
 use rustc_hash::FxHashMap;
 
 /// Who touched a dword, or a byte.
@@ -27,24 +28,6 @@ struct Cell {
 }
 
 const MANY: u8 = 255;
-
-/// How an instruction touches LDS.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Touch {
-    Read,
-    Write,
-    Atomic,
-    /// By a load from memory to LDS.
-    Fill,
-}
-
-/// A range of bytes that an instruction in flight touches.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Span {
-    pub address: u32,
-    pub len: u16,
-    pub touch: Touch,
-}
 
 /// Cells of dwords; a dword whose bytes have been accessed apart has one per byte.
 #[derive(Clone, Debug)]

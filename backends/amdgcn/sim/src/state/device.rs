@@ -2,8 +2,7 @@
 
 use super::races::Races;
 use crate::chip::Chip;
-use crate::exec::Result;
-use crate::fault::FaultKind;
+use crate::fault::{FaultKind, Result};
 use crate::object::Module;
 use crate::report::Report;
 use crate::state::memory::{FIRST, Memory, Region};
