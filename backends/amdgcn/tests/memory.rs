@@ -43,7 +43,8 @@ fn vectors_of_every_type_and_width() {
                     Vals::new()
                 };
                 let t = a.thread();
-                let [from, shared, to] = [0, 1, 2].map(|i| if i == 1 { a.alloc(64 * n * elem.bytes()) } else { a.element(i / 2, t, n * elem.bytes()) });
+                let [from, shared, to] =
+                    [0, 1, 2].map(|i| if i == 1 { a.alloc(64 * n * elem.bytes()) } else { a.element(i / 2, t, n * elem.bytes()) });
                 let dsts = a.vals(ty, n as usize);
                 a.push(Inst::LoadGlobal { dsts: dsts.clone(), addr: from, offset: 0, guard, other, cache: CacheHint::Streaming });
                 // Through shared memory, where only some lanes write.
@@ -78,15 +79,20 @@ fn far_offsets() {
     check(&a.p, 1, &[Data::View(Scalar::I32, sample(Scalar::I32, 20_000, 5)), Data::View(Scalar::I32, vec![0; 64])]);
 }
 
-fn update(a: &mut Asm, kind: AtomicKind, space: Space, addr: LVal, value: LVal, guard: Option<LVal>, order: MemoryOrder, scope: Scope) -> LVal {
-    let ty = a.p.vals[value];
-    a.def(ty, |d| Inst::Atomic(Box::new(Atomic { dst: Some(d), kind, space, addr, offset: 0, value, guard, order, scope })))
-}
-
 /// Each lane updates a place of its own, so that what was there is known.
 #[test]
 fn updates_of_every_kind_and_type() {
-    let all = [AtomicOp::Add, AtomicOp::Min, AtomicOp::Max, AtomicOp::Umin, AtomicOp::Umax, AtomicOp::And, AtomicOp::Or, AtomicOp::Xor, AtomicOp::Xchg];
+    let all = [
+        AtomicOp::Add,
+        AtomicOp::Min,
+        AtomicOp::Max,
+        AtomicOp::Umin,
+        AtomicOp::Umax,
+        AtomicOp::And,
+        AtomicOp::Or,
+        AtomicOp::Xor,
+        AtomicOp::Xchg,
+    ];
     let mut kinds: Vec<(Scalar, Option<AtomicOp>)> = Vec::new();
     for elem in [Scalar::I32, Scalar::I64] {
         kinds.extend(all.iter().map(|&op| (elem, Some(op))));
@@ -120,7 +126,10 @@ fn updates_of_every_kind_and_type() {
                     a.push(Inst::Barrier);
                     at
                 };
-                let old = update(&mut a, kind, space, addr, value, guard, MemoryOrder::AcqRel, Scope::Gpu);
+                let old = a.def(ty, |d| {
+                    let (order, scope) = (MemoryOrder::AcqRel, Scope::Gpu);
+                    Inst::Atomic(Box::new(Atomic { dst: Some(d), kind, space, addr, offset: 0, value, guard, order, scope }))
+                });
                 a.store(3, &[old]);
                 if space == Space::Shared {
                     a.push(Inst::Barrier);
@@ -214,7 +223,9 @@ fn counted_loops_carry_what_changes_places() {
         }
         a.store(0, &[all]);
         let most = tilelift_ir::num::wrap(i64::MAX >> (64 - elem.bits()), elem);
-        for (lo, hi, step) in [(0, 5, 1), (0, 6, 1), (3, 3, 1), (5, 2, 1), (-7, 9, 4), (most - 9, most, 4), (most - 1, most, most), (-most, most, most)] {
+        for (lo, hi, step) in
+            [(0, 5, 1), (0, 6, 1), (3, 3, 1), (5, 2, 1), (-7, 9, 4), (most - 9, most, 4), (most - 1, most, most), (-most, most, most)]
+        {
             let number = |x: i64| Data::Number(elem, x as u64);
             check(&a.p, 1, &[Data::View(Scalar::I32, vec![0; 64]), number(lo), number(hi), number(step)]);
         }

@@ -21,13 +21,15 @@ fn padded(bytes: &[u8]) -> Vec<u8> {
 fn run(case: &Case) -> Result<(), String> {
     let tensors = case.make_tensors();
     let mut device = sim::Memory::new();
-    let alloc = |(i, t): (usize, &tilelift_kernels::tensor::Tensor)| device.alloc(&format!("tensor {i}"), sim::Init::Bytes(padded(&t.bytes)));
+    let alloc =
+        |(i, t): (usize, &tilelift_kernels::tensor::Tensor)| device.alloc(&format!("tensor {i}"), sim::Init::Bytes(padded(&t.bytes)));
     let bases: Vec<u64> = tensors.iter().enumerate().map(alloc).collect();
     for launch in case.launches(None).map_err(|e| e.to_string())? {
         let verified = tilelift_ir::verify::verify(&launch.kernel).map_err(|e| e.to_string())?;
         let lowered = lower(&verified, &gfx942(), &LowerOptions::default()).map_err(|e| format!("lower: {e}"))?;
         let kernel = emit(&lowered.program, Chip::Gfx942).map_err(|e| format!("emit: {e}"))?;
-        let values = marshal(&kernel.params, launch.grid, &launch.args, |buffer, offset| bases[buffer] + offset).map_err(|e| e.to_string())?;
+        let values =
+            marshal(&kernel.params, launch.grid, &launch.args, |buffer, offset| bases[buffer] + offset).map_err(|e| e.to_string())?;
         // A program whose instances run several positions of the grid gets a row of them.
         let grid = if lowered.program.persistent() { [launch.grid.iter().product::<u32>().min(3), 1, 1] } else { launch.grid };
         let launch = sim::Launch {
