@@ -117,6 +117,31 @@ fn what_is_alike_is_scalar() {
     assert!(vector.iter().all(|l| l.starts_with("v_mov_b32")), "{text}");
 }
 
+/// The other chips have no tables yet, but what lanes compute has instructions on all of them.
+#[test]
+fn computations_are_there_on_all_chips() {
+    for chip in Chip::ALL {
+        for s in [Scalar::I8, Scalar::I32, Scalar::I64, Scalar::F16, Scalar::BF16, Scalar::F32, Scalar::F64] {
+            let ty = LTy::Num(s);
+            let mut a = asm();
+            let [x, y] = [0, 1].map(|i| a.load(i, ty));
+            let mut made = vec![x];
+            for &op in BinOp::ALL.iter().filter(|o| o.takes().allows(ty) && **o != BinOp::EncodePairE4M3) {
+                if op != BinOp::Div || s != Scalar::BF16 {
+                    made.push(a.bin(op, x, y));
+                }
+            }
+            let wide =
+                a.def(LTy::Num(Scalar::F64), |dst| if s == Scalar::F64 { Inst::Bitcast { dst, a: x } } else { Inst::Cvt { dst, a: x } });
+            let k = a.def(LTy::I64, |dst| Inst::Cvt { dst, a: wide });
+            made.iter().for_each(|&v| a.store(2, &[v]));
+            a.store(3, &[k]);
+            let program = super::selected(&a.p, &crate::gfx942(), chip).unwrap_or_else(|e| panic!("{chip}: {e}"));
+            assert_eq!(crate::mir::verify(&program), Ok(()), "{chip} {s}");
+        }
+    }
+}
+
 /// Of one of every instruction, those for other machines are refused with their reasons.
 #[test]
 fn what_has_no_instructions_is_refused() {
