@@ -297,3 +297,101 @@ impl<'a> Words<'a> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::chip::Chip;
+    use crate::mir::{BlockData, VRegData};
+
+    /// `r0`, `r1`: a vector register and a pair of them; `r2`, `r3`: a scalar register and a pair.
+    fn program(blocks: Vec<(Vec<Inst>, Vec<u32>)>) -> Program {
+        let mut p = Program {
+            name: "k".to_owned(),
+            chip: Chip::Gfx942,
+            waves: 1,
+            lds_bytes: 0,
+            args: Vec::new(),
+            vregs: Default::default(),
+            blocks: Default::default(),
+            entry: Default::default(),
+            scratch_bytes: 0,
+        };
+        for (file, words) in [(File::Vector, 1), (File::Vector, 2), (File::Scalar, 1), (File::Scalar, 2)] {
+            p.vregs.push(VRegData { file, either: false, words, align: words });
+        }
+        for (insts, next) in blocks {
+            p.blocks.push(BlockData { insts, next: next.into_iter().map(Block::from_u32).collect(), depth: 0 });
+        }
+        p
+    }
+
+    fn r(number: u32, words: u8) -> Operand {
+        Span::whole(VReg::from_u32(number), words).into()
+    }
+
+    fn inst(op: Opcode, operands: &[Operand]) -> Inst {
+        Inst::new(op, operands.iter().copied())
+    }
+
+    fn end() -> Inst {
+        inst(Opcode::SEndpgm, &[])
+    }
+
+    fn problem(insts: Vec<Inst>) -> Option<MirProblem> {
+        verify(&program(vec![(insts, vec![])])).err().map(|e| e.problem)
+    }
+
+    #[test]
+    fn operands_fit_their_places() {
+        let mov = |operands: &[Operand]| problem(vec![inst(Opcode::VMovB32, operands), end()]);
+        let v = Opcode::VMovB32;
+        assert_eq!(mov(&[r(0, 1), 5.into()]), None);
+        assert_eq!(mov(&[r(0, 1)]), Some(MirProblem::Count { op: v, got: 1, want: 2 }));
+        assert_eq!(mov(&[r(2, 1), 5.into()]), Some(MirProblem::Kind { op: v, operand: 0 }));
+        assert_eq!(mov(&[r(1, 2), 5.into()]), Some(MirProblem::Words { op: v, operand: 0, got: 2 }));
+        assert!(matches!(mov(&[r(0, 2), 5.into()]), Some(MirProblem::Part(_))));
+        assert!(matches!(mov(&[r(9, 1), 5.into()]), Some(MirProblem::Kind { .. })));
+        let odd = Operand::Reg(Span { reg: Reg::Physical(File::Vector, 3), first: 0, words: 2 });
+        assert!(matches!(problem(vec![inst(Opcode::VMovB64, &[odd, 0.into()]), end()]), Some(MirProblem::Align(_))));
+    }
+
+    #[test]
+    fn words_are_written_on_every_path() {
+        let read = || inst(Opcode::VMovB32, &[r(0, 1), Span::whole(VReg::from_u32(1), 2).part(1, 1).into()]);
+        let write = |w| inst(Opcode::VMovB32, &[Span::whole(VReg::from_u32(1), 2).part(w, 1).into(), 0.into()]);
+        let reg = VReg::from_u32(1);
+        assert_eq!(problem(vec![read(), end()]), Some(MirProblem::Undefined { reg, word: 1 }));
+        assert_eq!(problem(vec![write(0), read(), end()]), Some(MirProblem::Undefined { reg, word: 1 }));
+        assert_eq!(problem(vec![write(1), read(), end()]), None);
+        // One way leads past the write.
+        let branch = |to| inst(Opcode::SCbranchScc1, &[Operand::Block(Block::from_u32(to))]);
+        let compare = || inst(Opcode::SCmpEqU32, &[0.into(), 0.into()]);
+        let around = |first: Vec<Inst>| program(vec![(first, vec![1, 2]), (vec![write(1)], vec![2]), (vec![read(), end()], vec![])]);
+        let error = verify(&around(vec![compare(), branch(2)])).err().map(|e| (e.block.as_u32(), e.problem));
+        assert_eq!(error, Some((2, MirProblem::Undefined { reg, word: 1 })));
+        assert_eq!(verify(&around(vec![write(1), compare(), branch(2)])), Ok(()));
+    }
+
+    #[test]
+    fn successors_are_where_branches_go() {
+        let branch = |op, to| inst(op, &[Operand::Block(Block::from_u32(to))]);
+        let of = |insts: Vec<Inst>, next| verify(&program(vec![(insts, next), (vec![end()], vec![])])).err().map(|e| e.problem);
+        assert_eq!(of(vec![], vec![1]), None);
+        assert_eq!(of(vec![], vec![]), Some(MirProblem::Next));
+        assert_eq!(of(vec![branch(Opcode::SBranch, 1)], vec![1]), None);
+        assert_eq!(of(vec![branch(Opcode::SBranch, 0)], vec![0, 1]), Some(MirProblem::Next));
+        assert_eq!(of(vec![branch(Opcode::SCbranchScc0, 0)], vec![1]), Some(MirProblem::Next));
+        assert_eq!(of(vec![branch(Opcode::SCbranchScc0, 5)], vec![1]), Some(MirProblem::Next));
+        let nop = inst(Opcode::SNop, &[0.into()]);
+        assert_eq!(of(vec![branch(Opcode::SCbranchScc0, 0), nop], vec![0, 1]), Some(MirProblem::Behind));
+    }
+
+    #[test]
+    fn chips_have_their_instructions() {
+        let mut p = program(vec![(vec![inst(Opcode::VMovB64, &[r(1, 2), 0.into()]), end()], vec![])]);
+        assert_eq!(verify(&p), Ok(()));
+        p.chip = Chip::Gfx90a;
+        assert_eq!(verify(&p).err().map(|e| e.problem), Some(MirProblem::Missing(Opcode::VMovB64)));
+    }
+}

@@ -22,8 +22,8 @@ impl Selector<'_> {
             return self.shared(dst, a);
         }
         match (from.is_float(), to.is_float()) {
-            _ if to == I1 => self.to_truth(dst, a, from),
-            _ if from == I1 => self.from_truth(dst, a, to),
+            _ if to == I1 => self.truth_of(dst, a, from),
+            _ if from == I1 => self.number_of_truth(dst, a, to),
             (false, false) => self.int_to_int(dst, a, from, to),
             (false, true) => self.compute(dst, |s, d| s.int_to_float(d, a, from, to)),
             (true, false) => self.compute(dst, |s, d| s.float_to_int(d, a, from, to)),
@@ -31,7 +31,7 @@ impl Selector<'_> {
         }
     }
 
-    fn to_truth(&mut self, dst: LVal, a: LVal, from: Scalar) -> Done {
+    fn truth_of(&mut self, dst: LVal, a: LVal, from: Scalar) -> Done {
         let x = self.op(a);
         let (code, x) = match from {
             // A NaN is no zero.
@@ -55,7 +55,7 @@ impl Selector<'_> {
         Ok(())
     }
 
-    fn from_truth(&mut self, dst: LVal, a: LVal, to: Scalar) -> Done {
+    fn number_of_truth(&mut self, dst: LVal, a: LVal, to: Scalar) -> Done {
         let one: u64 = match to {
             F16 => 0x3c00,
             BF16 => 0x3f80,

@@ -83,10 +83,10 @@ mod tests {
     /// The lane that a lane reads by a control, within 16.
     fn reads(ctrl: u16, lane: u32) -> u32 {
         match ctrl {
-            0..=0xff => lane & !3 | u32::from(ctrl) >> (2 * (lane & 3)) & 3,
-            0x128 => lane & !15 | (lane + 8) % 16,
-            0x140 => lane & !15 | (15 - lane % 16),
-            0x141 => lane & !7 | (7 - lane % 8),
+            0..=0xff => (lane & !3) | ((u32::from(ctrl) >> (2 * (lane & 3))) & 3),
+            0x128 => (lane & !15) | ((lane + 8) % 16),
+            0x140 => (lane & !15) | (15 - lane % 16),
+            0x141 => (lane & !7) | (7 - lane % 8),
             _ => unreachable!(),
         }
     }

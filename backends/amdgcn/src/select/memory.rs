@@ -363,7 +363,7 @@ impl Selector<'_> {
             }
             at += self.words(v);
         }
-        (at == words).then(|| Span { words, ..first })
+        (at == words).then_some(Span { words, ..first })
     }
 
     pub(super) fn store_global(&mut self, srcs: &Vals, (addr, offset): (LVal, i32), guard: Option<LVal>, cache: CacheHint) -> Done {

@@ -51,27 +51,24 @@ use tilelift_lane::{BinOp, Block, Inst, Program, Target, verify};
 use uniform::Uniform;
 use webs::Webs;
 
-/// The target table of a chip.
-fn target_of(chip: Chip) -> Option<Target> {
-    match chip {
-        Chip::Gfx942 => Some(crate::gfx942()),
-        Chip::Gfx90a | Chip::Gfx950 => None,
-    }
-}
-
 /// Selects instructions of a chip for a program that was lowered for its target.
 ///
 /// # Errors
 /// A program that the lane verifier refuses, and what has no instructions.
 pub fn select(program: &Program, chip: Chip) -> Result<mir::Program, SelectError> {
-    let target = target_of(chip).ok_or(SelectError::NoTarget(chip))?;
-    verify(program, &target).map_err(|e| SelectError::Invalid(Box::new(e)))?;
+    let target = crate::target::by_name(chip.name()).ok_or(SelectError::NoTarget(chip))?;
+    selected(program, &target, chip)
+}
+
+/// Selects for a chip by a table.
+fn selected(program: &Program, target: &Target, chip: Chip) -> Result<mir::Program, SelectError> {
+    verify(program, target).map_err(|e| SelectError::Invalid(Box::new(e)))?;
     let mut uniform = Uniform::new(program);
     let program = &*reorder::reordered(program, &uniform);
     let live = Live::new(program);
     demote::demote(program, &live, &mut uniform);
     let webs = Webs::new(program, &live, &uniform);
-    let mut s = Selector::new(program, &target, chip, &live, &uniform, &webs);
+    let mut s = Selector::new(program, target, chip, &live, &uniform, &webs);
     s.prologue()?;
     s.block(&program.body)?;
     s.end();

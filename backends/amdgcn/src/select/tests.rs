@@ -1,1 +1,167 @@
+//! What small programs become, instruction by instruction, and what is refused.
 
+use super::{Reason, SelectError, select};
+use crate::chip::Chip;
+use crate::mir::Program;
+use tilelift_ir::{CacheHint, CmpOp, Scalar};
+use tilelift_lane::testing::{Asm, everything};
+use tilelift_lane::{BinOp, Carried, For, Inst, LTy, LVal, MatrixId, Opcode as LaneOpcode, Special, Vals};
+
+fn asm() -> Asm {
+    let mut a = Asm::new(1);
+    a.p.lanes = 64;
+    a
+}
+
+/// The instructions as text, without what stands in front of the first one of a name.
+fn text(program: &Program, from: &str) -> String {
+    let mut lines = Vec::new();
+    for (block, data) in program.blocks.iter() {
+        if block.as_u32() > 0 {
+            lines.push(format!("{block}:"));
+        }
+        lines.extend(data.insts.iter().map(|i| format!("  {}", crate::text::inst(i, program.chip))));
+    }
+    let first = lines.iter().position(|l| l.trim_start().starts_with(from)).unwrap_or(0);
+    lines[first..].join("\n")
+}
+
+fn selected(a: &Asm) -> Program {
+    select(&a.p, Chip::Gfx942).unwrap_or_else(|e| panic!("{e}\n{}", a.p))
+}
+
+#[test]
+fn a_guarded_load_and_store() {
+    let mut a = asm();
+    let lane = a.special(Special::Lane);
+    let bound = a.i32(50);
+    let guard = Some(a.def(LTy::I1, |dst| Inst::Cmp { dst, op: CmpOp::Lt, a: lane, b: bound }));
+    let addr = a.element(0, lane, 4);
+    let dsts = a.vals(LTy::F32, 1);
+    a.push(Inst::LoadGlobal { dsts: dsts.clone(), addr, offset: 0, guard, other: Vals::new(), cache: CacheHint::Normal });
+    let twice = a.bin(BinOp::Add, dsts[0], dsts[0]);
+    a.push(Inst::StoreGlobal { srcs: Vals::from_slice(&[twice]), addr, offset: 16, guard, cache: CacheHint::Streaming });
+    assert_eq!(
+        text(&selected(&a), "v_cmp"),
+        "  v_cmp_lt_i32 r4.0:1, r2.0, 50\n  \
+           v_mad_i64_i32 r5.0:1, r6.0:1, r2.0, 4, r3.0:1\n  \
+           v_mov_b32 r7.0, 0\n  \
+           s_and_saveexec_b64 r8.0:1, r4.0:1\n  \
+           global_load_dword r7.0, r5.0:1, off\n  \
+           s_mov_b64 exec, r8.0:1\n  \
+           v_add_f32 r9.0, r7.0, r7.0\n  \
+           s_and_saveexec_b64 r10.0:1, r4.0:1\n  \
+           global_store_dword r5.0:1, r9.0, off offset:16 nt\n  \
+           s_mov_b64 exec, r10.0:1\n  \
+           s_endpgm"
+    );
+}
+
+/// Fragments are loaded where they are multiplied, and sums stay in their registers around the loop.
+#[test]
+fn a_loop_of_products_copies_nothing() {
+    let mut a = asm();
+    let shared = a.alloc(4096);
+    let lane = a.special(Special::Lane);
+    let sixteen = a.i32(16);
+    let at = a.def(LTy::I32, |dst| Inst::Fma { dst, a: lane, b: sixteen, c: shared });
+    let [zero, four, one] = [0, 4, 1].map(|k| a.i32(k));
+    let nothing = a.constant(LTy::F32, 0);
+    let [params, nexts, results] = [0; 3].map(|_| a.vals(LTy::F32, 4));
+    let fragments = a.vals(LTy::B32, 4);
+    let iv = a.val(LTy::I32);
+    let (ab, half) = (fragments.clone(), 2);
+    let body = vec![
+        Inst::LoadShared { dsts: fragments, addr: at, offset: 0 },
+        Inst::Matrix {
+            dsts: nexts.clone(),
+            // `v_mfma_f32_16x16x16_f16`
+            instr: MatrixId::from_u32(1),
+            a: Vals::from_slice(&ab[..half]),
+            b: Vals::from_slice(&ab[half..]),
+            c: params.clone(),
+        },
+    ];
+    let carried = (0..4).map(|i| Carried { param: params[i], init: nothing, next: nexts[i], result: results[i] }).collect();
+    a.push(Inst::For(Box::new(For { iv, lo: zero, hi: four, step: one, runs: false, carried, body })));
+    let addr = a.element(0, lane, 16);
+    a.push(Inst::StoreGlobal { srcs: results, addr, offset: 0, guard: None, cache: CacheHint::Normal });
+    let text = text(&selected(&a), "bb1");
+    let lines: Vec<&str> = text.lines().map(str::trim).collect();
+    assert!(lines[1].starts_with("ds_read_b128 r"), "{text}");
+    assert!(lines[2].starts_with("v_mfma_f32_16x16x16_f16 r"), "{text}");
+    assert!(lines[3].starts_with("s_sub_u32"), "{text}");
+    let operands: Vec<&str> = lines[2].split([' ', ',']).filter(|s| s.starts_with('r')).collect();
+    assert_eq!(operands[0], operands[3], "{text}");
+    assert!(operands[1].ends_with(".0:1") && operands[2].ends_with(".2:3"), "{text}");
+    assert!(!text.contains("v_mov_b32"), "{text}");
+}
+
+/// Arithmetic of what is alike in all lanes takes scalar instructions.
+#[test]
+fn what_is_alike_is_scalar() {
+    let mut a = asm();
+    let program = a.special(Special::ProgramId(tilelift_ir::GridAxis::X));
+    let k = a.i32(1000);
+    let t = a.bin(BinOp::Mul, program, k);
+    let t = a.bin(BinOp::Maximum, t, program);
+    let wide = a.def(LTy::I64, |dst| Inst::Cvt { dst, a: t });
+    let addr = a.pointer(0);
+    let addr = a.bin(BinOp::Add, addr, wide);
+    let value = a.def(LTy::I32, |dst| Inst::Cvt { dst, a: wide });
+    a.push(Inst::StoreGlobal { srcs: Vals::from_slice(&[value]), addr, offset: 0, guard: None, cache: CacheHint::Normal });
+    let text = text(&selected(&a), "s_mul");
+    let vector: Vec<&str> = text.lines().map(str::trim).filter(|l| l.starts_with("v_")).collect();
+    // The address's lower part and the value, for the store.
+    assert_eq!(vector.len(), 2, "{text}");
+    assert!(vector.iter().all(|l| l.starts_with("v_mov_b32")), "{text}");
+}
+
+/// The other chips have no tables yet, but what lanes compute has instructions on all of them.
+#[test]
+fn computations_are_there_on_all_chips() {
+    for chip in Chip::ALL {
+        for s in [Scalar::I8, Scalar::I32, Scalar::I64, Scalar::F16, Scalar::BF16, Scalar::F32, Scalar::F64] {
+            let ty = LTy::Num(s);
+            let mut a = asm();
+            let [x, y] = [0, 1].map(|i| a.load(i, ty));
+            let mut made = vec![x];
+            for &op in BinOp::ALL.iter().filter(|o| o.takes().allows(ty) && **o != BinOp::EncodePairE4M3) {
+                if op != BinOp::Div || s != Scalar::BF16 {
+                    made.push(a.bin(op, x, y));
+                }
+            }
+            let wide =
+                a.def(LTy::Num(Scalar::F64), |dst| if s == Scalar::F64 { Inst::Bitcast { dst, a: x } } else { Inst::Cvt { dst, a: x } });
+            let k = a.def(LTy::I64, |dst| Inst::Cvt { dst, a: wide });
+            made.iter().for_each(|&v| a.store(2, &[v]));
+            a.store(3, &[k]);
+            let program = super::selected(&a.p, &crate::gfx942(), chip).unwrap_or_else(|e| panic!("{chip}: {e}"));
+            assert_eq!(crate::mir::verify(&program), Ok(()), "{chip} {s}");
+        }
+    }
+}
+
+/// Of one of every instruction, those for other machines are refused with their reasons.
+#[test]
+fn what_has_no_instructions_is_refused() {
+    let refused = |make: &dyn Fn(&mut Asm)| {
+        let mut a = asm();
+        make(&mut a);
+        select(&a.p, Chip::Gfx942)
+    };
+    // The verifier refuses these for the target before selection does.
+    let copies = refused(&|a| a.push(Inst::CommitCopies));
+    assert!(
+        matches!(&copies, Err(SelectError::Instruction(LaneOpcode::CommitCopies, Reason::NoMachinery) | SelectError::Invalid(_))),
+        "{copies:?}"
+    );
+    assert!(matches!(select(&everything().p, Chip::Gfx942), Err(SelectError::Invalid(_))));
+    assert_eq!(select(&asm().p, Chip::Gfx950), Err(SelectError::NoTarget(Chip::Gfx950)));
+    let root = refused(&|a| {
+        let x = a.load(0, LTy::Num(Scalar::F64));
+        let y: LVal = a.def(LTy::Num(Scalar::F64), |dst| Inst::Un { dst, op: tilelift_lane::UnOp::Sqrt, a: x });
+        a.store(0, &[y]);
+    });
+    assert!(matches!(root, Err(SelectError::Invalid(_))), "{root:?}");
+}

@@ -243,8 +243,7 @@ impl Ties<'_> {
             set.members.iter().fold((i32::MAX, i32::MIN), |(low, high), &(v, d)| (low.min(d + by), high.max(d + by + self.words(v))))
         };
         let ((low, high), (first, end)) = (ends(sa, 0), ends(sb, by));
-        // One word for alignment.
-        if high.max(end) - low.min(first) > WORDS - 1 && !(high.max(end) - low.min(first) == WORDS) {
+        if high.max(end) - low.min(first) > WORDS {
             return false;
         }
         let clash = sa.members.iter().any(|&(x, dx)| {
@@ -293,6 +292,10 @@ impl Ties<'_> {
                 _ => low,
             };
             let words = set.members.iter().map(|&(v, d)| d - base + self.words(v)).max().unwrap_or(1);
+            if words > WORDS {
+                // The word in front that aligns it is one too many.
+                continue;
+            }
             let web = out.webs.push(WebData { class: self.uniform.class(root), words: words as u8 });
             for &(v, d) in &set.members {
                 out.place[v] = Some((web, (d - base) as u8));
