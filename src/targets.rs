@@ -22,6 +22,11 @@ pub fn has_text(target: &Target) -> bool {
     Backend::of(target).is_some()
 }
 
+/// True if the backend of the target makes loadable code objects: no assembler is needed.
+pub fn has_objects(target: &Target) -> bool {
+    matches!(Backend::of(target), Some(Backend::Amdgcn(_)))
+}
+
 /// Names of the targets that a backend prints text for.
 pub fn with_text() -> Vec<&'static str> {
     NAMES.iter().copied().filter(|n| by_name(n).is_some_and(|t| has_text(&t))).collect()

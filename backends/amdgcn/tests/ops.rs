@@ -180,9 +180,8 @@ fn floats() {
             wrong.see(unary(op, elem, Tolerance::Exact));
         }
         let ty = LTy::Num(elem);
-        let p = elementwise(&format!("fma_{elem}"), &[ty, ty, ty], ty, |a, v| {
-            a.def(ty, |dst| Inst::Fma { dst, a: v[0], b: v[1], c: v[2] })
-        });
+        let p =
+            elementwise(&format!("fma_{elem}"), &[ty, ty, ty], ty, |a, v| a.def(ty, |dst| Inst::Fma { dst, a: v[0], b: v[1], c: v[2] }));
         let (x, y) = pairs(elem, N, 3);
         let z = sample(elem, N, 4);
         let data = [Data::View(elem, x), Data::View(elem, y), Data::View(elem, z), Data::View(elem, vec![0; N])];
@@ -237,7 +236,12 @@ fn comparisons_and_choices() {
                 a.def(ty, |dst| Inst::Select { dst, c, a: v[1], b: v[0] })
             });
             let (x, y) = pairs(elem, N, 11);
-            wrong.see(agree(&p, (N / 64) as u32, &[Data::View(elem, x), Data::View(elem, y), Data::View(elem, vec![0; N])], Tolerance::Exact));
+            wrong.see(agree(
+                &p,
+                (N / 64) as u32,
+                &[Data::View(elem, x), Data::View(elem, y), Data::View(elem, vec![0; N])],
+                Tolerance::Exact,
+            ));
         }
     }
 }
@@ -275,9 +279,8 @@ fn bytes_and_words() {
         see(words("mad_wide", |a, v| {
             let c = a.def(LTy::I64, |dst| Inst::Cvt { dst, a: v[2] });
             let [x, y, c] = [v[0], v[1], c];
-            let wide = a.def(LTy::I64, |dst| {
-                if signed { Inst::MadWide { dst, a: x, b: y, c } } else { Inst::MadWideU { dst, a: x, b: y, c } }
-            });
+            let wide =
+                a.def(LTy::I64, |dst| if signed { Inst::MadWide { dst, a: x, b: y, c } } else { Inst::MadWideU { dst, a: x, b: y, c } });
             let k = a.constant(LTy::I64, 32);
             let high = a.bin(BinOp::ShrU, wide, k);
             let [low, high] = [wide, high].map(|w| a.def(LTy::I32, |dst| Inst::Cvt { dst, a: w }));

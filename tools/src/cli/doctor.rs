@@ -24,12 +24,16 @@ pub(super) fn run(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> Out
     line(streams, "compiler", &format!("tilelift {}; needs nothing else to compile", env!("CARGO_PKG_VERSION")))?;
     for name in targets::NAMES {
         let Some(t) = targets::by_name(name) else { continue };
-        let what =
-            if targets::has_text(&t) { "PTX text; runs on GPUs and the simulator" } else { "lane programs for the lane interpreter" };
+        let what = match (targets::has_text(&t), targets::has_objects(&t)) {
+            (true, true) => "assembly and code objects; runs on the simulator, and through HIP where that is installed",
+            (true, false) => "PTX text; runs on GPUs and the simulator",
+            (false, _) => "lane programs for the lane interpreter",
+        };
         line(streams, "target", &format!("{name}: {what}"))?;
     }
     let places = locate::cublaslt();
     hardware(streams, &places)?;
+    hip(streams)?;
     match locate::ptxas() {
         Some(path) => {
             let version = locate::ptxas_version(&path).unwrap_or_else(|e| format!("does not run: {e}"));
@@ -44,6 +48,32 @@ pub(super) fn run(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> Out
 
 fn line(streams: &mut Streams<'_>, topic: &str, text: &str) -> Outcome {
     Ok(writeln!(streams.out, "{topic:<9} {}", text.replace('\n', "\n          "))?)
+}
+
+#[cfg(not(feature = "hip"))]
+fn hip(streams: &mut Streams<'_>) -> Outcome {
+    line(streams, "hip", "not looked for: built without the feature `hip`")
+}
+
+#[cfg(feature = "hip")]
+fn hip(streams: &mut Streams<'_>) -> Outcome {
+    use tilelift::runtime::hip::HipDevice;
+
+    let count = match HipDevice::count() {
+        Ok(count) => count,
+        Err(e) => return line(streams, "hip", &format!("not usable: {e}")),
+    };
+    line(streams, "hip", &format!("found, it sees {count} devices"))?;
+    for ordinal in 0..count {
+        match HipDevice::new(ordinal) {
+            Ok(d) => {
+                let target = d.target_name().map_or_else(|| "no target here".into(), |t| format!("target {t}"));
+                line(streams, "device", &format!("{ordinal}: {}, {}; {target}", d.name(), d.arch()))?;
+            }
+            Err(e) => line(streams, "device", &format!("{ordinal}: not usable: {e}"))?,
+        }
+    }
+    Ok(())
 }
 
 #[cfg(not(feature = "cuda"))]

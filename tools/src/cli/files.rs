@@ -23,7 +23,7 @@ pub(super) const COMPILE_HELP: &str = "\
 usage: tilelift compile FILE [OPTION…]
 
   --target NAME    the machine (sm_80 if not given); `tilelift devices` lists them
-  --emit WHAT      ptx (the text, default), lane (the lane program), tile (the kernel behind `--opt`), schedule (the kernel that is lowered: with
+  --emit WHAT      text (the assembly, default; ptx says the same), object (the code object of an AMD chip, with `-o`), lane (the lane program), tile (the kernel behind `--opt`), schedule (the kernel that is lowered: with
                    the tasks, rings and grid positions of a specialised loop, behind a
                    comment with what its candidates cost, or the copies ahead of a pipelined one)
                    or launch (JSON with which any language launches the text that the same options give:
@@ -120,18 +120,26 @@ fn without_comments(text: &str) -> String {
 
 #[derive(Clone, Copy, PartialEq)]
 enum Emit {
-    Ptx,
+    Text,
+    Object,
     Lane,
     Tile,
     Schedule,
     Launch,
 }
 
-const EMITS: [(&str, Emit); 5] =
-    [("ptx", Emit::Ptx), ("lane", Emit::Lane), ("tile", Emit::Tile), ("schedule", Emit::Schedule), ("launch", Emit::Launch)];
+const EMITS: [(&str, Emit); 7] = [
+    ("text", Emit::Text),
+    ("ptx", Emit::Text),
+    ("object", Emit::Object),
+    ("lane", Emit::Lane),
+    ("tile", Emit::Tile),
+    ("schedule", Emit::Schedule),
+    ("launch", Emit::Launch),
+];
 
 pub(super) fn compile(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> Outcome {
-    let (mut path, mut target, mut emit, mut only, mut output, mut times) = (None, None, Emit::Ptx, None, None, false);
+    let (mut path, mut target, mut emit, mut only, mut output, mut times) = (None, None, Emit::Text, None, None, false);
     let mut opts = Options::default();
     while let Some(arg) = parser.next()? {
         match arg {
@@ -160,6 +168,11 @@ pub(super) fn compile(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) ->
             None => format!("{path}: has no kernel"),
         }));
     }
+    if emit == Emit::Object && (output.is_none() || chosen.len() > 1) {
+        return Err(CliError::Usage(
+            "a code object holds one kernel and goes to a file: say which with `--kernel`, and where with `-o`".into(),
+        ));
+    }
     let mut parts = Vec::new();
     for kernel in chosen {
         match emitted(kernel, &target, &opts, emit, times, streams)? {
@@ -175,11 +188,16 @@ pub(super) fn compile(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) ->
             }
         }
     }
-    let text_out = if emit == Emit::Launch { descriptor::document(&parts) } else { parts.concat() };
+    let out = if emit == Emit::Launch { descriptor::document(&texts(parts)).into_bytes() } else { parts.concat() };
     match output {
-        Some(f) => fs::write(&f, text_out).map_err(|e| CliError::Unusable(format!("{f}: {e}"))),
-        None => Ok(write!(streams.out, "{text_out}")?),
+        Some(f) => fs::write(&f, out).map_err(|e| CliError::Unusable(format!("{f}: {e}"))),
+        None => Ok(streams.out.write_all(&out)?),
     }
+}
+
+/// What was made as text: all but code objects is.
+fn texts(parts: Vec<Vec<u8>>) -> Vec<String> {
+    parts.into_iter().map(|p| String::from_utf8_lossy(&p).into_owned()).collect()
 }
 
 fn emitted(
@@ -189,8 +207,8 @@ fn emitted(
     emit: Emit,
     times: bool,
     streams: &mut Streams<'_>,
-) -> Result<Result<String, CompileError>, CliError> {
-    Ok(match emit {
+) -> Result<Result<Vec<u8>, CompileError>, CliError> {
+    let made: Result<String, CompileError> = match emit {
         Emit::Tile => tilelift::optimise(kernel, opts.opt).map(|k| text::print(&k)),
         Emit::Schedule => match lower(kernel, target, opts) {
             Ok(l) => match l.written {
@@ -202,7 +220,7 @@ fn emitted(
             Err(e) => Err(e),
         },
         Emit::Lane => lower(kernel, target, opts).map(|l| l.program.to_string()),
-        Emit::Ptx | Emit::Launch => match compile_timed(kernel, target, opts) {
+        Emit::Text | Emit::Object | Emit::Launch => match compile_timed(kernel, target, opts) {
             Ok((artifact, t)) => {
                 if times {
                     writeln!(streams.err, "@{}\n{t}", kernel.name)?;
@@ -213,11 +231,19 @@ fn emitted(
                         writeln!(streams.err, "the layouts that were found do not fit, the plain ones are used: {why}")?;
                     }
                 }
-                Ok(if emit == Emit::Launch { descriptor::describe(&artifact) } else { artifact.text })
+                match emit {
+                    Emit::Object if artifact.object.is_empty() => {
+                        return Err(CliError::Failed(format!("{} has no code objects here: its driver assembles the text", target.name)));
+                    }
+                    Emit::Object => return Ok(Ok(artifact.object)),
+                    Emit::Launch => Ok(descriptor::describe(&artifact)),
+                    _ => Ok(artifact.text),
+                }
             }
             Err(e) => Err(e),
         },
-    })
+    };
+    Ok(made.map(String::into_bytes))
 }
 
 /// Candidates that are shown, and the one that is taken.
@@ -253,7 +279,8 @@ mod tests {
             let (mut out, mut err) = (Vec::new(), Vec::new());
             let mut streams = Streams { out: &mut out, err: &mut err };
             let opts = Options { opt, ..opts };
-            emitted(&kernel, &target, &opts, Emit::Schedule, false, &mut streams).map_err(|e| e.to_string()).unwrap().unwrap()
+            let made = emitted(&kernel, &target, &opts, Emit::Schedule, false, &mut streams).map_err(|e| e.to_string()).unwrap().unwrap();
+            String::from_utf8(made).unwrap()
         };
         for opt in [OptLevel::Logical, OptLevel::Physical] {
             let said = shown(opt, Options::default());

@@ -169,6 +169,52 @@ fn races_on_global_memory() {
     assert_eq!(u32s(&b[0]), [6]);
 }
 
+/// Two waves: the first loads, the second stores to the same place after a barrier.
+#[test]
+fn loads_that_are_not_waited_for_before_a_barrier() {
+    let body = "
+    s_load_dwordx2 s[4:5], s[0:1], 0x0
+    v_lshlrev_b32 v1, 2, v0
+    v_and_b32 v1, 0xff, v1
+    v_cmp_gt_u32 vcc, 64, v0
+    s_mov_b64 s[8:9], vcc
+    s_waitcnt lgkmcnt(0)
+    s_cbranch_vccz A
+    global_load_dword v2, v1, s[4:5]
+    s_waitcnt vmcnt(0)
+    A:
+    s_barrier
+    s_mov_b64 vcc, s[8:9]
+    s_nop 4
+    s_cbranch_vccnz B
+    v_mov_b32 v3, 5
+    global_store_dword v1, v3, s[4:5]
+    B:
+    s_nop 0";
+    for seed in 0..4 {
+        let config = SimConfig { seed, ..SimConfig::default() };
+        let Some(object) = assemble(&kernel(body, needs()), Chip::Gfx942) else { return };
+        let run = launch(&object, 1, 128, vec![Buf::In(vec![0; 256])], config.clone());
+        assert!(run.is_ok(), "{}", run.expect_err("a fault"));
+        let Some(object) = assemble(&kernel(&plant(body, "s_waitcnt vmcnt(0)", 0, ""), needs()), Chip::Gfx942) else { return };
+        let f = launch(&object, 1, 128, vec![Buf::In(vec![0; 256])], config).expect_err("a race");
+        assert!(matches!(f.kind, FaultKind::Race { memory: Shared::Global, write: true, other_write: false, .. }), "{f}");
+    }
+}
+
+/// Every workgroup reads a number, and the last one stores to it: whoever read last, another one did, too.
+#[test]
+fn readers_are_not_forgotten() {
+    let body = "s_load_dwordx2 s[4:5], s[0:1], 0x0\n v_mov_b32 v1, 0\n s_waitcnt lgkmcnt(0)\n global_load_dword v2, v1, s[4:5]\n s_waitcnt vmcnt(0)\n \
+                s_cmp_lg_u32 s2, 3\n s_cbranch_scc1 L\n global_store_dword v1, v2, s[4:5]\nL:\n s_nop 0";
+    let Some(object) = assemble(&kernel(body, needs()), Chip::Gfx942) else { return };
+    for seed in 0..8 {
+        let config = SimConfig { seed, ..SimConfig::default() };
+        let f = launch(&object, 4, 1, vec![Buf::In(vec![0; 4])], config).expect_err("a race");
+        assert!(matches!(f.kind, FaultKind::Race { memory: Shared::Global, .. }), "{f}");
+    }
+}
+
 /// A semaphore: each workgroup stores, waits for the store, and counts; the last one reads what all have stored.
 #[test]
 fn atomics_order_workgroups() {

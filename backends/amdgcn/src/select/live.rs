@@ -70,6 +70,11 @@ impl Live {
         (self.def[v], self.last[v].max(self.def[v]))
     }
 
+    /// How many instructions are numbered.
+    pub(super) fn count(&self) -> usize {
+        self.steps.len()
+    }
+
     /// What the instruction of a number does.
     pub(super) fn step(&self, at: u32) -> Step {
         self.steps.get(at as usize).copied().unwrap_or(Step::Several)

@@ -21,6 +21,7 @@ mod compare;
 mod compute;
 mod control;
 mod convert;
+mod demote;
 mod entry;
 mod error;
 mod float;
@@ -65,9 +66,10 @@ fn target_of(chip: Chip) -> Option<Target> {
 pub fn select(program: &Program, chip: Chip) -> Result<mir::Program, SelectError> {
     let target = target_of(chip).ok_or(SelectError::NoTarget(chip))?;
     verify(program, &target).map_err(|e| SelectError::Invalid(Box::new(e)))?;
-    let uniform = Uniform::new(program);
+    let mut uniform = Uniform::new(program);
     let program = &*reorder::reordered(program, &uniform);
     let live = Live::new(program);
+    demote::demote(program, &live, &mut uniform);
     let webs = Webs::new(program, &live, &uniform);
     let mut s = Selector::new(program, &target, chip, &live, &uniform, &webs);
     s.prologue()?;

@@ -9,8 +9,8 @@ use cranelift_entity::SecondaryMap;
 use std::borrow::Cow;
 use tilelift_lane::{Block, Inst, LVal, Program, visit};
 
-/// Registers of a lane up to which a block stays as it is.
-const ENOUGH: u32 = 160;
+/// Vector registers, and scalar ones, up to which a block stays as it is.
+const ENOUGH: [u32; 2] = [160, 64];
 
 /// The program, with blocks that need many registers in another order if that needs fewer.
 pub(super) fn reordered<'p>(program: &'p Program, uniform: &Uniform<'_>) -> Cow<'p, Program> {
@@ -48,11 +48,14 @@ fn inside(program: &Program, uniform: &Uniform<'_>, inst: &Inst) -> Option<Inst>
 fn order(program: &Program, uniform: &Uniform<'_>, insts: &Block, handed: &[LVal]) -> Option<Vec<usize>> {
     let plain: Vec<usize> = (0..insts.len()).collect();
     let before = pressure(program, uniform, insts, &plain, handed);
-    if before <= ENOUGH {
+    if before[0] <= ENOUGH[0] && before[1] <= ENOUGH[1] {
         return None;
     }
     let other = by_demand(insts);
-    (pressure(program, uniform, insts, &other, handed) < before).then_some(other)
+    let after = pressure(program, uniform, insts, &other, handed);
+    // What is beyond what is enough counts, in shares of it.
+    let excess = |p: [u32; 2]| p[0].saturating_sub(ENOUGH[0]) * ENOUGH[1] + p[1].saturating_sub(ENOUGH[1]) * ENOUGH[0];
+    (excess(after) < excess(before)).then_some(other)
 }
 
 /// Each computation in front of the first instruction that reads it.
@@ -100,31 +103,38 @@ fn by_demand(insts: &Block) -> Vec<usize> {
     out
 }
 
-/// The most vector registers that values of the block take at a time.
-fn pressure(program: &Program, uniform: &Uniform<'_>, insts: &Block, order: &[usize], handed: &[LVal]) -> u32 {
+/// The most registers that values of the block take at a time: vector registers, and scalar ones.
+fn pressure(program: &Program, uniform: &Uniform<'_>, insts: &Block, order: &[usize], handed: &[LVal]) -> [u32; 2] {
     let mut last: SecondaryMap<LVal, u32> = SecondaryMap::new();
     for (at, &i) in order.iter().enumerate() {
         visit::reads(&insts[i], &mut |v| last[v] = at as u32);
     }
     handed.iter().for_each(|&v| last[v] = u32::MAX);
     let words = |v: LVal| match uniform.class(v) {
-        Class::Vector => program.vals[v].bits().div_ceil(32),
-        Class::Mask | Class::Scalar => 0,
+        Class::Vector => [program.vals[v].bits().div_ceil(32), 0],
+        Class::Scalar => [0, program.vals[v].bits().div_ceil(32)],
+        Class::Mask => [0, 2],
     };
-    let (mut alive, mut most) = (0, 0);
-    let mut ends: Vec<u32> = vec![0; order.len() + 1];
+    let (mut alive, mut most) = ([0; 2], [0; 2]);
+    let mut ends = vec![[0u32; 2]; order.len() + 1];
     for (at, &i) in order.iter().enumerate() {
-        for v in visit::results(&insts[i]) {
+        // Constants are made where they are read.
+        let constant = matches!(insts[i], Inst::Const { .. } | Inst::SharedAddr { .. } | Inst::Undefined { .. });
+        for v in visit::results(&insts[i]).into_iter().filter(|_| !constant) {
             let end = last[v];
             if end > at as u32 {
-                alive += words(v);
-                if let Some(e) = ends.get_mut(end as usize) {
-                    *e += words(v);
+                for file in 0..2 {
+                    alive[file] += words(v)[file];
+                    if let Some(e) = ends.get_mut(end as usize) {
+                        e[file] += words(v)[file];
+                    }
                 }
             }
         }
-        most = most.max(alive);
-        alive -= ends[at];
+        for file in 0..2 {
+            most[file] = most[file].max(alive[file]);
+            alive[file] -= ends[at][file];
+        }
     }
     most
 }

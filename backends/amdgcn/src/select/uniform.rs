@@ -30,13 +30,15 @@ pub(super) struct Uniform<'a> {
     program: &'a Program,
     /// True for what differs per lane.
     varies: SecondaryMap<LVal, bool>,
+    /// True for what is alike and lives in vector registers all the same.
+    demoted: SecondaryMap<LVal, bool>,
     changed: bool,
 }
 
 impl<'a> Uniform<'a> {
     /// Looks at a program.
     pub(super) fn new(program: &'a Program) -> Uniform<'a> {
-        let mut u = Uniform { program, varies: SecondaryMap::new(), changed: true };
+        let mut u = Uniform { program, varies: SecondaryMap::new(), demoted: SecondaryMap::new(), changed: true };
         while u.changed {
             u.changed = false;
             u.block(&program.body);
@@ -49,11 +51,16 @@ impl<'a> Uniform<'a> {
         !self.varies[v]
     }
 
+    /// From now on the value lives in vector registers.
+    pub(super) fn demote(&mut self, v: LVal) {
+        self.demoted[v] = true;
+    }
+
     /// The kind of register that holds a value.
     pub(super) fn class(&self, v: LVal) -> Class {
         match self.program.vals[v] {
             LTy::Num(Scalar::I1) => Class::Mask,
-            LTy::Num(Scalar::I8 | Scalar::I16 | Scalar::I32 | Scalar::I64) if self.alike(v) => Class::Scalar,
+            LTy::Num(Scalar::I8 | Scalar::I16 | Scalar::I32 | Scalar::I64) if self.alike(v) && !self.demoted[v] => Class::Scalar,
             _ => Class::Vector,
         }
     }

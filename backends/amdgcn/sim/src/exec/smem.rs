@@ -27,7 +27,7 @@ impl Ctx<'_, '_> {
                     let address = base.wrapping_add(at) & !3;
                     let mut data = [0; 4];
                     let defined = self.device.read(address, &mut data, None)?;
-                    self.device.issue(self.group, self.wave.index, self.lds.epoch, address, 4, false, false, 0)?;
+                    self.device.issue(self.group, self.wave.index, self.lds.epoch, address, 4, (false, false, false), 0)?;
                     global.push((address, 4, false));
                     self.wave.set_s(dst, u32::from_le_bytes(data), if defined { u32::MAX } else { 0 });
                 }

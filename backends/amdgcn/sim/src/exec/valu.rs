@@ -505,7 +505,14 @@ fn scaled_down(r: f64, lost: f64, by: i64) -> f64 {
     // Subnormal: the significand with two more bits, the last one a sticky one, moved right.
     let significand = (r.to_bits() & ((1 << 52) - 1)) | u64::from(exponent > 0) << 52;
     let towards = (lost > 0.0) == (r > 0.0);
-    let exact = (significand << 2) as i64 + if lost == 0.0 { 0 } else if towards { 1 } else { -1 };
+    let exact = (significand << 2) as i64
+        + if lost == 0.0 {
+            0
+        } else if towards {
+            1
+        } else {
+            -1
+        };
     let shift = (3 - left).min(62) as u32;
     let (kept, rest, half) = (exact >> shift, exact & ((1 << shift) - 1), 1i64 << (shift - 1));
     let up = rest > half || (rest == half && kept & 1 == 1);

@@ -62,9 +62,14 @@ impl Ctx<'_, '_> {
                     _ => (false, m.coherent),
                 };
                 // What is not in a buffer is reported as such, before races.
-                self.device.locate(a, u64::from(bytes), Some(lane as u32))?;
-                self.device.issue(self.group, self.wave.index, self.lds.epoch, a, u16::from(bytes), write, sync, lane as u32)?;
-                global.push((a, u16::from(bytes), write));
+                let inside = self.inside(kind, a, bytes, lane)?;
+                let equal = match kind {
+                    MemKind::Store { bytes, high } => self.leaves(a, self.stored(bytes, high, lane, data), usize::from(bytes)),
+                    _ => false,
+                };
+                let touch = (write, equal, sync);
+                self.device.issue(self.group, self.wave.index, self.lds.epoch, a, u16::from(inside), touch, lane as u32)?;
+                global.push((a, u16::from(inside), write));
             }
             match kind {
                 MemKind::Load(l) => self.load(l, place, lane, dst)?,
@@ -237,13 +242,35 @@ impl Ctx<'_, '_> {
         Ok(())
     }
 
-    fn store(&mut self, bytes: u8, high: bool, place: Place, lane: usize, data: usize) -> Result<()> {
+    /// How many bytes of an access are in a buffer. A pair of halves that is updated may have the second one behind its end, in memory that is there
+    /// since buffers begin and end with whole words: it keeps what it has.
+    fn inside(&self, kind: MemKind, address: u64, bytes: u8, lane: usize) -> Result<u8> {
+        let pair = matches!(kind, MemKind::Atomic { op: Atomic::PkAddF16 | Atomic::PkAddBf16, .. });
+        match self.device.locate(address, u64::from(bytes), Some(lane as u32)) {
+            Err(_) if pair && self.device.locate(address, 2, None).is_ok() => Ok(2),
+            other => other.map(|()| bytes),
+        }
+    }
+
+    /// True if a store leaves memory as it is: who else writes the same there does no harm.
+    fn leaves(&self, address: u64, (raw, defined): ([u8; 16], bool), bytes: usize) -> bool {
+        let mut held = [0u8; 16];
+        defined && matches!(self.device.read(address, &mut held[..bytes], None), Ok(true)) && held[..bytes] == raw[..bytes]
+    }
+
+    /// What a lane stores, and whether it is defined.
+    fn stored(&self, bytes: u8, high: bool, lane: usize, data: usize) -> ([u8; 16], bool) {
         let (mut raw, mut defined) = ([0u8; 16], true);
         for i in 0..usize::from(bytes.div_ceil(4)) {
             let w = self.wave.v[data + i][lane] >> if high { 16 } else { 0 };
             raw[4 * i..4 * i + 4].copy_from_slice(&w.to_le_bytes());
             defined &= self.wave.v_defined[data + i] >> lane & 1 != 0;
         }
+        (raw, defined)
+    }
+
+    fn store(&mut self, bytes: u8, high: bool, place: Place, lane: usize, data: usize) -> Result<()> {
+        let (raw, defined) = self.stored(bytes, high, lane, data);
         self.write_place(place, &raw[..usize::from(bytes)], defined, lane)
     }
 
@@ -270,8 +297,12 @@ impl Ctx<'_, '_> {
             }
             return Ok(());
         }
+        let inside = match place {
+            Place::Global(a) => self.inside(m.kind, a, bytes, lane)?,
+            _ => bytes,
+        };
         let mut raw = [0u8; 8];
-        let mut defined = self.read_place(place, &mut raw[..usize::from(bytes)], lane)?;
+        let mut defined = self.read_place(place, &mut raw[..usize::from(inside)], lane)?;
         let old = u64::from_le_bytes(raw);
         let n = usize::from(bytes / 4);
         let operand = |slot: usize| (0..n).fold(0u64, |v, i| v | u64::from(self.wave.v[slot + i][lane]) << (32 * i));
@@ -282,7 +313,7 @@ impl Ctx<'_, '_> {
             defined &= self.wave.v_defined[data + i] >> lane & 1 != 0;
         }
         let new = atomic::apply(op, bytes, old, a, b);
-        self.write_place(place, &new.to_le_bytes()[..usize::from(bytes)], defined, lane)?;
+        self.write_place(place, &new.to_le_bytes()[..usize::from(inside)], defined, lane)?;
         if m.glc {
             (0..n).for_each(|i| self.wave.set_v(dst + i, lane, (old >> (32 * i)) as u32, defined));
         }

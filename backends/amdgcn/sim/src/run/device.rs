@@ -6,7 +6,7 @@ use crate::exec::Result;
 use crate::fault::FaultKind;
 use crate::object::Module;
 use crate::report::Report;
-use crate::state::memory::{Memory, Region};
+use crate::state::memory::{FIRST, Memory, Region};
 
 /// Where flat addresses mean LDS, and where they mean scratch.
 pub(crate) const SHARED_BASE: u64 = 0x0001_0000_0000_0000;
@@ -79,12 +79,12 @@ impl Device<'_> {
     }
 
     /// Notes an access to global memory; a fault if another one is not ordered with it.
+    /// `touch` says whether it is a write, one that leaves memory as it is, and one that synchronises.
     #[allow(clippy::too_many_arguments)]
-    pub fn issue(&mut self, group: u32, wave: u32, epoch: u32, address: u64, len: u16, write: bool, sync: bool, lane: u32) -> Result<()> {
+    pub fn issue(&mut self, group: u32, wave: u32, epoch: u32, address: u64, len: u16, touch: (bool, bool, bool), lane: u32) -> Result<()> {
         match &mut self.races {
-            Some(r) if address < PACKET_BASE.min(ARGS_BASE) || address >= CODE_BASE => {
-                r.issue((group, wave, epoch), address, len, write, sync).map_err(|o| o.fault(address, write, lane))
-            }
+            // What lies below the buffers is read only.
+            Some(r) if address >= FIRST => r.issue((group, wave, epoch), address, len, touch).map_err(|o| o.fault(address, touch.0, lane)),
             _ => Ok(()),
         }
     }
@@ -92,9 +92,8 @@ impl Device<'_> {
     /// Notes that a wave has waited for accesses.
     pub fn complete(&mut self, group: u32, wave: u32, epoch: u32, accesses: &[(u64, u16, bool)]) {
         if let Some(r) = &mut self.races {
-            for &(address, len, write) in accesses.iter().filter(|a| a.2) {
-                debug_assert!(write);
-                r.complete((group, wave, epoch), address, len);
+            for &(address, len, write) in accesses {
+                r.complete((group, wave, epoch), address, len, write);
             }
         }
     }

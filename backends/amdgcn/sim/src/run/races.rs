@@ -1,6 +1,6 @@
 //! Races on global memory.
 //!
-//! Within a workgroup, barriers order accesses as in LDS: by epochs, and a write counts from the wait that covers it. Between
+//! Within a workgroup, barriers order accesses as in LDS: by epochs, and an access counts from the wait that covers it. Between
 //! workgroups only atomics and accesses of the device's scope order: one releases what its workgroup has completed, and a later one at the
 //! same address acquires it. Workgroups, not waves, have clocks: what one wave has acquired counts for its whole workgroup.
 
@@ -10,22 +10,25 @@ use rustc_hash::FxHashMap;
 /// An access: workgroup, wave, epoch.
 pub(crate) type Agent = (u32, u32, u32);
 
+/// An access: workgroup and wave, plus one, 0 is none; the epoch, and the clock of the workgroup, when it was complete.
 #[derive(Clone, Copy, Default)]
-struct Cell {
-    /// The last writer: workgroup and wave, plus one; 0 is none.
-    writer: u32,
-    write_epoch: u32,
-    /// The clock of the writer's workgroup when the write was complete.
-    write_time: u32,
-    reader: u32,
-    read_epoch: u32,
-    read_time: u32,
-    /// The last write, or read, was one that synchronises.
-    write_sync: bool,
-    read_sync: bool,
+struct Mark {
+    agent: u32,
+    epoch: u32,
+    time: u32,
+    /// It was one that synchronises.
+    sync: bool,
 }
 
-const PAGE: u64 = 1024;
+/// The last write, and the last reads of two different agents: one of the two is another's than the next writer's.
+#[derive(Clone, Copy, Default)]
+struct Cell {
+    write: Mark,
+    reads: [Mark; 2],
+}
+
+/// Dwords of a page.
+const PAGE: u64 = 256;
 const PENDING: u32 = u32::MAX;
 /// Waves of a workgroup in the numbers of agents.
 const WAVES: u32 = 32;
@@ -33,13 +36,47 @@ const WAVES: u32 = 32;
 /// Clocks of workgroups that are known somewhere.
 type Clocks = FxHashMap<u32, u32>;
 
-/// Who touched which byte.
+/// Cells of dwords, by pages; a dword whose bytes have been accessed apart has one per byte.
 #[derive(Default)]
-pub(crate) struct Races {
+struct Cells {
     pages: FxHashMap<u64, Box<[Cell]>>,
+    split: FxHashMap<u64, [Cell; 4]>,
+}
+
+impl Cells {
+    /// Calls `f` with each cell of a range.
+    fn each<E>(&mut self, address: u64, len: u16, mut f: impl FnMut(&mut Cell) -> Result<(), E>) -> Result<(), E> {
+        let (mut at, end) = (address, address + u64::from(len));
+        while at < end {
+            let dword = at / 4;
+            let here = (end - at).min(4 - at % 4);
+            let page = self.pages.entry(dword / PAGE).or_insert_with(|| vec![Cell::default(); PAGE as usize].into());
+            let whole = &mut page[(dword % PAGE) as usize];
+            if here == 4 && (self.split.is_empty() || !self.split.contains_key(&dword)) {
+                f(whole)?;
+            } else {
+                let bytes = self.split.entry(dword).or_insert([*whole; 4]);
+                bytes[(at % 4) as usize..][..here as usize].iter_mut().try_for_each(&mut f)?;
+            }
+            at += here;
+        }
+        Ok(())
+    }
+}
+
+/// The clocks of workgroups, and what was released where.
+#[derive(Default)]
+struct Order {
     time: FxHashMap<u32, u32>,
     seen: FxHashMap<u32, Clocks>,
     released: FxHashMap<u64, Clocks>,
+}
+
+/// Who touched which byte.
+#[derive(Default)]
+pub(crate) struct Races {
+    cells: Cells,
+    order: Order,
 }
 
 /// The other access of a race.
@@ -69,53 +106,61 @@ fn number((group, wave, _): Agent) -> u32 {
 }
 
 impl Races {
-    /// Whether an access of another agent is ordered before one of `me`.
-    fn ordered(&self, me: Agent, agent: u32, epoch: u32, time: u32) -> bool {
-        let group = (agent - 1) / WAVES;
-        if group == me.0 {
-            return agent == number(me) || epoch < me.2;
-        }
-        time != PENDING && self.seen.get(&me.0).and_then(|c| c.get(&group)).is_some_and(|&t| t >= time)
-    }
-
-    pub fn issue(&mut self, me: Agent, address: u64, len: u16, write: bool, sync: bool) -> Result<(), Other> {
+    pub fn issue(&mut self, me: Agent, address: u64, len: u16, (write, equal, sync): (bool, bool, bool)) -> Result<(), Other> {
         if sync {
-            self.synchronise(me, address);
+            self.order.synchronise(me, address);
         }
-        let time = *self.time.entry(me.0).or_insert(1);
-        let agent = number(me);
-        for at in address..address + u64::from(len) {
-            let c = match self.pages.get(&(at / PAGE)) {
-                Some(p) => p[(at % PAGE) as usize],
-                None => Cell::default(),
-            };
-            if c.writer != 0 && !(sync && c.write_sync) && !self.ordered(me, c.writer, c.write_epoch, c.write_time) {
-                return Err(Other { agent: c.writer, write: true, pending: c.write_epoch == PENDING });
+        self.order.now(me.0);
+        let mark = Mark { agent: number(me), epoch: PENDING, time: PENDING, sync };
+        let order = &self.order;
+        let races = |other: &Mark| other.agent != 0 && !(sync && other.sync) && !order.ordered(me, other);
+        self.cells.each(address, len, |c| {
+            // A write of what is there does not conflict with other writes.
+            if !equal && races(&c.write) {
+                return Err(Other { agent: c.write.agent, write: true, pending: c.write.epoch == PENDING });
             }
-            if write && c.reader != 0 && !(sync && c.read_sync) && !self.ordered(me, c.reader, c.read_epoch, c.read_time) {
-                return Err(Other { agent: c.reader, write: false, pending: false });
-            }
-            let page = self.pages.entry(at / PAGE).or_insert_with(|| vec![Cell::default(); PAGE as usize].into());
-            let c = &mut page[(at % PAGE) as usize];
             if write {
-                (c.writer, c.write_epoch, c.write_time, c.write_sync) = (agent, PENDING, PENDING, sync);
-            } else {
-                (c.reader, c.read_epoch, c.read_time, c.read_sync) = (agent, me.2, time, sync);
+                if let Some(r) = c.reads.iter().find(|r| races(r)) {
+                    return Err(Other { agent: r.agent, write: false, pending: r.epoch == PENDING });
+                }
+                c.write = mark;
+                return Ok(());
             }
-        }
-        Ok(())
+            if c.reads[0].agent != mark.agent {
+                c.reads[1] = c.reads[0];
+            }
+            c.reads[0] = mark;
+            Ok(())
+        })
     }
 
-    pub fn complete(&mut self, me: Agent, address: u64, len: u16) {
-        let time = *self.time.entry(me.0).or_insert(1);
+    pub fn complete(&mut self, me: Agent, address: u64, len: u16, write: bool) {
+        let time = self.order.now(me.0);
         let agent = number(me);
-        for at in address..address + u64::from(len) {
-            if let Some(c) = self.pages.get_mut(&(at / PAGE)).map(|p| &mut p[(at % PAGE) as usize])
-                && c.writer == agent
-            {
-                (c.write_epoch, c.write_time) = (me.2, time);
+        let _: Result<(), std::convert::Infallible> = self.cells.each(address, len, |c| {
+            let [first, second] = &mut c.reads;
+            let marks = if write { [Some(&mut c.write), None] } else { [Some(first), Some(second)] };
+            for m in marks.into_iter().flatten().filter(|m| m.agent == agent && m.epoch == PENDING) {
+                (m.epoch, m.time) = (me.2, time);
             }
+            Ok(())
+        });
+    }
+}
+
+impl Order {
+    /// The clock of a workgroup.
+    fn now(&mut self, group: u32) -> u32 {
+        *self.time.entry(group).or_insert(1)
+    }
+
+    /// Whether an access of another agent is ordered before one of `me`.
+    fn ordered(&self, me: Agent, other: &Mark) -> bool {
+        let group = (other.agent - 1) / WAVES;
+        if group == me.0 {
+            return other.agent == number(me) || other.epoch < me.2;
         }
+        other.time != PENDING && self.seen.get(&me.0).and_then(|c| c.get(&group)).is_some_and(|&t| t >= other.time)
     }
 
     /// Releases what the workgroup has completed, and acquires what was released at the address.

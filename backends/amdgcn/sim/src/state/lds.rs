@@ -5,8 +5,9 @@
 //! earlier epoch than the second was issued in. Two writes of the same byte are no race if they write the same value.
 
 use crate::fault::{FaultKind, Shared};
+use rustc_hash::FxHashMap;
 
-/// Who touched a byte.
+/// Who touched a dword, or a byte.
 #[derive(Clone, Copy, Default, Debug)]
 struct Cell {
     /// The wave that wrote last, plus one, and the epoch in which that was done.
@@ -45,18 +46,52 @@ pub(crate) struct Span {
     pub touch: Touch,
 }
 
+/// Cells of dwords; a dword whose bytes have been accessed apart has one per byte.
+#[derive(Clone, Debug)]
+struct Cells {
+    dwords: Vec<Cell>,
+    split: FxHashMap<usize, [Cell; 4]>,
+}
+
+impl Cells {
+    /// Calls `f` with each cell of a range, the first byte that it stands for, and how many.
+    fn each<E>(&mut self, address: u32, len: u16, mut f: impl FnMut(&mut Cell, usize, usize) -> Result<(), E>) -> Result<(), E> {
+        let (mut at, end) = (address as usize, address as usize + usize::from(len));
+        while at < end {
+            let dword = at / 4;
+            let here = (end - at).min(4 - at % 4);
+            if here == 4 && (self.split.is_empty() || !self.split.contains_key(&dword)) {
+                f(&mut self.dwords[dword], at, 4)?;
+            } else {
+                let whole = self.dwords[dword];
+                let bytes = self.split.entry(dword).or_insert([whole; 4]);
+                for i in at..at + here {
+                    f(&mut bytes[i % 4], i, 1)?;
+                }
+            }
+            at += here;
+        }
+        Ok(())
+    }
+}
+
 /// The LDS of a workgroup.
 #[derive(Clone, Debug)]
 pub(crate) struct Lds {
     pub bytes: Vec<u8>,
     defined: Vec<bool>,
-    cells: Vec<Cell>,
+    cells: Cells,
     pub epoch: u32,
 }
 
 impl Lds {
     pub fn new(len: usize) -> Lds {
-        Lds { bytes: vec![0xcd; len], defined: vec![false; len], cells: vec![Cell::default(); len], epoch: 1 }
+        Lds {
+            bytes: vec![0xcd; len],
+            defined: vec![false; len],
+            cells: Cells { dwords: vec![Cell::default(); len.div_ceil(4)], split: FxHashMap::default() },
+            epoch: 1,
+        }
     }
 
     pub fn check(&self, address: u64, len: u32, align: u32, lane: u32) -> Result<usize, FaultKind> {
@@ -83,11 +118,11 @@ impl Lds {
     pub fn issue(&mut self, wave: u32, lane: u32, span: Span, data: &[u8], own_reads: &dyn Fn(u32) -> u8) -> Result<(), FaultKind> {
         let me = wave as u8 + 1;
         let write = span.touch != Touch::Read;
-        for i in 0..u32::from(span.len) {
-            let at = span.address + i;
-            let epoch = self.epoch;
-            let same = data.get(i as usize).is_some_and(|&b| self.defined[at as usize] && self.bytes[at as usize] == b);
-            let c = &mut self.cells[at as usize];
+        let (epoch, bytes, defined) = (self.epoch, &self.bytes, &self.defined);
+        self.cells.each(span.address, span.len, |c, first, n| {
+            let at = first as u32;
+            let new = data.get(first - span.address as usize..).and_then(|d| d.get(..n));
+            let same = new.is_some_and(|d| defined[first..first + n].iter().all(|&d| d) && bytes[first..first + n] == *d);
             if c.filling {
                 return Err(FaultKind::LdsInFlight { address: at, lane });
             }
@@ -127,20 +162,20 @@ impl Lds {
                     c.filling = span.touch == Touch::Fill;
                 }
             }
-        }
-        Ok(())
+            Ok(())
+        })
     }
 
     /// Notes that a wave has waited for an access.
     pub fn complete(&mut self, wave: u32, span: Span) {
         let me = wave as u8 + 1;
         let epoch = self.epoch;
-        for c in &mut self.cells[span.address as usize..][..usize::from(span.len)] {
+        let _: Result<(), std::convert::Infallible> = self.cells.each(span.address, span.len, |c, _, _| {
             if span.touch == Touch::Read {
                 c.pending_reads = c.pending_reads.saturating_sub(1);
                 c.reader = if c.reader == 0 || c.reader == me || c.read_epoch < epoch { me } else { MANY };
                 c.read_epoch = epoch;
-                continue;
+                return Ok(());
             }
             c.pending_writes = c.pending_writes.saturating_sub(1);
             c.filling = false;
@@ -150,6 +185,7 @@ impl Lds {
             c.writer = me;
             c.write_epoch = epoch;
             c.write_atomic = span.touch == Touch::Atomic;
-        }
+            Ok(())
+        });
     }
 }

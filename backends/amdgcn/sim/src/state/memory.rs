@@ -81,7 +81,8 @@ pub struct Memory {
     last: std::cell::Cell<usize>,
 }
 
-const FIRST: u64 = 0x7f10_0000_0000;
+/// The address of the first buffer; nothing else lies above.
+pub(crate) const FIRST: u64 = 0x7f10_0000_0000;
 const GUARD: u64 = 1 << 20;
 
 impl Memory {
