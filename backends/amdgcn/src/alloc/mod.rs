@@ -26,7 +26,7 @@ mod spill;
 mod tests;
 mod words;
 
-use crate::mir::{Block, BlockData, File, Inst, Operand, Program, Reg, Span, VReg, VRegData};
+use crate::mir::{BlockData, File, Inst, Operand, Program, Reg, Span, VReg, VRegData};
 use assign::{Limits, Order, Places};
 use bundle::Bundles;
 use cranelift_entity::EntityRef;
@@ -101,8 +101,6 @@ pub enum AllocError {
     ScratchFull,
     /// An operand names words that its register lacks.
     Words(VReg),
-    /// An operand has another number of words than its place.
-    Operand(Block, u32),
 }
 
 impl fmt::Display for AllocError {
@@ -113,7 +111,6 @@ impl fmt::Display for AllocError {
             AllocError::NoScratch => f.write_str("registers would have to be spilled to scratch memory, which is not set up on this chip"),
             AllocError::ScratchFull => f.write_str("more than 4096 bytes of scratch memory"),
             AllocError::Words(reg) => write!(f, "{reg} does not have the words that an operand names"),
-            AllocError::Operand(block, at) => write!(f, "{block}, instruction {at}: an operand has the wrong size"),
         }
     }
 }

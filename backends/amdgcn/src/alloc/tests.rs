@@ -42,7 +42,7 @@ fn sound_within(seed: u64, before: &Program, budget: Budget) -> (Allocated, usiz
 fn random_programs_allocate_and_check() {
     let range = std::env::var("RA_SEEDS").ok();
     let range: Vec<u64> = range.iter().flat_map(|r| r.split(',')).filter_map(|n| n.parse().ok()).collect();
-    let (from, to) = if let [from, to] = range[..] { (from, to) } else { (0, 300) };
+    let (from, to) = if let [from, to] = range[..] { (from, to) } else { (0, 192) };
     let (mut spilled, mut removed, mut compared) = (0, 0, 0);
     for seed in from..to {
         let before = program(seed, shape(seed));
@@ -52,7 +52,7 @@ fn random_programs_allocate_and_check() {
         spilled += usize::from(after.facts.spills != Default::default());
         removed += usize::from(count(&after.program) < count(&before));
     }
-    assert!(removed > 200, "{removed} programs lost a move");
+    assert!(removed > 150, "{removed} programs lost a move");
     eprintln!("{spilled} programs spill, {removed} lose moves, {compared} stores compared");
 }
 

@@ -29,9 +29,10 @@ mod latency {
     pub(super) const SCALAR: u32 = 1;
 }
 
-/// Unified registers of a lane, and the most wavefronts that share them.
+/// Unified registers of a lane.
 const REGISTERS: u32 = 512;
-const MOST_WAVES: u32 = 8;
+/// Wavefronts that share a unit, of which more do not hide more latency than an order with loads early.
+const ENOUGH_WAVES: u32 = 4;
 
 /// Allocates a program, reordered if that costs neither spills nor wavefronts that could run at a time.
 ///
@@ -40,18 +41,17 @@ const MOST_WAVES: u32 = 8;
 /// # Errors
 /// If neither order has an allocation.
 pub fn schedule_and_allocate(program: Program) -> Result<(Program, Allocated), AllocError> {
-    let waves = |a: &Allocated| (REGISTERS / a.facts.pool().max(1)).min(MOST_WAVES);
+    let waves = |a: &Allocated| (REGISTERS / a.facts.pool().max(1)).min(ENOUGH_WAVES);
     let scheduled = schedule(&program);
     let first = allocate(scheduled.clone());
-    if let Ok(allocated) = &first {
-        if allocated.facts.spills == Default::default() && waves(allocated) == MOST_WAVES {
-            return first.map(|a| (scheduled, a));
-        }
+    let good = |a: &Allocated| a.facts.spills == Default::default() && waves(a) == ENOUGH_WAVES;
+    if first.as_ref().is_ok_and(good) {
+        return first.map(|a| (scheduled, a));
     }
     let second = allocate(program.clone());
     match (first, second) {
         (Ok(a), Ok(b)) => {
-            let cost = |a: &Allocated| (a.facts.spills.to_scratch, a.facts.spills.to_acc, a.facts.spills.to_lanes, MOST_WAVES - waves(a));
+            let cost = |a: &Allocated| (a.facts.spills.to_scratch, a.facts.spills.to_acc, a.facts.spills.to_lanes, ENOUGH_WAVES - waves(a));
             Ok(if cost(&a) <= cost(&b) { (scheduled, a) } else { (program, b) })
         }
         (Ok(a), Err(_)) => Ok((scheduled, a)),

@@ -5,7 +5,7 @@ use crate::alloc::allocate;
 use crate::check;
 use crate::chip::Chip;
 use crate::isa::{Access, Format, Opcode, Wait};
-use crate::mir::{Block, Operand, Program};
+use crate::mir::{Block, BlockData, Dpp, File, Inst, Mods, Operand, Program, Span};
 use crate::testing::dump;
 use crate::testing::generate::{Shape, program};
 use crate::testing::interpret::run;
@@ -157,4 +157,119 @@ fn reordered_programs_do_the_same() {
         assert_eq!(check::allocation(&allocated_of, &allocated), Ok(()), "seed {seed}");
     }
     assert!(moved > 120, "{moved}");
+}
+
+fn span(file: File, first: u16, words: u8) -> Operand {
+    Span::physical(file, first, words).into()
+}
+
+fn v(first: u16, words: u8) -> Operand {
+    span(File::Vector, first, words)
+}
+
+fn s(first: u16, words: u8) -> Operand {
+    span(File::Scalar, first, words)
+}
+
+fn one_block(chip: Chip, insts: Vec<Inst>) -> Program {
+    let mut program = crate::testing::generate::empty(chip, 4);
+    program.blocks.push(BlockData { insts, ..BlockData::default() });
+    program
+}
+
+/// Wait states between pairs of instructions, as the manuals and LLVM have them.
+#[test]
+fn known_wait_states() {
+    use Opcode::*;
+    let inst = |op: Opcode, operands: &[Operand]| Inst::new(op, operands.iter().copied());
+    let short = inst(VMfmaF32_16x16x16F16, &[v(0, 4), v(8, 2), v(10, 2), v(0, 4)]);
+    let long = inst(VMfmaF32_32x32x8F16, &[v(0, 16), v(20, 2), v(22, 2), v(40, 16)]);
+    let single = inst(VMfmaF32_16x16x4F32, &[v(0, 4), v(8, 1), v(10, 1), v(0, 4)]);
+    let double = inst(VMfmaF64_16x16x4F64, &[v(0, 8), v(20, 2), v(22, 2), v(0, 8)]);
+    let add = |to: u16, a: u16| inst(VAddF32, &[v(to, 1), v(a, 1), v(60, 1)]);
+    let read = add(50, 1);
+    let store = inst(GlobalStoreDword, &[v(60, 1), v(2, 1), s(0, 2)]);
+    let factor = inst(VMfmaF32_16x16x16F16, &[v(30, 4), v(0, 2), v(10, 2), v(30, 4)]);
+    let shifted = inst(VMfmaF32_16x16x16F16, &[v(30, 4), v(24, 2), v(26, 2), v(2, 4)]);
+    let compare = inst(VCmpLtF32, &[s(4, 2), v(50, 1), v(51, 1)]);
+    let dpp = Dpp { ctrl: 0x121, row_mask: 15, bank_mask: 15, bound_ctrl: true };
+    let lanes = inst(VMovB32, &[v(52, 1), v(50, 1)]).with(Mods { dpp: Some(dpp), ..Mods::default() });
+    let to_exec = inst(VCmpxLtF32, &[s(4, 2), v(50, 1), v(51, 1)]);
+    let cases = [
+        // First, second; states on gfx90a, gfx942, gfx950.
+        (&short, &read, [11, 7, 8]),
+        (&long, &read, [19, 11, 12]),
+        (&short, &store, [11, 7, 8]),
+        (&short, &add(1, 60), [11, 7, 8]),
+        (&short, &factor, [11, 7, 8]),
+        (&short, &short, [0, 0, 0]),
+        (&short, &shifted, [8, 5, 6]),
+        (&long, &add(41, 60), [15, 7, 7]),
+        (&single, &read, [11, 10, 12]),
+        (&double, &read, [11, 11, 11]),
+        (&double, &store, [18, 18, 18]),
+        (&add(8, 60), &short, [2, 2, 2]),
+        (&add(50, 60), &lanes, [2, 2, 2]),
+        (&to_exec, &lanes, [5, 5, 5]),
+        (&to_exec, &short, [4, 4, 4]),
+        (&compare, &inst(VCndmaskB32, &[v(53, 1), v(54, 1), v(55, 1), s(4, 2)]), [0, 2, 2]),
+        (&compare, &inst(GlobalLoadDword, &[v(53, 1), v(54, 1), s(4, 2)]), [5, 5, 5]),
+        (&inst(VReadfirstlaneB32, &[s(6, 1), v(50, 1)]), &inst(VReadlaneB32, &[s(7, 1), v(54, 1), s(6, 1)]), [4, 4, 4]),
+        (&inst(VExpF32, &[v(50, 1), v(51, 1)]), &add(53, 50), [0, 1, 1]),
+        (&inst(VExpF32, &[v(50, 1), v(51, 1)]), &inst(VLogF32, &[v(53, 1), v(50, 1)]), [0, 0, 0]),
+        (&inst(GlobalStoreDwordx4, &[v(60, 1), v(50, 4), s(0, 2)]), &add(51, 60), [1, 2, 2]),
+        (&add(50, 60), &add(51, 50), [0, 0, 0]),
+    ];
+    for (index, (first, second, states)) in cases.into_iter().enumerate() {
+        for (chip, states) in Chip::ALL.into_iter().zip(states) {
+            let mut program = one_block(chip, vec![first.clone(), second.clone()]);
+            super::hazards::insert(&mut program);
+            let nops = program.blocks[Block::new(0)].insts.iter().filter(|i| i.op == SNop).map(|i| match i.operands.first() {
+                Some(Operand::Imm(n)) => n + 1,
+                _ => 0,
+            });
+            assert_eq!(nops.sum::<i64>(), states, "case {index}, {chip}: {:?} then {:?}", first.op, second.op);
+            assert_eq!(check::hazards(&program), Ok(()), "case {index}, {chip}");
+        }
+    }
+}
+
+/// Counts leave younger operations in flight; scalar loads leave none; barriers wait for local data share and stores, not for loads.
+#[test]
+fn known_waits() {
+    use Opcode::*;
+    let inst = |op: Opcode, operands: &[Operand]| Inst::new(op, operands.iter().copied());
+    let load = |to: u16| inst(GlobalLoadDword, &[v(to, 1), v(60, 1), s(0, 2)]);
+    let read = |to: u16| inst(DsReadB32, &[v(to, 1), v(60, 1)]);
+    let add = |a: u16| inst(VAddF32, &[v(50, 1), v(a, 1), v(60, 1)]);
+    let barrier = || inst(SBarrier, &[]);
+    let store = || inst(GlobalStoreDword, &[v(60, 1), v(61, 1), s(0, 2)]);
+    let scalar = || inst(SLoadDword, &[s(8, 1), s(0, 2), Operand::Imm(0)]);
+    let vector = |n: u8| Wait { vector: n, ..Wait::NONE };
+    let lgkm = |n: u8| Wait { lgkm: n, ..Wait::NONE };
+    let cases = [
+        (vec![load(1), load(2), load(3), add(1)], vec![vector(2)]),
+        (vec![load(1), load(2), add(2), add(1)], vec![vector(0)]),
+        (vec![read(1), read(2), read(3), add(2)], vec![lgkm(1)]),
+        (vec![read(1), scalar(), read(2), add(1)], vec![lgkm(0)]),
+        (vec![load(1), read(2), add(1), add(2)], vec![vector(0), lgkm(0)]),
+        (vec![load(1), store(), load(2), barrier(), add(1)], vec![vector(1)]),
+        (vec![load(1), barrier(), add(60)], vec![]),
+        (vec![read(1), barrier()], vec![lgkm(0)]),
+        (vec![load(1), load(1)], vec![vector(0)]),
+    ];
+    for (index, (insts, waits)) in cases.into_iter().enumerate() {
+        let mut program = one_block(Chip::Gfx942, insts);
+        super::waits::insert(&mut program);
+        let found: Vec<Wait> = program.blocks[Block::new(0)]
+            .insts
+            .iter()
+            .filter_map(|i| match (i.op, i.operands.first()) {
+                (SWaitcnt, Some(Operand::Imm(bits))) => Some(Wait::of(*bits as u16)),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(found, waits, "case {index}");
+        assert_eq!(check::waits(&program), Ok(()), "case {index}");
+    }
 }
