@@ -28,8 +28,8 @@
 //! instructions, stores and atomics of the scalar cache, and relative register addressing are [`FaultKind::Unsupported`] or
 //! [`FaultKind::UnsupportedField`]. 16-bit loads keep the other half of their register, as the documents say; with error correction
 //! on, hardware may not. Caches are not modelled: an access of the device's scope synchronises whatever invalidations surround it. Between workgroups
-//! clocks are those of workgroups, not of waves. A barrier that a wave has ended without is a fault, where hardware stops counting that wave. The mapping of `ds_read_*_tr` follows what compilers make of it; which lanes of a 16-byte
-//! read of LDS share a cycle is known for gfx950 only.
+//! clocks are those of workgroups, not of waves. A barrier that a wave has ended without is a fault, where
+//! hardware stops counting that wave. The mapping of `ds_read_*_tr` follows what compilers make of it; which lanes of a 16-byte read of LDS share a cycle is known for gfx950 only.
 //!
 //! # Example
 //! ```no_run
