@@ -1,7 +1,8 @@
 //! Removes instructions whose results nobody reads, and that do nothing else.
 
 use super::effects::{format, touches};
-use super::{Origin, Work};
+use super::result::Origin;
+use super::work::Work;
 use crate::isa::{Access, Format, Opcode};
 use crate::mir::{Block, Fixed, Inst, Program, Reg};
 use cranelift_entity::EntityRef;

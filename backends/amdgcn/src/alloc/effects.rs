@@ -1,7 +1,6 @@
 //! What an instruction does to registers, as allocation sees it: the instruction table's answer, corrected by what modifiers say.
 
-use super::exec::ignores_exec;
-use crate::isa::{Access, Format, Kind, Opcode};
+use crate::isa::{Access, Fixed, Format, Kind, Opcode};
 use crate::mir::{Inst, Operand, Span};
 use smallvec::SmallVec;
 
@@ -71,4 +70,9 @@ pub(super) fn same_file(inst: &Inst) -> SmallVec<[usize; 4]> {
             _ => false,
         })
         .collect()
+}
+
+/// True if the instruction reads and writes lanes whether they take part or not.
+pub(super) fn ignores_exec(op: Opcode) -> bool {
+    !op.desc().implicit.iter().any(|i| i.access != Access::Def && i.reg == Fixed::Exec)
 }

@@ -79,11 +79,6 @@ impl Levels {
     }
 }
 
-/// True if the instruction reads and writes lanes whether they take part or not.
-pub(super) fn ignores_exec(op: Opcode) -> bool {
-    !op.desc().implicit.iter().any(|i| i.access != Access::Def && i.reg == Fixed::Exec)
-}
-
 /// What is known where: the level, and the levels of masks in virtual registers.
 #[derive(Clone, PartialEq, Debug)]
 struct State {

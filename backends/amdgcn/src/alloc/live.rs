@@ -7,8 +7,8 @@
 //! What is needed has a level, see [`super::exec`]: a write under lanes switched off ends no life that other lanes need. Nothing is held
 //! before it is written on any way: live rows are those from which a read can be reached *and* which can be reached from a write.
 
-use super::effects::{Touch, touches, writes_early};
-use super::exec::{Level, Levels, ignores_exec};
+use super::effects::{Touch, ignores_exec, touches, writes_early};
+use super::exec::{Level, Levels};
 use super::words::Words;
 use crate::isa::Access;
 use crate::mir::{Block, File, Inst, Program};

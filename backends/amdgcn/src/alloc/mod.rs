@@ -7,8 +7,8 @@
 //! ```
 //!
 //! Registers are not in SSA form: they may be written many times, by words, and under `exec` in some lanes only. Liveness is per 32-bit word
-//! and knows which lanes a write reaches ([`exec`]). Copies vanish where source and result can be the same register ([`bundle`]). What finds
-//! no place is spilled: scalars to lanes of a vector register, vector registers to the other file, then to scratch memory ([`spill`]).
+//! and knows which lanes a write reaches (`exec`). Copies vanish where source and result can be the same register (`bundle`). What finds
+//! no place is spilled: scalars to lanes of a vector register, vector registers to the other file, then to scratch memory (`spill`).
 //!
 //! What a kernel finds in registers when it begins are physical registers that the program names ([`crate::mir::Entry`]); they keep their
 //! places as long as they are read. `vcc`, `exec`, `m0` and `scc` are not given out.
@@ -21,123 +21,20 @@ mod exec;
 mod live;
 mod matrix;
 mod plan;
+mod result;
 mod spill;
 #[cfg(test)]
 mod tests;
 mod words;
+mod work;
 
-use crate::mir::{BlockData, File, Inst, Operand, Program, Reg, Span, VReg, VRegData};
+pub use result::{AllocError, Allocated, Facts, Origin, Spills};
+
+use crate::mir::{BlockData, File, Inst, Operand, Program, Reg, Span, VReg};
 use assign::{Limits, Order, Places};
 use bundle::Bundles;
 use cranelift_entity::EntityRef;
-use std::fmt;
-
-/// A program with physical registers.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Allocated {
-    /// The program.
-    pub program: Program,
-    /// What it uses.
-    pub facts: Facts,
-    /// Per block and instruction the number that the instruction had in its block before allocation; nothing for those that spilling added.
-    pub origin: Vec<Origin>,
-}
-
-/// Per instruction of a block its number before allocation.
-pub type Origin = Vec<Option<u32>>;
-
-/// Registers in use.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Facts {
-    /// Vector registers: one more than the highest number.
-    pub vgprs: u32,
-    /// Accumulation registers.
-    pub agprs: u32,
-    /// Scalar registers, those with names not counted.
-    pub sgprs: u32,
-    /// What was spilled.
-    pub spills: Spills,
-}
-
-impl Facts {
-    /// The number of the first accumulation register among all vector registers: a multiple of 4, at least 4.
-    pub fn accum_offset(&self) -> u32 {
-        self.vgprs.max(1).next_multiple_of(4)
-    }
-
-    /// Registers of both vector files that a wavefront takes from the pool: what occupancy follows from.
-    pub fn pool(&self) -> u32 {
-        let all = if self.agprs == 0 { self.vgprs.max(1) } else { self.accum_offset() + self.agprs };
-        all.next_multiple_of(8)
-    }
-}
-
-/// Words that were spilled.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Spills {
-    /// Scalars in lanes of vector registers.
-    pub to_lanes: u32,
-    /// Vector registers in accumulation registers.
-    pub to_acc: u32,
-    /// Vector registers in scratch memory.
-    pub to_scratch: u32,
-}
-
-/// Why a program has no allocation.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum AllocError {
-    /// An instruction needs more registers at a time than there are.
-    OutOfRegisters {
-        /// The file.
-        file: File,
-        /// Registers in a row that found no place.
-        words: u8,
-    },
-    /// Spilling did not come to an end.
-    Spilling,
-    /// The chip's scratch memory needs a preparation that kernels do not have.
-    NoScratch,
-    /// More scratch memory than instructions can name.
-    ScratchFull,
-    /// An operand names words that its register lacks.
-    Words(VReg),
-}
-
-impl fmt::Display for AllocError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            AllocError::OutOfRegisters { file, words } => write!(f, "no place for {words} registers in a row ({file:?})"),
-            AllocError::Spilling => f.write_str("spilling does not come to an end"),
-            AllocError::NoScratch => f.write_str("registers would have to be spilled to scratch memory, which is not set up on this chip"),
-            AllocError::ScratchFull => f.write_str("more than 4096 bytes of scratch memory"),
-            AllocError::Words(reg) => write!(f, "{reg} does not have the words that an operand names"),
-        }
-    }
-}
-
-impl std::error::Error for AllocError {}
-
-/// A program on its way.
-#[derive(Debug)]
-struct Work {
-    program: Program,
-    origin: Vec<Origin>,
-    /// Registers made for spilling, which are not spilled themselves.
-    temporaries: Vec<bool>,
-    lanes: spill::Lanes,
-}
-
-impl Work {
-    fn push(&mut self, data: VRegData) -> VReg {
-        self.temporaries.push(false);
-        self.program.vregs.push(data)
-    }
-
-    fn temporary(&mut self, data: VRegData) -> VReg {
-        self.temporaries.push(true);
-        self.program.vregs.push(data)
-    }
-}
+use work::{Lanes, Work};
 
 /// Rounds of spilling.
 const ROUNDS: usize = 24;
@@ -173,7 +70,7 @@ fn allocate_within(program: Program, budget: Budget) -> Result<Allocated, AllocE
     sizes(&program)?;
     let origin = program.blocks.values().map(|b| (0..b.insts.len() as u32).map(Some).collect()).collect();
     let temporaries = vec![false; program.vregs.len()];
-    let mut work = Work { program, origin, temporaries, lanes: spill::Lanes::default() };
+    let mut work = Work { program, origin, temporaries, lanes: Lanes::default() };
     clean::remove_unread(&mut work);
     let mut spills = Spills::default();
     for _ in 0..ROUNDS {

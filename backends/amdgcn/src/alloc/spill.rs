@@ -4,10 +4,11 @@
 //! stores reach the lanes that take part, as the instruction does; lanes of a scalar's home are written whatever `exec` says. So registers
 //! that an instruction reads or writes in lanes that do not take part are not spilled.
 
-use super::effects::touches;
-use super::exec::{Level, Levels, ignores_exec, saves};
+use super::effects::{ignores_exec, touches};
+use super::exec::{Level, Levels, saves};
 use super::plan::Pressure;
-use super::{AllocError, Spills, Work};
+use super::result::{AllocError, Spills};
+use super::work::Work;
 use crate::chip::Chip;
 use crate::isa::{Access, Fixed, Opcode};
 use crate::mir::{Block, File, Inst, Mods, Operand, Program, Reg, Span, VReg, VRegData};
@@ -15,8 +16,6 @@ use cranelift_entity::EntityRef;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-/// Lanes of a vector register.
-const LANES: u8 = 64;
 /// Offsets of scratch memory that an instruction can name.
 const SCRATCH_BYTES: u32 = 4096;
 
@@ -29,23 +28,6 @@ enum Home {
     Acc(VReg),
     /// At a byte of scratch memory.
     Scratch(u32),
-}
-
-/// Lanes that are free for scalars.
-#[derive(Debug, Default)]
-pub(super) struct Lanes {
-    last: Option<(VReg, u8)>,
-}
-
-impl Lanes {
-    fn next(&mut self, work: &mut Work) -> (VReg, u8) {
-        let (reg, lane) = match self.last {
-            Some((reg, lane)) if lane + 1 < LANES => (reg, lane + 1),
-            _ => (work.temporary(VRegData { file: File::Vector, either: false, words: 1, align: 1 }), 0),
-        };
-        self.last = Some((reg, lane));
-        (reg, lane)
-    }
 }
 
 /// Registers that stay: those that instructions read or write in lanes that do not take part, where not all do, and masks that `exec` is saved

@@ -1,10 +1,10 @@
 //! Matrix instructions, and moves between the vector files.
 
+use super::encoded::{Encoded, Parts};
 use super::error::{Modifier, Reason};
 use super::mods::{none_left, require};
 use super::operand::Coded;
-use super::vector::Roles;
-use super::{Encoded, Parts};
+use super::roles::Roles;
 use crate::isa::{Format, Value, Variant};
 use crate::mir::Mods;
 

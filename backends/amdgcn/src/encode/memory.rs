@@ -1,9 +1,9 @@
 //! Local data share, global and scratch memory, buffers.
 
+use super::encoded::{Encoded, Parts};
 use super::error::{Misfit, Modifier, Reason};
 use super::mods::{none_left, require};
 use super::operand::Coded;
-use super::{Encoded, Parts};
 use crate::chip::Chip;
 use crate::isa::{Access, Format, Kind, Variant};
 use crate::mir::Mods;

@@ -7,22 +7,23 @@
 //! An instruction's words do not depend on where it stands but for a branch's distance, so one pass encodes and a second one fills that in.
 //! What cannot be encoded is an error that names block, instruction and reason; nothing is cut off silently.
 
+mod encoded;
 mod error;
 mod matrix;
 mod memory;
 mod mods;
 mod operand;
 mod parts;
+mod roles;
 mod scalar;
 mod vector;
 
 pub use error::{EncodeError, Misfit, Modifier, Reason};
 
 use crate::chip::Chip;
-use crate::isa::{Desc, Format};
-use crate::mir::{Block, Inst, Program};
-use operand::Coded;
-use smallvec::SmallVec;
+use crate::isa::Format;
+use crate::mir::{Inst, Program};
+use encoded::{Encoded, Parts};
 
 /// Machine code.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -31,39 +32,6 @@ pub struct Code {
     pub bytes: Vec<u8>,
     /// Where each instruction begins, in the order in which they stand.
     pub starts: Vec<u32>,
-}
-
-/// An instruction and what is known of it.
-struct Parts<'a> {
-    inst: &'a Inst,
-    desc: &'static Desc,
-    chip: Chip,
-    number: u16,
-    operands: SmallVec<[Coded; 6]>,
-}
-
-/// The words of an instruction.
-#[derive(Clone, PartialEq, Eq, Debug)]
-struct Encoded {
-    words: SmallVec<[u32; 4]>,
-    /// A block whose distance stands in the lower half of the first word.
-    target: Option<Block>,
-}
-
-impl Encoded {
-    fn new<const N: usize>(words: [u32; N]) -> Encoded {
-        Encoded { words: SmallVec::from_slice(&words), target: None }
-    }
-
-    fn behind(mut self, literal: Option<u32>) -> Encoded {
-        self.words.extend(literal);
-        self
-    }
-
-    fn to(mut self, target: Block) -> Encoded {
-        self.target = Some(target);
-        self
-    }
 }
 
 /// The machine code of a program.

@@ -1,10 +1,10 @@
 //! Lanes and parts of registers: the first source stands in a word behind the instruction.
 
+use super::encoded::{Encoded, Parts};
 use super::error::{Misfit, Modifier, Reason};
 use super::mods::{none_left, require};
 use super::operand::Coded;
-use super::vector::{Roles, fits_short, short};
-use super::{Encoded, Parts};
+use super::roles::{Roles, fits_short, short};
 use crate::isa::{Access, Format, Value, Variant};
 use crate::mir::{Dpp, Mods, Part, Sdwa};
 

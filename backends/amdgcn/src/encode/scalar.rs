@@ -1,9 +1,9 @@
 //! Scalar formats.
 
+use super::encoded::{Encoded, Parts};
 use super::error::{Misfit, Modifier, Reason};
 use super::mods::{none_left, require};
 use super::operand::Coded;
-use super::{Encoded, Parts};
 use crate::isa::{Access, Format};
 use crate::mir::Mods;
 

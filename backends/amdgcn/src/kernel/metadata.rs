@@ -1,6 +1,7 @@
 //! Metadata that the loader reads, as a tree: YAML in text, MessagePack in objects.
 
-use super::{Resources, argument_bytes, threads};
+use super::arguments::{argument_bytes, threads};
+use super::resources::Resources;
 use crate::mir::{ArgKind, KernArg, Program};
 
 /// A part of the metadata.

@@ -8,8 +8,10 @@
 //!
 //! A write under a mask counts as a write: what the other lanes hold is not followed.
 
-use super::{Block, File, Fixed, Inst, Operand, Program, Reg, Span, VReg};
-use crate::isa::{Access, Kind, Opcode, Slot};
+use super::inst::{Block, Inst, Operand};
+use super::program::Program;
+use super::reg::{File, Reg, Span, VReg};
+use crate::isa::{Access, Fixed, Kind, Opcode, Slot};
 use cranelift_entity::EntityRef;
 use rustc_hash::FxHashMap;
 use std::fmt;
