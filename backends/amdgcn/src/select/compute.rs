@@ -71,6 +71,18 @@ impl Selector<'_> {
             return self.mask_bin(dst, op, a, b);
         }
         if let Some(r) = row(Op::Bin(op), ty) {
+            let nothing = |s: &Self, v| s.constant(v) == Some(0) && !matches!(ty, LTy::Num(s) if s.is_float());
+            let kept = match op {
+                BinOp::Add | BinOp::Or | BinOp::Xor if nothing(self, a) => Some(b),
+                BinOp::Add | BinOp::Sub | BinOp::Or | BinOp::Xor if nothing(self, b) => Some(a),
+                _ => None,
+            };
+            if let Some(v) = kept {
+                let home = self.settled(v);
+                let to = self.def(dst);
+                self.copy(to, home, ty);
+                return Ok(());
+            }
             return self.by_row(dst, r, a, b);
         }
         match ty {
