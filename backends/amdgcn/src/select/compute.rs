@@ -3,7 +3,7 @@
 //! Integers that are alike in all lanes are computed in scalar registers where those have the operation, else in vector registers, and the
 //! first lane's result is taken.
 
-use super::error::{Computation, Reason, SelectError};
+use super::error::{Computation, Reason};
 use super::rows::{Op, row};
 use super::selector::{Done, Home, Selector};
 use super::uniform::Class;
@@ -24,9 +24,6 @@ impl Selector<'_> {
             return Ok(());
         }
         let to = self.def(dst);
-        if self.file(to) == File::Acc {
-            return Err(SelectError::Instruction(LaneOpcode::Undefined, Reason::Undefined));
-        }
         f(self, to)
     }
 
