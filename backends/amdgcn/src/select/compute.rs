@@ -3,7 +3,7 @@
 //! Integers that are alike in all lanes are computed in scalar registers where those have the operation, else in vector registers, and the
 //! first lane's result is taken.
 
-use super::error::{Computation, Reason, SelectError};
+use super::error::{Computation, Reason};
 use super::rows::{Op, row};
 use super::selector::{Done, Home, Selector};
 use super::uniform::Class;
@@ -24,9 +24,6 @@ impl Selector<'_> {
             return Ok(());
         }
         let to = self.def(dst);
-        if self.file(to) == File::Acc {
-            return Err(SelectError::Instruction(LaneOpcode::Undefined, Reason::Undefined));
-        }
         f(self, to)
     }
 
@@ -71,6 +68,18 @@ impl Selector<'_> {
             return self.mask_bin(dst, op, a, b);
         }
         if let Some(r) = row(Op::Bin(op), ty) {
+            let nothing = |s: &Self, v| s.constant(v) == Some(0) && !matches!(ty, LTy::Num(s) if s.is_float());
+            let kept = match op {
+                BinOp::Add | BinOp::Or | BinOp::Xor if nothing(self, a) => Some(b),
+                BinOp::Add | BinOp::Sub | BinOp::Or | BinOp::Xor if nothing(self, b) => Some(a),
+                _ => None,
+            };
+            if let Some(v) = kept {
+                let home = self.settled(v);
+                let to = self.def(dst);
+                self.copy(to, home, ty);
+                return Ok(());
+            }
             return self.by_row(dst, r, a, b);
         }
         match ty {

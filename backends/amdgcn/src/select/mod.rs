@@ -8,7 +8,7 @@
 //! uniform    masks, scalar or vector registers          entry       arguments, where the wavefront stands
 //! live       lives of values                            control     loops, choices, copies side by side
 //! webs       values in one register, tuples             memory      loads, stores, guards;  atomic: updates
-//! selector   registers, operands, instructions          compute     rows, int, wide, float, quotient, convert, compare, bits
+//! selector   blocks, registers, values; operands         compute     rows, int, wide, float, quotient, convert, compare, bits
 //! rows       operations of one instruction              lanes       shuffles;  matrix: matrix instructions
 //! ```
 //!
@@ -30,6 +30,7 @@ mod lanes;
 mod live;
 mod matrix;
 mod memory;
+mod operands;
 mod quotient;
 mod reorder;
 mod rows;

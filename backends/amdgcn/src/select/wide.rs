@@ -190,11 +190,14 @@ impl Selector<'_> {
                 return to;
             }
             let [x, y] = [x, y].map(|o| self.in_scalar(o, 2));
-            let high = self.s_of(Opcode::SMulHiU32, &[part(x, 0), part(y, 0)]);
-            let cross = self.s_of(Opcode::SMulI32, &[part(x, 0), part(y, 1)]);
-            let high = self.s_of(Opcode::SAddU32, &[high.into(), cross.into()]);
-            let cross = self.s_of(Opcode::SMulI32, &[part(x, 1), part(y, 0)]);
-            self.salu(Opcode::SAddU32, Some(to.part(1, 1)), &[high.into(), cross.into()]);
+            let mut high = self.s_of(Opcode::SMulHiU32, &[part(x, 0), part(y, 0)]);
+            for factors in [[part(x, 0), part(y, 1)], [part(x, 1), part(y, 0)]] {
+                if !factors.contains(&Operand::Imm(0)) {
+                    let cross = self.s_of(Opcode::SMulI32, &factors);
+                    high = self.s_of(Opcode::SAddU32, &[high.into(), cross.into()]);
+                }
+            }
+            self.emit(Opcode::SMovB32, [to.part(1, 1).into(), high.into()]);
             self.salu(Opcode::SMulI32, Some(to.part(0, 1)), &[part(x, 0), part(y, 0)]);
             return to;
         }
