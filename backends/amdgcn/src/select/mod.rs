@@ -7,9 +7,10 @@
 //!
 //! uniform    masks, scalar or vector registers          entry       arguments, where the wavefront stands
 //! live       lives of values                            control     loops, choices, copies side by side
+//! demote     what leaves scalar registers; reorder      rows        operations of one instruction
 //! webs       values in one register, tuples             memory      loads, stores, guards;  atomic: updates
-//! selector   blocks, registers, values; operands         compute     rows, int, wide, float, quotient, convert, compare, bits
-//! rows       operations of one instruction              lanes       shuffles;  matrix: matrix instructions
+//! selector   blocks, registers, values; operands       compute     rows, int, wide, float, quotient, convert, compare, bits
+//! lanes      shuffles                                   matrix      matrix instructions
 //! ```
 //!
 //! All lanes of a wavefront take part everywhere but in guarded memory instructions. Subnormal numbers are kept and rounding is to nearest
