@@ -13,23 +13,6 @@ use crate::mir::{ArgKind, File, Operand, Span};
 use tilelift_ir::Scalar;
 use tilelift_lane::{Block, Inst, LTy, Opcode as LaneOpcode, ParamSource, ShuffleFrom, Special, visit};
 
-/// What the beginning leaves in registers.
-#[derive(Default)]
-pub(super) struct EntryValues {
-    params: Vec<Option<Span>>,
-    lane: Option<Span>,
-    warp: Option<Span>,
-    program: [Option<Span>; 3],
-    grid: [Option<Span>; 3],
-}
-
-impl EntryValues {
-    /// The lane's number.
-    pub(super) fn lane(&self) -> Operand {
-        self.lane.map_or(Operand::Imm(0), Operand::Reg)
-    }
-}
-
 /// What a program asks for.
 #[derive(Default)]
 struct Asked {

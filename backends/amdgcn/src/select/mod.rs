@@ -17,6 +17,7 @@
 //! even, as the kernel's descriptor asks for.
 
 mod atomic;
+mod begun;
 mod bits;
 mod compare;
 mod compute;

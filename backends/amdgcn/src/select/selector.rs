@@ -66,7 +66,7 @@ pub(super) struct Selector<'a> {
     pool: FxHashMap<Pooled, Span>,
     /// 64-bit values that are made where they are read.
     pub(super) late: FxHashMap<LVal, Late>,
-    pub(super) entry: super::entry::EntryValues,
+    pub(super) entry: super::begun::EntryValues,
 }
 
 impl<'a> Selector<'a> {
