@@ -29,7 +29,9 @@ pub(crate) fn document(each: &[String]) -> String {
 /// The descriptor of a kernel, as a part of a [`document`].
 pub(crate) fn describe(a: &Artifact) -> String {
     let (parameters, bytes) = parameters(a);
-    let shared = Fields::default().with("dynamic", a.shared_bytes).with("static", 0).with("opt_in", a.shared_opt_in());
+    // A code object asks for its shared memory by itself.
+    let (dynamic, fixed, opt_in) = if a.object.is_empty() { (a.shared_bytes, 0, a.shared_opt_in()) } else { (0, a.shared_bytes, None) };
+    let shared = Fields::default().with("dynamic", dynamic).with("static", fixed).with("opt_in", opt_in);
     Fields::default()
         .with("kernel", a.kernel.name.as_str())
         .with("entry", a.entry.as_str())
