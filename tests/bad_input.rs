@@ -59,7 +59,7 @@ fn command_lines_that_make_no_sense_are_explained() {
         (&["compile", "a", "b"], "unexpected argument"),
         (&["compile", "a", "--target"], "missing argument"),
         (&["compile", "a", "--target", "sm_1"], "known are sm_80"),
-        (&["compile", "a", "--emit", "cubin"], "--emit takes ptx, lane, tile, schedule, launch"),
+        (&["compile", "a", "--emit", "cubin"], "--emit takes text, ptx, object, lane, tile, schedule, launch"),
         (&["compile", "a", "--warps", "-3"], "--warps takes a number from 1 to 64"),
         (&["run", "a", "--device", "tpu"], "--device takes interp, lane, sim, cuda"),
         (&["gemm", "--m", "0"], "--m takes a number from 1"),
@@ -194,9 +194,13 @@ fn what_a_target_lacks_is_explained_at_its_line() {
     assert_eq!(status, Status::Failed, "{err}");
     assert!(err.contains("dot.tile:4:") && err.contains("error[resource]") && err.contains("tf32"), "{err}");
     let good = folder.file("good.tile", GOOD.as_bytes());
-    let (status, _, err) = tool(&["compile", &good, "--target", "gfx942"]);
+    let object = folder.file("good.hsaco", b"");
+    let (status, _, err) = tool(&["compile", &good, "--emit", "object", "-o", &object]);
     assert_eq!(status, Status::Failed, "{err}");
-    assert!(err.contains("error[target]") && err.contains("sm_80"), "{err}");
+    assert!(err.contains("sm_80") && err.contains("its driver assembles the text"), "{err}");
+    assert_eq!(tool(&["compile", &good, "--emit", "object", "--target", "gfx942"]).0, Status::Usage);
+    assert_eq!(tool(&["compile", &good, "--emit", "object", "--target", "gfx942", "-o", &object]).0, Status::Done);
+    assert!(std::fs::read(&object).is_ok_and(|bytes| bytes.starts_with(b"\x7fELF")));
     assert_eq!(tool(&["compile", &good, "--target", "gfx942", "--emit", "lane"]).0, Status::Done);
 }
 
