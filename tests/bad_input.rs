@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use tilelift::interp::{Arg, ArgError, Buffer, Memory, ScalarArg, ViewArg};
 use tilelift::ir::{Scalar, text};
 use tilelift::runtime::sim::{SimDevice, SimFailure};
-use tilelift::{Artifact, CompileError, Options, compile, targets};
+use tilelift::{Artifact, CompileError, Options, compile, lower, targets};
 use tilelift_kernels::rng;
 use tilelift_tools::cli::{self, Status};
 
@@ -360,8 +360,12 @@ fn mutated_kernels_never_break_the_compiler() {
             let Ok(file) = text::parse(&mutated) else { continue };
             for kernel in &file.kernels {
                 let target = &targets[(round % 2) as usize];
-                match compile(kernel, target, &Options::default()) {
-                    Ok(_) => compiled += 1,
+                // Registers of AMD's chips take most of the time: of those kernels some get them.
+                let whole = target.name != "gfx942" || round % 16 == 1;
+                let options = Options::default();
+                let done = if whole { compile(kernel, target, &options).map(drop) } else { lower(kernel, target, &options).map(drop) };
+                match done {
+                    Ok(()) => compiled += 1,
                     Err(e @ CompileError::Lane(_)) => panic!("{e}\n{mutated}"),
                     Err(_) => refused += 1,
                 }
