@@ -28,7 +28,7 @@ use tilelift_isel::{LowerError, LowerOptions, Resource, Target};
 /// A target whose assembler sees every text that runs on another one's: it has instructions of its own.
 const ALSO_ASSEMBLED: &str = "sm_89";
 
-/// A target on whose simulator every launch runs, too, whichever targets its file names: what it lacks is refused.
+/// A target on whose simulator the first launch of every kernel runs, too, whichever targets its file names: what it lacks is refused.
 const ALSO_RUN: &str = "gfx942";
 
 /// Checks a text with a target's assembler: `(text, target)`.
@@ -312,10 +312,13 @@ impl Test<'_> {
         }
     }
 
-    /// Runs a launch on [`ALSO_RUN`], once; what needs more shared memory, or lanes and units that are not there, does not.
+    /// Runs the first launch of a kernel on [`ALSO_RUN`]; what needs more shared memory, or lanes and units that are not there, does not.
     fn runs_also(&mut self, o: &Outcome<'_>, targets: &[Target]) {
         let Some(target) = targets::by_name(ALSO_RUN).filter(|t| targets.iter().all(|named| named.name != t.name)) else { return };
         let level = self.config.opt.unwrap_or_default();
+        if !self.assembled.insert((o.kernel.name.clone(), target.name, level)) {
+            return;
+        }
         match compile(o.kernel, &target, &self.options(level)) {
             Ok(_) => self.device(o, &Executor::Sim(target), 0, level),
             Err(_) if o.kernel.is_explicit() => {}
