@@ -234,6 +234,8 @@ impl Test<'_> {
     fn assembles(&mut self, line: u32, text: &str, target: &Target) {
         if let Some(assemble) = self.config.assemble
             && targets::has_text(target)
+            // Texts beside code objects are compared with those in the backend's tests.
+            && !targets::has_objects(target)
             && text.contains(".version")
             && let Err(e) = assemble(text, target.name)
         {
@@ -295,7 +297,7 @@ impl Test<'_> {
     /// Gives the assembler the text for [`ALSO_ASSEMBLED`], which few files name; what does not fit its shared memory, or
     /// says what units do that it has not, has none.
     fn assembles_also(&mut self, o: &Outcome<'_>, targets: &[Target]) {
-        if self.config.assemble.is_none() || !targets.iter().any(targets::has_text) {
+        if self.config.assemble.is_none() || !targets.iter().any(|t| targets::has_text(t) && !targets::has_objects(t)) {
             return;
         }
         let Some(target) = targets::by_name(ALSO_ASSEMBLED) else { return };
