@@ -5,7 +5,7 @@ use super::super::scan::scan_exchanges;
 use super::super::stage::{copy_layout, load_map, tile_map};
 use super::super::{rearrange, sizes};
 use super::walk::{At, Refused, Walk, Walked};
-use crate::layout::assign::scattered_layout;
+use crate::layout::assign::{access_layout, scattered_layout};
 use crate::layout::packed::{bytes_of, halves_of};
 use crate::layout::{legal_width, memory_type, owners};
 use crate::lower::facts::dim_of;
@@ -204,6 +204,14 @@ impl Walk<'_> {
         let shape = self.kernel.ty(m).shape().ok_or(Refused)?;
         let layout = copy_layout(&access, shape, self.target, self.plan.warps)?;
         self.tile(m, &Rc::new(layout))
+    }
+
+    /// A gather that lanes begin: indices and mask come to the lanes that copy.
+    pub fn gather_async(&mut self, i: Inst) -> Walked {
+        let indices = self.kernel.operand(i, "indices");
+        let layout = Rc::new(access_layout(self.kernel, self.target, &self.plan, i, indices[0])?);
+        self.tiles(indices, &layout)?;
+        self.tiles(self.kernel.operand(i, "mask"), &layout)
     }
 
     pub fn store(&mut self, i: Inst) -> Walked {

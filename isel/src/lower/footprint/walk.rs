@@ -468,6 +468,7 @@ impl<'a> Walk<'a> {
             }
             Op::LocalStore => drop(self.own_tile(d.args[1])?),
             Op::CopyAsync => self.copy(i)?,
+            Op::GatherAsync => self.gather_async(i)?,
             Op::RemoteStore | Op::RemoteStoreAsync => drop(self.own_tile(d.args[2])?),
             Op::AsyncDot => self.async_dot(i)?,
             Op::AsyncDotWait => self.values[result()?] = self.values[d.args[0]].clone(),
