@@ -14,7 +14,8 @@ use std::borrow::Cow;
 use std::fmt;
 use std::time::{Duration, Instant};
 use tilelift_amdgcn::EmitError as AmdEmitError;
-use tilelift_ir::{Kernel, Loc, Verified, VerifiedKernel, VerifyErrors};
+use tilelift_amdgcn::alloc::AllocError;
+use tilelift_ir::{Kernel, Loc, Type, Verified, VerifiedKernel, VerifyErrors};
 use tilelift_isel::{LayoutChoice, LowerError, LowerOptions, Lowered, Target, lane};
 use tilelift_nvptx::{EmitError, EmitOptions, Invalid};
 
@@ -154,6 +155,15 @@ pub enum CompileError {
     Emit(EmitError),
     /// No code can be made for this AMD chip.
     Code(AmdEmitError),
+    /// The kernel's values do not fit the registers of this AMD chip.
+    Registers {
+        /// Name of the kernel.
+        kernel: String,
+        /// Why.
+        why: AllocError,
+        /// Where the largest tile is made.
+        loc: Loc,
+    },
     /// No backend prints text for the target.
     NoBackend {
         /// The target.
@@ -167,7 +177,7 @@ impl CompileError {
         match self {
             CompileError::Verify(_) => Stage::Verify,
             CompileError::Lower(_) | CompileError::Lane(_) => Stage::Lower,
-            CompileError::Emit(_) | CompileError::Code(_) | CompileError::NoBackend { .. } => Stage::Emit,
+            CompileError::Emit(_) | CompileError::Code(_) | CompileError::Registers { .. } | CompileError::NoBackend { .. } => Stage::Emit,
         }
     }
 
@@ -176,6 +186,7 @@ impl CompileError {
         match self {
             CompileError::Verify(e) => e.errors.first().map_or(Loc::default(), |e| e.loc),
             CompileError::Lower(e) => e.loc(),
+            CompileError::Registers { loc, .. } => *loc,
             CompileError::Lane(_) | CompileError::Emit(_) | CompileError::Code(_) | CompileError::NoBackend { .. } => Loc::default(),
         }
     }
@@ -191,7 +202,7 @@ impl CompileError {
                 | LowerError::NoProduct { .. },
             ) => "unsupported",
             CompileError::Lower(LowerError::Requirement { .. }) => "layout",
-            CompileError::Lower(LowerError::ResourceExceeded { .. }) => "resource",
+            CompileError::Lower(LowerError::ResourceExceeded { .. }) | CompileError::Registers { .. } => "resource",
             CompileError::Lane(_) => "internal",
             CompileError::Emit(_) | CompileError::Code(_) => "emit",
             CompileError::NoBackend { .. } => "target",
@@ -209,6 +220,9 @@ impl fmt::Display for CompileError {
             }
             CompileError::Emit(e) => e.fmt(f),
             CompileError::Code(e) => e.fmt(f),
+            CompileError::Registers { kernel, why, .. } => {
+                write!(f, "@{kernel} does not fit the registers: {why}; use more warps, smaller tiles, or an even extent")
+            }
             CompileError::NoBackend { target } => {
                 write!(f, "no backend prints text for {target}; targets with text are {}", targets::with_text().join(", "))
             }
@@ -223,6 +237,7 @@ impl std::error::Error for CompileError {
             CompileError::Lower(e) => Some(e),
             CompileError::Emit(e) => Some(e),
             CompileError::Code(e) => Some(e),
+            CompileError::Registers { why, .. } => Some(why),
             CompileError::Lane(_) | CompileError::NoBackend { .. } => None,
         }
     }
@@ -238,15 +253,34 @@ impl From<LowerError> for CompileError {
         CompileError::Lower(e)
     }
 }
-impl From<Refusal> for CompileError {
-    fn from(e: Refusal) -> CompileError {
+impl CompileError {
+    /// What a backend refuses of a kernel.
+    fn refused(e: Refusal, kernel: &Kernel) -> CompileError {
         match e {
             // The emission checks the program that it is given, and that was made here.
             Refusal::Nvptx(EmitError::Invalid(Invalid::Program(e))) => CompileError::Lane(e.to_string()),
             Refusal::Nvptx(e) => CompileError::Emit(e),
+            Refusal::Amdgcn(AmdEmitError::Allocate(why)) if why.is_resource() => {
+                CompileError::Registers { kernel: kernel.name.clone(), why, loc: largest_tile(kernel) }
+            }
             Refusal::Amdgcn(e) => CompileError::Code(e),
         }
     }
+}
+
+/// Where a kernel makes the first of its largest tiles.
+fn largest_tile(kernel: &Kernel) -> Loc {
+    let mut largest = (0, Loc::default());
+    kernel.walk(kernel.body, &mut |inst| {
+        for &value in &kernel.insts[inst].results {
+            if let Type::Tile(tile) = &kernel.values[value].ty
+                && tile.elements() > largest.0
+            {
+                largest = (tile.elements(), kernel.locs[inst]);
+            }
+        }
+    });
+    largest.1
 }
 
 /// Compiles a kernel for a target. Pure: needs no device and touches no global state.
@@ -268,7 +302,9 @@ pub fn compile_timed(kernel: &Kernel, target: &Target, options: &Options) -> Res
     let verified = better.as_ref().map_or(verified, VerifiedKernel::as_verified);
     let lowered = times.measure(Stage::Lower, || tilelift_isel::lower(&verified, target, &options.lowering()))?;
     let backend = Backend::of(target).ok_or_else(|| CompileError::NoBackend { target: target.name.to_owned() })?;
-    let made = times.measure(Stage::Emit, || backend.emit(&lowered.program, target, &options.emit))?;
+    let made = times
+        .measure(Stage::Emit, || backend.emit(&lowered.program, target, &options.emit))
+        .map_err(|e| CompileError::refused(e, kernel))?;
     let artifact = Artifact {
         target: target.name.to_owned(),
         text: made.text,

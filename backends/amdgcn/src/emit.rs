@@ -51,7 +51,7 @@ impl fmt::Display for EmitError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             EmitError::Select(e) => e.fmt(f),
-            EmitError::Allocate(e) => write!(f, "registers: {e}; use smaller tiles"),
+            EmitError::Allocate(e) => write!(f, "registers: {e}; use more warps, smaller tiles, or an even extent"),
             EmitError::Encode(e) => write!(f, "machine code: {e}"),
         }
     }

@@ -325,6 +325,7 @@ impl Test<'_> {
             Ok(_) => self.device(o, &Executor::Sim(target), 0, level),
             Err(_) if o.kernel.is_explicit() => {}
             Err(CompileError::Lower(LowerError::ResourceExceeded { .. } | LowerError::Requirement { .. })) => {}
+            Err(CompileError::Registers { .. }) => {}
             Err(CompileError::Lower(e)) if e.needs_units() => {}
             Err(e) => self.fail(o.run.line, format!("{ALSO_RUN}: {e}")),
         }

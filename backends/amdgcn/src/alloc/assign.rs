@@ -3,8 +3,11 @@
 //! Where nothing is free, what costs less to keep in memory makes way; what finds no place at all is spilled.
 
 use super::bundle::{Bundle, Bundles};
+use super::fuel::Fuel;
 use super::live::{Ranges, Seg};
 use super::matrix::{Matrix, Set};
+use super::owners::Owners;
+use super::result::AllocError;
 use super::words::{FILES, Words, file_size};
 use crate::mir::File;
 use cranelift_entity::EntityRef;
@@ -55,10 +58,12 @@ struct Assign<'a> {
     limits: Limits,
     taken: [Matrix; 3],
     fixed: [Matrix; 3],
-    owners: [Vec<Vec<usize>>; 3],
+    /// Who has which rows; kept from the first time on that something has to make way.
+    owners: Option<Owners>,
     base: Vec<Option<u16>>,
     /// Bundles that made way, and how often.
     moved: Vec<u8>,
+    fuel: &'a Fuel,
 }
 
 /// Times that a bundle makes way before it stays away.
@@ -75,7 +80,10 @@ impl Assign<'_> {
         for (i, rows) in bundle.words.iter().enumerate() {
             let set = match known {
                 Some((j, set)) if bundle.words[j] == *rows => set,
-                _ => taken.taken(rows),
+                _ => {
+                    self.fuel.burn(Matrix::steps(rows));
+                    taken.taken(rows)
+                }
             };
             known = Some((i, set));
             free.remove_below(&set, i);
@@ -85,10 +93,12 @@ impl Assign<'_> {
 
     fn put(&mut self, index: usize, base: usize) {
         let bundle = &self.bundles.all[index];
-        let file = bundle.file as usize;
         for (i, rows) in bundle.words.iter().enumerate() {
-            self.taken[file].take(base + i, rows);
-            self.owners[file][base + i].push(index);
+            self.fuel.burn(Matrix::steps(rows));
+            self.taken[bundle.file as usize].take(base + i, rows);
+            if let Some(owners) = &mut self.owners {
+                owners.add(bundle.file, base + i, rows, index);
+            }
         }
         self.base[index] = Some(base as u16);
     }
@@ -96,12 +106,27 @@ impl Assign<'_> {
     fn remove(&mut self, index: usize) {
         let Some(base) = self.base[index].take() else { return };
         let bundle = &self.bundles.all[index];
-        let file = bundle.file as usize;
         for (i, rows) in bundle.words.iter().enumerate() {
             let register = usize::from(base) + i;
-            self.taken[file].release(register, rows);
-            self.owners[file][register].retain(|&o| o != index);
+            self.fuel.burn(Matrix::steps(rows));
+            self.taken[bundle.file as usize].release(register, rows);
+            if let Some(owners) = &mut self.owners {
+                owners.remove(bundle.file, register, rows);
+            }
         }
+    }
+
+    /// Who has which rows.
+    fn all_owners(&self) -> Owners {
+        let mut owners = Owners::new(self.base.len());
+        for (index, base) in self.base.iter().enumerate() {
+            let Some(base) = base else { continue };
+            let bundle = &self.bundles.all[index];
+            for (i, rows) in bundle.words.iter().enumerate() {
+                owners.add(bundle.file, usize::from(*base) + i, rows, index);
+            }
+        }
+        owners
     }
 
     /// The place that most copies would like, if it is free.
@@ -119,35 +144,20 @@ impl Assign<'_> {
     }
 
     /// The place where the least has to make way, if that costs less than this bundle.
-    fn cheapest(&self, index: usize) -> Option<(usize, Vec<usize>)> {
+    fn cheapest(&mut self, index: usize) -> Option<(usize, Vec<usize>)> {
         let bundle = &self.bundles.all[index];
-        let file = bundle.file as usize;
-        let mut open = self.free(bundle, &self.fixed[file]);
+        let mut open = self.free(bundle, &self.fixed[bundle.file as usize]);
+        let mut owners = self.owners.take().unwrap_or_else(|| self.all_owners());
         let mut best: Option<(f32, usize, Vec<usize>)> = None;
         while let Some(base) = open.first() {
             open = without(open, base);
-            let mut conflicts: Vec<usize> = Vec::new();
-            let mut worst = 0f32;
-            for (i, rows) in bundle.words.iter().enumerate() {
-                for &owner in &self.owners[file][base + i] {
-                    let other = &self.bundles.all[owner];
-                    let Some(word) = (base + i).checked_sub(usize::from(self.base[owner].unwrap_or(0))).and_then(|w| other.words.get(w))
-                    else {
-                        continue;
-                    };
-                    if !conflicts.contains(&owner) && meet(rows, word) {
-                        conflicts.push(owner);
-                        worst = worst.max(if self.moved[owner] < MOVES { other.weight } else { f32::INFINITY });
-                    }
-                }
-                if worst >= bundle.weight || best.as_ref().is_some_and(|b| b.0 <= worst) {
-                    break;
-                }
-            }
-            if worst < bundle.weight && best.as_ref().is_none_or(|b| worst < b.0) {
+            let dear = best.as_ref().map_or(bundle.weight, |b| b.0);
+            let price = |owner: usize| if self.moved[owner] < MOVES { self.bundles.all[owner].weight } else { f32::INFINITY };
+            if let Some((worst, conflicts)) = owners.conflicts(bundle, base, dear, &price, self.fuel) {
                 best = Some((worst, base, conflicts));
             }
         }
+        self.owners = Some(owners);
         best.map(|(_, base, conflicts)| (base, conflicts))
     }
 }
@@ -160,36 +170,36 @@ fn without(set: Set, register: usize) -> Set {
     rest
 }
 
-fn meet(a: &[Seg], b: &[Seg]) -> bool {
-    a.iter().any(|x| b.iter().any(|y| x.start < y.end && y.start < x.end))
-}
-
 /// Places all bundles.
-pub(super) fn assign(bundles: &Bundles, fixed: &[(File, usize, Vec<Seg>)], rows: usize, limits: Limits, order: Order) -> Places {
-    let matrices = || [Matrix::new(rows), Matrix::new(rows), Matrix::new(rows)];
+///
+/// # Errors
+/// If the work becomes too much.
+pub(super) fn assign(
+    bundles: &Bundles,
+    fixed: &[(File, usize, Vec<Seg>)],
+    rows: usize,
+    limits: Limits,
+    order: Order,
+    fuel: &Fuel,
+) -> Result<Places, AllocError> {
     let count = bundles.all.len();
-    let mut assign = Assign {
-        bundles,
-        limits,
-        taken: matrices(),
-        fixed: matrices(),
-        owners: FILES.map(|file| vec![Vec::new(); file_size(file)]),
-        base: vec![None; count],
-        moved: vec![0; count],
-    };
-    let mut used = [0; 3];
+    let mut names = FILES.map(|_| Matrix::new(rows));
     for (file, number, segs) in fixed {
-        assign.taken[*file as usize].take(*number, segs);
-        assign.fixed[*file as usize].take(*number, segs);
+        names[*file as usize].take(*number, segs);
+    }
+    fuel.burn(6 * rows + count);
+    let mut assign =
+        Assign { bundles, limits, taken: names.clone(), fixed: names, owners: None, base: vec![None; count], moved: vec![0; count], fuel };
+    let mut used = [0; 3];
+    for (file, number, _) in fixed {
         used[*file as usize] = used[*file as usize].max(number + 1);
     }
     // What cannot be spilled comes first, then what has more words.
     let key = |index: usize| {
         let bundle = &bundles.all[index];
-        let start = bundle.words.iter().flatten().map(|s| s.start).min().unwrap_or(0);
         let second = match order {
-            Order::Area => bundle.area(),
-            Order::Start => u64::from(u32::MAX - start),
+            Order::Area => bundle.area,
+            Order::Start => u64::from(u32::MAX - bundle.start()),
         };
         (bundle.weight == f32::INFINITY, bundle.words.len(), second, Reverse(index))
     };
@@ -197,6 +207,7 @@ pub(super) fn assign(bundles: &Bundles, fixed: &[(File, usize, Vec<Seg>)], rows:
     let mut spilled = Vec::new();
     let mut stuck = None;
     while let Some((_, _, _, Reverse(index))) = queue.pop() {
+        fuel.check()?;
         let bundle = &bundles.all[index];
         let free = assign.free(bundle, &assign.taken[bundle.file as usize]);
         if let Some(base) = assign.wished(index, &free).or_else(|| free.first()) {
@@ -222,5 +233,5 @@ pub(super) fn assign(bundles: &Bundles, fixed: &[(File, usize, Vec<Seg>)], rows:
         }
     }
 
-    Places { base: assign.base, spilled, stuck, used }
+    Ok(Places { base: assign.base, spilled, stuck, used })
 }

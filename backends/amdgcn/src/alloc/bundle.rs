@@ -4,6 +4,7 @@
 //! lie inside the tuple that it is copied into.
 
 use super::effects::touches;
+use super::fuel::Fuel;
 use super::live::{Ranges, Seg};
 use super::words::Words;
 use crate::isa::{Access, Opcode};
@@ -27,12 +28,14 @@ pub(super) struct Bundle {
     pub weight: f32,
     /// Registers, and their first word.
     pub members: SmallVec<[(VReg, u8); 1]>,
+    /// Rows of all words together.
+    pub area: u64,
 }
 
 impl Bundle {
-    /// Rows of all words together.
-    pub(super) fn area(&self) -> u64 {
-        self.words.iter().flatten().map(|s| u64::from(s.end - s.start)).sum()
+    /// Its first row.
+    pub(super) fn start(&self) -> u32 {
+        self.words.iter().filter_map(|rows| rows.first()).map(|s| s.start).min().unwrap_or(0)
     }
 }
 
@@ -66,7 +69,17 @@ pub(super) fn copy(inst: &Inst) -> Option<(Span, Span)> {
     }
 }
 
+/// The first of sorted rows that end behind a row.
+fn seek(rows: &[Seg], row: u32) -> usize {
+    rows.partition_point(|seg| seg.end <= row)
+}
+
 fn overlap(a: &[Seg], b: &[Seg]) -> bool {
+    let (Some(first), Some(last)) = (a.first(), a.last()) else { return false };
+    // Only rows between the ends of the others can meet them.
+    let b = &b[seek(b, first.start)..];
+    let b = &b[..b.partition_point(|seg| seg.start < last.end)];
+    let a = &a[b.first().map_or(a.len(), |seg| seek(a, seg.start))..];
     let (mut i, mut j) = (0, 0);
     while let (Some(x), Some(y)) = (a.get(i), b.get(j)) {
         if x.start < y.end && y.start < x.end {
@@ -83,7 +96,8 @@ fn overlap(a: &[Seg], b: &[Seg]) -> bool {
 
 fn merge(a: &[Seg], b: &[Seg]) -> Rows {
     let mut all: Rows = a.iter().chain(b).copied().collect();
-    all.sort_unstable();
+    // Stable sorting takes two sorted runs as they are.
+    all.sort();
     let mut merged = Rows::new();
     for seg in all {
         match merged.last_mut() {
@@ -94,8 +108,8 @@ fn merge(a: &[Seg], b: &[Seg]) -> Rows {
     merged
 }
 
-/// Bundles of one register each.
-fn single(program: &Program, words: &Words, ranges: &Ranges, files: &[File], unspillable: &[bool]) -> Vec<Bundle> {
+/// What it costs to keep each register in memory, per row.
+pub(super) fn weights(program: &Program, words: &Words, ranges: &Ranges) -> Vec<f32> {
     let mut uses = vec![0f32; program.vregs.len()];
     for data in program.blocks.values() {
         let weight = 10f32.powi(data.depth.min(8) as i32);
@@ -105,19 +119,34 @@ fn single(program: &Program, words: &Words, ranges: &Ranges, files: &[File], uns
             }
         }
     }
+    let rows = |reg: VReg| words.of(reg).flat_map(|word| ranges.of(word)).map(|s| u64::from(s.end - s.start)).sum::<u64>();
+    program.vregs.keys().map(|reg| uses[reg.index()] / (rows(reg).max(1) as f32)).collect()
+}
+
+/// Bundles of one register each.
+fn single(program: &Program, words: &Words, ranges: &Ranges, files: &[File], unspillable: &[bool]) -> Vec<Bundle> {
+    let weights = weights(program, words, ranges);
     let bundle = |reg: VReg| {
         let data = &program.vregs[reg];
         let words: Vec<Rows> = words.of(reg).map(|word| ranges.of(word).iter().copied().collect()).collect();
-        let rows: u64 = words.iter().flatten().map(|s: &Seg| u64::from(s.end - s.start)).sum();
-        let weight = if unspillable[reg.index()] { f32::INFINITY } else { uses[reg.index()] / (rows.max(1) as f32) };
-        Bundle { file: files[reg.index()], align: data.align.max(1), words, weight, members: SmallVec::from_slice(&[(reg, 0)]) }
+        let area: u64 = words.iter().flatten().map(|s: &Seg| u64::from(s.end - s.start)).sum();
+        let weight = if unspillable[reg.index()] { f32::INFINITY } else { weights[reg.index()] };
+        Bundle { file: files[reg.index()], align: data.align.max(1), words, weight, members: SmallVec::from_slice(&[(reg, 0)]), area }
     };
     program.vregs.keys().map(bundle).collect()
 }
 
 impl Bundles {
     /// Bundles registers that are copied into each other, those of inner loops first.
-    pub(super) fn new(program: &Program, words: &Words, ranges: &Ranges, files: &[File], unspillable: &[bool], coalesce: bool) -> Bundles {
+    pub(super) fn new(
+        program: &Program,
+        words: &Words,
+        ranges: &Ranges,
+        files: &[File],
+        unspillable: &[bool],
+        coalesce: bool,
+        fuel: &Fuel,
+    ) -> Bundles {
         let all = single(program, words, ranges, files, unspillable);
         let of = (0..all.len()).map(|i| (i, 0)).collect();
         let mut bundles = Bundles { hints: vec![SmallVec::new(); all.len()], all, of, coalesce };
@@ -125,8 +154,11 @@ impl Bundles {
             program.blocks.values().flat_map(|b| b.insts.iter().filter_map(copy).map(|(to, from)| (b.depth, to, from))).collect();
         copies.sort_by_key(|c| std::cmp::Reverse(c.0));
         for (_, to, from) in copies {
+            if fuel.left() == 0 {
+                break;
+            }
             match (to.reg, from.reg) {
-                (Reg::Virtual(a), Reg::Virtual(b)) => bundles.unite(a, to.first, b, from.first),
+                (Reg::Virtual(a), Reg::Virtual(b)) => bundles.unite((a, to.first), (b, from.first), fuel),
                 (Reg::Virtual(a), Reg::Physical(file, number)) => {
                     bundles.wish(a, to.first, file, i32::from(number) + i32::from(from.first))
                 }
@@ -147,7 +179,7 @@ impl Bundles {
     }
 
     /// Word `wa` of one register and word `wb` of the other become one if nothing speaks against it; else it stays a wish.
-    fn unite(&mut self, reg_a: VReg, wa: u8, reg_b: VReg, wb: u8) {
+    fn unite(&mut self, (reg_a, wa): (VReg, u8), (reg_b, wb): (VReg, u8), fuel: &Fuel) {
         let ((a, oa), (b, ob)) = (self.of[reg_a.index()], self.of[reg_b.index()]);
         if a == b || self.all[a].file != self.all[b].file {
             return;
@@ -156,7 +188,7 @@ impl Bundles {
         let by = i32::from(oa) + i32::from(wa) - i32::from(ob) - i32::from(wb);
         let (outer, inner, at) = if self.all[a].words.len() >= self.all[b].words.len() { (a, b, by) } else { (b, a, -by) };
         if self.coalesce && self.fits(outer, inner, at) {
-            self.absorb(outer, inner, at as usize);
+            self.absorb(outer, inner, at as usize, fuel);
         } else {
             let (wa, wb) = (i32::from(wa), i32::from(wb));
             self.hints[a].push(Hint { other: Some(reg_b), by: wb - wa - i32::from(oa) });
@@ -170,14 +202,14 @@ impl Bundles {
         inside && inner.words.iter().zip(&outer.words[at as usize..]).all(|(i, o)| !overlap(i, o))
     }
 
-    fn absorb(&mut self, outer: usize, inner: usize, at: usize) {
+    fn absorb(&mut self, outer: usize, inner: usize, at: usize, fuel: &Fuel) {
         let members = std::mem::take(&mut self.all[inner].members);
         let inner_words = std::mem::take(&mut self.all[inner].words);
-        let (weight, align, area) =
-            (self.all[inner].weight, self.all[inner].align, inner_words.iter().flatten().map(|s| s.end - s.start).sum::<u32>());
+        let (weight, align, area) = (self.all[inner].weight, self.all[inner].align, self.all[inner].area);
         let hints = std::mem::take(&mut self.hints[inner]);
         let bundle = &mut self.all[outer];
-        let outer_area = bundle.area() as f32;
+        let outer_area = bundle.area as f32;
+        bundle.area += area;
         bundle.weight = if bundle.weight.max(weight) == f32::INFINITY {
             f32::INFINITY
         } else {
@@ -185,6 +217,7 @@ impl Bundles {
         };
         bundle.align = bundle.align.max(align);
         for (i, rows) in inner_words.iter().enumerate() {
+            fuel.burn(rows.len() + bundle.words[at + i].len());
             bundle.words[at + i] = merge(&bundle.words[at + i], rows);
         }
         for (reg, offset) in members {

@@ -83,7 +83,7 @@ pub(super) fn remove_unread(work: &mut Work) -> usize {
     let mut reads = reads(&work.program);
     loop {
         let before = removed;
-        for index in 0..work.program.blocks.len() {
+        for index in (0..work.program.blocks.len()).rev() {
             let insts = &mut work.program.blocks[Block::new(index)].insts;
             let mut keep = vec![true; insts.len()];
             for at in (0..insts.len()).rev() {

@@ -13,13 +13,14 @@
 //! control flow meets, the higher level holds. An `exec` of unknown origin needs all lanes and ends no lives.
 
 use super::effects::{format, touches};
+use super::fuel::Fuel;
 use crate::isa::{Access, Format, Opcode};
 use crate::mir::{Block, Fixed, Inst, Operand, Program, Reg, Span, VReg};
 use cranelift_entity::EntityRef;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Levels above this are not told apart from unknown masks.
-const HIGHEST: u8 = 60;
+pub(super) const HIGHEST: u8 = 60;
 
 /// A level, or that nothing is known.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -274,7 +275,7 @@ struct MaskUses {
 }
 
 impl MaskUses {
-    fn new(program: &Program) -> MaskUses {
+    fn new(program: &Program, fuel: &Fuel) -> MaskUses {
         let writes = |inst: &Inst| saves(inst.op) || inst.op == Opcode::SMovB64;
         let target = |inst: &Inst| match inst.operands.first() {
             Some(Operand::Reg(Span { reg: Reg::Virtual(reg), .. })) if writes(inst) => Some(*reg),
@@ -283,10 +284,11 @@ impl MaskUses {
         let masks: FxHashSet<VReg> = program.blocks.values().flat_map(|b| b.insts.iter().filter_map(target)).collect();
         let mut uses = MaskUses { entry: vec![FxHashSet::default(); program.blocks.len()], last: vec![Vec::new(); program.blocks.len()] };
         let mut changed = true;
-        while changed {
+        while changed && fuel.left() > 0 {
             changed = false;
             for (block, data) in program.blocks.iter().rev() {
                 let mut alive: FxHashSet<VReg> = data.next.iter().flat_map(|n| uses.entry[n.index()].iter().copied()).collect();
+                fuel.burn(4 * (data.insts.len() + alive.len()));
                 let mut last = Vec::new();
                 for (at, inst) in data.insts.iter().enumerate().rev() {
                     let touches = touches(inst);
@@ -344,7 +346,7 @@ impl MaskUses {
 const ROUNDS: usize = 64;
 
 /// Visits blocks until nothing changes; answers nothing if a floor rose.
-fn settle(program: &Program, uses: &MaskUses, before: &[Vec<usize>], floor: &mut [Level]) -> Option<Vec<Option<State>>> {
+fn settle(program: &Program, uses: &MaskUses, before: &[Vec<usize>], floor: &mut [Level], fuel: &Fuel) -> Option<Vec<Option<State>>> {
     let count = program.blocks.len();
     let mut entry: Vec<Option<State>> = vec![None; count];
     let mut exit: Vec<Option<State>> = vec![None; count];
@@ -352,6 +354,9 @@ fn settle(program: &Program, uses: &MaskUses, before: &[Vec<usize>], floor: &mut
         let mut settled = true;
         for (block, data) in program.blocks.iter() {
             let index = block.index();
+            if fuel.left() == 0 {
+                return None;
+            }
             let start = (index == 0).then(|| State { level: Level::Known(0), saved: FxHashMap::default() });
             let ways = before[index].iter().filter_map(|&b| exit[b].clone());
             let Some(mut state) = start.into_iter().chain(ways).reduce(|mut a, b| {
@@ -371,6 +376,7 @@ fn settle(program: &Program, uses: &MaskUses, before: &[Vec<usize>], floor: &mut
                 _ => {}
             }
             settled = false;
+            fuel.burn(4 * (data.insts.len() + state.saved.len()));
             entry[index] = Some(state.clone());
             for (at, inst) in data.insts.iter().enumerate() {
                 uses.step(block, at, &mut state, inst);
@@ -385,7 +391,7 @@ fn settle(program: &Program, uses: &MaskUses, before: &[Vec<usize>], floor: &mut
 }
 
 /// Finds the levels of a program.
-pub(super) fn levels(program: &Program) -> Levels {
+pub(super) fn levels(program: &Program, fuel: &Fuel) -> Levels {
     let count = program.blocks.len();
     let mut before: Vec<Vec<usize>> = vec![Vec::new(); count];
     for (block, data) in program.blocks.iter() {
@@ -393,12 +399,12 @@ pub(super) fn levels(program: &Program) -> Levels {
             before[next.index()].push(block.index());
         }
     }
-    let uses = MaskUses::new(program);
+    let uses = MaskUses::new(program, fuel);
     // A level that a loop raises at its begin is raised from the start the next time: what the loop saved at the lower level is wrong.
     let mut floor = vec![Level::Known(0); count];
     let mut entry = None;
     for _ in 0..ROUNDS {
-        entry = settle(program, &uses, &before, &mut floor);
+        entry = settle(program, &uses, &before, &mut floor, fuel);
         if entry.is_some() {
             break;
         }

@@ -8,11 +8,21 @@
 //! before it is written on any way: live rows are those from which a read can be reached *and* which can be reached from a write.
 
 use super::effects::{Touch, ignores_exec, touches, writes_early};
-use super::exec::{Level, Levels};
+use super::exec::{HIGHEST, Level, Levels};
+use super::fuel::Fuel;
+use super::result::AllocError;
 use super::words::Words;
 use crate::isa::Access;
 use crate::mir::{Block, File, Inst, Program};
 use cranelift_entity::EntityRef;
+
+/// Words per block that are looked at in a step.
+const BYTES: usize = 8;
+/// Entries of a table of blocks and words alive between them.
+const TABLE: usize = 1 << 26;
+
+/// Levels that a need may have.
+const LEVELS: usize = HIGHEST as usize + 1;
 
 /// Nobody needs it.
 const DEAD: u8 = u8::MAX;
@@ -36,6 +46,11 @@ pub(super) struct Ranges {
 }
 
 impl Ranges {
+    /// How many ranges there are.
+    pub(super) fn count(&self) -> usize {
+        self.segs.len()
+    }
+
     /// Rows of a word: sorted, disjoint, no two adjacent.
     pub(super) fn of(&self, word: usize) -> &[Seg] {
         &self.segs[self.first[word] as usize..self.first[word + 1] as usize]
@@ -122,9 +137,55 @@ fn walk_block(walk: &mut impl Walk, words: &Words, program: &Program, levels: &L
     }
 }
 
+/// Needs of words, and the words of each need, so that needs above a level sink without a look at the others.
+struct Needs {
+    of: Vec<u8>,
+    /// Per level words that had this need at some time; those that have another now do not count.
+    at: [Vec<u32>; LEVELS],
+    /// No word has a higher need.
+    top: usize,
+}
+
+impl Needs {
+    fn new(words: usize) -> Needs {
+        Needs { of: vec![DEAD; words], at: std::array::from_fn(|_| Vec::new()), top: 0 }
+    }
+
+    /// A word is needed at a level, if it is not at a lower one.
+    fn need(&mut self, word: usize, level: u8) {
+        if level >= self.of[word] {
+            return;
+        }
+        self.of[word] = level;
+        let level = usize::from(level).min(LEVELS - 1);
+        self.at[level].push(word as u32);
+        self.top = self.top.max(level);
+    }
+
+    /// No need stays above a level.
+    fn sink(&mut self, cap: u8) {
+        while self.top > usize::from(cap) {
+            let high = self.top;
+            for word in std::mem::take(&mut self.at[high]) {
+                if usize::from(self.of[word as usize]) == high {
+                    self.of[word as usize] = cap;
+                    self.at[usize::from(cap)].push(word);
+                }
+            }
+            self.top -= 1;
+        }
+    }
+
+    /// A block ends: those that were needed are looked at by the caller.
+    fn clear(&mut self) {
+        self.at[..=self.top].iter_mut().for_each(Vec::clear);
+        self.top = 0;
+    }
+}
+
 /// Finds what a block does.
 struct Summary {
-    need: Vec<u8>,
+    needs: Needs,
     kill: Vec<u8>,
     seen: Vec<bool>,
     touched: Vec<u32>,
@@ -144,19 +205,14 @@ impl Summary {
 impl Walk for Summary {
     fn sink(&mut self, cap: u8) {
         self.cap = self.cap.min(cap);
-        for &word in &self.touched {
-            let need = &mut self.need[word as usize];
-            if *need != DEAD {
-                *need = (*need).min(cap);
-            }
-        }
+        self.needs.sink(cap);
     }
 
     fn write(&mut self, word: usize, _row: u32, level: Level, _early: bool) {
         self.see(word);
         self.defined.push(word as u32);
-        if self.need[word] != DEAD && level.covers(self.need[word]) {
-            self.need[word] = DEAD;
+        if self.needs.of[word] != DEAD && level.covers(self.needs.of[word]) {
+            self.needs.of[word] = DEAD;
         }
         if let Level::Known(level) = level
             && level <= self.cap
@@ -167,7 +223,7 @@ impl Walk for Summary {
 
     fn read(&mut self, word: usize, _row: u32, need: u8) {
         self.see(word);
-        self.need[word] = self.need[word].min(need);
+        self.needs.need(word, need);
     }
 
     fn hold(&mut self, _word: usize, _row: u32) {}
@@ -175,7 +231,7 @@ impl Walk for Summary {
 
 /// Collects rows of words within a block.
 struct Collect<'a> {
-    need: Vec<u8>,
+    needs: Needs,
     end: Vec<u32>,
     /// The first write that was seen of the open rows, if any.
     write: Vec<u32>,
@@ -188,8 +244,9 @@ struct Collect<'a> {
 const NONE: u32 = u32::MAX;
 
 impl Collect<'_> {
+    /// A word that nobody needed is needed.
     fn begin(&mut self, word: usize, need: u8, end: u32) {
-        self.need[word] = need;
+        self.needs.need(word, need);
         self.end[word] = end;
         self.write[word] = NONE;
         if !self.open[word] {
@@ -205,33 +262,28 @@ impl Collect<'_> {
 
 impl Walk for Collect<'_> {
     fn sink(&mut self, cap: u8) {
-        for &word in &self.touched {
-            let need = &mut self.need[word as usize];
-            if *need != DEAD {
-                *need = (*need).min(cap);
-            }
-        }
+        self.needs.sink(cap);
     }
 
     fn write(&mut self, word: usize, row: u32, level: Level, early: bool) {
         if early {
             self.push(word, row - 1, row);
         }
-        if self.need[word] == DEAD {
+        if self.needs.of[word] == DEAD {
             self.push(word, row, row + 1);
-        } else if level.covers(self.need[word]) {
+        } else if level.covers(self.needs.of[word]) {
             self.push(word, row, self.end[word]);
-            self.need[word] = DEAD;
+            self.needs.of[word] = DEAD;
         } else {
             self.write[word] = row;
         }
     }
 
     fn read(&mut self, word: usize, row: u32, need: u8) {
-        if self.need[word] == DEAD {
+        if self.needs.of[word] == DEAD {
             self.begin(word, need, row);
         } else {
-            self.need[word] = self.need[word].min(need);
+            self.needs.need(word, need);
         }
     }
 
@@ -250,7 +302,7 @@ struct Globals {
 fn transfers(program: &Program, words: &Words, levels: &Levels) -> (Vec<Transfer>, Vec<Vec<u32>>) {
     let total = words.total();
     let mut summary = Summary {
-        need: vec![DEAD; total],
+        needs: Needs::new(total),
         kill: vec![DEAD; total],
         seen: vec![false; total],
         touched: Vec::new(),
@@ -265,9 +317,10 @@ fn transfers(program: &Program, words: &Words, levels: &Levels) -> (Vec<Transfer
         let mut found = Vec::with_capacity(summary.touched.len());
         for word in std::mem::take(&mut summary.touched) {
             let index = word as usize;
-            found.push((word, std::mem::replace(&mut summary.need[index], DEAD), std::mem::replace(&mut summary.kill[index], DEAD)));
+            found.push((word, std::mem::replace(&mut summary.needs.of[index], DEAD), std::mem::replace(&mut summary.kill[index], DEAD)));
             summary.seen[index] = false;
         }
+        summary.needs.clear();
         transfers.push(Transfer { words: found, cap: summary.cap });
         defined.push(std::mem::take(&mut summary.defined));
     }
@@ -275,7 +328,7 @@ fn transfers(program: &Program, words: &Words, levels: &Levels) -> (Vec<Transfer
 }
 
 /// Needs at the begin of blocks, of words alive between blocks.
-fn needs(program: &Program, transfers: &[Transfer], globals: &Globals) -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
+fn needs(program: &Program, transfers: &[Transfer], globals: &Globals, fuel: &Fuel) -> Result<(Vec<Vec<u8>>, Vec<Vec<u8>>), AllocError> {
     let (blocks, count) = (program.blocks.len(), globals.words.len());
     let mut begin = vec![vec![DEAD; count]; blocks];
     let mut end = vec![vec![DEAD; count]; blocks];
@@ -284,6 +337,8 @@ fn needs(program: &Program, transfers: &[Transfer], globals: &Globals) -> (Vec<V
         changed = false;
         for (block, data) in program.blocks.iter().rev() {
             let index = block.index();
+            fuel.burn(transfers[index].words.len() + count / BYTES);
+            fuel.check()?;
             for next in &data.next {
                 for (mine, &theirs) in end[index].iter_mut().zip(&begin[next.index()]) {
                     *mine = (*mine).min(theirs);
@@ -307,11 +362,17 @@ fn needs(program: &Program, transfers: &[Transfer], globals: &Globals) -> (Vec<V
             }
         }
     }
-    (begin, end)
+    Ok((begin, end))
 }
 
 /// Words that may have been written when a block begins, and when it ends.
-fn available(program: &Program, words: &Words, defined: &[Vec<u32>], globals: &Globals) -> (Vec<Vec<bool>>, Vec<Vec<bool>>) {
+fn available(
+    program: &Program,
+    words: &Words,
+    defined: &[Vec<u32>],
+    globals: &Globals,
+    fuel: &Fuel,
+) -> Result<(Vec<Vec<bool>>, Vec<Vec<bool>>), AllocError> {
     let (blocks, count) = (program.blocks.len(), globals.words.len());
     let mut begin = vec![vec![false; count]; blocks];
     let mut end = vec![vec![false; count]; blocks];
@@ -329,6 +390,8 @@ fn available(program: &Program, words: &Words, defined: &[Vec<u32>], globals: &G
         changed = false;
         for (block, data) in program.blocks.iter() {
             let index = block.index();
+            fuel.burn(defined[index].len() + count / BYTES);
+            fuel.check()?;
             let mut out = begin[index].clone();
             for &word in &defined[index] {
                 let number = globals.number[word as usize];
@@ -349,7 +412,7 @@ fn available(program: &Program, words: &Words, defined: &[Vec<u32>], globals: &G
         }
         first_round = false;
     }
-    (begin, end)
+    Ok((begin, end))
 }
 
 /// Physical words that hold something when the kernel begins.
@@ -375,7 +438,10 @@ pub(super) fn rows(program: &Program) -> (Vec<u32>, usize) {
 }
 
 /// Finds the rows that words occupy.
-pub(super) fn ranges(program: &Program, words: &Words, levels: &Levels) -> Ranges {
+///
+/// # Errors
+/// If too many words are alive between too many blocks.
+pub(super) fn ranges(program: &Program, words: &Words, levels: &Levels, fuel: &Fuel) -> Result<Ranges, AllocError> {
     let (transfers, defined) = transfers(program, words, levels);
     let mut globals = Globals { number: vec![NONE; words.total()], words: Vec::new() };
     for &(word, need, _) in transfers.iter().flat_map(|t| &t.words) {
@@ -384,14 +450,17 @@ pub(super) fn ranges(program: &Program, words: &Words, levels: &Levels) -> Range
             globals.words.push(word);
         }
     }
-    let (_, end_needs) = needs(program, &transfers, &globals);
-    let (begin_defined, end_defined) = available(program, words, &defined, &globals);
+    if globals.words.len().saturating_mul(program.blocks.len()) > TABLE {
+        return Err(AllocError::TooMuchWork);
+    }
+    let (_, end_needs) = needs(program, &transfers, &globals, fuel)?;
+    let (begin_defined, end_defined) = available(program, words, &defined, &globals, fuel)?;
 
     let (bases, count) = rows(program);
     let mut found = Vec::new();
     let total = words.total();
     let mut collect = Collect {
-        need: vec![DEAD; total],
+        needs: Needs::new(total),
         end: vec![0; total],
         write: vec![NONE; total],
         touched: Vec::new(),
@@ -411,7 +480,7 @@ pub(super) fn ranges(program: &Program, words: &Words, levels: &Levels) -> Range
         for word in std::mem::take(&mut collect.touched) {
             let at = word as usize;
             collect.open[at] = false;
-            if std::mem::replace(&mut collect.need[at], DEAD) == DEAD {
+            if std::mem::replace(&mut collect.needs.of[at], DEAD) == DEAD {
                 continue;
             }
             let number = globals.number[at];
@@ -422,6 +491,8 @@ pub(super) fn ranges(program: &Program, words: &Words, levels: &Levels) -> Range
                 collect.push(at, collect.write[at], collect.end[at]);
             }
         }
+        collect.needs.clear();
     }
-    Ranges::new(count, total, found)
+    fuel.burn(16 * count + 8 * found.len());
+    Ok(Ranges::new(count, total, found))
 }

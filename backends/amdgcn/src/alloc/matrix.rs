@@ -1,9 +1,9 @@
-//! Which physical registers are taken where: a row of bits per gap between instructions.
+//! Which physical registers are taken where: a row of bits per gap between instructions, and a row for each block of rows.
 //!
-//! The work of a question is the number of rows asked about. What is taken at a time fits the file, so all questions together cost the
-//! program's length times the file's size in bits, over 64.
+//! A question about rows reads those of the blocks at its ends one by one, and of blocks between them one row each.
 
 use super::live::Seg;
+use std::ops::Range;
 
 /// A set of up to 256 registers.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -56,38 +56,99 @@ impl Set {
     }
 }
 
+/// Rows of a block.
+const BLOCK: usize = 64;
+
 /// Registers of a file that are taken, row by row.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Matrix {
+    /// Per row the registers that are taken there, but for those that were taken with the whole block.
     rows: Vec<Set>,
+    /// Per block the registers that were taken in all its rows at once.
+    whole: Vec<Set>,
+    /// Per block the registers that are taken in some row.
+    some: Vec<Set>,
+}
+
+/// A part of a range of rows: rows of one block, or whole blocks.
+enum Part {
+    Rows(usize, Range<usize>),
+    Blocks(Range<usize>),
+}
+
+/// Cuts rows at the borders of blocks.
+fn parts(seg: &Seg) -> impl Iterator<Item = Part> {
+    let (start, end) = (seg.start as usize, seg.end as usize);
+    let (first, last) = (start.div_ceil(BLOCK), end / BLOCK);
+    let split = if first > last || start >= end {
+        [Some(Part::Rows(start / BLOCK, start..end)), None, None]
+    } else {
+        let head = (start < first * BLOCK).then(|| Part::Rows(start / BLOCK, start..first * BLOCK));
+        let tail = (last * BLOCK < end).then(|| Part::Rows(last, last * BLOCK..end));
+        [head, (first < last).then_some(Part::Blocks(first..last)), tail]
+    };
+    split.into_iter().flatten()
 }
 
 impl Matrix {
     /// Nothing is taken.
     pub(super) fn new(rows: usize) -> Matrix {
-        Matrix { rows: vec![Set::default(); rows] }
+        let blocks = rows.div_ceil(BLOCK);
+        Matrix { rows: vec![Set::default(); rows], whole: vec![Set::default(); blocks], some: vec![Set::default(); blocks] }
+    }
+
+    /// Steps that a question about rows, or a change of them, takes.
+    pub(super) fn steps(segs: &[Seg]) -> usize {
+        segs.iter().map(|seg| ((seg.end - seg.start) as usize).min(2 * BLOCK + (seg.end - seg.start) as usize / BLOCK) + 1).sum()
     }
 
     /// Registers that are taken in some of the rows.
     pub(super) fn taken(&self, segs: &[Seg]) -> Set {
         let mut set = Set::default();
-        for seg in segs {
-            self.rows[seg.start as usize..seg.end as usize].iter().for_each(|row| set.union(row));
+        for part in segs.iter().flat_map(parts) {
+            match part {
+                Part::Rows(block, rows) => {
+                    set.union(&self.whole[block]);
+                    self.rows[rows].iter().for_each(|row| set.union(row));
+                }
+                Part::Blocks(blocks) => self.some[blocks].iter().for_each(|block| set.union(block)),
+            }
         }
         set
     }
 
-    /// Takes a register in rows.
+    /// Takes a register in rows in which it is free.
     pub(super) fn take(&mut self, register: usize, segs: &[Seg]) {
-        for seg in segs {
-            self.rows[seg.start as usize..seg.end as usize].iter_mut().for_each(|row| row.insert(register));
+        for part in segs.iter().flat_map(parts) {
+            match part {
+                Part::Rows(block, rows) => {
+                    self.rows[rows].iter_mut().for_each(|row| row.insert(register));
+                    self.some[block].insert(register);
+                }
+                Part::Blocks(blocks) => {
+                    self.whole[blocks.clone()].iter_mut().for_each(|block| block.insert(register));
+                    self.some[blocks].iter_mut().for_each(|block| block.insert(register));
+                }
+            }
         }
     }
 
-    /// Gives it back.
+    /// Gives it back, in the same rows as it was taken.
     pub(super) fn release(&mut self, register: usize, segs: &[Seg]) {
-        for seg in segs {
-            self.rows[seg.start as usize..seg.end as usize].iter_mut().for_each(|row| row.remove(register));
+        for part in segs.iter().flat_map(parts) {
+            match part {
+                Part::Rows(block, rows) => {
+                    self.rows[rows].iter_mut().for_each(|row| row.remove(register));
+                    let end = ((block + 1) * BLOCK).min(self.rows.len());
+                    if !self.rows[block * BLOCK..end].iter().any(|row| row.contains(register)) {
+                        self.some[block].remove(register);
+                    }
+                }
+                Part::Blocks(blocks) => {
+                    self.whole[blocks.clone()].iter_mut().for_each(|block| block.remove(register));
+                    self.some[blocks].iter_mut().for_each(|block| block.remove(register));
+                }
+            }
         }
     }
 }

@@ -1,14 +1,19 @@
 //! Register allocation: virtual registers become physical ones.
 //!
 //! ```text
-//! Program ─ remove what is unread ─► levels of exec ─► live rows per word ─► files ─► bundles ─► places ─► rewrite
-//!                                        ▲                                                │
-//!                                        └───────────────── spill ◄── what has no place ──┘
+//! Program ─ remove what is unread ─► levels of exec ─► live rows per word ─► files ─┬──► bundles ─► places ─► rewrite
+//!                                        ▲                                          ▼                 │
+//!                                        └───────────────── spill ◄── more in use than there is       │
+//!                                                             ▲                                       │
+//!                                                             └──────────────── what has no place ◄───┘
 //! ```
 //!
 //! Registers are not in SSA form: they may be written many times, by words, and under `exec` in some lanes only. Liveness is per 32-bit word
 //! and knows which lanes a write reaches (`exec`). Copies vanish where source and result can be the same register (`bundle`). What finds
 //! no place is spilled: scalars to lanes of a vector register, vector registers to the other file, then to scratch memory (`spill`).
+//! What cannot find a place, since more is in use at a time than there are registers, is spilled before places are sought (`relieve`).
+//!
+//! All work is counted in steps (`fuel`): a program that takes too many is refused, on every machine the same.
 //!
 //! What a kernel finds in registers when it begins are physical registers that the program names ([`crate::mir::Entry`]); they keep their
 //! places as long as they are read. `vcc`, `exec`, `m0` and `scc` are not given out.
@@ -18,9 +23,13 @@ mod bundle;
 mod clean;
 mod effects;
 mod exec;
+mod fuel;
 mod live;
 mod matrix;
+mod owners;
 mod plan;
+mod pressure;
+mod relieve;
 mod result;
 mod spill;
 #[cfg(test)]
@@ -30,10 +39,11 @@ mod work;
 
 pub use result::{AllocError, Allocated, Facts, Origin, Spills};
 
-use crate::mir::{BlockData, File, Inst, Operand, Program, Reg, Span, VReg};
+use crate::mir::{BlockData, File, Inst, Operand, Program, Reg, Span, Spilled, VReg};
 use assign::{Limits, Order, Places};
 use bundle::Bundles;
 use cranelift_entity::EntityRef;
+use fuel::Fuel;
 use work::{Lanes, Work};
 
 /// Rounds of spilling.
@@ -42,10 +52,10 @@ const ROUNDS: usize = 24;
 /// Gives every virtual register a physical one.
 ///
 /// # Errors
-/// If the program is malformed, or if even spilling finds no place.
+/// If the program is malformed, if even spilling finds no place, or if the work becomes too much.
 pub fn allocate(program: Program) -> Result<Allocated, AllocError> {
     let budget = Budget::of(program.waves);
-    allocate_within(program, budget)
+    allocate_within(program, budget, &Fuel::new(fuel::STEPS))
 }
 
 /// Registers that may be used.
@@ -66,7 +76,7 @@ impl Budget {
     }
 }
 
-fn allocate_within(program: Program, budget: Budget) -> Result<Allocated, AllocError> {
+fn allocate_within(program: Program, budget: Budget, fuel: &Fuel) -> Result<Allocated, AllocError> {
     sizes(&program)?;
     let origin = program.blocks.values().map(|b| (0..b.insts.len() as u32).map(Some).collect()).collect();
     let temporaries = vec![false; program.vregs.len()];
@@ -74,9 +84,9 @@ fn allocate_within(program: Program, budget: Budget) -> Result<Allocated, AllocE
     clean::remove_unread(&mut work);
     let mut spills = Spills::default();
     for _ in 0..ROUNDS {
-        match round(&mut work, budget, &mut spills)? {
+        match round(&mut work, budget, &mut spills, fuel)? {
             Some((bundles, places)) => return Ok(rewrite(work, &bundles, &places, spills)),
-            None => continue,
+            None => fuel.check()?,
         }
     }
     Err(AllocError::Spilling)
@@ -107,43 +117,63 @@ impl Try {
     fn badness(&self) -> (bool, u64, usize) {
         let cost = self.places.spilled.iter().map(|&b| {
             let bundle = &self.bundles.all[b];
-            (f64::from(bundle.weight) * bundle.area() as f64) as u64 + 1
+            (f64::from(bundle.weight) * bundle.area as f64) as u64 + 1
         });
         (self.places.stuck.is_some(), cost.sum(), self.places.used[File::Vector as usize] + self.places.used[File::Acc as usize])
     }
 }
 
 /// Tries to place everything; spills what has no place and answers nothing if that fails.
-fn round(work: &mut Work, budget: Budget, spills: &mut Spills) -> Result<Option<(Bundles, Places)>, AllocError> {
+fn round(work: &mut Work, budget: Budget, spills: &mut Spills, fuel: &Fuel) -> Result<Option<(Bundles, Places)>, AllocError> {
     let words = words::Words::new(&work.program);
-    let levels = exec::levels(&work.program);
-    let ranges = live::ranges(&work.program, &words, &levels);
+    let levels = exec::levels(&work.program, fuel);
+    let ranges = live::ranges(&work.program, &words, &levels, fuel)?;
     let fixed = assign::fixed(&words, &ranges);
     let mut unspillable = spill::unspillable(&work.program, &levels);
     unspillable.iter_mut().zip(&work.temporaries).for_each(|(u, t)| *u |= t);
 
     let Budget { scalars, file, pool } = budget;
-    let attempt = |slack: usize, coalesce: bool, order: Order| {
+    let planned = |slack: usize| {
         // Where both files come from a pool that one could use up, the other gives no room.
         let vector = if pool > file { file.saturating_sub(slack) } else { usize::MAX };
+        fuel.burn(32 * ranges.count());
         let files = plan::files(&work.program, &words, &ranges, vector, file.min(pool.saturating_sub(file)));
         let acc = (files.acc.highest() + slack / 2).next_multiple_of(4).min(file);
         let acc = if files.acc.highest() == 0 && pool <= file { 0 } else { acc.max(pool.saturating_sub(file)) };
-        let limits = [scalars, pool.saturating_sub(acc).min(file), acc];
-        let bundles = Bundles::new(&work.program, &words, &ranges, &files.of, &unspillable, coalesce);
-        let places = assign::assign(&bundles, &fixed, ranges.rows, limits, order);
-        Try { bundles, places, files, limits }
+        (files, [scalars, pool.saturating_sub(acc).min(file), acc])
     };
-    let mut best = attempt(0, true, Order::Area);
+    let spill = |work: &mut Work, spilled: &[VReg], files: &mut plan::Files, limits: Limits, spills: &mut Spills| {
+        let rows = |reg: VReg| words.of(reg).flat_map(|w| ranges.of(w).iter().copied()).collect();
+        let mut room = spill::Room { acc: &mut files.acc, limit: limits[File::Acc as usize], rows: &rows, fuel };
+        spill::spill(work, spilled, &files.of, &mut room, spills)
+    };
+    let (mut files, limits) = planned(0);
+    let crowded = relieve::relieve(&work.program, (&words, &ranges), &mut files, limits, &unspillable, fuel);
+    fuel.check()?;
+    if !crowded.is_empty() {
+        spill(work, &crowded, &mut files, limits, spills)?;
+        return Ok(None);
+    }
+
+    let attempt = |slack: usize, coalesce: bool, order: Order| {
+        let (files, limits) = planned(slack);
+        let bundles = Bundles::new(&work.program, &words, &ranges, &files.of, &unspillable, coalesce, fuel);
+        let places = assign::assign(&bundles, &fixed, ranges.rows, limits, order, fuel)?;
+        Ok(Try { bundles, places, files, limits })
+    };
+    let before = fuel.left();
+    let mut best = attempt(0, true, Order::Area)?;
+    let cost = before - fuel.left();
     let least = best.files.vector.highest() + best.files.acc.highest();
     for (slack, coalesce, order) in
         [(0, true, Order::Start), (8, true, Order::Area), (24, true, Order::Area), (0, false, Order::Area), (8, false, Order::Start)]
     {
         let (stuck, spilled, used) = best.badness();
-        if !stuck && spilled == 0 && (used <= least + least / 16 + 1 || slack > 0 || !coalesce) {
+        let enough = !stuck && spilled == 0 && (used <= least + least / 16 + 1 || slack > 0 || !coalesce);
+        if enough || fuel.left() / 8 < cost {
             break;
         }
-        let other = attempt(slack, coalesce, order);
+        let other = attempt(slack, coalesce, order)?;
         if other.badness() < best.badness() {
             best = other;
         }
@@ -160,9 +190,7 @@ fn round(work: &mut Work, budget: Budget, spills: &mut Spills) -> Result<Option<
             words: stuck.map_or(0, |b| b.words.len().min(255) as u8),
         });
     }
-    let rows = |reg: VReg| words.of(reg).flat_map(|w| ranges.of(w).iter().copied()).collect();
-    let mut room = spill::Room { acc: &mut files.acc, limit: limits[File::Acc as usize], rows: &rows };
-    spill::spill(work, &spilled, &files.of, &mut room, spills)?;
+    spill(work, &spilled, &mut files, limits, spills)?;
     Ok(None)
 }
 
@@ -190,6 +218,7 @@ fn rewrite(work: Work, bundles: &Bundles, places: &Places, spills: Spills) -> Al
     }
     let used = |file: File| places.used[file as usize] as u32;
     let facts = Facts { vgprs: used(File::Vector), agprs: used(File::Acc), sgprs: used(File::Scalar), spills };
+    program.spilled = Spilled { scalars: spills.to_lanes, vectors: spills.to_acc + spills.to_scratch };
     Allocated { program, facts, origin }
 }
 

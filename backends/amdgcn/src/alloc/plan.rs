@@ -5,7 +5,8 @@
 //! instructions, go to the other file.
 
 use super::effects::same_file;
-use super::live::{Ranges, Seg};
+use super::live::Ranges;
+use super::pressure::Pressure;
 use super::words::{Words, file_size};
 use crate::mir::{File, Operand, Program, Reg, VReg};
 use cranelift_entity::EntityRef;
@@ -21,33 +22,6 @@ const GRANULE: u32 = 8;
 pub(super) fn pool(waves: u32) -> usize {
     let sharing = waves.div_ceil(UNITS).max(1);
     (POOL / sharing / GRANULE * GRANULE) as usize
-}
-
-/// Registers in use per row, of a file.
-#[derive(Clone, Debug)]
-pub(super) struct Pressure(Vec<i32>);
-
-impl Pressure {
-    fn new(rows: usize) -> Pressure {
-        Pressure(vec![0; rows])
-    }
-
-    /// Adds a word's rows, `by` times.
-    pub(super) fn add(&mut self, segs: &[Seg], by: i32) {
-        for seg in segs {
-            self.0[seg.start as usize..seg.end as usize].iter_mut().for_each(|n| *n += by);
-        }
-    }
-
-    /// The most in use in some row.
-    pub(super) fn highest(&self) -> usize {
-        self.0.iter().copied().max().unwrap_or(0).max(0) as usize
-    }
-
-    /// The most in use in some of the rows.
-    pub(super) fn within(&self, segs: &[Seg]) -> usize {
-        segs.iter().flat_map(|s| &self.0[s.start as usize..s.end as usize]).copied().max().unwrap_or(0).max(0) as usize
-    }
 }
 
 /// Files of registers, and what is in use.

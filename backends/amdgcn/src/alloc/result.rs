@@ -66,6 +66,8 @@ pub enum AllocError {
     },
     /// Spilling did not come to an end.
     Spilling,
+    /// Allocation takes more steps than it may.
+    TooMuchWork,
     /// The chip's scratch memory needs a preparation that kernels do not have.
     NoScratch,
     /// More scratch memory than instructions can name.
@@ -74,11 +76,19 @@ pub enum AllocError {
     Words(VReg),
 }
 
+impl AllocError {
+    /// True if the program is well-formed, but asks for more than there is.
+    pub fn is_resource(&self) -> bool {
+        !matches!(self, AllocError::Words(_))
+    }
+}
+
 impl fmt::Display for AllocError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             AllocError::OutOfRegisters { file, words } => write!(f, "no place for {words} registers in a row ({file:?})"),
             AllocError::Spilling => f.write_str("spilling does not come to an end"),
+            AllocError::TooMuchWork => f.write_str("allocation takes more steps than it may"),
             AllocError::NoScratch => f.write_str("registers would have to be spilled to scratch memory, which is not set up on this chip"),
             AllocError::ScratchFull => f.write_str("more than 4096 bytes of scratch memory"),
             AllocError::Words(reg) => write!(f, "{reg} does not have the words that an operand names"),

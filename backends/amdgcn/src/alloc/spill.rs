@@ -6,7 +6,9 @@
 
 use super::effects::{ignores_exec, touches};
 use super::exec::{Level, Levels, saves};
-use super::plan::Pressure;
+use super::fuel::Fuel;
+use super::live::Seg;
+use super::pressure::Pressure;
 use super::result::{AllocError, Spills};
 use super::work::Work;
 use crate::chip::Chip;
@@ -15,6 +17,7 @@ use crate::mir::{Block, File, Inst, Mods, Operand, Program, Reg, Span, VReg, VRe
 use cranelift_entity::EntityRef;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
+use std::collections::BTreeMap;
 
 /// Offsets of scratch memory that an instruction can name.
 const SCRATCH_BYTES: u32 = 4096;
@@ -26,8 +29,8 @@ enum Home {
     Lanes(SmallVec<[(VReg, u8); 4]>),
     /// In the other vector file.
     Acc(VReg),
-    /// At a byte of scratch memory.
-    Scratch(u32),
+    /// Each word at a byte of scratch memory.
+    Scratch(SmallVec<[u32; 4]>),
 }
 
 /// Registers that stay: those that instructions read or write in lanes that do not take part, where not all do, and masks that `exec` is saved
@@ -129,7 +132,7 @@ impl Home {
             Home::Acc(reg) => {
                 Inst::new(Opcode::VAccvgprReadB32, [to.into(), Span { reg: Reg::Virtual(*reg), first: word, words: 1 }.into()])
             }
-            Home::Scratch(offset) => scratch(Opcode::ScratchLoadDword, to, offset + 4 * u32::from(word)),
+            Home::Scratch(offsets) => scratch(Opcode::ScratchLoadDword, to, *offsets.get(usize::from(word))?),
         })
     }
 
@@ -142,7 +145,7 @@ impl Home {
             Home::Acc(reg) => {
                 Inst::new(Opcode::VAccvgprWriteB32, [Span { reg: Reg::Virtual(*reg), first: word, words: 1 }.into(), from.into()])
             }
-            Home::Scratch(offset) => scratch(Opcode::ScratchStoreDword, from, offset + 4 * u32::from(word)),
+            Home::Scratch(offsets) => scratch(Opcode::ScratchStoreDword, from, *offsets.get(usize::from(word))?),
         })
     }
 }
@@ -154,7 +157,57 @@ pub(super) struct Room<'a> {
     /// How many there may be.
     pub limit: usize,
     /// Rows of a word of a register.
-    pub rows: &'a dyn Fn(VReg) -> Vec<super::live::Seg>,
+    pub rows: &'a dyn Fn(VReg) -> Vec<Seg>,
+    /// Steps.
+    pub fuel: &'a Fuel,
+}
+
+/// Words of scratch memory that registers share which are not in use at a time.
+#[derive(Default)]
+struct Slots {
+    /// Per word its offset, and rows in which it is in use, by their first one: the row behind them.
+    words: Vec<(u32, BTreeMap<u32, u32>)>,
+}
+
+impl Slots {
+    /// A word that is free in all the rows: the first there is, or a new one.
+    fn take(&mut self, rows: &[Seg], program: &mut Program, fuel: &Fuel) -> Result<u32, AllocError> {
+        let free = |taken: &BTreeMap<u32, u32>| {
+            rows.iter().all(|seg| {
+                fuel.burn(4);
+                taken.range(..seg.end).next_back().is_none_or(|(_, &end)| end <= seg.start)
+            })
+        };
+        let found = self.words.iter().position(|(_, taken)| free(taken));
+        let index = match found {
+            Some(index) => index,
+            None => {
+                let offset = program.scratch_bytes;
+                if offset + 4 > SCRATCH_BYTES {
+                    return Err(AllocError::ScratchFull);
+                }
+                program.scratch_bytes += 4;
+                self.words.push((offset, BTreeMap::new()));
+                self.words.len() - 1
+            }
+        };
+        let (offset, taken) = &mut self.words[index];
+        taken.extend(rows.iter().map(|seg| (seg.start, seg.end)));
+        Ok(*offset)
+    }
+}
+
+/// Rows of several words together: sorted and disjoint.
+fn united(mut rows: Vec<Seg>) -> Vec<Seg> {
+    rows.sort_unstable();
+    let mut all: Vec<Seg> = Vec::with_capacity(rows.len());
+    for seg in rows {
+        match all.last_mut() {
+            Some(last) if seg.start <= last.end => last.end = last.end.max(seg.end),
+            _ => all.push(seg),
+        }
+    }
+    all
 }
 
 fn homes(
@@ -165,7 +218,12 @@ fn homes(
     counts: &mut Spills,
 ) -> Result<FxHashMap<VReg, Home>, AllocError> {
     let mut homes = FxHashMap::default();
-    for &reg in spilled {
+    let mut slots = Slots::default();
+    // In the order in which they begin, so that what ends makes room for what comes.
+    let mut spilled: Vec<(u32, VReg)> =
+        spilled.iter().map(|&reg| ((room.rows)(reg).iter().map(|s| s.start).min().unwrap_or(0), reg)).collect();
+    spilled.sort_unstable();
+    for (_, reg) in spilled {
         let data = work.program.vregs[reg];
         let words = usize::from(data.words);
         let home = if data.file == File::Scalar {
@@ -175,7 +233,7 @@ fn homes(
             counts.to_lanes += u32::from(data.words);
             Home::Lanes(home)
         } else {
-            let rows = (room.rows)(reg);
+            let rows = united((room.rows)(reg));
             let fits = room.acc.within(&rows) + words <= room.limit;
             if files[reg.index()] == File::Vector && !data.either && fits {
                 room.acc.add(&rows, words as i32);
@@ -186,13 +244,8 @@ fn homes(
                 if work.program.chip == Chip::Gfx90a {
                     return Err(AllocError::NoScratch);
                 }
-                let offset = work.program.scratch_bytes;
-                if offset + 4 * u32::from(data.words) > SCRATCH_BYTES {
-                    return Err(AllocError::ScratchFull);
-                }
-                work.program.scratch_bytes += 4 * u32::from(data.words);
                 counts.to_scratch += u32::from(data.words);
-                Home::Scratch(offset)
+                Home::Scratch((0..words).map(|_| slots.take(&rows, &mut work.program, room.fuel)).collect::<Result<_, _>>()?)
             }
         };
         homes.insert(reg, home);

@@ -1,6 +1,7 @@
 //! Programs from seeds: the checker is content, and an interpreter sees no difference.
 
-use super::{Allocated, Budget, Spills, allocate, allocate_within};
+use super::fuel::{Fuel, STEPS};
+use super::{AllocError, Allocated, Budget, Spills, allocate, allocate_within};
 use crate::check;
 use crate::chip::Chip;
 use crate::isa::{Access, Opcode};
@@ -25,7 +26,7 @@ fn sound(seed: u64, before: &Program) -> (Allocated, usize) {
 }
 
 fn sound_within(seed: u64, before: &Program, budget: Budget) -> (Allocated, usize) {
-    let after = allocate_within(before.clone(), budget).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
+    let after = allocate_within(before.clone(), budget, &Fuel::new(STEPS)).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
     let (a, b) = (run(before, 20_000), run(&after.program, 60_000));
     let differ = a.stores.iter().zip(&b.stores).position(|(a, b)| *a != POISON && a != b);
     assert_eq!(differ, None, "seed {seed}: the programs store different values");
@@ -277,4 +278,146 @@ fn time_is_near_linear() {
     eprintln!("{count} instructions: allocation {allocated:?}, with waits and hazards {all:?}, {} blocks", finished.blocks.len());
     eprintln!("random, {insts} instructions: {:?} {spilled:?}", start.elapsed() - generated);
     assert!(all.as_secs() < 5, "{all:?}");
+}
+
+/// Loads under guards, one behind another, that are all alive until they are converted and stored: `count` of them.
+fn guarded_loads(count: usize) -> Program {
+    let mut p = empty(Chip::Gfx942, 1);
+    let reg = |p: &mut Program, file: File, words: u8| {
+        let align = if words == 1 { 1 } else { 2 };
+        Span::whole(p.vregs.push(VRegData { file, either: false, words, align }), words)
+    };
+    let mut body = BlockData::default();
+    let base = reg(&mut p, File::Scalar, 2);
+    body.insts.push(Inst::new(Opcode::SLoadDwordx2, [base.into(), Span::physical(File::Scalar, 0, 2).into(), Operand::Imm(0)]));
+    let lane = reg(&mut p, File::Vector, 1);
+    body.insts.push(Inst::new(Opcode::VAndB32, [lane.into(), Operand::Imm(63), Span::physical(File::Vector, 0, 1).into()]));
+    let exec = Span { reg: Reg::Fixed(crate::isa::Fixed::Exec), first: 0, words: 2 };
+    let guarded = |p: &mut Program, body: &mut BlockData, inst: Inst| {
+        let (mask, saved) = (reg(p, File::Scalar, 2), reg(p, File::Scalar, 2));
+        body.insts.push(Inst::new(Opcode::VCmpGtU32, [mask.into(), Operand::Imm(60), lane.into()]));
+        body.insts.push(Inst::new(Opcode::SAndSaveexecB64, [saved.into(), mask.into()]));
+        body.insts.push(inst);
+        body.insts.push(Inst::new(Opcode::SMovB64, [exec.into(), saved.into()]));
+    };
+    let loaded: Vec<Span> = (0..count)
+        .map(|_| {
+            let to = reg(&mut p, File::Vector, 1);
+            body.insts.push(Inst::new(Opcode::VMovB32, [to.into(), Operand::Imm(0)]));
+            guarded(&mut p, &mut body, Inst::new(Opcode::GlobalLoadDword, [to.into(), lane.into(), base.into()]));
+            to
+        })
+        .collect();
+    let converted: Vec<Span> = loaded
+        .iter()
+        .map(|&from| {
+            let to = reg(&mut p, File::Vector, 1);
+            body.insts.push(Inst::new(Opcode::VCvtI32F32, [to.into(), from.into()]));
+            to
+        })
+        .collect();
+    for from in converted {
+        guarded(&mut p, &mut body, Inst::new(Opcode::GlobalStoreDword, [lane.into(), from.into(), base.into()]));
+    }
+    body.insts.push(Inst::new(Opcode::SEndpgm, []));
+    p.blocks.push(body);
+    p
+}
+
+/// What is alive at a time and has no register lies in scratch memory, whose words are shared by what is not alive at a time.
+#[test]
+fn long_tiles_share_scratch_memory() {
+    let before = guarded_loads(999);
+    let (after, _) = sound(0, &before);
+    let Spills { to_lanes, to_acc, to_scratch } = after.facts.spills;
+    assert!(to_acc > 200 && to_scratch > 800, "{:?}", after.facts);
+    assert!((4 * 450..4 * 600).contains(&after.program.scratch_bytes), "{} bytes", after.program.scratch_bytes);
+    let spilled = after.program.spilled;
+    assert_eq!((spilled.scalars, spilled.vectors), (to_lanes, to_acc + to_scratch));
+    let yaml = crate::kernel::metadata(&after.program);
+    assert!(format!("{yaml:?}").contains(&format!("(\".vgpr_spill_count\", Number({}))", to_acc + to_scratch)), "{yaml:?}");
+}
+
+/// Steps that a program's allocation takes.
+fn steps(program: &Program) -> u64 {
+    let fuel = Fuel::new(STEPS);
+    allocate_within(program.clone(), Budget::of(program.waves), &fuel).unwrap_or_else(|e| panic!("{e}"));
+    STEPS - fuel.left()
+}
+
+#[test]
+fn too_much_work_is_refused_at_the_same_step() {
+    let program = guarded_loads(600);
+    let needed = steps(&program);
+    assert_eq!(steps(&program), needed, "steps differ from run to run");
+    let with = |steps: u64| allocate_within(program.clone(), Budget::of(1), &Fuel::new(steps)).map(|a| a.facts);
+    assert!(with(8 * needed).is_ok());
+    for part in [2, 3, 10, 100, 1000] {
+        assert_eq!(with(needed / part), Err(AllocError::TooMuchWork), "with a part of {part}");
+    }
+    assert_eq!(with(0), Err(AllocError::TooMuchWork));
+}
+
+/// Twice the program, all of it in want of registers, takes not many more than twice the steps.
+#[test]
+fn steps_grow_as_the_program() {
+    let (short, long) = (steps(&guarded_loads(600)), steps(&guarded_loads(1200)));
+    eprintln!("{short} and {long} steps");
+    assert!(long < 4 * short, "{short} and {long} steps");
+    assert!(long < STEPS / 4, "{long} steps");
+}
+
+/// A tree of maxima answers as a list does.
+#[test]
+fn pressure_answers_as_a_list_does() {
+    let mut rng = Rng::new(5);
+    for rows in [1, 2, 7, 64, 100] {
+        let (mut tree, mut list) = (super::pressure::Pressure::new(rows), vec![0i32; rows]);
+        for _ in 0..200 {
+            let start = rng.below(rows);
+            let seg = super::live::Seg { start: start as u32, end: (start + 1 + rng.below(rows - start)) as u32 };
+            let range = seg.start as usize..seg.end as usize;
+            let by = if rng.below(3) == 0 && list[range.clone()].iter().all(|&n| n > 0) { -1 } else { 1 };
+            tree.add(&[seg], by);
+            list[range].iter_mut().for_each(|n| *n += by);
+            let (a, b) = (rng.below(rows), rng.below(rows));
+            let part = a.min(b)..a.max(b) + 1;
+            let asked = super::live::Seg { start: part.start as u32, end: part.end as u32 };
+            assert_eq!(tree.within(&[asked]), list[part].iter().copied().max().unwrap_or(0) as usize);
+            let limit = rng.below(20);
+            assert_eq!(tree.above(a, limit), (a..rows).find(|&row| list[row] > limit as i32));
+        }
+        assert_eq!(tree.highest(), list.iter().copied().max().unwrap_or(0) as usize);
+    }
+}
+
+/// Sets of blocks and of rows answer as sets of rows do.
+#[test]
+fn blocks_of_rows_answer_as_rows_do() {
+    use super::live::Seg;
+    use super::matrix::Matrix;
+    let mut rng = Rng::new(9);
+    let rows = 300;
+    let mut matrix = Matrix::new(rows);
+    let mut list = vec![[false; 8]; rows];
+    let mut taken: Vec<(usize, Seg)> = Vec::new();
+    for _ in 0..2000 {
+        let start = rng.below(rows);
+        let seg = Seg { start: start as u32, end: (start + 1 + rng.below(rows - start)) as u32 };
+        let register = rng.below(8);
+        let inside = seg.start as usize..seg.end as usize;
+        if list[inside.clone()].iter().all(|row| !row[register]) {
+            matrix.take(register, &[seg]);
+            list[inside.clone()].iter_mut().for_each(|row| row[register] = true);
+            taken.push((register, seg));
+        } else if !taken.is_empty() {
+            let (register, seg) = taken.swap_remove(rng.below(taken.len()));
+            matrix.release(register, &[seg]);
+            list[seg.start as usize..seg.end as usize].iter_mut().for_each(|row| row[register] = false);
+        }
+        let set = matrix.taken(&[seg]);
+        for register in 0..8 {
+            assert_eq!(set.contains(register), list[inside.clone()].iter().any(|row| row[register]), "{seg:?} {register}");
+        }
+    }
 }

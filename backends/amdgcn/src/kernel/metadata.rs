@@ -31,11 +31,11 @@ pub fn metadata(program: &Program) -> Node {
         (".name", Node::Text(program.name.clone())),
         (".private_segment_fixed_size", number(program.scratch_bytes)),
         (".sgpr_count", number(resources.all_scalars())),
-        (".sgpr_spill_count", number(0)),
+        (".sgpr_spill_count", number(program.spilled.scalars)),
         (".symbol", Node::Text(format!("{}.kd", program.name))),
         (".uniform_work_group_size", number(1)),
         (".vgpr_count", number(resources.lane_registers())),
-        (".vgpr_spill_count", number(0)),
+        (".vgpr_spill_count", number(program.spilled.vectors)),
         (".wavefront_size", number(64)),
     ]);
     Node::Map(vec![

@@ -26,6 +26,17 @@ pub struct Program {
     pub entry: Entry,
     /// Bytes of scratch memory per lane, for spills.
     pub scratch_bytes: u32,
+    /// Registers that allocation keeps elsewhere.
+    pub spilled: Spilled,
+}
+
+/// Registers of 32 bits that are kept elsewhere between their uses.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Spilled {
+    /// Scalar registers, in lanes of vector registers.
+    pub scalars: u32,
+    /// Vector registers, in the other vector file or in scratch memory.
+    pub vectors: u32,
 }
 
 /// A kernel argument in the argument segment.

@@ -304,7 +304,7 @@ impl<'a> Words<'a> {
 mod tests {
     use super::*;
     use crate::chip::Chip;
-    use crate::mir::{BlockData, VRegData};
+    use crate::mir::{BlockData, Spilled, VRegData};
 
     /// `r0`, `r1`: a vector register and a pair of them; `r2`, `r3`: a scalar register and a pair.
     fn program(blocks: Vec<(Vec<Inst>, Vec<u32>)>) -> Program {
@@ -318,6 +318,7 @@ mod tests {
             blocks: Default::default(),
             entry: Default::default(),
             scratch_bytes: 0,
+            spilled: Spilled::default(),
         };
         for (file, words) in [(File::Vector, 1), (File::Vector, 2), (File::Scalar, 1), (File::Scalar, 2)] {
             p.vregs.push(VRegData { file, either: false, words, align: words });

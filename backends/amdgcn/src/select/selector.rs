@@ -8,7 +8,7 @@ use super::uniform::{Class, Uniform};
 use super::webs::{Web, Webs};
 use crate::chip::Chip;
 use crate::isa::Opcode;
-use crate::mir::{ArgKind, Block, File, KernArg, Operand, Program, Reg, Span, VReg, VRegData};
+use crate::mir::{ArgKind, Block, File, KernArg, Operand, Program, Reg, Span, Spilled, VReg, VRegData};
 use cranelift_entity::{EntityRef, SecondaryMap};
 use rustc_hash::FxHashMap;
 use tilelift_ir::{GridAxis, Scalar};
@@ -88,6 +88,7 @@ impl<'a> Selector<'a> {
             blocks: Default::default(),
             entry: Default::default(),
             scratch_bytes: 0,
+            spilled: Spilled::default(),
         };
         let at = mir.blocks.push(Default::default());
         Selector {

@@ -2,7 +2,7 @@
 
 use crate::chip::Chip;
 use crate::isa::Opcode;
-use crate::mir::{Block, BlockData, Entry, File, Inst, Mods, Operand, Program, Span, VReg, VRegData};
+use crate::mir::{Block, BlockData, Entry, File, Inst, Mods, Operand, Program, Span, Spilled, VReg, VRegData};
 use cranelift_entity::PrimaryMap;
 
 /// Numbers from a seed.
@@ -96,6 +96,7 @@ pub(crate) fn empty(chip: Chip, waves: u32) -> Program {
         blocks: PrimaryMap::new(),
         entry: Entry { workgroup: [true, false, false] },
         scratch_bytes: 0,
+        spilled: Spilled::default(),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use cranelift_entity::PrimaryMap;
 use std::collections::BTreeMap;
-use tilelift_amdgcn::mir::{BlockData, Entry, Inst, Program};
+use tilelift_amdgcn::mir::{BlockData, Entry, Inst, Program, Spilled};
 use tilelift_amdgcn::{Chip, encode, text};
 
 /// A program of one block.
@@ -19,6 +19,7 @@ pub fn program(chip: Chip, insts: Vec<Inst>) -> Program {
         blocks,
         entry: Entry::default(),
         scratch_bytes: 0,
+        spilled: Spilled::default(),
     }
 }
 

@@ -4,7 +4,7 @@ use super::judge::program;
 use cranelift_entity::PrimaryMap;
 use tilelift_amdgcn::Chip;
 use tilelift_amdgcn::isa::Opcode;
-use tilelift_amdgcn::mir::{ArgKind, Block, BlockData, Entry, File, Inst, KernArg, Operand, Program, Span};
+use tilelift_amdgcn::mir::{ArgKind, Block, BlockData, Entry, File, Inst, KernArg, Operand, Program, Span, Spilled};
 
 fn s(first: u16, words: u8) -> Operand {
     Span::physical(File::Scalar, first, words).into()
@@ -45,6 +45,7 @@ pub fn branches(chip: Chip) -> Program {
         blocks: list,
         entry: Entry { workgroup: [true, true, false] },
         scratch_bytes: if chip == Chip::Gfx90a { 0 } else { 16 },
+        spilled: Spilled::default(),
         ..program(chip, Vec::new())
     }
 }

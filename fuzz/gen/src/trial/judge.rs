@@ -130,6 +130,7 @@ fn refused(e: &CompileError) -> Answer {
         // What the compiler itself writes is right.
         CompileError::Lower(LowerError::Unsupported { why, .. }) if own(why) => Answer::Failed(failure(Kind::Malformed, "proof", e)),
         CompileError::Lower(e) => Answer::PassedOver(without_numbers(&first_sentence(&oracle::reason(e)))),
+        CompileError::Registers { why, .. } => Answer::PassedOver(format!("registers: {why}")),
         CompileError::Emit(_) | CompileError::Code(_) | CompileError::NoBackend { .. } => {
             Answer::Failed(failure(Kind::Malformed, "emit", e))
         }

@@ -1,0 +1,197 @@
+//! What has to be spilled whatever the places: where more is in use than there are registers.
+//!
+//! A sweep over the rows: where too much is in use, what costs least per row goes, until the rest fits. An instruction that names a spilled
+//! register needs one for a moment, which stays in use. Work grows as the program, times a logarithm.
+
+use super::bundle::weights;
+use super::effects::touches;
+use super::fuel::Fuel;
+use super::live::{self, Ranges, Seg};
+use super::plan::Files;
+use super::pressure::Pressure;
+use super::words::{FILES, Words, file_size};
+use crate::isa::Access;
+use crate::mir::{File, Program, Reg, VReg};
+use cranelift_entity::EntityRef;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// Scalars that one vector register keeps in its lanes.
+const LANES: usize = 64;
+
+/// A row beside an instruction that names a register, and how many words of it.
+#[derive(Clone, Copy)]
+struct Near {
+    reg: VReg,
+    row: u32,
+    words: u8,
+}
+
+/// What a sweep reads.
+struct Sweep<'a> {
+    words: &'a Words,
+    ranges: &'a Ranges,
+    weights: Vec<f32>,
+    /// Sorted by register.
+    near: Vec<Near>,
+    gone: Vec<bool>,
+    fuel: &'a Fuel,
+}
+
+/// Chooses registers that leave at most `limits` in use, as far as that can be, and takes them out of the files' pressure.
+pub(super) fn relieve(
+    program: &Program,
+    (words, ranges): (&Words, &Ranges),
+    files: &mut Files,
+    limits: [usize; 3],
+    unspillable: &[bool],
+    fuel: &Fuel,
+) -> Vec<VReg> {
+    let mut scalars = Pressure::new(ranges.rows);
+    (0..file_size(File::Scalar)).for_each(|number| scalars.add(ranges.of(words.physical(File::Scalar, number)), 1));
+    for reg in program.vregs.keys().filter(|&reg| program.vregs[reg].file == File::Scalar) {
+        words.of(reg).for_each(|word| scalars.add(ranges.of(word), 1));
+    }
+    let over = [
+        scalars.highest() > limits[File::Scalar as usize],
+        files.vector.highest() > limits[File::Vector as usize],
+        files.acc.highest() > limits[File::Acc as usize],
+    ];
+    if over == [false; 3] {
+        return Vec::new();
+    }
+    let mut sweep =
+        Sweep { words, ranges, weights: weights(program, words, ranges), near: near(program), gone: unspillable.to_vec(), fuel };
+    let mut found = Vec::new();
+    let mut kept_in_lanes = 0usize;
+    for file in FILES {
+        let limit = limits[file as usize];
+        let of = |reg: VReg| files.of[reg.index()];
+        let all: Vec<VReg> = program.vregs.keys().filter(|&reg| of(reg) == file && !sweep.gone[reg.index()]).collect();
+        let (pressure, limit) = match file {
+            File::Scalar => (&mut scalars, limit),
+            File::Vector => (&mut files.vector, limit.saturating_sub(kept_in_lanes.div_ceil(LANES))),
+            File::Acc => (&mut files.acc, limit),
+        };
+        let before = found.len();
+        sweep.run(&all, pressure, limit, &mut found);
+        sweep.bring_back(pressure, limit, &mut found, before);
+        if file == File::Scalar {
+            kept_in_lanes = found[before..].iter().map(|&reg| usize::from(program.vregs[reg].words)).sum();
+        }
+    }
+    found
+}
+
+/// Rows that instructions need registers in, whether those are spilled or not.
+fn near(program: &Program) -> Vec<Near> {
+    let (bases, _) = live::rows(program);
+    let mut near = Vec::new();
+    for (block, data) in program.blocks.iter() {
+        for (at, inst) in data.insts.iter().enumerate() {
+            let before = bases[block.index()] + at as u32;
+            for touch in touches(inst) {
+                let Reg::Virtual(reg) = touch.span.reg else { continue };
+                let words = touch.span.words;
+                if touch.access != Access::Def {
+                    near.push(Near { reg, row: before, words });
+                }
+                if touch.access != Access::Use {
+                    near.push(Near { reg, row: before + 1, words });
+                }
+            }
+        }
+    }
+    near.sort_by_key(|n| (n.reg, n.row));
+    near
+}
+
+fn holds(rows: &[Seg], row: u32) -> bool {
+    rows.get(rows.partition_point(|seg| seg.end <= row)).is_some_and(|seg| seg.start <= row)
+}
+
+impl Sweep<'_> {
+    fn near(&self, reg: VReg) -> &[Near] {
+        let from = self.near.partition_point(|n| n.reg < reg);
+        let count = self.near[from..].partition_point(|n| n.reg == reg);
+        &self.near[from..from + count]
+    }
+
+    /// Words that a row has less in use without a register.
+    fn gain(&self, reg: VReg, row: u32) -> usize {
+        let held = self.words.of(reg).filter(|&word| holds(self.ranges.of(word), row)).count();
+        let near = self.near(reg);
+        let from = near.partition_point(|n| n.row < row);
+        let needed: usize = near[from..].iter().take_while(|n| n.row == row).map(|n| usize::from(n.words)).sum();
+        held.saturating_sub(needed)
+    }
+
+    /// Takes a register out of what is in use, but for the rows beside instructions that name it; or back again.
+    fn change(&mut self, reg: VReg, gone: bool, pressure: &mut Pressure) {
+        self.gone[reg.index()] = gone;
+        let by = if gone { -1 } else { 1 };
+        for word in self.words.of(reg) {
+            pressure.add(self.ranges.of(word), by);
+        }
+        for near in self.near(reg) {
+            pressure.add(&[Seg { start: near.row, end: near.row + 1 }], -by * i32::from(near.words));
+        }
+    }
+
+    /// Registers for which there is room when all others have gone stay: those first that would cost most.
+    fn bring_back(&mut self, pressure: &mut Pressure, limit: usize, found: &mut Vec<VReg>, from: usize) {
+        let mut gone = found.split_off(from);
+        let cost = |reg: &VReg| (self.weights[reg.index()] * self.area(*reg) as f32).to_bits();
+        gone.sort_by_key(|reg| (Reverse(cost(reg)), *reg));
+        for reg in gone {
+            self.change(reg, false, pressure);
+            if self.words.of(reg).any(|word| pressure.within(self.ranges.of(word)) > limit) {
+                self.change(reg, true, pressure);
+                found.push(reg);
+            }
+        }
+    }
+
+    fn area(&self, reg: VReg) -> u64 {
+        self.words.of(reg).flat_map(|word| self.ranges.of(word)).map(|seg| u64::from(seg.end - seg.start)).sum()
+    }
+
+    fn run(&mut self, all: &[VReg], pressure: &mut Pressure, limit: usize, found: &mut Vec<VReg>) {
+        if pressure.highest() <= limit {
+            return;
+        }
+        let starts = all.iter().flat_map(|&reg| self.words.of(reg).flat_map(|w| self.ranges.of(w)).map(move |seg| (seg.start, reg)));
+        let mut starts: Vec<(u32, VReg)> = starts.collect();
+        starts.sort_unstable();
+        starts.dedup();
+        let mut starts = starts.into_iter().peekable();
+        let mut open: BinaryHeap<Reverse<(u32, VReg)>> = BinaryHeap::new();
+        let mut stay = Vec::new();
+        let mut from = 0;
+        while let Some(at) = pressure.above(from, limit) {
+            let row = at as u32;
+            // Weights are not negative, so their bits are in their order.
+            let weights = &self.weights;
+            open.extend(
+                std::iter::from_fn(|| starts.next_if(|s| s.0 <= row)).map(|(_, reg)| Reverse((weights[reg.index()].to_bits(), reg))),
+            );
+            while pressure.within(&[Seg { start: row, end: row + 1 }]) > limit
+                && self.fuel.left() > 0
+                && let Some(Reverse((weight, reg))) = open.pop()
+            {
+                self.fuel.burn(16);
+                if self.gone[reg.index()] || !self.words.of(reg).any(|word| holds(self.ranges.of(word), row)) {
+                    continue;
+                }
+                if self.gain(reg, row) == 0 {
+                    stay.push(Reverse((weight, reg)));
+                    continue;
+                }
+                self.change(reg, true, pressure);
+                found.push(reg);
+            }
+            open.extend(stay.drain(..));
+            from = at + 1;
+        }
+    }
+}
