@@ -4,7 +4,7 @@ use super::result::AllocError;
 use std::cell::Cell;
 
 /// Steps that allocation may take: one or two hundred millions of them take a second.
-pub(super) const STEPS: u64 = 150_000_000;
+pub(super) const STEPS: u64 = 100_000_000;
 
 /// Steps that allocation may still take.
 #[derive(Debug)]

@@ -46,6 +46,15 @@ use cranelift_entity::EntityRef;
 use fuel::Fuel;
 use work::{Lanes, Work};
 
+/// How places are sought after the first try, by area: registers of the vector file that stay free for what may have either, whether copies
+/// vanish, and the order.
+const TRIES: [(usize, bool, Order); 5] =
+    [(0, true, Order::Start), (8, true, Order::Area), (24, true, Order::Area), (0, false, Order::Area), (8, false, Order::Start)];
+
+/// The same where something was spilled, after a first try in the order of the program: what is alive without a gap fits in that order if
+/// no more is alive at a time than there are registers.
+const CROWDED: [(usize, bool, Order); 1] = [(0, true, Order::Area)];
+
 /// Rounds of spilling.
 const ROUNDS: usize = 24;
 
@@ -162,12 +171,11 @@ fn round(work: &mut Work, budget: Budget, spills: &mut Spills, fuel: &Fuel) -> R
         Ok(Try { bundles, places, files, limits })
     };
     let before = fuel.left();
-    let mut best = attempt(0, true, Order::Area)?;
+    let tries: &[(usize, bool, Order)] = if *spills == Spills::default() { &TRIES } else { &CROWDED };
+    let mut best = attempt(0, true, if *spills == Spills::default() { Order::Area } else { Order::Start })?;
     let cost = before - fuel.left();
     let least = best.files.vector.highest() + best.files.acc.highest();
-    for (slack, coalesce, order) in
-        [(0, true, Order::Start), (8, true, Order::Area), (24, true, Order::Area), (0, false, Order::Area), (8, false, Order::Start)]
-    {
+    for &(slack, coalesce, order) in tries {
         let (stuck, spilled, used) = best.badness();
         let enough = !stuck && spilled == 0 && (used <= least + least / 16 + 1 || slack > 0 || !coalesce);
         if enough || fuel.left() / 8 < cost {

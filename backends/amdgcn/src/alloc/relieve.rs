@@ -19,6 +19,12 @@ use std::collections::BinaryHeap;
 /// Scalars that one vector register keeps in its lanes.
 const LANES: usize = 64;
 
+/// Where more is in use than a vector file has, by more than such a part, a smaller part of the file stays free: tuples and registers with gaps do not
+/// fill a file to the last register, and each round that seeks places takes time.
+const FAR: usize = 4;
+/// The part that stays free.
+const MARGIN: usize = 64;
+
 /// A row beside an instruction that names a register, and how many words of it.
 #[derive(Clone, Copy)]
 struct Near {
@@ -52,16 +58,17 @@ pub(super) fn relieve(
     for reg in program.vregs.keys().filter(|&reg| program.vregs[reg].file == File::Scalar) {
         words.of(reg).for_each(|word| scalars.add(ranges.of(word), 1));
     }
-    let over = [
-        scalars.highest() > limits[File::Scalar as usize],
-        files.vector.highest() > limits[File::Vector as usize],
-        files.acc.highest() > limits[File::Acc as usize],
-    ];
-    if over == [false; 3] {
+    let most = [scalars.highest(), files.vector.highest(), files.acc.highest()];
+    if (0..3).all(|file| most[file] <= limits[file]) {
         return Vec::new();
     }
     let mut sweep =
         Sweep { words, ranges, weights: weights(program, words, ranges), near: near(program), gone: unspillable.to_vec(), fuel };
+    let limits = FILES.map(|file| {
+        let limit = limits[file as usize];
+        let margin = file != File::Scalar && most[file as usize] > limit + limit / FAR;
+        if margin { limit - limit / MARGIN } else { limit }
+    });
     let mut found = Vec::new();
     let mut kept_in_lanes = 0usize;
     for file in FILES {

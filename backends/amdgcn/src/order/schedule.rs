@@ -39,13 +39,17 @@ const ENOUGH_WAVES: u32 = 4;
 /// The program that was allocated stands beside the result: origins of instructions are positions in it.
 ///
 /// # Errors
-/// If neither order has an allocation.
+/// If neither order has an allocation, or the first one's takes too much work.
 pub fn schedule_and_allocate(program: Program) -> Result<(Program, Allocated), AllocError> {
     let waves = |a: &Allocated| (REGISTERS / a.facts.pool().max(1)).min(ENOUGH_WAVES);
     let scheduled = schedule(&program);
     let first = allocate(scheduled.clone());
     let good = |a: &Allocated| a.facts.spills == Default::default() && waves(a) == ENOUGH_WAVES;
     if first.as_ref().is_ok_and(good) {
+        return first.map(|a| (scheduled, a));
+    }
+    // What is too much work in one order is so in the other.
+    if let Err(AllocError::TooMuchWork) = first {
         return first.map(|a| (scheduled, a));
     }
     let second = allocate(program.clone());
