@@ -8,8 +8,9 @@
 //! before it is written on any way: live rows are those from which a read can be reached *and* which can be reached from a write.
 
 use super::effects::{Touch, ignores_exec, touches, writes_early};
-use super::exec::{HIGHEST, Level, Levels};
+use super::exec::{Level, Levels};
 use super::fuel::Fuel;
+use super::needs::{DEAD, Needs};
 use super::result::AllocError;
 use super::words::Words;
 use crate::isa::Access;
@@ -20,12 +21,6 @@ use cranelift_entity::EntityRef;
 const BYTES: usize = 8;
 /// Entries of a table of blocks and words alive between them.
 const TABLE: usize = 1 << 26;
-
-/// Levels that a need may have.
-const LEVELS: usize = HIGHEST as usize + 1;
-
-/// Nobody needs it.
-const DEAD: u8 = u8::MAX;
 
 /// Rows `start..end`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -134,52 +129,6 @@ fn walk_block(walk: &mut impl Walk, words: &Words, program: &Program, levels: &L
             walk.sink(change.cap.min(level.needs()));
         }
         walk_inst(walk, words, inst, base + 1 + at as u32, level);
-    }
-}
-
-/// Needs of words, and the words of each need, so that needs above a level sink without a look at the others.
-struct Needs {
-    of: Vec<u8>,
-    /// Per level words that had this need at some time; those that have another now do not count.
-    at: [Vec<u32>; LEVELS],
-    /// No word has a higher need.
-    top: usize,
-}
-
-impl Needs {
-    fn new(words: usize) -> Needs {
-        Needs { of: vec![DEAD; words], at: std::array::from_fn(|_| Vec::new()), top: 0 }
-    }
-
-    /// A word is needed at a level, if it is not at a lower one.
-    fn need(&mut self, word: usize, level: u8) {
-        if level >= self.of[word] {
-            return;
-        }
-        self.of[word] = level;
-        let level = usize::from(level).min(LEVELS - 1);
-        self.at[level].push(word as u32);
-        self.top = self.top.max(level);
-    }
-
-    /// No need stays above a level.
-    fn sink(&mut self, cap: u8) {
-        while self.top > usize::from(cap) {
-            let high = self.top;
-            for word in std::mem::take(&mut self.at[high]) {
-                if usize::from(self.of[word as usize]) == high {
-                    self.of[word as usize] = cap;
-                    self.at[usize::from(cap)].push(word);
-                }
-            }
-            self.top -= 1;
-        }
-    }
-
-    /// A block ends: those that were needed are looked at by the caller.
-    fn clear(&mut self) {
-        self.at[..=self.top].iter_mut().for_each(Vec::clear);
-        self.top = 0;
     }
 }
 
@@ -327,8 +276,11 @@ fn transfers(program: &Program, words: &Words, levels: &Levels) -> (Vec<Transfer
     (transfers, defined)
 }
 
-/// Needs at the begin of blocks, of words alive between blocks.
-fn needs(program: &Program, transfers: &[Transfer], globals: &Globals, fuel: &Fuel) -> Result<(Vec<Vec<u8>>, Vec<Vec<u8>>), AllocError> {
+/// Per block, and word alive between blocks.
+type Table<T> = Vec<Vec<T>>;
+
+/// Needs at the end of blocks, of words alive between blocks.
+fn needs(program: &Program, transfers: &[Transfer], globals: &Globals, fuel: &Fuel) -> Result<Table<u8>, AllocError> {
     let (blocks, count) = (program.blocks.len(), globals.words.len());
     let mut begin = vec![vec![DEAD; count]; blocks];
     let mut end = vec![vec![DEAD; count]; blocks];
@@ -362,7 +314,7 @@ fn needs(program: &Program, transfers: &[Transfer], globals: &Globals, fuel: &Fu
             }
         }
     }
-    Ok((begin, end))
+    Ok(end)
 }
 
 /// Words that may have been written when a block begins, and when it ends.
@@ -372,7 +324,7 @@ fn available(
     defined: &[Vec<u32>],
     globals: &Globals,
     fuel: &Fuel,
-) -> Result<(Vec<Vec<bool>>, Vec<Vec<bool>>), AllocError> {
+) -> Result<(Table<bool>, Table<bool>), AllocError> {
     let (blocks, count) = (program.blocks.len(), globals.words.len());
     let mut begin = vec![vec![false; count]; blocks];
     let mut end = vec![vec![false; count]; blocks];
@@ -453,7 +405,7 @@ pub(super) fn ranges(program: &Program, words: &Words, levels: &Levels, fuel: &F
     if globals.words.len().saturating_mul(program.blocks.len()) > TABLE {
         return Err(AllocError::TooMuchWork);
     }
-    let (_, end_needs) = needs(program, &transfers, &globals, fuel)?;
+    let end_needs = needs(program, &transfers, &globals, fuel)?;
     let (begin_defined, end_defined) = available(program, words, &defined, &globals, fuel)?;
 
     let (bases, count) = rows(program);

@@ -26,6 +26,7 @@ mod exec;
 mod fuel;
 mod live;
 mod matrix;
+mod needs;
 mod owners;
 mod plan;
 mod pressure;
