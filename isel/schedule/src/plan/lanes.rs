@@ -120,6 +120,13 @@ fn readers(uses: &SecondaryMap<Value, Vec<Inst>>, kernel: &Kernel, v: Value) -> 
     out
 }
 
+/// The load whose tile a store to local memory puts there as it is.
+pub fn stores_load(kernel: &Kernel, i: Inst) -> Option<Inst> {
+    let d = &kernel.insts[i];
+    let load = kernel.def_inst(*d.args.get(1)?)?;
+    (d.op == Op::LocalStore && kernel.insts[load].op == Op::Load).then_some(load)
+}
+
 /// What products do with buffers that lanes have filled.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct Fetches {
@@ -150,12 +157,9 @@ pub(super) fn read_by_products(kernel: &Kernel) -> Vec<(Inst, Vec<Inst>)> {
 /// Finds them, in buffers that lie in these layouts.
 pub(super) fn fetches(kernel: &Kernel, buffers: &BTreeMap<Inst, BufferLayout>) -> Fetches {
     let mut out = Fetches::default();
-    if !kernel.insts.values().any(|d| d.op == Op::CopyAsync) {
-        return out;
-    }
     let mut filled = BTreeSet::new();
     kernel.walk(kernel.body, &mut |i| {
-        if kernel.insts[i].op == Op::CopyAsync {
+        if kernel.insts[i].op == Op::CopyAsync || stores_load(kernel, i).is_some() {
             filled.extend(handle(kernel, kernel.operand(i, "buffer")[0]).map(|h| h.root));
         }
     });

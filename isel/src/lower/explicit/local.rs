@@ -375,6 +375,13 @@ impl Lower<'_> {
         Ok(())
     }
 
+    /// True if a store stands right behind others, all of other buffers, which are still there: nothing stands between them that lanes would wait for.
+    fn beside(&self, i: Inst) -> bool {
+        let kernel = self.kernel;
+        let root = |j: Inst| handle(kernel, kernel.insts[j].args[0]).map(|h| allocation(kernel, h.root));
+        self.task.as_ref().is_some_and(|t| !t.beside.is_empty() && t.beside.iter().all(|&j| root(j) != root(i)))
+    }
+
     pub(super) fn local_store(&mut self, b: &mut LaneBuilder, i: Inst) -> Result<(), LowerError> {
         let d = &self.kernel.insts[i];
         let local = self.local(d.args[0])?;
@@ -385,6 +392,7 @@ impl Lower<'_> {
         match self.task()?.apart {
             true if self.task()?.traces.stored => self.meet(b, true)?,
             true => {}
+            false if self.beside(i) => {}
             false => b.before_shared_writes(),
         }
         if !self.store_by_matrices(b, &local, &tile, elem)? {
