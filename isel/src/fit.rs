@@ -13,6 +13,7 @@
 //! same instructions for any number of slots, so layouts are assigned once, too.
 
 use crate::layout::assign::{Assignment, assign};
+use crate::layout::search::staging::suited;
 use crate::lower::footprint::Footprint;
 use std::rc::Rc;
 use tilelift_ir::{Kernel, Op, verify};
@@ -181,8 +182,9 @@ fn pipelined(kernel: &Kernel, target: &Target, options: &LowerOptions, mut plan:
                 break;
             }
         };
-        let written = planned(made, target)?;
+        let mut written = planned(made, target)?;
         let assigned = assign(&written.kernel, target, &written.plan)?;
+        written.plan = suited(&written.kernel, target, &written.plan, &assigned)?;
         let footprint = Footprint::of(&written.kernel, target, &written.plan, &assigned, false)?;
         let need = footprint.total();
         if need <= have {

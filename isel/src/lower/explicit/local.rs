@@ -395,11 +395,14 @@ impl Lower<'_> {
             false if self.beside(i) => {}
             false => b.before_shared_writes(),
         }
-        if !self.store_by_matrices(b, &local, &tile, elem)? {
+        let slot = local.buffer.seen(&local.parts).map(|map| map.columns_from(&layout)).transpose()?;
+        if slot.is_some() || !self.store_by_matrices(b, &local, &tile, elem)? {
             let guard = representative(b, layout.free_mask(Axis::Lane), layout.free_mask(Axis::Warp));
-            let coords = Coords::new(b, &layout);
-            for part in groups(&local, None, &layout, elem)? {
-                let (addr, offset) = local.at(b, &coords, &layout.reg_coord(part[0]))?;
+            let parts = groups(&local, slot.as_ref(), &layout, elem)?;
+            let slot = slot.map(|columns| columns.scaled(elem.bytes())).transpose()?;
+            let lies = Lies::new(b, &local, slot.as_ref(), &layout);
+            for part in parts {
+                let (addr, offset) = lies.at(b, &local, &layout, part[0])?;
                 let elems: Vec<LVal> = part.iter().map(|&r| tile.regs[r as usize]).collect();
                 let words = to_words(b, &elems, elem);
                 b.store_shared(words, local.alloc, addr, offset, guard);
