@@ -53,10 +53,10 @@ pub(in super::super) fn last_uses(kernel: &Kernel, tasks: Option<Inst>, locals: 
         let mut uses = locals.uses(root).iter().copied().filter(|&i| i != root);
         let filled = uses.clone().any(|i| matches!(kernel.insts[i].op, Op::CopyAsync | Op::GatherAsync));
         let last = uses.clone().map(|i| top[i]).max();
-        if let Some(last) = last.filter(|_| filled && uses.all(lanes))
-            && let Some(wait) = waits[last + 1]
-        {
-            out.entry(wait).or_default().push(root);
+        let Some(last) = last.filter(|_| uses.all(lanes)) else { continue };
+        // What lanes store is there when they have met, as they do before others take the bytes.
+        if let Some(end) = if filled { waits[last + 1] } else { Some(body[last]) } {
+            out.entry(end).or_default().push(root);
         }
     }
     out
