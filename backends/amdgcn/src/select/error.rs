@@ -10,8 +10,6 @@ use tilelift_lane::{BinOp, LTy, LaneVerifyError, Opcode as LaneOpcode, UnOp};
 pub enum SelectError {
     /// The program breaks a rule of the lane IR.
     Invalid(Box<LaneVerifyError>),
-    /// The chip has no table of what lane programs may ask of it.
-    NoTarget(Chip),
     /// A computation.
     Computation(Computation, LTy, Reason),
     /// Another instruction.
@@ -53,7 +51,6 @@ impl fmt::Display for SelectError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             SelectError::Invalid(why) => write!(f, "not a lane program: {why}"),
-            SelectError::NoTarget(chip) => write!(f, "no target table for {chip}; lower for gfx942"),
             SelectError::Computation(what, ty, why) => write!(f, "no instructions for {what} of {ty}: {why}"),
             SelectError::Instruction(what, why) => write!(f, "no instructions for {}: {why}", what.name()),
         }
