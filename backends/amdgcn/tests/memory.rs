@@ -7,17 +7,23 @@ mod numbers;
 
 use device::*;
 use numbers::*;
+use tilelift_amdgcn::select::{Computation, Reason, SelectError};
+use tilelift_amdgcn::{Chip, EmitError};
 use tilelift_ir::{AtomicOp, CacheHint, CmpOp, GridAxis, MemoryOrder, Scalar, Scope};
 use tilelift_lane::testing::Asm;
 use tilelift_lane::{
-    Atomic, AtomicKind, BinOp, Carried, For, If, Inst, LTy, LVal, Param, ParamSource, Program, Space, Special, Vals, While,
+    Atomic, AtomicKind, BinOp, Carried, For, If, Inst, LTy, LVal, Opcode, Param, ParamSource, Program, Space, Special, Vals, While,
 };
 
 const I32: LTy = LTy::I32;
 
 fn check(program: &Program, grid: u32, data: &[Data]) {
-    let [want, got] = both(program, grid, data).unwrap_or_else(|e| panic!("{e}"));
-    assert_eq!(want, got, "{program}");
+    Chip::ALL.into_iter().for_each(|chip| check_on(chip, program, grid, data));
+}
+
+fn check_on(chip: Chip, program: &Program, grid: u32, data: &[Data]) {
+    let [want, got] = both(chip, program, grid, data).unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(want, got, "{chip} {program}");
 }
 
 /// A condition that differs per lane.
@@ -141,7 +147,18 @@ fn updates_of_every_kind_and_type() {
                 let by: Vec<u64> = sample(elem, 2 * n, 8).into_iter().skip(n).map(|x| finite(elem, x)).collect();
                 let same: Vec<u64> = before.iter().enumerate().map(|(i, &x)| if i % 3 == 0 { x } else { 0 }).collect();
                 let zeros = || Data::View(elem, vec![0; n]);
-                check(&a.p, 1, &[Data::View(elem, before), Data::View(elem, by), Data::View(elem, same), zeros(), zeros()]);
+                let data = [Data::View(elem, before), Data::View(elem, by), Data::View(elem, same), zeros(), zeros()];
+                for chip in Chip::ALL {
+                    // That chip adds pairs of f16 in global memory alone, and no bf16.
+                    let lacks = chip == Chip::Gfx90a && elem.bits() == 16 && (elem, space) != (Scalar::F16, Space::Global);
+                    if !lacks {
+                        check_on(chip, &a.p, 1, &data);
+                        continue;
+                    }
+                    let refused = tilelift_amdgcn::emit(&a.p, chip).map(|_| ());
+                    let why = EmitError::Select(SelectError::Computation(Computation::Other(Opcode::Atomic), ty, Reason::Chip(chip)));
+                    assert_eq!(refused, Err(why));
+                }
             }
         }
     }
@@ -279,5 +296,7 @@ fn the_grid_and_failed_assertions() {
     a.push(Inst::Assert { condition: fits });
     a.store(0, &[t]);
     check(&a.p, 7, &[Data::View(Scalar::I32, vec![0; 64 * 7])]);
-    assert!(both(&a.p, 11, &[Data::View(Scalar::I32, vec![0; 64 * 11])]).is_err());
+    for chip in Chip::ALL {
+        assert!(both(chip, &a.p, 11, &[Data::View(Scalar::I32, vec![0; 64 * 11])]).is_err(), "{chip}");
+    }
 }
