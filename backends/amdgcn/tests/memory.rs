@@ -85,6 +85,29 @@ fn far_offsets() {
     check(&a.p, 1, &[Data::View(Scalar::I32, sample(Scalar::I32, 20_000, 5)), Data::View(Scalar::I32, vec![0; 64])]);
 }
 
+/// Behind the 64 KiB that an offset reaches: on the chip that has more.
+#[test]
+fn far_places_in_shared_memory() {
+    let mut a = asm("far_shared");
+    let (near, far) = (a.alloc(70_000), a.alloc(80_000));
+    let x = a.load(0, I32);
+    let lane = a.special(Special::Lane);
+    let four = a.i32(4);
+    let mut sum = lane;
+    for (base, offset) in [(near, 0), (near, 66_000), (far, 0), (far, 79_000)] {
+        let at = a.def(I32, |dst| Inst::Fma { dst, a: lane, b: four, c: base });
+        a.store_shared(at, offset, &[sum]);
+        let same = a.load_shared(at, offset, I32);
+        // All lanes read what the first wrote.
+        let first = a.load_shared(base, offset, I32);
+        sum = a.bin(BinOp::Add, same, x);
+        sum = a.bin(BinOp::Xor, sum, first);
+    }
+    a.store(1, &[sum]);
+    check_on(Chip::Gfx950, &a.p, 1, &[Data::View(Scalar::I32, sample(Scalar::I32, 64, 5)), Data::View(Scalar::I32, vec![0; 64])]);
+    assert!(tilelift_amdgcn::emit(&a.p, Chip::Gfx942).is_err());
+}
+
 /// Each lane updates a place of its own, so that what was there is known.
 #[test]
 fn updates_of_every_kind_and_type() {

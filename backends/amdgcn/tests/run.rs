@@ -57,10 +57,11 @@ fn small_cases_are_right() {
     const OTHERS: usize = 7;
     let filter = std::env::var("CASE").unwrap_or_default();
     let mut wrong = Vec::new();
-    let small = cases().into_iter().filter(|c| c.size == Size::Small && c.name.contains(&filter)).enumerate();
-    let on_chips = small.flat_map(|(at, case)| Chip::ALL.map(|chip| (at, case.clone(), chip)));
+    let all = cases();
+    let small = all.iter().filter(|c| c.size == Size::Small && c.name.contains(&filter)).enumerate();
+    let on_chips = small.flat_map(|(at, case)| Chip::ALL.map(|chip| (at, case, chip)));
     for (_, case, chip) in on_chips.filter(|(at, _, chip)| *chip == Chip::Gfx942 || (at + *chip as usize).is_multiple_of(OTHERS)) {
-        if let Err(e) = run(&case, chip) {
+        if let Err(e) = run(case, chip) {
             wrong.push(format!("{chip} {}: {e}", case.name));
         }
     }

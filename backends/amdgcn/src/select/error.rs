@@ -75,7 +75,7 @@ impl fmt::Display for Reason {
             Reason::NotOffered => f.write_str("the target's table does not offer it; lower the kernel for this target"),
             Reason::NoMachinery => f.write_str("the chip has no such machinery; lower the kernel for this target"),
             Reason::Type => f.write_str("it does not take that type; cast the operands"),
-            Reason::Chip(chip) => write!(f, "{chip} lacks the instruction"),
+            Reason::Chip(chip) => write!(f, "{chip} lacks the instruction; use elements of 32 bits"),
             Reason::Undefined => f.write_str("a value is used that nothing made"),
             Reason::Matrix => f.write_str("no machine instruction is filed for that matrix instruction"),
             Reason::Argument => f.write_str("a kernel argument that is no number; lower the kernel for this target"),
