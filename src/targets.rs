@@ -4,7 +4,7 @@ use crate::backend::Backend;
 use tilelift_isel::Target;
 
 /// Every target name, those with a text backend first.
-pub const NAMES: &[&str] = &["sm_80", "sm_89", "sm_90a", "gfx942"];
+pub const NAMES: &[&str] = &["sm_80", "sm_89", "sm_90a", "gfx90a", "gfx942", "gfx950"];
 
 /// The target of that name, if there is one.
 ///

@@ -1,12 +1,10 @@
 //! Every kernel of the library, lowered for both vendors' tables and run in the lane interpreter against its reference.
 
-#[path = "../../backends/amdgcn/src/target.rs"]
-#[allow(dead_code)]
-mod amd;
 #[path = "../../backends/nvptx/src/target.rs"]
 #[allow(dead_code)]
 mod nv;
 
+use tilelift_amdgcn as amd;
 use tilelift_ir::verify::verify;
 use tilelift_isel::lane::{LaneOptions, interpret};
 use tilelift_isel::{LayoutChoice, LowerOptions, Target, lower};

@@ -50,6 +50,7 @@ fn on_target(kernel: &Kernel, name: &str) -> Result<Outcome, String> {
         Ok(()) => Ok(Outcome::Compiled),
         Err(CompileError::Lower(LowerError::Unsupported { why, .. })) => Ok(Outcome::Refused(why.to_string().replace(name, "the target"))),
         Err(CompileError::Lower(LowerError::Requirement { why, .. })) => Ok(Outcome::Refused(why.to_string().replace(name, "the target"))),
+        Err(CompileError::Code(e)) if e.is_of_chip() => Ok(Outcome::Refused(e.to_string().replace(name, "the target"))),
         Err(CompileError::Emit(EmitError::Unsupported(what))) => Ok(Outcome::Refused(what.to_string())),
         Err(e) => Err(format!("{name}: neither compiled nor refused with a reason: {e}")),
     }
@@ -165,7 +166,7 @@ fn judge_all(list: &[Sample]) -> Vec<Result<Option<Vec<Outcome>>, String>> {
 fn document(list: &[Sample], outcomes: &[Option<Vec<Outcome>>]) -> String {
     let mut reasons: Vec<String> = Vec::new();
     let mut out = String::from(
-        "# Ops by element type\n\nWhat each op does for each element type that its typing rule accepts: `yes` where it compiles, else the number of the reason below why it\ndoes not. Everything here is compiled, and run against the interpreter, by `cargo test --test op_types`; `TILELIFT_BLESS=1` rewrites\nthe table. For `gfx942`, compiling means lowering to a lane program.\n\n",
+        "# Ops by element type\n\nWhat each op does for each element type that its typing rule accepts: `yes` where it compiles, else the number of the reason below why it\ndoes not. Everything here is compiled, and run against the interpreter, by `cargo test --test op_types`; `TILELIFT_BLESS=1` rewrites\nthe table.\n\n",
     );
     let _ = writeln!(out, "| op | types | {} |\n| --- | --- |{}", targets::NAMES.join(" | "), " --- |".repeat(targets::NAMES.len()));
     for &op in Op::ALL {

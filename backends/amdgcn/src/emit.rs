@@ -9,7 +9,7 @@ use crate::alloc::{AllocError, Facts};
 use crate::chip::Chip;
 use crate::encode::{EncodeError, encode};
 use crate::mir::KernArg;
-use crate::select::{SelectError, select};
+use crate::select::{Reason, SelectError, select};
 use crate::{kernel, object, order, text};
 use std::fmt;
 use tilelift_lane::{Param, Program};
@@ -45,6 +45,17 @@ pub enum EmitError {
     Allocate(AllocError),
     /// An instruction can't be encoded.
     Encode(EncodeError),
+}
+
+impl EmitError {
+    /// True if the chip lacks what is asked for, which others of its family have: an instruction, or scratch memory that is set up.
+    pub fn is_of_chip(&self) -> bool {
+        matches!(
+            self,
+            EmitError::Select(SelectError::Computation(_, _, Reason::Chip(_)) | SelectError::Instruction(_, Reason::Chip(_)))
+                | EmitError::Allocate(AllocError::NoScratch)
+        )
+    }
 }
 
 impl fmt::Display for EmitError {

@@ -16,15 +16,15 @@ mod emit;
 pub mod encode;
 pub mod isa;
 pub mod kernel;
+pub mod machine;
 pub mod mir;
 pub mod object;
 pub mod order;
 pub mod select;
-mod target;
 #[cfg(test)]
 mod testing;
 pub mod text;
 
 pub use chip::Chip;
 pub use emit::{AmdKernel, EmitError, emit};
-pub use target::{by_name, gfx942};
+pub use machine::{by_name, gfx90a, gfx942, gfx950};

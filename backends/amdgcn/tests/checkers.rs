@@ -1,15 +1,15 @@
 //! The kernels of the library, allocated and finished: the checkers are content with each, and nothing is spilled that need not be.
 
 use tilelift_amdgcn::alloc::Facts;
-use tilelift_amdgcn::{Chip, check, gfx942, order, select::select};
+use tilelift_amdgcn::{Chip, check, machine, order, select::select};
 use tilelift_ir::Kernel;
 use tilelift_isel::{LowerOptions, lower};
 
 /// Checks one kernel; `None` if a stage before allocation refuses it.
-fn checked(kernel: &Kernel) -> Option<Result<(usize, Facts), String>> {
+fn checked(kernel: &Kernel, chip: Chip) -> Option<Result<(usize, Facts), String>> {
     let verified = tilelift_ir::verify::verify(kernel).ok()?;
-    let lowered = lower(&verified, &gfx942(), &LowerOptions::default()).ok()?;
-    let selected = select(&lowered.program, Chip::Gfx942).ok()?;
+    let lowered = lower(&verified, &machine::target(chip), &LowerOptions::default()).ok()?;
+    let selected = select(&lowered.program, chip).ok()?;
     Some(check_all(&selected))
 }
 
@@ -23,34 +23,36 @@ fn check_all(selected: &tilelift_amdgcn::mir::Program) -> Result<(usize, Facts),
     Ok((finished.blocks.values().map(|b| b.insts.len()).sum(), facts))
 }
 
-fn library(every: usize) {
-    let launches = tilelift_kernels::cases().into_iter().flat_map(|case| case.launches(None).unwrap()).step_by(every);
+/// Every so manieth launch of the library's, for a chip; other ones for other chips.
+fn library(chip: Chip, every: usize) {
+    let launches =
+        tilelift_kernels::cases().into_iter().flat_map(|case| case.launches(None).unwrap()).skip(chip as usize % every).step_by(every);
     let (mut count, mut insts, mut spilled, mut wrong) = (0, 0, Vec::new(), Vec::new());
     for launch in launches {
-        match checked(&launch.kernel) {
+        match checked(&launch.kernel, chip) {
             Some(Ok((n, facts))) => {
                 (count, insts) = (count + 1, insts + n);
                 if facts.spills != Default::default() {
                     spilled.push(format!("{}: {:?}", launch.kernel.name, facts));
                 }
             }
-            Some(Err(why)) => wrong.push(format!("{}: {why}", launch.kernel.name)),
+            Some(Err(why)) => wrong.push(format!("{chip} {}: {why}", launch.kernel.name)),
             None => {}
         }
     }
-    eprintln!("{count} kernels, {insts} instructions, {} spill:\n{}", spilled.len(), spilled.join("\n"));
+    eprintln!("{chip}: {count} kernels, {insts} instructions, {} spill:\n{}", spilled.len(), spilled.join("\n"));
     assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), count + wrong.len(), wrong.join("\n"));
     assert!(count > 0);
 }
 
 #[test]
 fn some_kernels_of_the_library() {
-    library(23);
+    Chip::ALL.into_iter().for_each(|chip| library(chip, 37));
 }
 
 /// `cargo test -p tilelift-amdgcn --test checkers -- --ignored`
 #[test]
 #[ignore = "takes minutes"]
 fn all_kernels_of_the_library() {
-    library(1);
+    Chip::ALL.into_iter().for_each(|chip| library(chip, 1));
 }

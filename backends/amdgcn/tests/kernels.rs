@@ -3,15 +3,15 @@
 
 mod common;
 
-use tilelift_amdgcn::{Chip, alloc::allocate, encode::encode, gfx942, object, order::finish, select::select, text};
+use tilelift_amdgcn::{Chip, alloc::allocate, encode::encode, machine, object, order::finish, select::select, text};
 use tilelift_ir::Kernel;
 use tilelift_isel::{LowerOptions, lower};
 
-/// Compares one kernel; `None` if a stage before the encoder refuses it.
-fn compared(kernel: &Kernel) -> Option<Result<usize, String>> {
+/// Compares one kernel on a chip; `None` if a stage before the encoder refuses it.
+fn compared(kernel: &Kernel, chip: Chip) -> Option<Result<usize, String>> {
     let verified = tilelift_ir::verify::verify(kernel).ok()?;
-    let lowered = lower(&verified, &gfx942(), &LowerOptions::default()).ok()?;
-    let selected = select(&lowered.program, Chip::Gfx942).ok()?;
+    let lowered = lower(&verified, &machine::target(chip), &LowerOptions::default()).ok()?;
+    let selected = select(&lowered.program, chip).ok()?;
     let program = finish(allocate(selected).ok()?);
     Some(compare(&program))
 }
@@ -33,34 +33,35 @@ fn compare(program: &tilelift_amdgcn::mir::Program) -> Result<usize, String> {
     Ok(code.starts.len())
 }
 
-/// Every so manieth launch of the library's.
-fn library(every: usize) {
-    if common::judge::is_missing(Chip::Gfx942) || tilelift_oracle::lld().is_none() {
+/// Every so manieth launch of the library's, for a chip; other ones for other chips.
+fn library(chip: Chip, every: usize) {
+    if common::judge::is_missing(chip) || tilelift_oracle::lld().is_none() {
         assert!(!tilelift_oracle::required(), "TILELIFT_REQUIRE_ORACLES is set, and there is no ld.lld");
         return;
     }
-    let launches = tilelift_kernels::cases().into_iter().flat_map(|case| case.launches(None).unwrap()).step_by(every);
+    let launches =
+        tilelift_kernels::cases().into_iter().flat_map(|case| case.launches(None).unwrap()).skip(chip as usize % every).step_by(every);
     let (mut count, mut insts, mut wrong) = (0, 0, Vec::new());
     for launch in launches {
-        match compared(&launch.kernel) {
+        match compared(&launch.kernel, chip) {
             Some(Ok(n)) => (count, insts) = (count + 1, insts + n),
-            Some(Err(why)) => wrong.push(format!("{}: {why}", launch.kernel.name)),
+            Some(Err(why)) => wrong.push(format!("{chip} {}: {why}", launch.kernel.name)),
             None => {}
         }
     }
-    eprintln!("{count} kernels, {insts} instructions");
+    eprintln!("{chip}: {count} kernels, {insts} instructions");
     assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), count + wrong.len(), wrong.join("\n"));
     assert!(count > 0);
 }
 
 #[test]
 fn some_kernels_of_the_library() {
-    library(31);
+    Chip::ALL.into_iter().for_each(|chip| library(chip, 31));
 }
 
 /// `cargo test -p tilelift-amdgcn --test kernels -- --ignored`
 #[test]
-#[ignore = "takes two minutes"]
+#[ignore = "takes six minutes"]
 fn all_kernels_of_the_library() {
-    library(1);
+    Chip::ALL.into_iter().for_each(|chip| library(chip, 1));
 }

@@ -7,17 +7,23 @@ mod numbers;
 
 use device::*;
 use numbers::*;
+use tilelift_amdgcn::select::{Computation, Reason, SelectError};
+use tilelift_amdgcn::{Chip, EmitError};
 use tilelift_ir::{AtomicOp, CacheHint, CmpOp, GridAxis, MemoryOrder, Scalar, Scope};
 use tilelift_lane::testing::Asm;
 use tilelift_lane::{
-    Atomic, AtomicKind, BinOp, Carried, For, If, Inst, LTy, LVal, Param, ParamSource, Program, Space, Special, Vals, While,
+    Atomic, AtomicKind, BinOp, Carried, For, If, Inst, LTy, LVal, Opcode, Param, ParamSource, Program, Space, Special, Vals, While,
 };
 
 const I32: LTy = LTy::I32;
 
 fn check(program: &Program, grid: u32, data: &[Data]) {
-    let [want, got] = both(program, grid, data).unwrap_or_else(|e| panic!("{e}"));
-    assert_eq!(want, got, "{program}");
+    Chip::ALL.into_iter().for_each(|chip| check_on(chip, program, grid, data));
+}
+
+fn check_on(chip: Chip, program: &Program, grid: u32, data: &[Data]) {
+    let [want, got] = both(chip, program, grid, data).unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(want, got, "{chip} {program}");
 }
 
 /// A condition that differs per lane.
@@ -77,6 +83,29 @@ fn far_offsets() {
     }
     a.store(1, &[sum]);
     check(&a.p, 1, &[Data::View(Scalar::I32, sample(Scalar::I32, 20_000, 5)), Data::View(Scalar::I32, vec![0; 64])]);
+}
+
+/// Behind the 64 KiB that an offset reaches: on the chip that has more.
+#[test]
+fn far_places_in_shared_memory() {
+    let mut a = asm("far_shared");
+    let (near, far) = (a.alloc(70_000), a.alloc(80_000));
+    let x = a.load(0, I32);
+    let lane = a.special(Special::Lane);
+    let four = a.i32(4);
+    let mut sum = lane;
+    for (base, offset) in [(near, 0), (near, 66_000), (far, 0), (far, 79_000)] {
+        let at = a.def(I32, |dst| Inst::Fma { dst, a: lane, b: four, c: base });
+        a.store_shared(at, offset, &[sum]);
+        let same = a.load_shared(at, offset, I32);
+        // All lanes read what the first wrote.
+        let first = a.load_shared(base, offset, I32);
+        sum = a.bin(BinOp::Add, same, x);
+        sum = a.bin(BinOp::Xor, sum, first);
+    }
+    a.store(1, &[sum]);
+    check_on(Chip::Gfx950, &a.p, 1, &[Data::View(Scalar::I32, sample(Scalar::I32, 64, 5)), Data::View(Scalar::I32, vec![0; 64])]);
+    assert!(tilelift_amdgcn::emit(&a.p, Chip::Gfx942).is_err());
 }
 
 /// Each lane updates a place of its own, so that what was there is known.
@@ -141,7 +170,18 @@ fn updates_of_every_kind_and_type() {
                 let by: Vec<u64> = sample(elem, 2 * n, 8).into_iter().skip(n).map(|x| finite(elem, x)).collect();
                 let same: Vec<u64> = before.iter().enumerate().map(|(i, &x)| if i % 3 == 0 { x } else { 0 }).collect();
                 let zeros = || Data::View(elem, vec![0; n]);
-                check(&a.p, 1, &[Data::View(elem, before), Data::View(elem, by), Data::View(elem, same), zeros(), zeros()]);
+                let data = [Data::View(elem, before), Data::View(elem, by), Data::View(elem, same), zeros(), zeros()];
+                for chip in Chip::ALL {
+                    // That chip adds pairs of f16 in global memory alone, and no bf16.
+                    let lacks = chip == Chip::Gfx90a && elem.bits() == 16 && (elem, space) != (Scalar::F16, Space::Global);
+                    if !lacks {
+                        check_on(chip, &a.p, 1, &data);
+                        continue;
+                    }
+                    let refused = tilelift_amdgcn::emit(&a.p, chip).map(|_| ());
+                    let why = EmitError::Select(SelectError::Computation(Computation::Other(Opcode::Atomic), ty, Reason::Chip(chip)));
+                    assert_eq!(refused, Err(why));
+                }
             }
         }
     }
@@ -279,5 +319,7 @@ fn the_grid_and_failed_assertions() {
     a.push(Inst::Assert { condition: fits });
     a.store(0, &[t]);
     check(&a.p, 7, &[Data::View(Scalar::I32, vec![0; 64 * 7])]);
-    assert!(both(&a.p, 11, &[Data::View(Scalar::I32, vec![0; 64 * 11])]).is_err());
+    for chip in Chip::ALL {
+        assert!(both(chip, &a.p, 11, &[Data::View(Scalar::I32, vec![0; 64 * 11])]).is_err(), "{chip}");
+    }
 }

@@ -1,7 +1,10 @@
-//! Every kernel of the file tests and of the library that lowers for gfx942 has a machine program that keeps the rules.
+//! Every kernel of the file tests and of the library that lowers for a chip has a machine program that keeps the rules.
 
 use std::path::{Path, PathBuf};
-use tilelift_amdgcn::{Chip, gfx942, mir, select::select};
+use tilelift_amdgcn::{
+    Chip, machine, mir,
+    select::{Reason, SelectError, select},
+};
 use tilelift_ir::{Kernel, text};
 use tilelift_isel::{LowerOptions, lower};
 
@@ -40,11 +43,11 @@ fn somewhere(program: &mir::Program) -> mir::Program {
     out
 }
 
-/// Selects; says what went wrong. `None` if the kernel does not lower for the target.
-fn selected(kernel: &Kernel) -> Option<Result<(), String>> {
+/// Selects for a chip; says what went wrong. `None` if the kernel does not lower for it, or updates what the chip can't.
+fn selected(kernel: &Kernel, chip: Chip) -> Option<Result<(), String>> {
     let verified = tilelift_ir::verify::verify(kernel).ok()?;
-    let lowered = lower(&verified, &gfx942(), &LowerOptions::default()).ok()?;
-    let made = std::panic::catch_unwind(|| select(&lowered.program, Chip::Gfx942));
+    let lowered = lower(&verified, &machine::target(chip), &LowerOptions::default()).ok()?;
+    let made = std::panic::catch_unwind(|| select(&lowered.program, chip));
     Some(match made {
         Ok(Ok(program)) => {
             if std::env::var("DUMP").is_ok() {
@@ -53,6 +56,7 @@ fn selected(kernel: &Kernel) -> Option<Result<(), String>> {
             let encoded = || tilelift_amdgcn::encode::encode(&somewhere(&program)).map_err(|e| e.to_string());
             mir::verify(&program).map_err(|e| e.to_string()).and_then(|()| encoded().map(drop))
         }
+        Ok(Err(SelectError::Computation(_, _, Reason::Chip(_)))) if chip == Chip::Gfx90a => return None,
         Ok(Err(e)) => Err(e.to_string()),
         Err(_) => Err("panicked".to_owned()),
     })
@@ -66,10 +70,10 @@ fn kernels_of_the_file_tests_are_selected() {
     let (mut count, mut wrong) = (0, Vec::new());
     for path in files.iter().filter(|p| p.to_string_lossy().contains(&filter)) {
         let Ok(file) = text::parse(&std::fs::read_to_string(path).unwrap()) else { continue };
-        for kernel in &file.kernels {
-            match selected(kernel) {
+        for (kernel, chip) in file.kernels.iter().flat_map(|k| Chip::ALL.map(|chip| (k, chip))) {
+            match selected(kernel, chip) {
                 Some(Ok(())) => count += 1,
-                Some(Err(why)) => wrong.push(format!("{} @{}: {why}", path.display(), kernel.name)),
+                Some(Err(why)) => wrong.push(format!("{chip} {} @{}: {why}", path.display(), kernel.name)),
                 None => {}
             }
         }
@@ -81,11 +85,12 @@ fn kernels_of_the_file_tests_are_selected() {
 #[test]
 fn kernels_of_the_library_are_selected() {
     let (mut count, mut wrong) = (0, Vec::new());
-    for case in tilelift_kernels::cases() {
-        for launch in case.launches(None).unwrap() {
-            match selected(&launch.kernel) {
+    for (at, case) in tilelift_kernels::cases().into_iter().enumerate() {
+        // Each on one chip.
+        for (launch, chip) in case.launches(None).unwrap().iter().zip(Chip::ALL.into_iter().cycle().skip(at % Chip::ALL.len())) {
+            match selected(&launch.kernel, chip) {
                 Some(Ok(())) => count += 1,
-                Some(Err(why)) => wrong.push(format!("{}: {why}", case.name)),
+                Some(Err(why)) => wrong.push(format!("{chip} {}: {why}", case.name)),
                 None => {}
             }
         }

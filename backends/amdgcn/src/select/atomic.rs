@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! release   caches write back (buffer_wbl2), then wait for all memory of the wavefront
-//! update    the atomic instruction; sc1 reaches all devices
+//! update    the atomic instruction; sc1 reaches all devices, where there is such a bit
 //! acquire   wait for it, then caches forget (buffer_inv)
 //! ```
 //!
@@ -179,7 +179,7 @@ impl Selector<'_> {
         if a.order.releases() {
             self.release(a.scope);
         }
-        let far = a.space == Space::Global && a.scope == Scope::Sys;
+        let far = a.space == Space::Global && a.scope == Scope::Sys && self.chip != Chip::Gfx90a;
         let mods = Mods { sc1: far, ..inst.mods };
         let g = self.guard(mask);
         self.push(inst.with(mods));

@@ -10,8 +10,6 @@ use tilelift_lane::{BinOp, LTy, LaneVerifyError, Opcode as LaneOpcode, UnOp};
 pub enum SelectError {
     /// The program breaks a rule of the lane IR.
     Invalid(Box<LaneVerifyError>),
-    /// The chip has no table of what lane programs may ask of it.
-    NoTarget(Chip),
     /// A computation.
     Computation(Computation, LTy, Reason),
     /// Another instruction.
@@ -53,7 +51,6 @@ impl fmt::Display for SelectError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             SelectError::Invalid(why) => write!(f, "not a lane program: {why}"),
-            SelectError::NoTarget(chip) => write!(f, "no target table for {chip}; lower for gfx942"),
             SelectError::Computation(what, ty, why) => write!(f, "no instructions for {what} of {ty}: {why}"),
             SelectError::Instruction(what, why) => write!(f, "no instructions for {}: {why}", what.name()),
         }
@@ -78,7 +75,7 @@ impl fmt::Display for Reason {
             Reason::NotOffered => f.write_str("the target's table does not offer it; lower the kernel for this target"),
             Reason::NoMachinery => f.write_str("the chip has no such machinery; lower the kernel for this target"),
             Reason::Type => f.write_str("it does not take that type; cast the operands"),
-            Reason::Chip(chip) => write!(f, "{chip} lacks the instruction"),
+            Reason::Chip(chip) => write!(f, "{chip} lacks the instruction; use elements of 32 bits"),
             Reason::Undefined => f.write_str("a value is used that nothing made"),
             Reason::Matrix => f.write_str("no machine instruction is filed for that matrix instruction"),
             Reason::Argument => f.write_str("a kernel argument that is no number; lower the kernel for this target"),

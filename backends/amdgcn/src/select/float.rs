@@ -24,6 +24,10 @@ impl Selector<'_> {
                 self.sign(to, s, x, op == UnOp::Neg);
                 Ok(())
             }
+            UnOp::RoundBf16 if s == Scalar::F32 && self.rounds_bf16() => {
+                self.valu(Opcode::VCvtPkBf16F32, to, &[0.into(), x]);
+                Ok(())
+            }
             UnOp::RoundBf16 if s == Scalar::F32 => {
                 let rounded = self.round_bf16(x);
                 self.valu(Opcode::VAndB32, to, &[Operand::Imm(0xffff_0000_u32 as i32 as i64), rounded.into()]);
@@ -104,8 +108,13 @@ impl Selector<'_> {
         }
     }
 
+    /// True if the chip rounds to `bf16` by itself.
+    fn rounds_bf16(&self) -> bool {
+        Opcode::VCvtPkBf16F32.desc().number(self.chip).is_some()
+    }
+
     /// An `f32` rounded to `bf16`: in the upper half.
-    pub(super) fn round_bf16(&mut self, x: Operand) -> Span {
+    fn round_bf16(&mut self, x: Operand) -> Span {
         let odd = self.v_of(Opcode::VBfeU32, &[x, 16.into(), 1.into()]);
         let rounded = self.v_of(Opcode::VAdd3U32, &[x, odd.into(), Operand::Imm(0x7fff)]);
         let nan = self.mask_of(Opcode::VCmpUF32, &[x, x]);
@@ -118,6 +127,9 @@ impl Selector<'_> {
     pub(super) fn narrowed(&mut self, to: Span, x: Operand, s: Scalar) {
         if s == Scalar::F16 {
             return self.valu(Opcode::VCvtF16F32, to, &[x]);
+        }
+        if self.rounds_bf16() {
+            return self.valu(Opcode::VCvtPkBf16F32, to, &[x, 0.into()]);
         }
         let rounded = self.round_bf16(x);
         self.valu(Opcode::VLshrrevB32, to, &[16.into(), rounded.into()]);

@@ -138,6 +138,9 @@ impl Selector<'_> {
             if (0..=most).contains(&at) {
                 return (self.in_vector(0.into(), 1), at);
             }
+            if at > 65535 {
+                return (self.in_vector(Operand::Imm(at.into()), 1), 0);
+            }
         }
         let base = self.op(addr);
         if (0..=most).contains(&offset) {

@@ -47,10 +47,10 @@ mod wide_divide;
 pub use error::{Computation, Reason, SelectError};
 
 use crate::chip::Chip;
-use crate::mir;
+use crate::{machine, mir};
 use live::Live;
 use selector::{Done, Selector};
-use tilelift_lane::{BinOp, Block, Inst, Program, Target, verify};
+use tilelift_lane::{BinOp, Block, Inst, Program, verify};
 use uniform::Uniform;
 use webs::Webs;
 
@@ -59,12 +59,7 @@ use webs::Webs;
 /// # Errors
 /// A program that the lane verifier refuses, and what has no instructions.
 pub fn select(program: &Program, chip: Chip) -> Result<mir::Program, SelectError> {
-    let target = crate::target::by_name(chip.name()).ok_or(SelectError::NoTarget(chip))?;
-    selected(program, &target, chip)
-}
-
-/// Selects for a chip by a table.
-fn selected(program: &Program, target: &Target, chip: Chip) -> Result<mir::Program, SelectError> {
+    let target = &machine::target(chip);
     verify(program, target).map_err(|e| SelectError::Invalid(Box::new(e)))?;
     let mut uniform = Uniform::new(program);
     let program = &*reorder::reordered(program, &uniform);

@@ -1,7 +1,7 @@
 //! Lane programs run twice: by the lane interpreter, which defines them, and as a code object in the simulator.
 #![allow(dead_code)] // each test binary uses its part
 
-use tilelift_amdgcn::{AmdKernel, Chip, emit, gfx942};
+use tilelift_amdgcn::{AmdKernel, Chip, emit, machine};
 use tilelift_amdgcn_sim as sim;
 use tilelift_interp::{Arg, Buffer, Memory, ScalarArg, ViewArg};
 use tilelift_ir::{Scalar, num};
@@ -47,8 +47,8 @@ fn words(elem: Scalar, bytes: &[u8]) -> Vec<u64> {
         .collect()
 }
 
-/// Runs a program both ways on so many workgroups; the views afterwards, by the interpreter and by the simulator.
-pub fn both(program: &Program, grid: u32, data: &[Data]) -> Result<[Vec<Vec<u64>>; 2], String> {
+/// Runs a program both ways on so many workgroups, for a chip; the views afterwards, by the interpreter and by the simulator.
+pub fn both(chip: Chip, program: &Program, grid: u32, data: &[Data]) -> Result<[Vec<Vec<u64>>; 2], String> {
     let mut memory = Memory::new();
     let mut elems = Vec::new();
     let args: Vec<Arg> = data
@@ -64,7 +64,7 @@ pub fn both(program: &Program, grid: u32, data: &[Data]) -> Result<[Vec<Vec<u64>
             Data::Number(elem, bits) => ScalarArg::int(*elem, *bits as i64).into(),
         })
         .collect();
-    let kernel = emit(program, Chip::Gfx942).map_err(|e| format!("emit: {e}\n{program}"))?;
+    let kernel = emit(program, chip).map_err(|e| format!("emit for {chip}: {e}\n{program}"))?;
     let mut device = sim::Memory::new();
     // Words of 16-bit elements are updated as a whole: buffers end with one.
     let padded = |b: &Buffer| {
@@ -84,10 +84,10 @@ pub fn both(program: &Program, grid: u32, data: &[Data]) -> Result<[Vec<Vec<u64>
         args: &segment(&kernel, &values),
         config: sim::SimConfig::default(),
     };
-    module.launch(&launch, &mut device).map_err(|e| format!("{e}\n{program}\n{}", kernel.text))?;
+    module.launch(&launch, &mut device).map_err(|e| format!("{chip}: {e}\n{program}\n{}", kernel.text))?;
     let got = memory.buffers.iter().zip(&bases).zip(&elems).map(|((b, &base), &elem)| words(elem, device.read(base, b.len()).unwrap()));
     let got: Vec<Vec<u64>> = got.collect();
-    interpret(program, &gfx942(), [grid, 1, 1], &args, &mut memory, &LaneOptions::default()).map_err(|e| e.to_string())?;
+    interpret(program, &machine::target(chip), [grid, 1, 1], &args, &mut memory, &LaneOptions::default()).map_err(|e| e.to_string())?;
     let want = memory.buffers.iter().zip(&elems).map(|(b, &elem)| words(elem, b.bytes())).collect();
     Ok([want, got])
 }
@@ -122,9 +122,13 @@ pub fn alike(elem: Scalar, want: u64, got: u64, tolerance: Tolerance) -> bool {
     }
 }
 
-/// Runs a program both ways and compares the last view.
+/// Runs a program both ways, for every chip, and compares the last view.
 pub fn agree(program: &Program, grid: u32, data: &[Data], tolerance: Tolerance) -> Result<(), String> {
-    let [want, got] = both(program, grid, data)?;
+    Chip::ALL.into_iter().try_for_each(|chip| agree_on(chip, program, grid, data, tolerance))
+}
+
+fn agree_on(chip: Chip, program: &Program, grid: u32, data: &[Data], tolerance: Tolerance) -> Result<(), String> {
+    let [want, got] = both(chip, program, grid, data)?;
     let Some(Data::View(elem, _)) = data.last() else { return Err("no view".to_owned()) };
     let (want, got) = (want.last().unwrap(), got.last().unwrap());
     for (i, (&w, &g)) in want.iter().zip(got).enumerate() {
@@ -136,7 +140,7 @@ pub fn agree(program: &Program, grid: u32, data: &[Data], tolerance: Tolerance) 
                     Data::Number(_, b) => format!("{b:#x}"),
                 })
                 .collect();
-            return Err(format!("{} element {i}: want {w:#x}, got {g:#x}, from {from:?}", program.name));
+            return Err(format!("{chip}: {} element {i}: want {w:#x}, got {g:#x}, from {from:?}", program.name));
         }
     }
     Ok(())

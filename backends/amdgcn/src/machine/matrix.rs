@@ -1,4 +1,4 @@
-//! The target table of gfx942 (CDNA3: MI300A, MI300X, MI325X).
+//! The matrix instructions that lane programs may ask for, and the machine instruction behind each.
 //!
 //! Fragments of a matrix instruction of shape MxNxK, lane `l`, element `e` of the lane (A and B), result `r` of the lane (C and D):
 //!
@@ -10,143 +10,114 @@
 //! D   16x16 of f64         i = 4 r + l / 16                        j = l % 16
 //! ```
 //!
-//! Source: AMD matrix instruction calculator, CDNA3 tables.
+//! Source: AMD matrix instruction calculator, CDNA2 and CDNA3 tables; the instructions of gfx950 that are twice as deep follow the same rule.
 
-use tilelift_ir::layout::{BankModel, FragmentMap};
+use super::LANES;
+use crate::chip::Chip;
+use crate::isa::Opcode;
+use tilelift_ir::layout::FragmentMap;
 use tilelift_ir::{Precision, Scalar};
-use tilelift_isel::lane::UnOp;
-use tilelift_isel::{Costs, MatrixInstr, Target};
+use tilelift_isel::MatrixInstr;
 
-/// Lanes of a wavefront.
-const LANES: u32 = 64;
-
-/// The target of a chip's name, if the backend serves it.
-pub fn by_name(name: &str) -> Option<Target> {
-    (name == "gfx942").then(gfx942)
-}
-
-/// gfx942: MI300A, MI300X, MI325X.
-///
-/// A program instance may use 64 KiB of local data share and 16 wavefronts; a lane has 512 32-bit registers (256 of each kind, which
-/// the matrix instructions address alike). There are no asynchronous copies and no matrix loads.
-pub fn gfx942() -> Target {
-    Target {
-        name: "gfx942",
-        lanes: LANES,
-        max_warps: 16,
-        shared_bytes: 65536,
-        registers: 512,
-        vector_bytes: 16,
-        banks: BankModel::cdna3(),
-        matrix: MATRIX.iter().map(Row::instr).collect(),
-        copy_async: &[],
-        code_casts: &[],
-        packed_halves: false,
-        functions: FUNCTIONS,
-        // `v_div_scale`, `v_div_fmas` and `v_div_fixup` are there for them.
-        quotients: &[Scalar::F32, Scalar::F64, Scalar::F16],
-        load_matrix: false,
-        early_launch: false,
-        costs: CDNA3,
-        rates: None,
-        units: None,
-    }
-}
-
-/// `v_exp`, `v_log`, `v_rsq` and `v_rcp` of `f32` and `f16` are off by a unit in the last place ("AMD Instinct MI300 Instruction Set
-/// Architecture"); those of `f64` are first guesses, and `v_sqrt` does not round to nearest.
-const FUNCTIONS: &[(UnOp, Scalar)] = &[
-    (UnOp::Exp2, Scalar::F32),
-    (UnOp::Exp2, Scalar::F16),
-    (UnOp::Log2, Scalar::F32),
-    (UnOp::Log2, Scalar::F16),
-    (UnOp::Rsqrt, Scalar::F32),
-    (UnOp::Rsqrt, Scalar::F16),
-    (UnOp::Rcp, Scalar::F32),
-    (UnOp::Rcp, Scalar::F16),
-    (UnOp::RcpNormal, Scalar::F32),
-];
-
-/// CDNA3, from its documented rates, not measured: four units of 16 lanes, 128 bytes of shared memory a cycle, 5.3 TB/s over 304 compute
-/// units at 2.1 GHz.
-const CDNA3: Costs = Costs {
-    alu: 16,
-    special: 64,
-    product: 16,
-    shuffle: 32,
-    step_latency: [256, 512],
-    wavefront: 16,
-    shared_latency: 1024,
-    barrier: [320, 32],
-    global_latency: 12_800,
-    sector: 62,
-    line: 16,
-    spill: 128,
-    group_product: 0,
-    group_operands: [0; 2],
-    group_left: 0,
-    group_wait: 0,
-    box_start: 0,
-    box_row: 0,
-    box_sector: 0,
-    chain: 128,
-    processors: 304,
-    megahertz: 2100,
-    launch: 2500,
-};
+use Opcode::*;
+use Scalar::{BF16, F8E4M3, F8E4M3Fnuz, F8E5M2, F8E5M2Fnuz, F16, F32, F64, I8, I32};
 
 /// A matrix instruction with one block: M = N is 16 or 32.
+#[derive(Clone, Copy)]
 struct Row {
-    name: &'static str,
+    code: Opcode,
     m: u32,
     k: u32,
-    operand: Scalar,
-    operand_b: Scalar,
+    operands: [Scalar; 2],
     acc: Scalar,
     precision: Precision,
+    /// The chips on which the instruction takes these types; all that have it, if nothing is said.
+    only: Option<Chip>,
 }
 
-const fn row(name: &'static str, m: u32, k: u32, operand: Scalar, acc: Scalar) -> Row {
-    Row { name, m, k, operand, operand_b: operand, acc, precision: Precision::Exact }
+const fn row(code: Opcode, m: u32, k: u32, operand: Scalar, acc: Scalar) -> Row {
+    Row { code, m, k, operands: [operand; 2], acc, precision: Precision::Exact, only: None }
 }
 
-const fn of_two_types(name: &'static str, m: u32, k: u32, operand: Scalar, operand_b: Scalar) -> Row {
-    Row { name, m, k, operand, operand_b, acc: Scalar::F32, precision: Precision::Exact }
+const fn tf32(code: Opcode, m: u32, k: u32) -> Row {
+    Row { precision: Precision::Tf32, ..row(code, m, k, F32, F32) }
 }
 
-const fn tf32(name: &'static str, m: u32, k: u32) -> Row {
-    Row { name, m, k, operand: Scalar::F32, operand_b: Scalar::F32, acc: Scalar::F32, precision: Precision::Tf32 }
+/// 8-bit floats: those of gfx942 have no infinity and no negative zero.
+const fn of_codes(only: Chip, code: Opcode, m: u32, k: u32, operands: [Scalar; 2]) -> Row {
+    Row { operands, only: Some(only), ..row(code, m, k, F32, F32) }
 }
 
-/// The larger shape of a type stands first: it reads each operand element once for twice as many products.
-const MATRIX: &[Row] = &[
-    row("v_mfma_f32_32x32x8_f16", 32, 8, Scalar::F16, Scalar::F32),
-    row("v_mfma_f32_16x16x16_f16", 16, 16, Scalar::F16, Scalar::F32),
-    row("v_mfma_f32_32x32x8_bf16", 32, 8, Scalar::BF16, Scalar::F32),
-    row("v_mfma_f32_16x16x16_bf16", 16, 16, Scalar::BF16, Scalar::F32),
-    tf32("v_mfma_f32_32x32x4_xf32", 32, 4),
-    tf32("v_mfma_f32_16x16x8_xf32", 16, 8),
-    row("v_mfma_f32_32x32x2_f32", 32, 2, Scalar::F32, Scalar::F32),
-    row("v_mfma_f32_16x16x4_f32", 16, 4, Scalar::F32, Scalar::F32),
-    row("v_mfma_i32_32x32x16_i8", 32, 16, Scalar::I8, Scalar::I32),
-    row("v_mfma_i32_16x16x32_i8", 16, 32, Scalar::I8, Scalar::I32),
-    // The 8-bit floats of this chip have no infinity and no negative zero.
-    row("v_mfma_f32_32x32x16_fp8_fp8", 32, 16, Scalar::F8E4M3Fnuz, Scalar::F32),
-    row("v_mfma_f32_16x16x32_fp8_fp8", 16, 32, Scalar::F8E4M3Fnuz, Scalar::F32),
-    row("v_mfma_f32_32x32x16_bf8_bf8", 32, 16, Scalar::F8E5M2Fnuz, Scalar::F32),
-    row("v_mfma_f32_16x16x32_bf8_bf8", 16, 32, Scalar::F8E5M2Fnuz, Scalar::F32),
-    of_two_types("v_mfma_f32_32x32x16_fp8_bf8", 32, 16, Scalar::F8E4M3Fnuz, Scalar::F8E5M2Fnuz),
-    of_two_types("v_mfma_f32_16x16x32_fp8_bf8", 16, 32, Scalar::F8E4M3Fnuz, Scalar::F8E5M2Fnuz),
-    of_two_types("v_mfma_f32_32x32x16_bf8_fp8", 32, 16, Scalar::F8E5M2Fnuz, Scalar::F8E4M3Fnuz),
-    of_two_types("v_mfma_f32_16x16x32_bf8_fp8", 16, 32, Scalar::F8E5M2Fnuz, Scalar::F8E4M3Fnuz),
-    row("v_mfma_f64_16x16x4_f64", 16, 4, Scalar::F64, Scalar::F64),
+/// The deeper, then the larger shape of a type stands first: it reads each operand element once for twice as many products.
+///
+/// Where there are no instructions of tf32, those of f32 take its place: their operands are rounded before, and a product of two tf32
+/// numbers is a number of f32.
+const ROWS: &[Row] = &[
+    row(VMfmaF32_32x32x16F16, 32, 16, F16, F32),
+    row(VMfmaF32_16x16x32F16, 16, 32, F16, F32),
+    row(VMfmaF32_32x32x8F16, 32, 8, F16, F32),
+    row(VMfmaF32_16x16x16F16, 16, 16, F16, F32),
+    row(VMfmaF32_32x32x16Bf16, 32, 16, BF16, F32),
+    row(VMfmaF32_16x16x32Bf16, 16, 32, BF16, F32),
+    row(VMfmaF32_32x32x8Bf16, 32, 8, BF16, F32),
+    row(VMfmaF32_16x16x16Bf16, 16, 16, BF16, F32),
+    tf32(VMfmaF32_32x32x4Xf32, 32, 4),
+    tf32(VMfmaF32_16x16x8Xf32, 16, 8),
+    Row { only: Some(Chip::Gfx90a), ..tf32(VMfmaF32_32x32x2F32, 32, 2) },
+    Row { only: Some(Chip::Gfx90a), ..tf32(VMfmaF32_16x16x4F32, 16, 4) },
+    Row { only: Some(Chip::Gfx950), ..tf32(VMfmaF32_32x32x2F32, 32, 2) },
+    Row { only: Some(Chip::Gfx950), ..tf32(VMfmaF32_16x16x4F32, 16, 4) },
+    row(VMfmaF32_32x32x2F32, 32, 2, F32, F32),
+    row(VMfmaF32_16x16x4F32, 16, 4, F32, F32),
+    row(VMfmaI32_32x32x32I8, 32, 32, I8, I32),
+    row(VMfmaI32_16x16x64I8, 16, 64, I8, I32),
+    row(VMfmaI32_32x32x16I8, 32, 16, I8, I32),
+    row(VMfmaI32_16x16x32I8, 16, 32, I8, I32),
+    row(VMfmaI32_32x32x8I8, 32, 8, I8, I32),
+    row(VMfmaI32_16x16x16I8, 16, 16, I8, I32),
+    of_codes(Chip::Gfx942, VMfmaF32_32x32x16Fp8Fp8, 32, 16, [F8E4M3Fnuz; 2]),
+    of_codes(Chip::Gfx942, VMfmaF32_16x16x32Fp8Fp8, 16, 32, [F8E4M3Fnuz; 2]),
+    of_codes(Chip::Gfx942, VMfmaF32_32x32x16Bf8Bf8, 32, 16, [F8E5M2Fnuz; 2]),
+    of_codes(Chip::Gfx942, VMfmaF32_16x16x32Bf8Bf8, 16, 32, [F8E5M2Fnuz; 2]),
+    of_codes(Chip::Gfx942, VMfmaF32_32x32x16Fp8Bf8, 32, 16, [F8E4M3Fnuz, F8E5M2Fnuz]),
+    of_codes(Chip::Gfx942, VMfmaF32_16x16x32Fp8Bf8, 16, 32, [F8E4M3Fnuz, F8E5M2Fnuz]),
+    of_codes(Chip::Gfx942, VMfmaF32_32x32x16Bf8Fp8, 32, 16, [F8E5M2Fnuz, F8E4M3Fnuz]),
+    of_codes(Chip::Gfx942, VMfmaF32_16x16x32Bf8Fp8, 16, 32, [F8E5M2Fnuz, F8E4M3Fnuz]),
+    of_codes(Chip::Gfx950, VMfmaF32_32x32x16Fp8Fp8, 32, 16, [F8E4M3; 2]),
+    of_codes(Chip::Gfx950, VMfmaF32_16x16x32Fp8Fp8, 16, 32, [F8E4M3; 2]),
+    of_codes(Chip::Gfx950, VMfmaF32_32x32x16Bf8Bf8, 32, 16, [F8E5M2; 2]),
+    of_codes(Chip::Gfx950, VMfmaF32_16x16x32Bf8Bf8, 16, 32, [F8E5M2; 2]),
+    of_codes(Chip::Gfx950, VMfmaF32_32x32x16Fp8Bf8, 32, 16, [F8E4M3, F8E5M2]),
+    of_codes(Chip::Gfx950, VMfmaF32_16x16x32Fp8Bf8, 16, 32, [F8E4M3, F8E5M2]),
+    of_codes(Chip::Gfx950, VMfmaF32_32x32x16Bf8Fp8, 32, 16, [F8E5M2, F8E4M3]),
+    of_codes(Chip::Gfx950, VMfmaF32_16x16x32Bf8Fp8, 16, 32, [F8E5M2, F8E4M3]),
+    row(VMfmaF64_16x16x4F64, 16, 4, F64, F64),
 ];
 
+/// The rows of a chip.
+fn rows(chip: Chip) -> impl Iterator<Item = &'static Row> {
+    ROWS.iter().filter(move |r| r.only.is_none_or(|c| c == chip) && r.code.desc().number(chip).is_some())
+}
+
+/// The matrix instructions of a chip, preferred first.
+pub(super) fn instructions(chip: Chip) -> Vec<MatrixInstr> {
+    rows(chip).map(|r| r.instr(chip)).collect()
+}
+
+/// The machine instruction of a matrix instruction, if the chip has one.
+pub(crate) fn code(chip: Chip, instr: &MatrixInstr) -> Option<Opcode> {
+    let same = |r: &&Row| {
+        let [m, n, k] = instr.shape;
+        [m, n, k] == [r.m, r.m, r.k] && [instr.operand, instr.operand_b] == r.operands && instr.precision == r.precision
+    };
+    rows(chip).find(same).map(|r| r.code)
+}
+
 impl Row {
-    fn instr(&self) -> MatrixInstr {
-        let Row { name, m, k, operand, operand_b, acc, precision } = *self;
+    fn instr(&self, chip: Chip) -> MatrixInstr {
+        let Row { code, m, k, operands: [operand, operand_b], acc, precision, .. } = *self;
         MatrixInstr {
-            name,
+            name: code.desc().mnemonic(chip),
             shape: [m, m, k],
             operand,
             operand_b,
@@ -217,9 +188,7 @@ mod tests {
 
     #[test]
     fn every_fragment_follows_the_closed_formulas() {
-        let target = gfx942();
-        assert_eq!(target.matrix.len(), MATRIX.len());
-        for instr in &target.matrix {
+        for instr in Chip::ALL.into_iter().flat_map(instructions) {
             let [m, n, k] = instr.shape;
             assert_eq!(m, n);
             let per_lane = k * m / 64;
@@ -253,7 +222,7 @@ mod tests {
         type Line = fn(u32, u32) -> u32;
         let d16: Line = |lane, gpr| 4 * (lane / 16) + gpr % 4;
         let d32: Line = |lane, gpr| 8 * (gpr / 4) % 32 + 4 * (lane / 32) + gpr % 4;
-        let listing: [(&str, u32, u32, u32, u32, Along, Line); 10] = [
+        let listing: [(&str, u32, u32, u32, u32, Along, Line); 14] = [
             ("v_mfma_f32_32x32x8_f16", 32, 8, 2, 16, |l, g, b| 4 * (l / 32) + 2 * g + b / 16, d32),
             ("v_mfma_f32_16x16x16_f16", 16, 16, 2, 4, |l, g, b| 4 * (l / 16) + 2 * g + b / 16, d16),
             ("v_mfma_f32_32x32x8_bf16", 32, 8, 2, 16, |l, g, b| 4 * (l / 32) + 2 * g + b / 16, d32),
@@ -264,10 +233,14 @@ mod tests {
             ("v_mfma_f32_16x16x4_f32", 16, 4, 1, 4, |l, _, _| l / 16, d16),
             ("v_mfma_i32_32x32x16_i8", 32, 16, 2, 16, |l, g, b| 8 * (l / 32) + 4 * g + b / 8, d32),
             ("v_mfma_i32_16x16x32_i8", 16, 32, 2, 4, |l, g, b| 8 * (l / 16) + 4 * g + b / 8, d16),
+            ("v_mfma_f32_32x32x8bf16_1k", 32, 8, 2, 16, |l, g, b| 4 * (l / 32) + 2 * g + b / 16, d32),
+            ("v_mfma_f32_16x16x16bf16_1k", 16, 16, 2, 4, |l, g, b| 4 * (l / 16) + 2 * g + b / 16, d16),
+            ("v_mfma_i32_32x32x8i8", 32, 8, 1, 16, |l, _, b| 4 * (l / 32) + b / 8, d32),
+            ("v_mfma_i32_16x16x16i8", 16, 16, 1, 4, |l, _, b| 4 * (l / 16) + b / 8, d16),
         ];
-        let target = gfx942();
+        let all: Vec<MatrixInstr> = [Chip::Gfx90a, Chip::Gfx942].into_iter().flat_map(instructions).collect();
         for (name, m, k, a_registers, d_registers, along, line) in listing {
-            let instr = target.matrix.iter().find(|i| i.name == name).unwrap();
+            let instr = all.iter().find(|i| i.name == name).unwrap();
             assert_eq!(instr.shape, [m, m, k], "{name}");
             let per_register = 32 / instr.operand.bits();
             for lane in 0..64 {
@@ -287,12 +260,13 @@ mod tests {
     }
 
     #[test]
-    fn the_frame_of_the_table() {
-        let t = gfx942();
-        assert_eq!((t.lanes, t.lanes * t.max_warps, t.shared_bytes), (64, 1024, 64 << 10));
-        assert!(t.copy_async.is_empty() && !t.load_matrix);
-        let offered = |operand, precision| t.matrix.iter().any(|i| i.operand == operand && i.precision == precision);
-        assert!(offered(Scalar::F32, Precision::Tf32) && offered(Scalar::F32, Precision::Exact));
-        assert!([Scalar::F16, Scalar::BF16, Scalar::I8, Scalar::F64].iter().all(|&s| offered(s, Precision::Exact)));
+    fn every_matrix_instruction_has_one_machine_instruction() {
+        for chip in Chip::ALL {
+            for (at, row) in rows(chip).enumerate() {
+                assert_eq!(code(chip, &row.instr(chip)), Some(row.code), "{chip} {:?}", row.code);
+                let alike = |r: &Row| (r.m, r.k, r.operands, r.precision) == (row.m, row.k, row.operands, row.precision);
+                assert_eq!(rows(chip).position(alike), Some(at), "{chip} {:?}", row.code);
+            }
+        }
     }
 }
