@@ -22,6 +22,7 @@ mod outcome;
 mod own;
 mod plan;
 mod sim;
+mod sim_report;
 
 pub use outcome::Status;
 
@@ -50,7 +51,7 @@ const COMMANDS: &[Command] = &[
         run: launch::interp,
     },
     Command { name: "test", summary: "run file tests", help: launch::TEST_HELP, run: launch::test },
-    Command { name: "sim", summary: "run PTX that another compiler wrote in the simulator", help: sim::HELP, run: sim::run },
+    Command { name: "sim", summary: "run PTX or an AMD code object, whoever compiled it, in the simulator", help: sim::HELP, run: sim::run },
     Command {
         name: "opt",
         summary: "print the kernels of a file as the optimizer makes them",
