@@ -86,7 +86,9 @@ fn description(path: &str) -> Result<ForeignLaunch, CliError> {
                     each.join("\n")
                 )
             }
-            Ok(Code::Ptx(_)) => format!("{path} is PTX text, and not the description of a launch; see `tilelift help sim` for one that names it"),
+            Ok(Code::Ptx(_)) => {
+                format!("{path} is PTX text, and not the description of a launch; see `tilelift help sim` for one that names it")
+            }
             Err(why) => format!("{path} is not the description of a launch in JSON (`tilelift help sim`), and it {why}"),
         };
         return Err(CliError::Failed(why));

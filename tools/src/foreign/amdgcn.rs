@@ -38,8 +38,7 @@ pub fn simulate_object(
         }
     }
     let args = segment(kernel, &values)?;
-    let launch =
-        Launch { kernel: entry, grid: launch.grid, block: launch.block, dynamic_lds: launch.shared_bytes, args: &args, config };
+    let launch = Launch { kernel: entry, grid: launch.grid, block: launch.block, dynamic_lds: launch.shared_bytes, args: &args, config };
     let report = module.launch(&launch, &mut memory).map_err(ForeignError::ObjectFault)?;
     let read = |b: Option<(u64, usize)>| match b {
         Some((base, bytes)) => memory.read_unchecked(base, bytes).map(<[u8]>::to_vec).map_err(ForeignError::ObjectMemory),
@@ -108,7 +107,11 @@ fn segment(kernel: &Kernel, values: &[Vec<u8>]) -> Result<Vec<u8>, ForeignError>
         // The segment's size is not the metadata's to choose.
         let end = at.saturating_add(v.len());
         if end > MAX_SEGMENT {
-            return Err(ForeignError::Size { arg, declared: format!("{} at byte {at}, of at most {MAX_SEGMENT}", named(arg, a)), got: v.len() });
+            return Err(ForeignError::Size {
+                arg,
+                declared: format!("{} at byte {at}, of at most {MAX_SEGMENT}", named(arg, a)),
+                got: v.len(),
+            });
         }
         bytes.resize(bytes.len().max(end), 0);
         bytes[at..end].copy_from_slice(v);

@@ -164,7 +164,9 @@ impl ForeignLaunch {
             DescriptionError::Syntax { line: e.line(), column: e.column(), message }
         })?;
         let top = Fields::new("", &value, TOP)?;
-        let Some(code) = top.text("code")? else { return wrong("code", "is missing; it names the file with the PTX text or the code object") };
+        let Some(code) = top.text("code")? else {
+            return wrong("code", "is missing; it names the file with the PTX text or the code object");
+        };
         let list = match top.get("args") {
             None => &[][..],
             Some(Value::Array(list)) => list,
@@ -252,7 +254,8 @@ mod tests {
         let launch = ForeignLaunch::parse(good).unwrap();
         assert_eq!((launch.grid, launch.block, launch.shared_bytes), ([4, 1, 1], [128, 2, 1], 0));
         let buffer = ForeignArg::Buffer { bytes: 12, input: Some("x".into()), output: None };
-        let scalars = [Arg::S32(-3), Arg::F32(1.5), Arg::U16(0x7c00), Arg::U64(u64::MAX), Arg::Bytes(vec![10, 255])].map(ForeignArg::Scalar);
+        let scalars =
+            [Arg::S32(-3), Arg::F32(1.5), Arg::U16(0x7c00), Arg::U64(u64::MAX), Arg::Bytes(vec![10, 255])].map(ForeignArg::Scalar);
         assert_eq!(launch.args, [&[buffer][..], &scalars[..]].concat());
         for (text, want) in [
             ("{\n  \"code\" 1}", "2:10: "),
