@@ -4,7 +4,8 @@
 //!           ┌─ interp   the definition
 //! Kernel ───┼─ lane     the lane program of a target, in the lane interpreter
 //!           ├─ sim      the target's text, in the simulator
-//!           └─ cuda     the target's text, on hardware
+//!           ├─ cuda     the target's text, on hardware
+//!           └─ hip      the target's code object, on hardware
 //! ```
 
 use std::fmt;
@@ -25,11 +26,13 @@ pub enum DeviceKind {
     Sim,
     /// CUDA hardware.
     Cuda,
+    /// AMD hardware, through HIP.
+    Hip,
 }
 
 impl DeviceKind {
     /// Every kind.
-    pub const ALL: &'static [DeviceKind] = &[DeviceKind::Interp, DeviceKind::Lane, DeviceKind::Sim, DeviceKind::Cuda];
+    pub const ALL: &'static [DeviceKind] = &[DeviceKind::Interp, DeviceKind::Lane, DeviceKind::Sim, DeviceKind::Cuda, DeviceKind::Hip];
     /// The word on the command line.
     pub const fn word(self) -> &'static str {
         match self {
@@ -37,6 +40,7 @@ impl DeviceKind {
             DeviceKind::Lane => "lane",
             DeviceKind::Sim => "sim",
             DeviceKind::Cuda => "cuda",
+            DeviceKind::Hip => "hip",
         }
     }
     /// The kind of that word.
@@ -45,7 +49,11 @@ impl DeviceKind {
     }
     /// True for the devices that run a subset of the grid when asked to; hardware runs it all.
     pub const fn samples(self) -> bool {
-        !matches!(self, DeviceKind::Cuda)
+        !self.is_hardware()
+    }
+    /// True for hardware.
+    pub const fn is_hardware(self) -> bool {
+        matches!(self, DeviceKind::Cuda | DeviceKind::Hip)
     }
 }
 
@@ -69,6 +77,16 @@ pub enum ExecError {
     /// The CUDA device stopped, or there is none.
     #[cfg(feature = "cuda")]
     Cuda(tilelift::runtime::cuda::CudaError),
+    /// The HIP device stopped, or there is none.
+    #[cfg(feature = "hip")]
+    Hip(tilelift::runtime::hip::HipError),
+    /// The device runs no code for that target.
+    Target {
+        /// The device.
+        kind: DeviceKind,
+        /// The target.
+        target: &'static str,
+    },
     /// The device was not built in.
     NotBuilt(DeviceKind),
 }
@@ -82,6 +100,12 @@ impl fmt::Display for ExecError {
             ExecError::Sim(e) => e.fmt(f),
             #[cfg(feature = "cuda")]
             ExecError::Cuda(e) => e.fmt(f),
+            #[cfg(feature = "hip")]
+            ExecError::Hip(e) => e.fmt(f),
+            ExecError::Target { kind, target } => {
+                let other = if *kind == DeviceKind::Cuda { DeviceKind::Hip } else { DeviceKind::Cuda };
+                write!(f, "device `{kind}` runs no code for {target}; choose `--device {other}` or `--device sim`")
+            }
             ExecError::NotBuilt(kind) => write!(f, "device `{kind}` is not built in; build with the feature of that name"),
         }
     }
@@ -95,7 +119,9 @@ impl std::error::Error for ExecError {
             ExecError::Sim(e) => Some(e),
             #[cfg(feature = "cuda")]
             ExecError::Cuda(e) => Some(e),
-            ExecError::Lane(_) | ExecError::NotBuilt(_) => None,
+            #[cfg(feature = "hip")]
+            ExecError::Hip(e) => Some(e),
+            ExecError::Lane(_) | ExecError::Target { .. } | ExecError::NotBuilt(_) => None,
         }
     }
 }
@@ -114,6 +140,13 @@ impl From<SimFailure> for ExecError {
 impl From<tilelift::runtime::cuda::CudaError> for ExecError {
     fn from(e: tilelift::runtime::cuda::CudaError) -> ExecError {
         ExecError::Cuda(e)
+    }
+}
+
+#[cfg(feature = "hip")]
+impl From<tilelift::runtime::hip::HipError> for ExecError {
+    fn from(e: tilelift::runtime::hip::HipError) -> ExecError {
+        ExecError::Hip(e)
     }
 }
 
@@ -158,16 +191,28 @@ pub enum Executor {
         /// The target that suits it, or the one asked for.
         target: Target,
     },
+    /// AMD hardware.
+    #[cfg(feature = "hip")]
+    Hip {
+        /// The device.
+        device: tilelift::runtime::hip::HipDevice,
+        /// The target that suits it, or the one asked for.
+        target: Target,
+    },
 }
 
 impl Executor {
     /// Opens a device. `target` chooses what to compile for; without it, hardware chooses its best target, other devices `sm_80`.
     ///
     /// # Errors
-    /// No such device.
+    /// No such device, or one that runs no code for the target.
     pub fn open(kind: DeviceKind, target: Option<&Target>) -> Result<Executor, ExecError> {
         let usual = || tilelift::targets::usual();
         let wanted = || target.cloned().unwrap_or_else(usual);
+        // What the driver has to say of itself would lead astray.
+        if let Some(t) = target.filter(|t| kind.is_hardware() && (kind == DeviceKind::Hip) != tilelift::targets::has_objects(t)) {
+            return Err(ExecError::Target { kind, target: t.name });
+        }
         Ok(match kind {
             DeviceKind::Interp => Executor::Interp,
             DeviceKind::Lane => Executor::Lane(wanted()),
@@ -180,6 +225,21 @@ impl Executor {
                 let target = target.cloned().unwrap_or(best).with_multiprocessors(device.facts()?.multiprocessors);
                 Executor::Cuda { device, target }
             }
+            #[cfg(feature = "hip")]
+            DeviceKind::Hip => {
+                let device = tilelift::runtime::hip::HipDevice::new(0)?;
+                let best = || device.target_name().and_then(tilelift::targets::by_name);
+                let Some(target) = target.cloned().or_else(best) else {
+                    use tilelift::runtime::hip::HipError;
+                    let wanted = tilelift::targets::NAMES.iter().filter_map(|n| tilelift::targets::by_name(n));
+                    let artifact = wanted.into_iter().find(tilelift::targets::has_objects).map_or_else(String::new, |t| t.name.to_owned());
+                    return Err(HipError::Target { artifact, arch: device.arch().to_owned() }.into());
+                };
+                let target = target.with_multiprocessors(device.facts()?.compute_units);
+                Executor::Hip { device, target }
+            }
+            #[cfg(not(feature = "hip"))]
+            DeviceKind::Hip => return Err(ExecError::NotBuilt(kind)),
             #[cfg(not(feature = "cuda"))]
             DeviceKind::Cuda => return Err(ExecError::NotBuilt(kind)),
         })
@@ -193,6 +253,8 @@ impl Executor {
             Executor::Sim(_) => DeviceKind::Sim,
             #[cfg(feature = "cuda")]
             Executor::Cuda { .. } => DeviceKind::Cuda,
+            #[cfg(feature = "hip")]
+            Executor::Hip { .. } => DeviceKind::Hip,
         }
     }
 
@@ -204,6 +266,8 @@ impl Executor {
             Executor::Sim(t) => format!("the simulator ({})", t.name),
             #[cfg(feature = "cuda")]
             Executor::Cuda { device, target } => format!("{} ({})", device.name(), target.name),
+            #[cfg(feature = "hip")]
+            Executor::Hip { device, target } => format!("{} ({})", device.name(), target.name),
         }
     }
 
@@ -214,6 +278,8 @@ impl Executor {
             Executor::Lane(t) | Executor::Sim(t) => Some(t),
             #[cfg(feature = "cuda")]
             Executor::Cuda { target, .. } => Some(target),
+            #[cfg(feature = "hip")]
+            Executor::Hip { target, .. } => Some(target),
         }
     }
 
@@ -237,6 +303,10 @@ impl Executor {
             #[cfg(feature = "cuda")]
             Executor::Cuda { device, target } => {
                 Prepared::Cuda { device, kernel: Box::new(device.load(&compile(kernel, target, options)?)?) }
+            }
+            #[cfg(feature = "hip")]
+            Executor::Hip { device, target } => {
+                Prepared::Hip { device, kernel: Box::new(device.load(&compile(kernel, target, options)?)?) }
             }
         })
     }
@@ -264,6 +334,14 @@ pub enum Prepared<'a> {
         device: &'a tilelift::runtime::cuda::CudaDevice,
         /// The loaded kernel.
         kernel: Box<tilelift::runtime::cuda::CudaKernel>,
+    },
+    /// For AMD hardware.
+    #[cfg(feature = "hip")]
+    Hip {
+        /// Where it is loaded.
+        device: &'a tilelift::runtime::hip::HipDevice,
+        /// The loaded kernel.
+        kernel: Box<tilelift::runtime::hip::HipKernel>,
     },
 }
 
@@ -301,6 +379,8 @@ impl Prepared<'_> {
             }
             #[cfg(feature = "cuda")]
             Prepared::Cuda { device, kernel } => device.execute(kernel, grid, args, memory)?,
+            #[cfg(feature = "hip")]
+            Prepared::Hip { device, kernel } => device.execute(kernel, grid, args, memory)?,
         }
         Ok(None)
     }

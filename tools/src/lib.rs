@@ -3,7 +3,7 @@
 //! ```text
 //! cli ─┬─► filetest   `.tile` texts that say what must come of them
 //!      ├─► bench      kernels beside libraries, compiles, models
-//!      ├─► foreign    PTX of other compilers, in the simulator
+//!      ├─► foreign    PTX and code objects of other compilers, in the simulators
 //!      ├─► descriptor how a text is launched, as JSON
 //!      └─► execute    one way to run a kernel on any device; what all of them stand on
 //! ```

@@ -8,7 +8,15 @@ use tilelift_amdgcn::mir::Program;
 use tilelift_amdgcn::{Chip, encode, object, text};
 
 fn programs() -> Vec<Program> {
-    Chip::ALL.into_iter().flat_map(|chip| every_size(chip).into_iter().chain([branches(chip), many_arguments(chip)])).collect()
+    Chip::ALL
+        .into_iter()
+        .flat_map(|chip| every_size(chip).into_iter().chain([branches(chip), many_arguments(chip)]).chain(named(chip)))
+        .collect()
+}
+
+/// Kernels with names that YAML takes for truth values, numbers, or nothing.
+fn named(chip: Chip) -> impl Iterator<Item = Program> {
+    ["on", "n", "y", "true", "null", "nan", "inf", "e1", "_0"].map(|name| Program { name: name.to_owned(), ..branches(chip) }).into_iter()
 }
 
 /// Metadata of more than a page, so that addresses and places in the file part earlier.

@@ -48,7 +48,7 @@ pub fn coalesced_runs(
         let vec_bits = vec.ilog2().min(b.left(fast));
         b.take(Axis::Reg, fast, vec_bits);
         if let Some((dim, run)) = run.filter(|r| r.0 != fast && r.0 < shape.len()) {
-            let most = (elements / threads >> vec_bits).max(1);
+            let most = ((elements / threads) >> vec_bits).max(1);
             b.take(Axis::Reg, dim, run.max(1).min(most).ilog2().min(b.left(dim)));
         }
         let line = (LINE_BYTES / (elem_bytes << vec_bits)).max(1).ilog2();

@@ -49,24 +49,9 @@ const PIECES: [u64; 2] = [64, 32];
 
 /// What the simulator counts, as a device reports it: instructions by class, cycles of local data share as wavefronts.
 fn counted(r: &amd::Report, shared_bytes: u64) -> Report {
-    let classes = [
-        ("s", r.scalar),
-        ("s_load", r.scalar_memory),
-        ("v", r.vector - r.transcendental),
-        ("v_transcendental", r.transcendental),
-        ("v_mfma", r.matrix),
-        ("ds", r.lds),
-        ("global_load", r.loads),
-        ("global_store", r.stores),
-        ("global_atomic", r.atomics),
-        ("s_barrier", r.barriers),
-        ("s_branch", r.branches),
-        ("s_waitcnt", r.waits),
-        ("s_nop", r.nops),
-    ];
     Report {
         instructions: r.instructions,
-        by_opcode: classes.into_iter().filter(|c| c.1 > 0).map(|(name, n)| (name.to_owned(), n)).collect(),
+        by_opcode: r.classes().into_iter().filter(|c| c.1 > 0).map(|(name, n)| (name.to_owned(), n)).collect(),
         wavefronts: r.lds_cycles,
         ideal_wavefronts: r.lds_cycles - r.lds_conflict_cycles,
         sectors: r.global_transactions * PIECES[0] / PIECES[1],

@@ -143,7 +143,7 @@ fn checks(streams: &mut Streams<'_>) -> Outcome {
         let device = match Executor::open(kind, None) {
             Ok(device) => device,
             // What is wrong with the hardware was said above.
-            Err(e) if kind != DeviceKind::Cuda => {
+            Err(e) if !kind.is_hardware() => {
                 failed += 1;
                 line(streams, "check", &format!("{kind}: {e}"))?;
                 continue;

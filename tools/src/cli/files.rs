@@ -34,7 +34,7 @@ usage: tilelift compile FILE [OPTION…]
   --stages N       stages of pipelined loops, overriding the kernel's hint
   --unproven       compile tasks whose work together is not proved
   --opt N          0: as written, 1: equality saturation over the tile program (default), 2: layouts, too
-  -o, --output F   write to a file
+  -o, --output F   write to a file; `-` is standard output
   --times          report the time of each stage on standard error";
 
 pub(super) fn check(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> Outcome {
@@ -168,10 +168,14 @@ pub(super) fn compile(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) ->
             None => format!("{path}: has no kernel"),
         }));
     }
-    if emit == Emit::Object && (output.is_none() || chosen.len() > 1) {
-        return Err(CliError::Usage(
-            "a code object holds one kernel and goes to a file: say which with `--kernel`, and where with `-o`".into(),
-        ));
+    if emit == Emit::Object && output.is_none() {
+        return Err(CliError::Usage("a code object goes to a file: say to which with `-o`".into()));
+    }
+    // An assembler takes one of AMD's texts, with its directives, as one file.
+    if (emit == Emit::Object || emit == Emit::Text && targets::has_objects(&target)) && chosen.len() > 1 {
+        let names: Vec<String> = chosen.iter().map(|k| format!("@{}", k.name)).collect();
+        let what = if emit == Emit::Object { "a code object" } else { "a file of assembly" };
+        return Err(CliError::Usage(format!("{what} holds one kernel, and {path} has {}: say which with `--kernel`", names.join(", "))));
     }
     let mut parts = Vec::new();
     for kernel in chosen {
@@ -190,8 +194,8 @@ pub(super) fn compile(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) ->
     }
     let out = if emit == Emit::Launch { descriptor::document(&texts(parts)).into_bytes() } else { parts.concat() };
     match output {
-        Some(f) => fs::write(&f, out).map_err(|e| CliError::Unusable(format!("{f}: {e}"))),
-        None => Ok(streams.out.write_all(&out)?),
+        Some(f) if f != "-" => fs::write(&f, out).map_err(|e| CliError::Unusable(format!("{f}: {e}"))),
+        Some(_) | None => Ok(streams.out.write_all(&out)?),
     }
 }
 

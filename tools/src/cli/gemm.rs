@@ -6,7 +6,7 @@ use crate::bench::problem::{Sharing, product_workload};
 use crate::execute::{DeviceKind, Executor, Launch};
 use lexopt::Arg::{Long, Short, Value};
 use std::time::Instant;
-use tilelift::{OptLevel, Options, compile_timed, targets};
+use tilelift::{Artifact, OptLevel, Options, compile_timed, targets};
 #[cfg(feature = "cuda")]
 use tilelift_interp::{Buffer, Memory};
 use tilelift_ir::{Kernel, Scalar};
@@ -29,7 +29,7 @@ every element of C with a product in f64.
   --tile MxNxK        tile of a program instance
   --warps N --stages N
   --schedule NAME     specialised or pipelined (the planner's choice)
-  --device NAME       cuda, sim, lane or interp
+  --device NAME       cuda, hip, sim, lane or interp
   --target NAME       what to compile for
   --opt N             0: as written, 1: improved by equality saturation (default), 2: layouts, too
   --emit              print the compiled text and stop";
@@ -58,7 +58,7 @@ pub(super) fn run(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> Out
         Some(kind) => (options::open(kind, job.target.as_ref())?, None),
         None => options::best(job.target.as_ref())?,
     };
-    let usual = if device.kind() == DeviceKind::Cuda { 1024 } else { 256 };
+    let usual = if device.kind().is_hardware() { 1024 } else { 256 };
     let [m, n, k] = job.extents.map(|e| e.unwrap_or(usual));
     // Inputs, output and reference are made on the host.
     for (what, elements) in [("A", u64::from(m) * u64::from(k)), ("B", u64::from(k) * u64::from(n)), ("C", u64::from(m) * u64::from(n))] {
@@ -101,7 +101,8 @@ pub(super) fn run(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> Out
         return Ok(());
     }
     if let Some(note) = note {
-        writeln!(streams.out, "{note}; the kernel runs on the simulator of its PTX text instead")?;
+        let what = if targets::has_objects(&target) { "its code object" } else { "its PTX text" };
+        writeln!(streams.out, "{note}; the kernel runs on the simulator of {what} instead")?;
     }
     writeln!(streams.out, "device      {}", device.describe())?;
     for (l, options) in &made {
@@ -176,12 +177,20 @@ fn compiled(kernel: &Kernel, target: &Target, options: &Options, streams: &mut S
     writeln!(streams.out, "compile     {:.2} ms ({} ms)", times.total().as_secs_f64() * 1e3, stages.join(", "))?;
     writeln!(
         streams.out,
-        "artifact    {} bytes of PTX, {} threads, {} bytes of shared memory",
-        artifact.text.len(),
+        "artifact    {}, {} threads, {} bytes of shared memory",
+        size(&artifact),
         artifact.threads,
         artifact.shared_bytes
     )?;
     Ok(())
+}
+
+/// The bytes that are loaded.
+fn size(artifact: &Artifact) -> String {
+    match artifact.object.len() {
+        0 => format!("{} bytes of PTX", artifact.text.len()),
+        bytes => format!("code object of {bytes} bytes"),
+    }
 }
 
 /// Runs the product and returns the bytes of C.
@@ -198,6 +207,8 @@ fn execute(
     match device {
         #[cfg(feature = "cuda")]
         Executor::Cuda { device, target } => on_gpu(device, target, launches, &mut memory, 2.0 * products, streams)?,
+        #[cfg(feature = "hip")]
+        Executor::Hip { device, target } => on_hip(device, target, launches, &mut memory, 2.0 * products, streams)?,
         Executor::Interp | Executor::Lane(_) | Executor::Sim(_) => {
             let seconds = products / rate(device.kind());
             if seconds > PATIENCE {
@@ -237,7 +248,7 @@ const PATIENCE: f64 = 3.0;
 const fn rate(kind: DeviceKind) -> f64 {
     match kind {
         DeviceKind::Interp => 8e7,
-        DeviceKind::Lane | DeviceKind::Sim | DeviceKind::Cuda => 1e7,
+        DeviceKind::Lane | DeviceKind::Sim | DeviceKind::Cuda | DeviceKind::Hip => 1e7,
     }
 }
 
@@ -251,10 +262,39 @@ fn duration(seconds: f64) -> String {
 }
 
 /// Launches that warm the GPU up, and that are timed.
-#[cfg(feature = "cuda")]
+#[cfg(any(feature = "cuda", feature = "hip"))]
 const WARM_UP: u32 = 5;
-#[cfg(feature = "cuda")]
+#[cfg(any(feature = "cuda", feature = "hip"))]
 const TIMED: u32 = 30;
+
+#[cfg(feature = "hip")]
+fn on_hip(
+    device: &tilelift::runtime::hip::HipDevice,
+    target: &Target,
+    launches: &[(&CaseLaunch, &Options)],
+    memory: &mut tilelift_interp::Memory,
+    flops: f64,
+    streams: &mut Streams<'_>,
+) -> Outcome {
+    let failed = |e: tilelift::runtime::hip::HipError| CliError::Failed(e.to_string());
+    let mut seconds = 0.0;
+    for (l, options) in launches {
+        let (artifact, _) = compile_timed(&l.kernel, target, options).map_err(|e| CliError::Failed(e.to_string()))?;
+        let start = Instant::now();
+        let kernel = device.load(&artifact).map_err(failed)?;
+        writeln!(
+            streams.out,
+            "load        {:.1} ms in the library, {} registers, {} bytes of scratch memory",
+            start.elapsed().as_secs_f64() * 1e3,
+            kernel.registers(),
+            kernel.local_bytes()
+        )?;
+        seconds += device.execute_timed(&kernel, l.grid, &l.args, memory, WARM_UP, TIMED).map_err(failed)?;
+    }
+    let several = if launches.len() > 1 { format!(" of {} kernels, each by itself", launches.len()) } else { String::new() };
+    writeln!(streams.out, "run         {:.1} us mean of {TIMED} launches{several}, {:.1} TFLOP/s", seconds * 1e6, flops / seconds * 1e-12)?;
+    Ok(())
+}
 
 #[cfg(feature = "cuda")]
 fn on_gpu(

@@ -11,23 +11,30 @@ pub(super) struct Source {
     pub(super) text: String,
 }
 
-/// Reads a file, or standard input for `-`.
+/// Reads a text file, or standard input for `-`.
 pub(super) fn read(path: &str) -> Result<Source, CliError> {
+    utf8(path, bytes(path, text::MAX_TEXT as u64)?)
+}
+
+/// The bytes of a file, or of standard input for `-`.
+pub(super) fn bytes(path: &str, most: u64) -> Result<Vec<u8>, CliError> {
     let unusable = |why: String| CliError::Unusable(format!("{path}: {why}"));
-    let most = text::MAX_TEXT as u64;
-    let bytes = if path == "-" {
-        crate::read::limited(std::io::stdin().lock(), most).map_err(|e| unusable(e.to_string()))?
-    } else {
-        let meta = fs::metadata(path).map_err(|e| unusable(e.to_string()))?;
-        if meta.is_dir() {
-            return Err(unusable("is a folder; name a .tile file".into()));
-        }
-        if meta.len() > most {
-            return Err(unusable(format!("has {} bytes; at most {most} are read", meta.len())));
-        }
-        // A device has no size, and perhaps no end.
-        crate::read::whole(Path::new(path), most).map_err(|e| unusable(e.to_string()))?
-    };
+    if path == "-" {
+        return crate::read::limited(std::io::stdin().lock(), most).map_err(|e| unusable(e.to_string()));
+    }
+    let meta = fs::metadata(path).map_err(|e| unusable(e.to_string()))?;
+    if meta.is_dir() {
+        return Err(unusable("is a folder; name a file".into()));
+    }
+    if meta.len() > most {
+        return Err(unusable(format!("has {} bytes; at most {most} are read", meta.len())));
+    }
+    // A device has no size, and perhaps no end.
+    crate::read::whole(Path::new(path), most).map_err(|e| unusable(e.to_string()))
+}
+
+/// What was read of a file, as text.
+pub(super) fn utf8(path: &str, bytes: Vec<u8>) -> Result<Source, CliError> {
     match String::from_utf8(bytes) {
         Ok(text) => Ok(Source { name: if path == "-" { "<stdin>".into() } else { path.to_owned() }, text }),
         Err(e) => {

@@ -16,7 +16,7 @@ pub(super) const RUN_HELP: &str = "\
 usage: tilelift run FILE… [OPTION…]
 
 Executes every `; run:` line of the files, prints what the kernels wrote, and compares it with the interpreter.
-  --device NAME   cuda, sim, lane or interp (cuda if there is a GPU, else sim)
+  --device NAME   cuda, hip, sim, lane or interp (hip for AMD's targets, cuda for others, if there is such a GPU; else sim)
   --target NAME   what to compile for
   --seed N        schedule of the simulator (0)
   --steps N       rounds after which a `while` is given up, and most programs of a grid (4194304); the interpreters give up after
@@ -106,7 +106,10 @@ fn execute(path: &str, device: &Executor, schedule: (u64, Option<u64>), options:
     let mut options = options.clone();
     options.lower.unproven |= unproven;
     if directives.is_empty() {
-        return Err(CliError::Failed(format!("{path}: has no `; run:` line")));
+        return Err(CliError::Failed(format!(
+            "{path}: has no `; run:` line, which says with what a kernel is launched: write one such as `; run: @k(grid=4, v0=rand:1[64], out v1=[64])` \
+             (docs/testing.md)"
+        )));
     }
     let mut wrong = 0;
     for run in &directives {
@@ -211,7 +214,7 @@ pub(super) fn test(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> Ou
             Long("device") => {
                 let kind = options::device(parser)?;
                 // The interpreter and the simulator run in any case.
-                if kind == DeviceKind::Cuda {
+                if kind.is_hardware() {
                     config.hardware = Some(options::open(kind, None)?);
                 }
             }

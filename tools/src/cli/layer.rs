@@ -6,7 +6,7 @@
 
 use super::options;
 use super::outcome::{CliError, Outcome, Streams};
-use crate::execute::{DeviceKind, Executor};
+use crate::execute::Executor;
 use lexopt::Arg::{Long, Short, Value};
 use tilelift::graph::{Bound, FuseOptions, Graph, Launch, Role};
 use tilelift::{OptLevel, Options, targets};
@@ -60,7 +60,7 @@ pub(super) fn run(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> Out
         Some(kind) => (options::open(kind, target.as_ref())?, None),
         None => options::best(target.as_ref())?,
     };
-    let usual = if device.kind() == DeviceKind::Cuda { 4096 } else { 256 };
+    let usual = if device.kind().is_hardware() { 4096 } else { 256 };
     let [m, n, k] = extents.map(|e| e.unwrap_or(usual));
     let target = device.target().cloned().or(target).unwrap_or_else(targets::usual);
     let failed = |e: &dyn std::fmt::Display| CliError::Failed(e.to_string());

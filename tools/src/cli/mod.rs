@@ -22,6 +22,7 @@ mod outcome;
 mod own;
 mod plan;
 mod sim;
+mod sim_report;
 
 pub use outcome::Status;
 
@@ -41,7 +42,12 @@ struct Command {
 const COMMANDS: &[Command] = &[
     Command { name: "check", summary: "parse and verify files", help: files::CHECK_HELP, run: files::check },
     Command { name: "fmt", summary: "print files in the canonical form", help: files::FMT_HELP, run: files::fmt },
-    Command { name: "compile", summary: "compile a file to PTX, lane or tile text", help: files::COMPILE_HELP, run: files::compile },
+    Command {
+        name: "compile",
+        summary: "compile a file to PTX, to assembly or a code object for AMD chips, or to lane or tile text",
+        help: files::COMPILE_HELP,
+        run: files::compile,
+    },
     Command { name: "run", summary: "execute the `; run:` lines of a file on a device", help: launch::RUN_HELP, run: launch::run },
     Command {
         name: "interp",
@@ -50,7 +56,12 @@ const COMMANDS: &[Command] = &[
         run: launch::interp,
     },
     Command { name: "test", summary: "run file tests", help: launch::TEST_HELP, run: launch::test },
-    Command { name: "sim", summary: "run PTX that another compiler wrote in the simulator", help: sim::HELP, run: sim::run },
+    Command {
+        name: "sim",
+        summary: "run PTX or an AMD code object, whoever compiled it, in the simulator",
+        help: sim::HELP,
+        run: sim::run,
+    },
     Command {
         name: "opt",
         summary: "print the kernels of a file as the optimizer makes them",

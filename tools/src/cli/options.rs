@@ -72,7 +72,8 @@ pub(super) fn open(kind: DeviceKind, target: Option<&Target>) -> Result<Executor
 
 /// Opens the hardware, if there is some, else the simulator; the sentence says why the simulator was chosen.
 pub(super) fn best(target: Option<&Target>) -> Result<(Executor, Option<String>), CliError> {
-    match Executor::open(DeviceKind::Cuda, target) {
+    let hardware = if target.is_some_and(targets::has_objects) { DeviceKind::Hip } else { DeviceKind::Cuda };
+    match Executor::open(hardware, target) {
         Ok(hardware) => Ok((hardware, None)),
         Err(e) => Ok((open(DeviceKind::Sim, target)?, Some(reason(&e)))),
     }

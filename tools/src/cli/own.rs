@@ -117,12 +117,12 @@ pub(super) fn run(args: Vec<OsString>, streams: &mut Streams<'_>) -> Outcome {
         DeviceKind::Cuda => {
             CliError::Unusable(format!("{e}; `--device sim` counts instructions and transactions of sampled instances instead"))
         }
-        DeviceKind::Interp | DeviceKind::Lane | DeviceKind::Sim => e,
+        DeviceKind::Interp | DeviceKind::Lane | DeviceKind::Sim | DeviceKind::Hip => e,
     })?;
     let mut rows = Vec::new();
     let result = match c.kind {
         DeviceKind::Cuda => timed(&c, &jobs, &executor, &mut rows, streams),
-        DeviceKind::Interp | DeviceKind::Lane | DeviceKind::Sim => counted(&c, &jobs, &executor, &mut rows, streams),
+        DeviceKind::Interp | DeviceKind::Lane | DeviceKind::Sim | DeviceKind::Hip => counted(&c, &jobs, &executor, &mut rows, streams),
     };
     if let Some(path) = &c.json {
         let head = format!(

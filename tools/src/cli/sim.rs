@@ -1,24 +1,27 @@
-//! `sim`: runs PTX that another compiler wrote in the simulator, from a launch description in JSON.
+//! `sim`: runs code that another compiler wrote in the simulators, from a launch description in JSON.
 
 use super::outcome::{CliError, Outcome, Streams};
-use super::{input, options};
-use crate::foreign::{ForeignArg, ForeignError, ForeignLaunch, ForeignRun, simulate};
+use super::{input, options, sim_report};
+use crate::foreign::{Code, ForeignArg, ForeignError, ForeignLaunch, ForeignRun, MAX_CODE, describe, simulate, simulate_object};
 use lexopt::Arg::{Long, Short, Value};
-use serde_json::json;
 use std::fs;
 use std::path::{Path, PathBuf};
 use tilelift::runtime::sim::SimDevice;
+use tilelift_amdgcn_sim::SimConfig;
 
 pub(super) const HELP: &str = "\
 usage: tilelift sim LAUNCH.json [OPTION…]
 
-Runs a kernel of PTX text, whoever wrote it, in the simulator and reports races, reads of undefined values, accesses outside buffers,
-divergent barriers and deadlocks (exit code 1), or else bank conflicts and memory transactions (exit code 0). LAUNCH.json:
+Runs a kernel, whoever compiled it, in the simulator and reports races, reads of undefined values, accesses outside buffers,
+missing waits, divergent barriers and deadlocks (exit code 1), or else bank conflicts and memory transactions (exit code 0).
+The code is PTX text, or a linked code object for gfx90a, gfx942 or gfx950. LAUNCH.json:
 
   {\"code\": \"k.ptx\", \"entry\": \"k\", \"grid\": [4, 1, 1], \"block\": [128, 1, 1], \"shared_bytes\": 0,
    \"args\": [{\"buffer\": {\"bytes\": 4096, \"in\": \"x.bin\", \"out\": \"y.bin\"}}, {\"i32\": 1024}]}
 
-Arguments are in parameter order; a buffer without `in` counts as never written. Paths are relative to LAUNCH.json.
+Arguments are in parameter order, those of a code object as its metadata declare them, without the hidden ones. The grid counts blocks
+(workgroups), the block threads (work items); `shared_bytes` come to what the code itself asks for. A buffer without `in` counts as
+never written. Paths are relative to LAUNCH.json. Given a code object itself, `sim` prints a description to complete.
   --seed N        order of warps and landing of asynchronous copies (0); findings may depend on it
   --json          the report in JSON";
 
@@ -33,72 +36,82 @@ pub(super) fn run(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> Out
         }
     }
     let path = path.ok_or_else(|| CliError::Usage("name a launch description; see `tilelift help sim`".into()))?;
-    let source = input::read(&path)?;
-    let launch = ForeignLaunch::parse(&source.text).map_err(|e| CliError::Failed(format!("{}:{e}", source.name)))?;
+    let launch = description(&path)?;
     let folder = Path::new(&path).parent().map(Path::to_path_buf).unwrap_or_default();
-    let unusable = |p: &PathBuf, e: std::io::Error| CliError::Unusable(format!("{}: {e}", p.display()));
-    let code = folder.join(&launch.code);
-    let text = input::read(&code.to_string_lossy())?.text;
+    let code_path = folder.join(&launch.code);
+    let shown = code_path.display().to_string();
+    let code = Code::of(input::bytes(&code_path.to_string_lossy(), MAX_CODE)?).map_err(|e| CliError::Failed(format!("{shown} {e}")))?;
     let contents = launch.args.iter().map(|a| match a {
         ForeignArg::Buffer { input: Some(p), bytes, .. } => {
             let p = folder.join(p);
-            crate::read::whole(&p, *bytes as u64).map(Some).map_err(|e| unusable(&p, e))
+            crate::read::whole(&p, *bytes as u64).map(Some).map_err(|e| unusable(&p, &e))
         }
         ForeignArg::Buffer { input: None, .. } | ForeignArg::Scalar(_) => Ok(None),
     });
     let contents = contents.collect::<Result<Vec<_>, _>>()?;
-    match simulate(&text, &launch, &contents, SimDevice::schedule(seed)) {
-        Ok(run) => {
-            for (arg, bytes) in launch.args.iter().zip(&run.buffers) {
-                if let ForeignArg::Buffer { output: Some(p), .. } = arg {
-                    let p = folder.join(p);
-                    fs::write(&p, bytes).map_err(|e| unusable(&p, e))?;
-                }
+    match &code {
+        Code::Ptx(text) => match simulate(text, &launch, &contents, SimDevice::schedule(seed)) {
+            Ok(run) => {
+                written(&launch, &run, &folder)?;
+                sim_report::ptx(&run.report, seed, as_json, streams)
             }
-            clean(&run, seed, as_json, streams)
-        }
-        Err(e) => {
-            if as_json {
-                writeln!(streams.out, "{:#}", finding(&e, seed))?;
-                return Err(CliError::Failed(String::new()));
+            Err(e) => failed(&code, &shown, &e, (seed, as_json), streams),
+        },
+        Code::Object(module) => match simulate_object(module, &launch, &contents, SimConfig { seed, ..SimConfig::default() }) {
+            Ok(run) => {
+                written(&launch, &run, &folder)?;
+                sim_report::object(module, &run.report, seed, as_json, streams)
             }
-            Err(CliError::Failed(format!("{}: {e}", code.display())))
-        }
+            Err(e) => failed(&code, &shown, &e, (seed, as_json), streams),
+        },
     }
 }
 
-fn clean(run: &ForeignRun, seed: u64, as_json: bool, streams: &mut Streams<'_>) -> Outcome {
-    let r = &run.report;
-    if !as_json {
-        return Ok(write!(streams.out, "no findings under seed {seed}\n{r}")?);
-    }
-    let site = |s: &tilelift::runtime::sim::SiteReport| {
-        json!({
-            "line": s.line, "text": s.text, "executed": s.executed, "wavefronts": s.wavefronts,
-            "bank_conflicts": s.conflict_excess(), "sectors": s.sectors, "transactions": s.transactions,
-            "requested_bytes": s.requested_bytes,
-        })
-    };
-    let by_opcode: serde_json::Map<String, serde_json::Value> = r.by_opcode.iter().map(|(k, &v)| (k.clone(), v.into())).collect();
-    let report = json!({
-        "status": "clean", "seed": seed, "ctas": r.ctas, "instructions": r.instructions, "wavefronts": r.wavefronts,
-        "bank_conflicts": r.conflict_excess(), "sectors": r.sectors, "transactions": r.transactions,
-        "requested_bytes": r.requested_bytes, "shared_bytes": r.shared_bytes, "by_opcode": by_opcode,
-        "sites": r.sites.iter().map(site).collect::<Vec<_>>(),
-    });
-    Ok(writeln!(streams.out, "{report:#}")?)
+fn unusable(p: &Path, e: &std::io::Error) -> CliError {
+    CliError::Unusable(format!("{}: {e}", p.display()))
 }
 
-fn finding(e: &ForeignError, seed: u64) -> serde_json::Value {
-    let place = |s: &tilelift_nvptx_sim::Site| json!({"line": s.line, "text": s.text, "cta": s.cta, "warp": s.warp, "lane": s.lane});
-    match e {
-        ForeignError::Fault(fault) => json!({
-            "status": "fault", "seed": seed, "kind": fault.kind.to_string(), "message": fault.message,
-            "at": fault.site.as_deref().map(place), "with": fault.other.as_deref().map(place), "notes": fault.notes,
-        }),
-        ForeignError::Parse(p) => json!({"status": "refused", "line": p.line, "column": p.col, "message": p.message}),
-        ForeignError::Entry { .. } | ForeignError::Contents { .. } | ForeignError::Memory(_) => {
-            json!({"status": "refused", "message": e.to_string()})
+/// Reads the description; code in its place is told what it needs.
+fn description(path: &str) -> Result<ForeignLaunch, CliError> {
+    let bytes = input::bytes(path, MAX_CODE)?;
+    let begins = bytes.iter().find(|b| !b.is_ascii_whitespace());
+    if begins != Some(&b'{') {
+        let why = match Code::of(bytes) {
+            Ok(Code::Object(module)) => {
+                let name = Path::new(path).file_name().map_or_else(|| path.into(), |n| n.to_string_lossy());
+                let each: Vec<String> = module.kernels().iter().map(|k| describe(&name, k).to_string()).collect();
+                let chip = module.chip();
+                format!(
+                    "{path} is a code object for {chip}, and not the description of a launch; complete this one, and name its file:\n{}",
+                    each.join("\n")
+                )
+            }
+            Ok(Code::Ptx(_)) => {
+                format!("{path} is PTX text, and not the description of a launch; see `tilelift help sim` for one that names it")
+            }
+            Err(why) => format!("{path} is not the description of a launch in JSON (`tilelift help sim`), and it {why}"),
+        };
+        return Err(CliError::Failed(why));
+    }
+    let source = input::utf8(path, bytes)?;
+    ForeignLaunch::parse(&source.text).map_err(|e| CliError::Failed(format!("{}:{e}", source.name)))
+}
+
+/// Writes the buffers whose descriptions name a file.
+fn written<R>(launch: &ForeignLaunch, run: &ForeignRun<R>, folder: &Path) -> Outcome {
+    for (arg, bytes) in launch.args.iter().zip(&run.buffers) {
+        if let ForeignArg::Buffer { output: Some(p), .. } = arg {
+            let p: PathBuf = folder.join(p);
+            fs::write(&p, bytes).map_err(|e| unusable(&p, &e))?;
         }
     }
+    Ok(())
+}
+
+fn failed(code: &Code, path: &str, e: &ForeignError, (seed, as_json): (u64, bool), streams: &mut Streams<'_>) -> Outcome {
+    if as_json {
+        writeln!(streams.out, "{:#}", sim_report::finding(code, e, seed))?;
+        return Err(CliError::Failed(String::new()));
+    }
+    Err(CliError::Failed(format!("{path}: {e}{}", sim_report::remedy(e))))
 }

@@ -58,6 +58,7 @@ mod fault;
 mod isa;
 mod num;
 mod object;
+mod remedy;
 mod report;
 mod run;
 mod span;
@@ -66,7 +67,7 @@ mod state;
 pub use chip::Chip;
 pub use fault::{Counter, Fault, FaultKind, LaunchError, Rule, Shared, Site, Use};
 pub use object::{Argument, ArgumentKind, Descriptor, Kernel, LoadError, Module};
-pub use report::{Costs, Report};
+pub use report::{Costs, Report, Traffic};
 pub use run::{Launch, SimConfig};
 pub use state::memory::{Init, Memory, MemoryError};
 

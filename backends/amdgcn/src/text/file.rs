@@ -79,7 +79,7 @@ fn descriptor(program: &Program, out: &mut String) -> std::fmt::Result {
     writeln!(out, "\t.end_amdhsa_kernel")
 }
 
-/// Strings are tagged: `n` and `y` alone would be read as truth values.
+/// Strings have the tag that LLVM knows: it reads `n`, `on` and `nan` as truth values and numbers else, quoted or with the tag of YAML, too.
 fn yaml(node: &Node, depth: usize, out: &mut String) -> std::fmt::Result {
     let indent = |depth: usize| "  ".repeat(depth);
     match node {
@@ -104,7 +104,7 @@ fn yaml(node: &Node, depth: usize, out: &mut String) -> std::fmt::Result {
 fn inner(node: &Node, depth: usize, out: &mut String) -> std::fmt::Result {
     match node {
         Node::Number(n) => writeln!(out, " {n}"),
-        Node::Text(text) => writeln!(out, " !!str {text}"),
+        Node::Text(text) => writeln!(out, " !str {text}"),
         Node::List(list) if list.is_empty() => writeln!(out, " []"),
         Node::List(_) | Node::Map(_) => {
             writeln!(out)?;

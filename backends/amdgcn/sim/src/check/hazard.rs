@@ -85,7 +85,7 @@ impl Hazards {
             Op::Matrix(_) => self.demand(Rule::ExecBeforeMatrix, || "exec".into(), self.exec, 4)?,
             Op::Mem(m) if m.lds => self.demand(Rule::M0BeforeLds, || "m0".into(), self.m0, 1)?,
             Op::Program(..) | Op::Scalar(_) | Op::Smem(_) => return Ok(()),
-            _ => {}
+            Op::Ds(_) | Op::Mem(_) => {}
         }
         for a in &inst.access {
             if a.file == File::S {

@@ -63,7 +63,7 @@ impl fmt::Display for Inst {
                 Program::Nop(n) => operands.push(n.to_string()),
                 Program::Branch(to, _) => operands.push(to.to_string()),
                 Program::Wait(w) => operands.push(wait(*w)),
-                _ => {}
+                Program::End | Program::Barrier | Program::Hint | Program::Trap | Program::Refused => {}
             },
             Op::Scalar(s) => {
                 if s.row.dst > 0 {
@@ -184,8 +184,10 @@ fn modifiers(f: &mut fmt::Formatter<'_>, op: &Op) -> fmt::Result {
                 write!(f, " dst_sel:{} src0_sel:{} src1_sel:{}", s.dst, s.src[0], s.src[1])?;
             }
         }
-        Op::Ds(d) if d.offset16() != 0 => {
-            write!(f, " offset:{}", d.offset16())?;
+        Op::Ds(d) => {
+            if d.offset16() != 0 {
+                write!(f, " offset:{}", d.offset16())?;
+            }
         }
         Op::Mem(m) => {
             for (on, name) in [(m.idxen, " idxen"), (m.offen, " offen")] {
@@ -203,7 +205,7 @@ fn modifiers(f: &mut fmt::Formatter<'_>, op: &Op) -> fmt::Result {
                 write!(f, " offset:{i:#x}")?;
             }
         }
-        _ => {}
+        Op::Matrix(_) | Op::Scalar(_) | Op::Program(..) => {}
     }
     Ok(())
 }

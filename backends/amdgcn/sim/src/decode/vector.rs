@@ -41,10 +41,10 @@ pub(super) fn short(r: &mut Reader<'_>, w: u32) -> Result<Op, DecodeError> {
     match bits(w, 8, 0) {
         SDWA => sdwa(r, &mut v, second)?,
         code => {
-            match code {
-                DPP => dpp(r, &mut v)?,
-                _ if row.src[0] != Ty::No => v.src[0] = r.source(code)?,
-                _ => {}
+            if code == DPP {
+                dpp(r, &mut v)?;
+            } else if row.src[0] != Ty::No {
+                v.src[0] = r.source(code)?;
             }
             v.src[1] = second.map_or(Src::No, Src::V);
         }

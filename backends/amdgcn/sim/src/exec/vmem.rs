@@ -83,7 +83,7 @@ impl Ctx<'_, '_> {
                 MemKind::Cache | MemKind::Refused => {}
             }
         }
-        self.device.report.global(&addresses);
+        self.device.report.global(self.inst, &addresses);
         let count = match kind {
             MemKind::Load(_) => m.dwords(),
             MemKind::Atomic { .. } if m.glc => m.dwords(),

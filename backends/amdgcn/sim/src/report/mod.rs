@@ -66,9 +66,39 @@ pub struct Report {
     pub executed: FxHashMap<u64, u64>,
     /// Conflict cycles by instruction address.
     pub conflicts_by_pc: FxHashMap<u64, u64>,
+    /// Traffic with global memory by instruction address.
+    pub traffic_by_pc: FxHashMap<u64, Traffic>,
+}
+
+/// What an instruction moved from or to global memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Traffic {
+    /// Pieces of 64 bytes that it touched.
+    pub transactions: u64,
+    /// Bytes that lanes asked for.
+    pub bytes: u64,
 }
 
 impl Report {
+    /// Instructions by class, with the class as the beginning of their names; the classes are apart, and together all that were counted by one.
+    pub fn classes(&self) -> [(&'static str, u64); 13] {
+        [
+            ("s", self.scalar),
+            ("s_load", self.scalar_memory),
+            ("v", self.vector - self.transcendental),
+            ("v_transcendental", self.transcendental),
+            ("v_mfma", self.matrix),
+            ("ds", self.lds),
+            ("global_load", self.loads),
+            ("global_store", self.stores),
+            ("global_atomic", self.atomics),
+            ("s_barrier", self.barriers),
+            ("s_branch", self.branches),
+            ("s_waitcnt", self.waits),
+            ("s_nop", self.nops),
+        ]
+    }
+
     pub(crate) fn count(&mut self, chip: Chip, inst: &Inst, clock: &mut Clock) {
         self.instructions += 1;
         *self.executed.entry(inst.address).or_default() += 1;
@@ -98,7 +128,7 @@ impl Report {
                 Program::Branch(..) => self.branches += 1,
                 Program::Wait(_) => self.waits += 1,
                 Program::Nop(_) => self.nops += 1,
-                _ => {}
+                Program::End | Program::Barrier | Program::Hint | Program::Trap | Program::Refused => {}
             },
         }
         clock.issue(chip, inst);
@@ -119,12 +149,19 @@ impl Report {
     }
 
     /// Notes the global accesses of an instruction.
-    pub(crate) fn global(&mut self, addresses: &[(u64, u8)]) {
+    pub(crate) fn global(&mut self, inst: &Inst, addresses: &[(u64, u8)]) {
+        if addresses.is_empty() {
+            return;
+        }
         let mut pieces: Vec<u64> = addresses.iter().flat_map(|&(a, n)| a / 64..(a + u64::from(n)).div_ceil(64)).collect();
         pieces.sort_unstable();
         pieces.dedup();
-        self.global_transactions += pieces.len() as u64;
-        self.global_bytes += addresses.iter().map(|a| u64::from(a.1)).sum::<u64>();
+        let (transactions, bytes) = (pieces.len() as u64, addresses.iter().map(|a| u64::from(a.1)).sum::<u64>());
+        self.global_transactions += transactions;
+        self.global_bytes += bytes;
+        let here = self.traffic_by_pc.entry(inst.address).or_default();
+        here.transactions += transactions;
+        here.bytes += bytes;
     }
 
     pub(crate) fn group_done(&mut self, clocks: impl Iterator<Item = Clock>) {

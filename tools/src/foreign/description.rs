@@ -1,4 +1,4 @@
-//! Launches of PTX that another compiler wrote, in the simulator, from a description in JSON.
+//! Descriptions of launches in JSON.
 //!
 //! ```text
 //! {"code": "k.ptx", "entry": "k", "grid": [4, 1, 1], "block": [128, 1, 1], "shared_bytes": 0,
@@ -6,15 +6,15 @@
 //! ```
 //!
 //! Arguments are in parameter order. `in` is the buffer's initial contents (without it the bytes count as never written), `out` is
-//! written after the run. Scalars are `i8 i16 i32 i64 u8 u16 u32 u64 f32 f64`; `f16` and `bf16` are rounded. A description is checked in
+//! written after the run. Scalars are `i8 i16 i32 i64 u8 u16 u32 u64 f32 f64`; `f16` and `bf16` are rounded; `{"bytes": "0a00ff"}` is an
+//! argument of other size, such as a struct by value. A description is checked in
 //! whole before anything runs; what is wrong is named by line and column, or by its place (`args[2].buffer.bytes`).
 
 use serde_json::{Map, Value};
 use std::fmt;
 use std::path::PathBuf;
-use tilelift::runtime::sim::{Report, SimConfig};
 use tilelift_ir::{Scalar, num};
-use tilelift_nvptx_sim::{Arg, ErrorKind, Init, Launch, Memory, MemoryError, Module, ParseError, SimError};
+use tilelift_nvptx_sim::Arg;
 
 /// Most bytes of a buffer.
 pub const MAX_BUFFER: u64 = 1 << 34;
@@ -22,15 +22,15 @@ pub const MAX_BUFFER: u64 = 1 << 34;
 /// A launch of a foreign kernel.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ForeignLaunch {
-    /// Where the text is.
+    /// Where the text or the code object is.
     pub code: PathBuf,
     /// The kernel's name.
     pub entry: String,
-    /// CTAs per dimension.
+    /// CTAs (workgroups) per dimension.
     pub grid: [u32; 3],
-    /// Threads per dimension.
+    /// Threads (work items) per dimension.
     pub block: [u32; 3],
-    /// Bytes of dynamic shared memory.
+    /// Bytes of dynamic shared memory, beside what the code itself asks for.
     pub shared_bytes: u32,
     /// Arguments in parameter order.
     pub args: Vec<ForeignArg>,
@@ -149,10 +149,10 @@ impl<'a> Fields<'a> {
 
 const TOP: &[&str] = &["code", "entry", "grid", "block", "shared_bytes", "args"];
 const BUFFER: &[&str] = &["bytes", "in", "out"];
-const SCALARS: &str = "i8, i16, i32, i64, u8, u16, u32, u64, f16, bf16, f32, f64";
+const SCALARS: &str = "i8, i16, i32, i64, u8, u16, u32, u64, f16, bf16, f32, f64, bytes";
 
 impl ForeignLaunch {
-    /// Reads a description; a missing `entry` is empty, which means the only kernel of the text.
+    /// Reads a description; a missing `entry` is empty, which means the only kernel of the code.
     ///
     /// # Errors
     /// What is no JSON, and every field that is missing, unknown or of another type.
@@ -164,7 +164,9 @@ impl ForeignLaunch {
             DescriptionError::Syntax { line: e.line(), column: e.column(), message }
         })?;
         let top = Fields::new("", &value, TOP)?;
-        let Some(code) = top.text("code")? else { return wrong("code", "is missing; it names the file with the PTX text") };
+        let Some(code) = top.text("code")? else {
+            return wrong("code", "is missing; it names the file with the PTX text or the code object");
+        };
         let list = match top.get("args") {
             None => &[][..],
             Some(Value::Array(list)) => list,
@@ -179,6 +181,12 @@ impl ForeignLaunch {
             args: list.iter().enumerate().map(|(i, v)| argument(&format!("args[{i}]"), v)).collect::<Result<_, _>>()?,
         })
     }
+}
+
+/// The bytes that pairs of hexadecimal digits write.
+fn hex(text: &str) -> Option<Vec<u8>> {
+    let digits = text.chars().map(|c| c.to_digit(16)).collect::<Option<Vec<u32>>>()?;
+    digits.len().is_multiple_of(2).then(|| digits.chunks_exact(2).map(|d| (d[0] << 4 | d[1]) as u8).collect())
 }
 
 fn argument(place: &str, value: &Value) -> Result<ForeignArg, DescriptionError> {
@@ -222,113 +230,13 @@ fn argument(place: &str, value: &Value) -> Result<ForeignArg, DescriptionError> 
         "bf16" => half(Scalar::BF16)?,
         "f32" => Arg::F32(float()? as f32),
         "f64" => Arg::F64(float()?),
+        "bytes" => match v.as_str().and_then(hex) {
+            Some(bytes) => Arg::Bytes(bytes),
+            None => return wrong(here, "must be a string with two hexadecimal digits for each byte"),
+        },
         _ => return wrong(here, format!("is no argument; known are buffer and the scalars {SCALARS}")),
     };
     Ok(ForeignArg::Scalar(arg))
-}
-
-/// Why a foreign launch gave no result.
-#[derive(Clone, PartialEq, Debug)]
-pub enum ForeignError {
-    /// The text does not parse, or uses an instruction that is not modelled.
-    Parse(ParseError),
-    /// There is no such kernel, or more than one and none was named.
-    Entry {
-        /// The name asked for; empty for the only one.
-        wanted: String,
-        /// The names in the text.
-        known: Vec<String>,
-    },
-    /// Initial contents are not as long as their buffer.
-    Contents {
-        /// The argument.
-        arg: usize,
-        /// The buffer's size.
-        want: usize,
-        /// The size of the contents.
-        got: usize,
-    },
-    /// The simulator found a fault.
-    Fault(Box<SimError>),
-    /// Simulated memory could not be read back.
-    Memory(MemoryError),
-}
-
-impl fmt::Display for ForeignError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            ForeignError::Parse(e) => write!(f, "the simulator does not understand the text: {e}"),
-            ForeignError::Entry { wanted, known } if wanted.is_empty() => {
-                write!(f, "the text has {} kernels ({}); name one as `entry`", known.len(), known.join(", "))
-            }
-            ForeignError::Entry { wanted, known } => write!(f, "the text has no kernel `{wanted}`; it has {}", known.join(", ")),
-            ForeignError::Contents { arg, want, got } => write!(f, "args[{arg}]: the buffer has {want} bytes, its contents {got}"),
-            ForeignError::Fault(e) => e.fmt(f),
-            ForeignError::Memory(e) => e.fmt(f),
-        }
-    }
-}
-impl std::error::Error for ForeignError {}
-
-impl ForeignError {
-    /// The kind of fault, if the simulator found one.
-    pub fn fault(&self) -> Option<ErrorKind> {
-        match self {
-            ForeignError::Fault(e) => Some(e.kind),
-            ForeignError::Parse(_) | ForeignError::Entry { .. } | ForeignError::Contents { .. } | ForeignError::Memory(_) => None,
-        }
-    }
-}
-
-/// A foreign launch that ran to its end without a finding.
-#[derive(Clone, PartialEq, Debug)]
-pub struct ForeignRun {
-    /// What the simulator counted.
-    pub report: Report,
-    /// Contents of the buffers after the run, one per argument; empty for scalars.
-    pub buffers: Vec<Vec<u8>>,
-}
-
-/// Runs a launch of a text. `contents` has an entry per argument: a buffer's initial bytes, or `None` for never written ones.
-///
-/// # Errors
-/// The first thing that is wrong with text, launch or execution.
-pub fn simulate(text: &str, launch: &ForeignLaunch, contents: &[Option<Vec<u8>>], config: SimConfig) -> Result<ForeignRun, ForeignError> {
-    let module = Module::parse(text).map_err(ForeignError::Parse)?;
-    let known: Vec<String> = module.entries().map(str::to_owned).collect();
-    let entry = match (launch.entry.as_str(), known.as_slice()) {
-        ("", [only]) => only,
-        (name, all) if all.iter().any(|k| k == name) => name,
-        (name, _) => return Err(ForeignError::Entry { wanted: name.to_owned(), known }),
-    };
-    let mut memory = Memory::new();
-    let mut bases = Vec::new();
-    let mut args = Vec::new();
-    for (i, arg) in launch.args.iter().enumerate() {
-        match arg {
-            ForeignArg::Scalar(a) => {
-                bases.push(None);
-                args.push(a.clone());
-            }
-            ForeignArg::Buffer { bytes, .. } => {
-                let init = match contents.get(i).cloned().flatten() {
-                    Some(c) if c.len() != *bytes => return Err(ForeignError::Contents { arg: i, want: *bytes, got: c.len() }),
-                    Some(c) => Init::Bytes(c),
-                    None => Init::Uninit(*bytes),
-                };
-                let base = memory.alloc(&format!("args[{i}]"), init);
-                bases.push(Some((base, *bytes)));
-                args.push(Arg::U64(base));
-            }
-        }
-    }
-    let launch = Launch { entry, grid: launch.grid, block: launch.block, shared_bytes: launch.shared_bytes, args: &args, config };
-    let report = module.launch(&launch, &mut memory).map_err(|e| ForeignError::Fault(Box::new(e)))?;
-    let read = |b: Option<(u64, usize)>| match b {
-        Some((base, bytes)) => memory.read_unchecked(base, bytes).map(<[u8]>::to_vec).map_err(ForeignError::Memory),
-        None => Ok(Vec::new()),
-    };
-    Ok(ForeignRun { buffers: bases.into_iter().map(read).collect::<Result<_, _>>()?, report })
 }
 
 #[cfg(test)]
@@ -342,11 +250,12 @@ mod tests {
     #[test]
     fn descriptions_are_read_and_their_mistakes_located() {
         let good = r#"{"code": "k.ptx", "grid": [4], "block": [128, 2], "args":
-            [{"buffer": {"bytes": 12, "in": "x"}}, {"i32": -3}, {"f32": 1.5}, {"f16": "inf"}, {"u64": 18446744073709551615}]}"#;
+            [{"buffer": {"bytes": 12, "in": "x"}}, {"i32": -3}, {"f32": 1.5}, {"f16": "inf"}, {"u64": 18446744073709551615}, {"bytes": "0aFf"}]}"#;
         let launch = ForeignLaunch::parse(good).unwrap();
         assert_eq!((launch.grid, launch.block, launch.shared_bytes), ([4, 1, 1], [128, 2, 1], 0));
         let buffer = ForeignArg::Buffer { bytes: 12, input: Some("x".into()), output: None };
-        let scalars = [Arg::S32(-3), Arg::F32(1.5), Arg::U16(0x7c00), Arg::U64(u64::MAX)].map(ForeignArg::Scalar);
+        let scalars =
+            [Arg::S32(-3), Arg::F32(1.5), Arg::U16(0x7c00), Arg::U64(u64::MAX), Arg::Bytes(vec![10, 255])].map(ForeignArg::Scalar);
         assert_eq!(launch.args, [&[buffer][..], &scalars[..]].concat());
         for (text, want) in [
             ("{\n  \"code\" 1}", "2:10: "),
@@ -357,43 +266,12 @@ mod tests {
             (r#"{"code": "k", "grid": [1, 0]}"#, "`grid` must be a list"),
             (r#"{"code": "k", "grid": [1], "block": [1], "args": [{"i8": 128}]}"#, "`args[0].i8` must be a whole number from -128 to 127"),
             (r#"{"code": "k", "grid": [1], "block": [1], "args": [{"i31": 1}]}"#, "`args[0].i31` is no argument"),
+            (r#"{"code": "k", "grid": [1], "block": [1], "args": [{"bytes": "0a0"}]}"#, "`args[0].bytes` must be a string with two"),
             (r#"{"code": "k", "grid": [1], "block": [1], "args": [1]}"#, "`args[0]` must be an object with one field"),
             (r#"{"code": "k", "grid": [1], "block": [1], "args": [{"buffer": {"bytes": -1}}]}"#, "`args[0].buffer.bytes` must be"),
             (r#"{"code": "k", "grid": [1], "block": [1], "args": [{"buffer": {}}]}"#, "`args[0].buffer.bytes` is missing"),
         ] {
             assert!(refusal(text).starts_with(want), "{text}: {}", refusal(text));
         }
-    }
-
-    const STORE: &str = "
-.version 7.0
-.target sm_80
-.address_size 64
-.visible .entry store(.param .u64 p, .param .u32 v) {
-  .reg .b32 %r<3>; .reg .b64 %rd<3>; .reg .pred %p<2>;
-  ld.param.u64 %rd1, [p];
-  ld.param.u32 %r1, [v];
-  mov.u32 %r2, %tid.x;
-  mad.wide.u32 %rd2, %r2, 4, %rd1;
-  st.global.u32 [%rd2], %r1;
-  ret;
-}";
-
-    fn launch(bytes: usize) -> ForeignLaunch {
-        let args = vec![ForeignArg::Buffer { bytes, input: None, output: None }, ForeignArg::Scalar(Arg::U32(7))];
-        ForeignLaunch { code: PathBuf::new(), entry: String::new(), grid: [1; 3], block: [40, 1, 1], shared_bytes: 0, args }
-    }
-
-    #[test]
-    fn texts_run_and_faults_are_found() {
-        let run = simulate(STORE, &launch(160), &[None, None], SimConfig::default()).unwrap();
-        assert_eq!(run.buffers, [[7, 0, 0, 0].repeat(40), Vec::new()]);
-        let short = simulate(STORE, &launch(156), &[None, None], SimConfig::default()).unwrap_err();
-        assert_eq!(short.fault(), Some(ErrorKind::OutOfBounds));
-        let contents = simulate(STORE, &launch(160), &[Some(vec![0; 3])], SimConfig::default()).unwrap_err();
-        assert_eq!(contents, ForeignError::Contents { arg: 0, want: 160, got: 3 });
-        let named = ForeignLaunch { entry: "load".into(), ..launch(160) };
-        let absent = simulate(STORE, &named, &[None, None], SimConfig::default()).unwrap_err();
-        assert_eq!(absent.to_string(), "the text has no kernel `load`; it has store");
     }
 }
