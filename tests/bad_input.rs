@@ -351,11 +351,12 @@ fn mutate(text: &str, seed: u64) -> String {
 #[test]
 fn mutated_kernels_never_break_the_compiler() {
     let targets: Vec<_> = ["sm_80", "gfx942"].iter().map(|n| targets::by_name(n).expect("a known target")).collect();
-    // A longer search: TILELIFT_FUZZ_ROUNDS=100000 cargo test --test bad_input mutated
-    let rounds = std::env::var("TILELIFT_FUZZ_ROUNDS").ok().and_then(|n| n.parse().ok()).unwrap_or(300u64);
+    // A longer search, behind the rounds that every run has: TILELIFT_FUZZ_FIRST=300 TILELIFT_FUZZ_ROUNDS=100000 cargo test --test bad_input mutated
+    let number = |name, otherwise: u64| std::env::var(name).ok().and_then(|n| n.parse().ok()).unwrap_or(otherwise);
+    let (first, rounds) = (number("TILELIFT_FUZZ_FIRST", 0), number("TILELIFT_FUZZ_ROUNDS", 300));
     let (mut compiled, mut refused) = (0, 0);
     for (i, source) in corpus().iter().enumerate() {
-        for round in 0..rounds {
+        for round in first..first.saturating_add(rounds) {
             let mutated = mutate(source, (i as u64) << 32 | round);
             let Ok(file) = text::parse(&mutated) else { continue };
             for kernel in &file.kernels {
