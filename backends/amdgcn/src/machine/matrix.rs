@@ -12,7 +12,6 @@
 //!
 //! Source: AMD matrix instruction calculator, CDNA2 and CDNA3 tables; the instructions of gfx950 that are twice as deep follow the same rule.
 
-use super::LANES;
 use crate::chip::Chip;
 use crate::isa::Opcode;
 use tilelift_ir::layout::FragmentMap;
@@ -21,6 +20,9 @@ use tilelift_isel::MatrixInstr;
 
 use Opcode::*;
 use Scalar::{BF16, F8E4M3, F8E4M3Fnuz, F8E5M2, F8E5M2Fnuz, F16, F32, F64, I8, I32};
+
+/// Lanes of a wavefront.
+pub(super) const LANES: u32 = 64;
 
 /// A matrix instruction with one block: M = N is 16 or 32.
 #[derive(Clone, Copy)]

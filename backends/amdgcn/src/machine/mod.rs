@@ -21,9 +21,6 @@ use tilelift_ir::layout::BankModel;
 use tilelift_isel::Target;
 use tilelift_isel::lane::UnOp;
 
-/// Lanes of a wavefront.
-const LANES: u32 = 64;
-
 /// The target of a chip's name.
 pub fn by_name(name: &str) -> Option<Target> {
     Chip::by_name(name).map(target)
@@ -49,7 +46,7 @@ pub fn target(chip: Chip) -> Target {
     let new = chip == Chip::Gfx950;
     Target {
         name: chip.name(),
-        lanes: LANES,
+        lanes: matrix::LANES,
         max_warps: 16,
         shared_bytes: if new { 160 << 10 } else { 64 << 10 },
         registers: 512,
