@@ -13,6 +13,7 @@
 //! one slot             per such load
 //! front:  load 0 ─ local_store
 //! body:   task_barrier ─ load i+1 ─ the body, which loads from the slot ─ task_barrier ─ local_store of what was loaded
+//! behind: task_barrier
 //! ```
 //!
 //! The barrier shows what has arrived to all lanes, and tells that all have done with the slot that the next copy overwrites. Copies past
@@ -399,6 +400,7 @@ impl Pipelined<'_> {
             next.extend(state);
             Ok(next)
         })?;
+        w.act(Op::TaskBarrier, &[], &[]);
         Self::set_all(w, &d.results, &results[..held]);
         Ok(())
     }
