@@ -120,7 +120,7 @@ pub fn plan_tasks(kernel: &Kernel, target: &Target, options: &LowerOptions, oute
     }
     meetings(kernel)?;
     views(kernel)?;
-    let placed = buffers(kernel, target)?;
+    let placed = buffers(kernel, target.units.as_ref())?;
     let (mut dots, mut all) = (BTreeMap::new(), Copies::default());
     let Placed { roles, idle, warps, front } = match (tasks(kernel), &target.units) {
         (Some(i), Some(units)) => roles(kernel, target, units, i)?,

@@ -99,7 +99,6 @@ impl Lower<'_> {
             fresh: BTreeMap::new(),
             regions: Summaries::default(),
             late: Vec::new(),
-            beside: Vec::new(),
             less: Vec::new(),
             current: kernel.body,
             met: true,
@@ -111,12 +110,8 @@ impl Lower<'_> {
         let last = lanes::last_uses(kernel, tasks, &plan.locals);
         for &i in kernel.regions[kernel.body].insts.iter().filter(|&&i| Some(i) != tasks) {
             self.inst(b, i).map_err(|e| e.at(kernel.locs[i]))?;
-            // A loop that uses a buffer uses it to its end. Others have its bytes then.
-            for root in last.get(&i).into_iter().flatten() {
-                let Some(task) = self.task.as_mut() else { continue };
-                task.beside.clear();
-                task.allocs.get(root).into_iter().for_each(|&a| b.touch(a));
-            }
+            // A loop that uses a buffer uses it to its end.
+            last.get(&i).into_iter().flatten().filter_map(|root| self.task.as_ref()?.allocs.get(root)).for_each(|&a| b.touch(a));
         }
         self.publish(b)?;
         self.plan.warps = warps;
