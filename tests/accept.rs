@@ -59,7 +59,7 @@ fn small_cases_pass_optimised() {
     each(&of(Size::Small), |c| {
         passes_at(c, DeviceKind::Interp, "sm_80", 1, OptLevel::Logical)?;
         passes_at(c, DeviceKind::Lane, "sm_80", 1, OptLevel::Logical)?;
-        passes_at(c, DeviceKind::Lane, "gfx942", 1, OptLevel::Logical)?;
+        passes_at(c, DeviceKind::Sim, "sm_90a", 1, OptLevel::Logical)?;
         passes_at(c, DeviceKind::Sim, "sm_80", 1, OptLevel::Logical)
     });
 }

@@ -151,7 +151,8 @@ fn round_at_copies(kernel: &Kernel, insts: &[Inst], locals: &Locals, boxes: &mut
             }
             let touches = |j: Inst| match kernel.insts[j].op {
                 Op::LocalLoad => !for_rounding(j),
-                Op::LocalStore | Op::AsyncStore => true,
+                // Lanes copy bits as they are.
+                Op::LocalStore | Op::AsyncStore | Op::CopyAsync | Op::GatherAsync => true,
                 Op::RemoteLoad | Op::RemoteStore | Op::RemoteStoreAsync => !must,
                 _ => false,
             };

@@ -195,6 +195,7 @@ pub(super) fn multiplication(
     units: &Units,
     i: Inst,
     loads: &mut [(Inst, SwizzledTile)],
+    by_lanes: &[Inst],
     ring_layouts: &RingLayouts,
 ) -> Result<Multiplication, NoProduct> {
     let d = &kernel.insts[i];
@@ -234,7 +235,12 @@ pub(super) fn multiplication(
     let along_k = [a.is_none_or(|a| a.1 == 1), b.is_none_or(|b| b.1 == 0)];
     // Lanes fetch an operand as it is wanted, in whatever order it lies; otherwise it comes from memory, which is quicker.
     let transposed = !row.any_order && !along_k[0] && row.a.is_some();
-    let through = a.is_some() && ring_layouts.a_from_registers.get(&i).copied().unwrap_or(transposed);
+    // Tensor maps round to tf32 on the way, lanes that copy do not: operand A is rounded in registers, and there is no way for B.
+    let unrounded = |x: Option<(Inst, usize)>| precision == Precision::Tf32 && x.is_some_and(|x| by_lanes.contains(&x.0));
+    if unrounded(b) {
+        return Err(NoProduct::Unrounded { result: named() });
+    }
+    let through = a.is_some() && (unrounded(a) || ring_layouts.a_from_registers.get(&i).copied().unwrap_or(transposed));
     if through && row.a.is_none() {
         return Err(NoProduct::NoRegisters { instruction: row.name });
     }

@@ -158,7 +158,7 @@ fn specialised_loop(
     mixed |= carried.len() != last.len() || dots.iter().any(|&i| !accumulates(kernel, region, i) || !a_in_ring(i) || !b_in_ring(i));
     let (mut register_a, mut transposed_b, mut found) = (Vec::new(), Vec::new(), Vec::new());
     for i in dots {
-        let by = multiplication(kernel, units, i, &mut loads, ring_layouts).map_err(|why| unstaged(kernel, i, staged, why))?;
+        let by = multiplication(kernel, units, i, &mut loads, &by_lanes, ring_layouts).map_err(|why| unstaged(kernel, i, staged, why))?;
         found.push((i, by.row));
         register_a.extend(by.through.then_some(i));
         if by.transposed {

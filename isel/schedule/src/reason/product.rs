@@ -12,6 +12,11 @@ pub enum NoProduct {
         /// The product.
         result: Named,
     },
+    /// Its right operand is to be rounded to tf32, and lanes copy it, who do not round.
+    Unrounded {
+        /// The product.
+        result: Named,
+    },
     /// Its operand A is not loaded in the loop, and the instruction takes none from registers.
     AFromRegisters {
         /// The product.
@@ -71,7 +76,7 @@ impl NoProduct {
     /// The value that the reason names.
     pub(super) fn value(&self) -> Option<Value> {
         match self {
-            NoProduct::Right { result } | NoProduct::AFromRegisters { result, .. } => Some(result.value),
+            NoProduct::Right { result } | NoProduct::Unrounded { result } | NoProduct::AFromRegisters { result, .. } => Some(result.value),
             _ => None,
         }
     }
@@ -83,6 +88,10 @@ impl fmt::Display for NoProduct {
             NoProduct::Right { result } => write!(
                 f,
                 "the right operand of {result} is not loaded in the loop, nor stored for the unit: its rows are too short, or the precision is tf32"
+            ),
+            NoProduct::Unrounded { result } => write!(
+                f,
+                "the right operand of {result} is to be rounded to tf32, which bulk copies do and lanes that copy do not; its rows are no multiple of 16 bytes, or indices gather them"
             ),
             NoProduct::AFromRegisters { result, instruction } => {
                 write!(f, "the operand A of {result} is not loaded in the loop, and {instruction} takes none from registers")
