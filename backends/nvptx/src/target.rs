@@ -305,7 +305,7 @@ const H200_RATES: Rates = Rates {
     row: [2.1, 4.2],
     piece: 50.0,
     pipelined: 392.0,
-    both: None,
+    both: Some(0.73),
     fetch: [800.0, 64.0],
     cache_bytes: 4e7,
     memory: [4.116e6, 67.0, 300.0],

@@ -81,10 +81,17 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// A loop gives the values that it carries their registers for the next iteration, side by side, as they are in `at`.
+    /// A loop gives the values that it carries their registers for the next iteration, side by side, as they are in `at`. What a product in flight still
+    /// reads has its register as long: the next iteration computes into it, as backends exchange both, and not before that has landed.
     fn pass(&self, pairs: &[(LVal, LVal)], s: &mut Registers<'a>, at: &Registers<'a>, here: &Inst) -> Result<(), ProtocolError> {
-        for &(to, _) in pairs.iter().filter(|(to, from)| to != from) {
-            self.written(to, s, here)?;
+        for &(to, from) in pairs.iter().filter(|(to, from)| to != from) {
+            match s.flying.get(to) {
+                Some(f) if f.left && !f.moved && s.flying.get(from).is_none() => {
+                    s.flying.remove(to);
+                    s.join(from, f);
+                }
+                _ => self.written(to, s, here)?,
+            }
         }
         pairs.iter().for_each(|&(to, from)| s.name(to, from, at));
         Ok(())

@@ -9,11 +9,14 @@
 //! while   as for; carried params live through the test, because the loop leaves from there
 //! if      results begin at its end
 //! ```
+//!
+//! An asynchronous product reads its operand A until the wait that covers it, or as long as the loop runs in which it begins.
 
 use super::defs::{Base, Def, Defs};
 use super::visit::{self, Role};
 use cranelift_entity::SecondaryMap;
-use tilelift_isel::lane::{Block, Carried, Inst, LVal, Program};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use tilelift_isel::lane::{Block, Carried, Inst, LVal, OperandA, Program, Unit};
 
 /// A closed range of half positions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -35,14 +38,30 @@ pub(crate) struct Live<'d, 'p> {
     at: SecondaryMap<LVal, Interval>,
     position: u32,
     loops: Vec<Open>,
+    /// Words that products in flight read, by closed group, oldest first, and those of the open group.
+    flying: VecDeque<Vec<LVal>>,
+    begun: Vec<LVal>,
+    rounds: Rounds,
 }
 
-/// Intervals of the values that live in registers of their own; other values have a meaningless one.
-pub(crate) fn intervals(defs: &Defs<'_>, program: &Program) -> SecondaryMap<LVal, Interval> {
-    let mut live = Live { defs, at: SecondaryMap::new(), position: 0, loops: Vec::new() };
+/// What a counted loop carries, by its index, of which products in flight still read this iteration's words where the next one begins.
+pub(crate) type Rounds = BTreeMap<LVal, BTreeSet<LVal>>;
+
+/// Intervals of the values that live in registers of their own; other values have a meaningless one. And what flies on into the next iteration of
+/// loops.
+pub(crate) fn intervals(defs: &Defs<'_>, program: &Program) -> (SecondaryMap<LVal, Interval>, Rounds) {
+    let mut live = Live {
+        defs,
+        at: SecondaryMap::new(),
+        position: 0,
+        loops: Vec::new(),
+        flying: VecDeque::new(),
+        begun: Vec::new(),
+        rounds: Rounds::new(),
+    };
     live.at.resize(program.vals.len());
     live.block(&program.body);
-    live.at
+    (live.at, live.rounds)
 }
 
 impl Live<'_, '_> {
@@ -114,6 +133,11 @@ impl Live<'_, '_> {
                     // The latch reads the bounds once more; they come from outside.
                     [l.iv, l.hi, l.step].into_iter().for_each(|v| self.read(v, 2 * latch));
                     self.next_values(&l.carried, 2 * latch);
+                    let flying = self.still_flying(2 * latch);
+                    let round: BTreeSet<LVal> = l.carried.iter().map(|c| c.param).filter(|p| flying.contains(p)).collect();
+                    if !round.is_empty() {
+                        self.rounds.insert(l.iv, round);
+                    }
                     self.close(2 * latch);
                     let end = self.step();
                     l.carried.iter().for_each(|c| self.define(c.result, 2 * end));
@@ -130,6 +154,7 @@ impl Live<'_, '_> {
                     self.block(&l.body);
                     let latch = self.step();
                     self.next_values(&l.carried, 2 * latch);
+                    self.still_flying(2 * latch);
                     self.close(2 * latch);
                     let end = self.step();
                     l.carried.iter().for_each(|c| self.define(c.result, 2 * end));
@@ -160,7 +185,11 @@ impl Live<'_, '_> {
                 }
                 Inst::Roles(r) => {
                     self.step();
-                    r.roles.iter().for_each(|r| self.block(&r.body));
+                    for role in &r.roles {
+                        self.block(&role.body);
+                        self.flying.clear();
+                        self.begun.clear();
+                    }
                 }
                 _ => {
                     if !self.defs.printed(inst) {
@@ -168,9 +197,38 @@ impl Live<'_, '_> {
                     }
                     let p = self.step();
                     self.read_operands(inst, 2 * p);
+                    if let Inst::Unit(u) = inst {
+                        self.fly(u, 2 * p);
+                    }
                     inst.results().iter().for_each(|&d| self.define(d, 2 * p + 1));
                 }
             }
         }
+    }
+
+    /// Follows what products in flight read.
+    fn fly(&mut self, unit: &Unit, at: u32) {
+        match unit {
+            Unit::Multiply(m) => {
+                if let OperandA::Regs(words) = &m.a {
+                    self.begun.extend(words.iter().map(|&w| self.defs.word(w)));
+                }
+            }
+            Unit::CommitMatrices => self.flying.push_back(std::mem::take(&mut self.begun)),
+            Unit::WaitMatrices { pending } => {
+                while self.flying.len() > *pending as usize {
+                    let landed = self.flying.pop_front();
+                    landed.into_iter().flatten().for_each(|w| self.read(w, at));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// What flies on into the next iteration, and out of the loop, is read at its end.
+    fn still_flying(&mut self, at: u32) -> BTreeSet<LVal> {
+        let words: BTreeSet<LVal> = self.flying.iter().flatten().chain(&self.begun).copied().collect();
+        words.iter().for_each(|&w| self.read(w, at));
+        words
     }
 }

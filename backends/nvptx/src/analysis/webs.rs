@@ -5,7 +5,7 @@
 //! them in place; where two of them live at the same time they stay apart and the printer copies.
 
 use super::defs::{Def, Defs};
-use super::live::{self, Interval};
+use super::live::{self, Interval, Rounds};
 use super::visit::{Nest, nest};
 use crate::class::Class;
 use cranelift_entity::packed_option::PackedOption;
@@ -29,13 +29,15 @@ pub(crate) struct Webs {
     spans: SecondaryMap<LVal, PackedOption<List>>,
     lists: PrimaryMap<List, Spans>,
     live: SecondaryMap<LVal, Interval>,
+    /// What flies on into the next iteration of loops.
+    pub(crate) rounds: Rounds,
 }
 
 impl Webs {
     /// Joins what may be joined.
     pub(crate) fn new(program: &Program, defs: &Defs<'_>) -> Webs {
-        let live = live::intervals(defs, program);
-        let mut webs = Webs { parent: SecondaryMap::new(), spans: SecondaryMap::new(), lists: PrimaryMap::new(), live };
+        let (live, rounds) = live::intervals(defs, program);
+        let mut webs = Webs { parent: SecondaryMap::new(), spans: SecondaryMap::new(), lists: PrimaryMap::new(), live, rounds };
         webs.parent.resize(program.vals.len());
         webs.spans.resize(program.vals.len());
         // Results first: the loop leaves with the parameter's register, so these joins are not a choice.

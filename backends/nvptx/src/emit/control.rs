@@ -14,7 +14,9 @@
 use super::state::Emitter;
 use super::text::{Opnd, Reg};
 use crate::class::Class;
+use crate::analysis::Def;
 use crate::error::EmitError;
+use std::collections::{BTreeMap, BTreeSet};
 use tilelift_ir::num;
 use tilelift_isel::lane::visit::{blocks, results};
 use tilelift_isel::lane::{Block, Carried, Effect, For, If, Inst, LTy, LVal, OperandA, Space, Unit, While};
@@ -25,6 +27,18 @@ enum Latch {
     Compare,
     /// `hi - iv > step`, unsigned, before the step: right for every bound.
     Distance,
+}
+
+/// How a loop goes round.
+struct Round<'a> {
+    /// The index and how another step is known.
+    index: (Reg, Latch),
+    /// The end and the step.
+    bounds: [Opnd; 2],
+    /// What of the carried values is copied.
+    copied: &'a dyn Fn(&Carried) -> bool,
+    /// Products are waited for in front of that.
+    lands: bool,
 }
 
 impl Emitter<'_> {
@@ -71,21 +85,74 @@ impl Emitter<'_> {
         if keeps_rolled(&l.body) {
             self.body.s("\t.pragma \"nounroll\";\n");
         }
+        let webs = self.webs;
+        let flying = webs.rounds.get(&l.iv);
+        let swapped = flying.map_or_else(Vec::new, |flying| self.alternating(l, flying));
+        if let Some(flying) = flying.filter(|f| f.len() == swapped.len()) {
+            // Each iteration computes into the registers that the one before does not multiply from.
+            let between = self.label();
+            let others = |c: &Carried| !flying.contains(&c.param);
+            let round = Round { index: (iv, latch(ty, hi, step)), bounds: [hi_operand, step_operand], copied: &others, lands: false };
+            let again = self.step(l, &round)?;
+            self.branch_if(again, false, between);
+            swapped.iter().for_each(|&(a, b)| self.swap(a, b));
+            let again = self.step(l, &round)?;
+            swapped.iter().for_each(|&(a, b)| self.swap(a, b));
+            self.branch_if(again, true, head);
+            self.branch(exit);
+            // Behind the loop its results are where they are after an even number of iterations.
+            self.place(between);
+            self.land();
+            let left = self.moves(l.carried.iter().filter(|c| !others(c)).map(|c| (c.param, c.next)));
+            self.copies(left);
+            self.place(exit);
+            return Ok(());
+        }
+        // What is copied on the way round must have landed.
+        let lands = flying.is_some();
+        let round = Round { index: (iv, latch(ty, hi, step)), bounds: [hi_operand, step_operand], copied: &|_| true, lands };
         if rotates(l) {
-            let again = self.step(l, (iv, latch(ty, hi, step)), [hi_operand, step_operand])?;
+            let again = self.step(l, &round)?;
             self.branch_if(again, false, exit);
         }
-        let again = self.step(l, (iv, latch(ty, hi, step)), [hi_operand, step_operand])?;
+        let again = self.step(l, &round)?;
         self.branch_if(again, true, head);
         self.place(exit);
         Ok(())
     }
 
+    /// Waits for all products.
+    fn land(&mut self) {
+        self.body.op("wgmma.wait_group.sync.aligned 0").end();
+    }
+
+    /// Pairs of values whose registers a loop may exchange after each iteration, for what is carried and still read then: nothing else that it carries
+    /// is in them.
+    fn alternating(&self, l: &For, flying: &BTreeSet<LVal>) -> Vec<(LVal, LVal)> {
+        let home = |v: LVal| self.webs.representative(self.defs.root(v));
+        let mut times: BTreeMap<LVal, u32> = BTreeMap::new();
+        l.carried.iter().flat_map(|c| [c.param, c.next]).for_each(|v| *times.entry(home(v)).or_default() += 1);
+        let alone = |v: LVal| times.get(&home(v)) == Some(&1) && self.defs.def(self.defs.root(v)) == Def::Register;
+        let pairs = l.carried.iter().filter(|c| flying.contains(&c.param) && alone(c.param) && alone(c.next));
+        pairs.map(|c| (home(c.param), home(c.next))).collect()
+    }
+
+    /// Exchanges the registers of two webs, for what is printed from here on.
+    fn swap(&mut self, a: LVal, b: LVal) {
+        [a, b].into_iter().for_each(|v| _ = self.home(v));
+        let (x, y) = (self.number[a], self.number[b]);
+        (self.number[a], self.number[b]) = (y, x);
+    }
+
     /// A step of a loop; gives whether another one is left.
-    fn step(&mut self, l: &For, (iv, latch): (Reg, Latch), [hi, step]: [Opnd; 2]) -> Result<Reg, EmitError> {
+    fn step(&mut self, l: &For, round: &Round<'_>) -> Result<Reg, EmitError> {
+        let Round { index: (iv, ref latch), bounds: [hi, step], copied, lands } = *round;
         let bits = self.program.vals[l.iv].bits().max(16);
         self.block_with(&l.body, self.renewals.of(l.iv))?;
-        let next = self.next(&l.carried);
+        let next = self.moves(l.carried.iter().filter(|c| copied(c)).map(|c| (c.param, c.next)));
+        if lands {
+            self.land();
+        }
         self.copies(next);
         let again = self.fresh(Class::P);
         match latch {

@@ -6,7 +6,7 @@ use crate::class::Class;
 use crate::error::{Computation, EmitError, NoText};
 use crate::rules::{self, Body, Key, NoRule};
 use tilelift_ir::Scalar;
-use tilelift_isel::lane::{Inst, LTy, LVal};
+use tilelift_isel::lane::{Inst, LTy, LVal, Opcode};
 
 /// A 16-bit float type that computes in `f32`.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -42,13 +42,31 @@ impl Emitter<'_> {
             return Err(unsupported(key, ty, why));
         };
         let d = self.home(dst);
-        let values = operands.map(|v| v.map(|v| self.operand(v)));
+        let mut values = operands.map(|v| v.map(|v| self.operand(v)));
+        if matches!(key, Key::Plain(Opcode::FmaF16x2 | Opcode::FmaBf16x2)) {
+            self.keep_factor(&mut values);
+        }
         match rule.body {
             Body::Lines(lines) => {
                 self.lines(lines, d, values, k);
                 Ok(())
             }
             Body::ViaF32 => self.via_f32(key, ty, d, values),
+        }
+    }
+
+    /// Of a multiply-add of pairs the assembler takes one constant as an immediate. Of two it moves the factor to a register anew each time, for all
+    /// the pairs that a tile has, unless it does not know that it is a constant.
+    fn keep_factor(&mut self, values: &mut [Option<Opnd>; 3]) {
+        let [factors @ .., Some(Opnd::Imm(_, addend))] = values else { return };
+        let negative_zeros = 0x8000_8000;
+        if *addend | negative_zeros == negative_zeros {
+            return;
+        }
+        for factor in factors {
+            if let Some(Opnd::Imm(_, bits)) = *factor {
+                *factor = Some(Opnd::Reg(self.load(Top::Kept(bits as u32))));
+            }
         }
     }
 

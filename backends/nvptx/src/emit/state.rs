@@ -39,6 +39,8 @@ pub(super) enum Top {
     Shared(u32),
     /// Zero, as the assembler can't know.
     Zero,
+    /// A constant that the assembler does not know to be one.
+    Kept(u32),
 }
 
 /// What printing a role needs.
@@ -244,6 +246,11 @@ impl<'a> Emitter<'a> {
                 r
             }
             Top::Zero => self.load_zero(),
+            Top::Kept(bits) => {
+                let (zero, r) = (self.load(Top::Zero), self.fresh(Class::R));
+                self.top.op("xor.b32 ").r(r).s(", ").r(zero).s(", ").n(bits).end();
+                r
+            }
         };
         self.loaded.insert(what, r);
         r

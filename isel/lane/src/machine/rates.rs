@@ -37,8 +37,8 @@ pub struct Rates {
     /// Multiply-adds of 16-bit elements in a cycle of a multiprocessor whose warps copy for themselves and multiply by instructions of a warp: what a
     /// product gets that nothing else is worth the while for.
     pub pipelined: f64,
-    /// Cycles that a step takes longer where the blocks of a cluster wait for one another; none where that is not measured, and no product runs so unless
-    /// it is asked for.
+    /// What a block of a cluster of two pays of an operand's rows that both share, each fetching half of them for both, beside fetching all of them
+    /// itself; none if that is not known.
     pub both: Option<f64>,
     /// Cycles until a slot that is asked for is there, and bytes of it that come in a cycle then.
     pub fetch: [f64; 2],

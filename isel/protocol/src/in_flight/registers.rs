@@ -68,7 +68,7 @@ impl<'a> Flights<'a> {
                             }
                         }
                     }
-                    Inst::For(l) => l.carried.iter().for_each(|c| [c.param, c.result].into_iter().for_each(&mut *f)),
+                    Inst::For(l) => l.carried.iter().for_each(|c| [c.param, c.next, c.result].into_iter().for_each(&mut *f)),
                     Inst::If(c) => c.results.iter().for_each(|r| f(r.0)),
                     _ => {}
                 }
@@ -176,7 +176,7 @@ impl<'a> Registers<'a> {
         self.unfenced |= other.unfenced;
     }
 
-    fn join(&mut self, v: LVal, f: Flight<'a>) {
+    pub fn join(&mut self, v: LVal, f: Flight<'a>) {
         match self.flying.get_mut(v) {
             Some(own) => own.meet(f),
             None => self.flying.insert(v, f),

@@ -5,7 +5,7 @@ use super::model::{Prediction, predict};
 use super::product::{Choice, Product, instruction};
 use super::rows::Travel;
 use super::stream_k::{self, LEAST_STEPS, StreamK};
-use crate::plan::{ALIGN, Held, MAX_DEPTH, budget};
+use crate::plan::{ALIGN, Held, MAX_DEPTH, WIDE_RESULTS_LEAST, budget};
 use tilelift_lane::Target;
 
 /// A choice and what the model says of it.
@@ -38,8 +38,8 @@ const NARROWEST: u32 = 64;
 const MOST_HELD: u32 = 128;
 const MOST_PIECES: u32 = 32;
 
-/// What dealing out steps must gain, and equal parts of the depth, which the model knows less well: less is within what it does not know.
-const WORTH: [f64; 2] = [1.01, 1.03];
+/// What dealing out steps must gain, and equal parts of the depth, which the model knows less well, and clusters: less is within what it does not know.
+const WORTH: [f64; 3] = [1.01, 1.03, 1.02];
 
 /// Everything that the planner would specialise, for a product on a target: none if it has no units, none for these types, or rows that
 /// neither bulk copies nor asynchronous copies by lanes take.
@@ -80,10 +80,13 @@ pub fn candidates(target: &Target, product: &Product) -> Vec<Choice> {
         }
         let stage = (bm + bn) * bk * size;
         let room = |staging: u32| target.shared_bytes.saturating_sub(staging + ALIGN) / stage;
-        let slots = |staging: u32| if room(staging) < 2 { room(0) } else { room(staging) }.min(MAX_DEPTH);
+        let wide = out > 2;
+        let least = if wide { WIDE_RESULTS_LEAST } else { 2 };
+        let slots = |staging: u32| if room(staging) < least { room(0) } else { room(staging) }.min(MAX_DEPTH);
         // Consumer sets let the rows of one instruction leave at a time.
         let leaving = if consumer_sets > 1 { consumer_sets * row.m * consumers } else { rows };
-        let staging = if out == 2 && in_bulk && (!swapped || bm == bn) { leaving * columns * out } else { 0 };
+        let staged = in_bulk && if wide { consumer_sets > 1 && !swapped } else { !swapped || bm == bn };
+        let staging = if staged { leaving * columns * out } else { 0 };
         if slots(staging) < 2 {
             return;
         }
@@ -201,6 +204,7 @@ pub fn rank(target: &Target, product: &Product) -> Vec<Ranked> {
     let worth = |c: &Choice| match c.stream_k {
         Some(_) => WORTH[0],
         None if c.splits > 1 => WORTH[1],
+        None if c.clusters.is_some() => WORTH[2],
         None => 1.0,
     };
     let promised = |r: &Ranked| r.prediction.total() * worth(&r.choice);

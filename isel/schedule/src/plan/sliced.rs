@@ -8,8 +8,9 @@ use super::overlap::is_zero;
 use super::products::accumulates;
 use tilelift_ir::{Effects, Inst, Kernel, Literal, Op, Scalar};
 
-/// Sets that take steps in turns. Slots are a multiple of it, so that each set finds its steps in the same ones, and waits for each of their phases.
-const SETS: u32 = 2;
+/// Sets that take steps in turns at most. Slots are a multiple of their number, so that each set finds its steps in the same ones, and waits for each
+/// of their phases.
+const MOST_SETS: u32 = 4;
 
 /// The largest distance of two steps of a set.
 const MOST: i64 = 1 << 24;
@@ -26,7 +27,7 @@ pub(super) fn only_sums(kernel: &Kernel, main: Inst, dots: &[Inst]) -> bool {
     yields && dots.iter().all(sums) && kernel.regions[region].insts.iter().all(quiet)
 }
 
-/// How many sets of consumers may take the steps of a loop in turns; 1 if that may not be.
+/// How many sets of consumers may take the steps of a loop in turns at most; 1 if that may not be.
 pub(super) fn slices(kernel: &Kernel, main: Inst, dots: &[Inst]) -> u32 {
     let d = &kernel.insts[main];
     let literal = |n: usize| match kernel.as_const(d.args[n]) {
@@ -40,7 +41,7 @@ pub(super) fn slices(kernel: &Kernel, main: Inst, dots: &[Inst]) -> u32 {
     if !(top && counted && results && only_sums(kernel, main, dots)) {
         return 1;
     }
-    SETS
+    MOST_SETS
 }
 
 /// Bytes of what so many sets hand over.

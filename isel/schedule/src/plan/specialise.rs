@@ -256,7 +256,7 @@ fn specialised_loop(
         Some(consumers) => consumers,
         None => usual,
     };
-    let slices = if consumers == 1 && !shared_by(2) { sliced } else { 1 };
+    let most_slices = if consumers == 1 && !shared_by(2) { sliced } else { 1 };
     let shared = if mixed { split(consumers) } else { shared_by(consumers) && split(1) };
     if consumers == 0 || !shared {
         return Err(NotSpecialised::Shares { consumers, rows: accumulators[0][0], each: rows });
@@ -312,14 +312,9 @@ fn specialised_loop(
     let held = dots.iter().filter_map(|&(i, _)| accumulator_shape(kernel, i).map(|s| s[0] * s[1] / lanes_of(Some(i)))).sum::<u32>();
     let last_registers = last.iter().filter_map(|&i| accumulator_shape(kernel, i)).map(|s| s[0] * s[1] / lanes).sum::<u32>();
     let transposers = u32::from(!transposed_b.is_empty());
-    let groups = consumer_sets * consumers * slices;
-    let warps = (groups + 1 + transposers) * units.group_warps;
-    if warps > target.max_warps {
-        return Err(NotSpecialised::TooManyWarps { warps, most: target.max_warps, target: target.name });
-    }
     let stored =
         |i: Inst, v: Value| staged_operands.iter().any(|s| s.uses.iter().any(|u| u.product == i && kernel.insts[i].args[u.operand] == v));
-    let share = |brought: &[BroughtOperand]| {
+    let share_of_groups = |groups: u32, brought: &[BroughtOperand]| {
         let elsewhere = |i: Inst, v: Value| stored(i, v) || brought.iter().any(|b| b.value == v);
         // What stands between the products of a mixed loop takes as much beside them as addresses and the epilogue do.
         let held = match (mixed, promoted) {
@@ -331,6 +326,16 @@ fn specialised_loop(
         let held = Held { copied: pieces, ..Held::summed(held, loaded_behind(kernel, main, lanes)) };
         budget(target, units, [groups, transposers], held)
     };
+    let each = consumer_sets * consumers;
+    let warps_of = |slices: u32| (each * slices + 1 + transposers) * units.group_warps;
+    // As many sets as there are registers for: what one waits for, the others have the time to compute.
+    let held_by = |&n: &u32| warps_of(n) <= target.max_warps && share_of_groups(each * n, &needed).is_ok();
+    let slices = (2..=most_slices).rev().find(held_by).unwrap_or(most_slices.min(2));
+    let (groups, warps) = (each * slices, warps_of(slices));
+    if warps > target.max_warps {
+        return Err(NotSpecialised::TooManyWarps { warps, most: target.max_warps, target: target.name });
+    }
+    let share = |brought: &[BroughtOperand]| share_of_groups(groups, brought);
     // What products hold in a step of which none reaches into the next one, where that is most.
     let computed = |i: Inst| live.contains(&i) && !in_ring(kernel, &loads, i);
     let held_in = |brought: &[BroughtOperand], order: &[StepPart], late: Option<&Late>| {
@@ -440,8 +445,9 @@ fn specialised_loop(
     }
 
     // Results that leave through shared memory, unless each task stores its own columns.
-    let mut stores =
-        bulk_results(kernel, units, ring_layouts, &around, &accumulators, [columns.is_some(), options.bulk_stores == Some(true)])?;
+    // Wide ones where one consumer set's leave while the other multiplies: lanes that store them take longer than that.
+    let wide = options.bulk_stores.unwrap_or(consumer_sets > 1);
+    let mut stores = bulk_results(kernel, units, ring_layouts, &around, &accumulators, [columns.is_some(), wide])?;
     let transposed_bytes = TRANSPOSED_SLOTS * transposed_b.iter().map(|(_, t)| t.bytes().next_multiple_of(ALIGN)).sum::<u32>();
     let staged_bytes: u32 = staged_operands.iter().map(|s| s.tile.bytes().next_multiple_of(ALIGN)).sum();
     // Sums that leave through shared memory, if a ring of some slots is left.

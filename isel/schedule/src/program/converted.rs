@@ -2,15 +2,15 @@
 //!
 //! ```text
 //! wait slot 0 ─ compute operands of step 0
-//! a step n:   begin the products of step n-1 ─ give slot n-2 back ─ wait slot n ─ compute operands of step n ─ wait for the products
+//! a step n:   begin the products of step n-1 ─ wait for those of step n-2 ─ give slot n-2 back ─ wait slot n ─ compute operands of step n
 //! begin the products of the last step ─ wait for them
 //! ```
 //!
 //! Nobody waits for the last two slots: the loop runs once.
 //!
-//! Operands are there twice: in flight, and as they are computed. A slot is given back while products run, since lanes meet there. Lanes compute in
-//! front of the wait: an assembler that moves it up has them idle. Backends print such a loop twice, so that no register that is loaded for the next
-//! step is copied, and so waited for, on the way round.
+//! Operands are there twice: in flight, and as they are computed, into the registers of those before (backends print such a loop twice). The products of a
+//! step begin as soon as its operands are there, and nobody waits for them before the next ones have begun: an assembler moves a wait up, in front of
+//! what lanes compute, and they would be idle.
 
 use super::Refusal;
 use super::schedule::Schedule;
@@ -52,11 +52,10 @@ impl Schedule<'_> {
             operands.iter().zip(&carried[held + 3..]).for_each(|(&v, &now)| w.set(v, now));
             let brought: Vec<Arg> = carried[held + 3 + operands.len()..].iter().map(|&v| v.into()).collect();
             let products = self.begin_products(w, before)?;
+            self.wait_for_products(w, &products, products.len() as u32)?;
             self.give_back_before(w, before, later)?;
             let behind: Arg = w.bin(Op::Add, index, by)?.into();
             let ahead = self.convert(w, now.into(), index.into(), &brought, behind)?;
-            w.act(Op::SchedBarrier, &[], &[]);
-            self.wait_for_products(w, &products)?;
             let mut out = self.all(w, kernel.yields(self.region))?;
             out.extend([self.next(w, now.into())?, self.next(w, before.into())?, number(1)]);
             out.extend(self.all(w, &operands)?);
@@ -66,7 +65,7 @@ impl Schedule<'_> {
         params[1..].iter().zip(&ends).for_each(|(&p, &v)| w.set(p, v));
         operands.iter().zip(&ends[held + 3..]).for_each(|(&v, &now)| w.set(v, now));
         let products = self.begin_products(w, ends[held + 1])?;
-        self.wait_for_products(w, &products)?;
+        self.wait_for_products(w, &products, 0)?;
         let mut out = self.all(w, kernel.yields(self.region))?;
         out.push(ends[held].into());
         Ok(out)
@@ -135,13 +134,13 @@ impl Schedule<'_> {
         w.choice(renewed, |w| self.load_ahead(w, behind), |_| Ok(brought.to_vec()))
     }
 
-    /// Waits for the products that the loop yields, and so for all.
-    fn wait_for_products(&self, w: &mut Writer<'_>, products: &[Inst]) -> Result<(), Refusal> {
+    /// Waits for the products that the loop yields, and so for all, up to the newest.
+    fn wait_for_products(&self, w: &mut Writer<'_>, products: &[Inst], newest: u32) -> Result<(), Refusal> {
         let kernel = self.kernel;
         let yields = kernel.yields(self.region);
         for v in products.iter().map(|&i| kernel.insts[i].results[0]).filter(|v| yields.contains(v)) {
             let product = w.get(v)?;
-            let made = w.make(Op::AsyncDotWait, &[product], &[Attr::Count(0)], None)?;
+            let made = w.make(Op::AsyncDotWait, &[product], &[Attr::Count(newest)], None)?;
             w.set(v, made);
         }
         Ok(())

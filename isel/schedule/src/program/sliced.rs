@@ -1,8 +1,10 @@
 //! Sliced K: several tasks of consumers take the steps of one loop in turns, each into accumulators of its own, and the first one adds up.
 //!
 //! ```text
-//! consumers       steps 0, 2, 4, …   wait for the sums of the other ─ add them ─ what stands behind the loop
-//! second slice    steps 1, 3, 5, …   store its sum ─ arrive
+//! consumers       steps 0, 4, 8, …    wait for the sums of the others ─ add them ─ what stands behind the loop
+//! second_slice    steps 1, 5, 9, …    store its sum ─ arrive
+//! third_slice     steps 2, 6, 10, …   likewise
+//! fourth_slice    steps 3, 7, 11, …   likewise
 //! ```
 //!
 //! Each task counts its own steps, and has every other slot: a slot is always the same task's, which waits for each of its phases.
@@ -13,7 +15,7 @@ use super::write::{Arg, Writer, number};
 use tilelift_ir::{Attr, Op, SharedType, Type};
 
 /// Names of the tasks.
-pub(super) const NAMES: [&str; 2] = ["consumers", "second_slice"];
+pub(super) const NAMES: [&str; 4] = ["consumers", "second_slice", "third_slice", "fourth_slice"];
 
 impl Schedule<'_> {
     /// Allocates what sums are handed over by, if several tasks take steps in turns.
