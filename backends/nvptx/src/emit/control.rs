@@ -13,8 +13,8 @@
 
 use super::state::Emitter;
 use super::text::{Opnd, Reg};
-use crate::class::Class;
 use crate::analysis::Def;
+use crate::class::Class;
 use crate::error::EmitError;
 use std::collections::{BTreeMap, BTreeSet};
 use tilelift_ir::num;

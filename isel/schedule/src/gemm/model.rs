@@ -9,8 +9,9 @@ use super::clusters::Pair;
 use super::product::{Choice, Product, instruction};
 use super::rows::{Requests, Travel};
 use super::stream_k::{Shares, unshared};
+use crate::plan::{ALIGN, WIDE_RESULTS_LEAST};
 use std::fmt;
-use tilelift_lane::Target;
+use tilelift_lane::{GroupMatrix, Target};
 
 /// What bounds the main part of a product.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
@@ -76,9 +77,10 @@ fn rate(peak: f64, latency: f64, inside: f64) -> f64 {
     1.0 / (1.0 / peak).hypot(latency / inside.max(1.0))
 }
 
-/// What of the time in which wide results leave nobody multiplies, if one set of consumers stores them by lanes: fitted so that `i8`, 8192x8192x1024 goes to
-/// ping-pong on an H200 (129 us in bulk; 153 by lanes) and 4096x4096x4096 does not (112 in ping-pong, 96).
-const WIDE_BY_LANES: f64 = 0.6;
+/// Times that wide results leave by lanes while nobody multiplies: with one set of consumers, and with two, whose stores are in each other's way. Fitted on
+/// an H200: 8192x8192x1024 of `i8` and tf32 go to ping-pong and leave in bulk (117 and 342 us; 153 and 365 by lanes), 4096x4096x4096 does not
+/// (`i8` 112 by lanes in ping-pong, 96), nor does bf16 with sums of `f32` (278, 220).
+const WIDE_BY_LANES: [f64; 2] = [1.2, 2.0];
 
 /// Predicts the time of a product. None for a target without prices (for clusters, say), types that it does not multiply by warpgroups, and rows that
 /// nothing copies.
@@ -159,11 +161,12 @@ pub fn predict(target: &Target, product: &Product, choice: &Choice) -> Option<Pr
     let epilogue = rates.epilogue[0] + rates.epilogue[1] * accumulator * groups;
     let [leaving, part] = [if choice.only_partial_sums() { 4.0 } else { out }, 4.0].map(|size| bm * bn * size / rates.store);
     // Two consumer sets: one's epilogue runs beside the other's main loop.
+    let wide = out > 2.0 && !choice.only_partial_sums() && staging(target, row, product, choice) == 0;
+    let [alone, beside] = if wide { WIDE_BY_LANES } else { [0.0; 2] };
     let mut tile = if choice.consumer_sets > 1 {
-        (main + rates.handover + rates.skew * leaving).max((main + epilogue) / 2.0)
+        (main + rates.handover + rates.skew * (1.0 + beside) * leaving).max((main + epilogue) / 2.0)
     } else {
-        // Wide results leave by lanes, and nobody multiplies meanwhile.
-        main + epilogue + if out > 2.0 && !choice.only_partial_sums() { WIDE_BY_LANES * leaving } else { 0.0 }
+        main + epilogue + alone * leaving
     };
     if steps * cache + leaving > tile {
         (tile, bound) = (steps * cache + leaving, Bound::Stores);
@@ -220,6 +223,20 @@ pub fn predict(target: &Target, product: &Product, choice: &Choice) -> Option<Pr
     };
     let waves = (shares.rounds + dealt / steps).ceil() as u32;
     Some(Prediction { waves, filled, launch: rates.launch[0], main, epilogue: behind, parts, bound })
+}
+
+/// Bytes of shared memory through which results leave in bulk; none if lanes store them.
+pub(super) fn staging(target: &Target, row: &GroupMatrix, product: &Product, choice: &Choice) -> u32 {
+    let (Choice { tile: [bm, bn, bk], consumers, consumer_sets, swapped, stages, .. }, out) = (*choice, product.out.bytes());
+    let Some(units) = &target.units else { return 0 };
+    let [rows, columns] = if swapped { [bn, bm] } else { [bm, bn] };
+    // Bulk copies take their rows; wide results are worth the room where one consumer set's leave while the other multiplies.
+    let taken = (u64::from(product.shape[1]) * u64::from(out)).is_multiple_of(u64::from(units.bulk.align));
+    let (worth, least) = if out > 2 { (consumer_sets > 1 && !swapped, WIDE_RESULTS_LEAST) } else { (!swapped || bm == bn, 2) };
+    // Consumer sets let the rows of one instruction leave at a time.
+    let leaving = if consumer_sets > 1 { consumer_sets * row.m * consumers } else { rows };
+    let (bytes, slots) = (leaving * columns * out, stages.max(least) * (bm + bn) * bk * product.elem.bytes());
+    if taken && worth && bytes + slots + ALIGN <= target.shared_bytes { bytes } else { 0 }
 }
 
 /// Elements of operands that come from memory for the tiles whose steps are dealt out: what stacks in flight read comes once, and so does

@@ -1,11 +1,11 @@
 //! The choices that are considered, and their order by the model.
 
 use super::clusters::{Clusters, Pair};
-use super::model::{Prediction, predict};
+use super::model::{Prediction, predict, staging};
 use super::product::{Choice, Product, instruction};
 use super::rows::Travel;
 use super::stream_k::{self, LEAST_STEPS, StreamK};
-use crate::plan::{ALIGN, Held, MAX_DEPTH, WIDE_RESULTS_LEAST, budget};
+use crate::plan::{ALIGN, Held, MAX_DEPTH, budget};
 use tilelift_lane::Target;
 
 /// A choice and what the model says of it.
@@ -79,14 +79,9 @@ pub fn candidates(target: &Target, product: &Product) -> Vec<Choice> {
             return;
         }
         let stage = (bm + bn) * bk * size;
-        let room = |staging: u32| target.shared_bytes.saturating_sub(staging + ALIGN) / stage;
-        let wide = out > 2;
-        let least = if wide { WIDE_RESULTS_LEAST } else { 2 };
-        let slots = |staging: u32| if room(staging) < least { room(0) } else { room(staging) }.min(MAX_DEPTH);
-        // Consumer sets let the rows of one instruction leave at a time.
-        let leaving = if consumer_sets > 1 { consumer_sets * row.m * consumers } else { rows };
-        let staged = in_bulk && if wide { consumer_sets > 1 && !swapped } else { !swapped || bm == bn };
-        let staging = if staged { leaving * columns * out } else { 0 };
+        let slots = |staging: u32| (target.shared_bytes.saturating_sub(staging + ALIGN) / stage).min(MAX_DEPTH);
+        let plain = Choice { tile, consumers, consumer_sets, swapped, stages: 0, group: 1, splits: 1, stream_k: None, clusters: None };
+        let staging = staging(target, row, product, &plain);
         if slots(staging) < 2 {
             return;
         }
@@ -100,7 +95,7 @@ pub fn candidates(target: &Target, product: &Product) -> Vec<Choice> {
             }
         }
         let mut add = |group: u32, splits: u32, stream_k: Option<StreamK>, clusters: Option<Clusters>| {
-            let c = Choice { tile, consumers, consumer_sets, swapped, stages: 0, group, splits, stream_k, clusters };
+            let c = Choice { group, splits, stream_k, clusters, ..plain };
             list.push(Choice { stages: slots(if c.only_partial_sums() { 0 } else { staging }), ..c });
         };
         // Tiles for which the operands are exchanged for the sake of registers leave by lanes, column by column: as partial sums only.

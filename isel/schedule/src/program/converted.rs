@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! wait slot 0 ─ compute operands of step 0
-//! a step n:   begin the products of step n-1 ─ wait for those of step n-2 ─ give slot n-2 back ─ wait slot n ─ compute operands of step n
+//! a step n:   wait slot n, load of it ─ begin the products of step n-1 ─ wait for those of step n-2 ─ give slot n-2 back ─ compute operands of step n
 //! begin the products of the last step ─ wait for them
 //! ```
 //!
@@ -39,7 +39,7 @@ impl Schedule<'_> {
         let (operands, held) = (self.computed_operands(), init.len());
         let brought = self.load_ahead(w, first)?;
         let second: Arg = w.bin(Op::Add, first, by)?.into();
-        let ahead = self.convert(w, start, first, &brought, second)?;
+        let ahead = self.convert(w, start, first, (&brought, second), |_| Ok(()))?;
         let mut carried = init.to_vec();
         // The step whose operands are computed, the one whose products run, and whether there was one before that.
         carried.extend([self.next(w, start)?, start, number(0)]);
@@ -51,11 +51,12 @@ impl Schedule<'_> {
             let [now, before] = [carried[held], carried[held + 1]];
             operands.iter().zip(&carried[held + 3..]).for_each(|(&v, &now)| w.set(v, now));
             let brought: Vec<Arg> = carried[held + 3 + operands.len()..].iter().map(|&v| v.into()).collect();
-            let products = self.begin_products(w, before)?;
-            self.wait_for_products(w, &products, products.len() as u32)?;
-            self.give_back_before(w, before, later)?;
             let behind: Arg = w.bin(Op::Add, index, by)?.into();
-            let ahead = self.convert(w, now.into(), index.into(), &brought, behind)?;
+            let ahead = self.convert(w, now.into(), index.into(), (&brought, behind), |w| {
+                let products = self.begin_products(w, before)?;
+                self.wait_for_products(w, &products, products.len() as u32)?;
+                self.give_back_before(w, before, later)
+            })?;
             let mut out = self.all(w, kernel.yields(self.region))?;
             out.extend([self.next(w, now.into())?, self.next(w, before.into())?, number(1)]);
             out.extend(self.all(w, &operands)?);
@@ -93,18 +94,29 @@ impl Schedule<'_> {
         out
     }
 
-    /// Waits for a step's slot and computes its operands of what has been loaded for it; gives what is loaded for the step behind, at an index.
-    fn convert(&self, w: &mut Writer<'_>, step: Arg, index: Arg, brought: &[Arg], behind: Arg) -> Result<Vec<Arg>, Refusal> {
+    /// Waits for a step's slot and computes its operands of what has been loaded for it, and does something else until what the slot has is in registers;
+    /// gives what is loaded for the step behind, at an index.
+    fn convert(
+        &self,
+        w: &mut Writer<'_>,
+        step: Arg,
+        index: Arg,
+        (brought, behind): (&[Arg], Arg),
+        meanwhile: impl FnOnce(&mut Writer<'_>) -> Result<(), Refusal>,
+    ) -> Result<Vec<Arg>, Refusal> {
         let kernel = self.kernel;
         w.set(kernel.regions[self.region].params[0], index);
         let slot = self.wait(w, step)?;
         self.see_vectors(w, slot)?;
         self.see_lane_tiles(w, slot)?;
+        let tiles = &self.plan.lane_tiles;
+        tiles.iter().try_for_each(|t| self.read_lane_tile(w, t.0).map(drop))?;
+        meanwhile(w)?;
         let ahead = self.load_renewed(w, [index, behind], brought)?;
         self.plan.prefetched.iter().zip(brought).for_each(|(&i, &now)| w.set(kernel.insts[i].results[0], now));
         let body = kernel.regions[self.region].insts.iter().copied();
-        body.filter(|&i| self.computed(i) && !matches!(kernel.insts[i].op, Op::Dot | Op::Yield))
-            .try_for_each(|i| self.compute_lanes(w, i))?;
+        let here = |i: Inst| self.computed(i) && tiles.iter().all(|t| t.0 != i);
+        body.filter(|&i| here(i) && !matches!(kernel.insts[i].op, Op::Dot | Op::Yield)).try_for_each(|i| self.compute_lanes(w, i))?;
         Ok(ahead)
     }
 
