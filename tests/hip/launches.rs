@@ -103,9 +103,18 @@ fn grids_beyond_the_limits_are_refused() {
     let kernel = device.load(&artifact()).unwrap_or_else(|e| panic!("{e}"));
     let most = u32::MAX / 256;
     assert!(kernel.bind([most, 65535, 65535], &args(), &[&buffer]).is_ok());
-    for grid in [[0, 1, 1], [1, 0, 1], [1, 1, 65536], [1, 65536, 1], [most + 1, 1, 1], [1 << 31, 1, 1]] {
+    for grid in [[1, 1, 65536], [1, 65536, 1], [most + 1, 1, 1], [1 << 31, 1, 1]] {
         assert_eq!(kernel.bind(grid, &args(), &[&buffer]).map(|_| ()), Err(HipError::Grid { grid, threads: 256 }));
     }
+    // No positions: no launch, and no error.
+    mock.forget();
+    let stream = device.stream().unwrap_or_else(|e| panic!("{e}"));
+    for grid in [[0, 1, 1], [1, 0, 1], [70000, 1, 0]] {
+        let binding = kernel.bind(grid, &args(), &[&buffer]).unwrap_or_else(|e| panic!("{e}"));
+        // SAFETY: nothing is launched.
+        unsafe { binding.launch(&stream) }.unwrap_or_else(|e| panic!("{e}"));
+    }
+    assert!(!mock.calls().iter().any(|c| c.starts_with("hipModuleLaunchKernel")), "{:?}", mock.calls());
 }
 
 #[test]

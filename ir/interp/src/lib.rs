@@ -64,7 +64,7 @@ mod shapes;
 #[cfg(test)]
 mod tests;
 
-pub use args::{Arg, ScalarArg, ViewArg, check_args, check_args_in, written_params};
+pub use args::{Arg, ScalarArg, ViewArg, check_args, check_args_in, check_args_of, written_params};
 pub use error::{ArgError, Fault, InterpError};
 pub use memory::{Buffer, Memory};
 pub use philox::philox;

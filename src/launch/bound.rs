@@ -1,0 +1,323 @@
+//! A launch with its arguments, known by addresses: checked once, changed a little, launched often.
+//!
+//! ```text
+//! Artifact, grid, args, lent memory ── Bound::new: every check ─► Bound ── pointer, scalar, extent: one check each ─► Bound
+//! ```
+
+use super::check::{Misaligned, check, misaligned, shared_by_address};
+use crate::artifact::{Argument, Artifact, GridError, GridRule, Param, ParamSource};
+use std::fmt;
+use std::sync::Arc;
+use tilelift_interp::{Arg, ArgError, ScalarArg, ViewArg};
+use tilelift_isel::abi::{self, AbiError, ParamValue};
+use tilelift_isel::lane;
+
+/// Device memory that a host lends for a launch.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, Default)]
+pub struct Lent {
+    /// Its address.
+    pub address: u64,
+    /// Its length in bytes.
+    pub len: u64,
+}
+
+/// Arguments that do not fill the launch parameters.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Unfilled(AbiError);
+
+impl fmt::Display for Unfilled {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl std::error::Error for Unfilled {}
+
+impl From<AbiError> for Unfilled {
+    fn from(e: AbiError) -> Unfilled {
+        Unfilled(e)
+    }
+}
+
+/// Why arguments can't be launched with.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum BindError {
+    /// The grid.
+    Grid(GridError),
+    /// An argument breaks what the kernel promises of it, or shares memory with another.
+    Args(ArgError),
+    /// A pointer is less aligned than a view promises.
+    Misaligned(Misaligned),
+    /// Two extents that belong together differ.
+    Together {
+        /// An argument and its dimension.
+        one: (usize, usize),
+        /// The other.
+        other: (usize, usize),
+        /// Their extents.
+        extents: [i64; 2],
+    },
+    /// The arguments do not fill the launch parameters.
+    Unfilled(Unfilled),
+    /// There is no such argument, or it is of another kind.
+    NoArgument {
+        /// The argument.
+        param: usize,
+        /// What it should be.
+        want: &'static str,
+    },
+}
+
+impl fmt::Display for BindError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            BindError::Grid(e) => e.fmt(f),
+            BindError::Args(e) => e.fmt(f),
+            BindError::Misaligned(Misaligned { param, address, align }) => {
+                write!(f, "argument {param} is at {address:#x}, but its parameter promises an address that is a multiple of {align}")
+            }
+            BindError::Together { one, other, extents } => write!(
+                f,
+                "dimension {} of argument {} is {}, and dimension {} of argument {} is {}; they belong together, so make them equal",
+                one.1, one.0, extents[0], other.1, other.0, extents[1]
+            ),
+            BindError::Unfilled(e) => e.fmt(f),
+            BindError::NoArgument { param, want } => write!(f, "the kernel has no argument {param} that is a {want}"),
+        }
+    }
+}
+
+impl std::error::Error for BindError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            BindError::Grid(e) => Some(e),
+            BindError::Args(e) => Some(e),
+            BindError::Unfilled(e) => Some(e),
+            BindError::Misaligned(_) | BindError::Together { .. } | BindError::NoArgument { .. } => None,
+        }
+    }
+}
+
+/// An artifact with a grid and arguments that keep what its kernel promises, and the values of its launch parameters.
+#[derive(Clone, Debug)]
+pub struct Bound {
+    artifact: Arc<Artifact>,
+    params: Box<[lane::Param]>,
+    grid: [u32; 3],
+    args: Vec<Arg>,
+    lent: Vec<Lent>,
+    values: Vec<ParamValue>,
+}
+
+impl Bound {
+    /// Checks everything: the grid against the artifact's rule, the arguments against what the kernel promises and against the memory that is
+    /// lent for them, extents that belong together against each other, and memory that is lent twice. `args` refer to `lent` by number. A grid
+    /// with a 0 in it is right, and is no work.
+    ///
+    /// # Errors
+    /// The first thing that is wrong.
+    pub fn new(artifact: Arc<Artifact>, grid: [u32; 3], args: &[Arg], lent: &[Lent]) -> Result<Bound, BindError> {
+        let params = artifact.params.iter().map(|p: &Param| p.to_lane()).collect();
+        let mut bound = Bound { artifact, params, grid, args: args.to_vec(), lent: lent.to_vec(), values: Vec::new() };
+        bound.check()?;
+        bound.fill()?;
+        Ok(bound)
+    }
+
+    /// All checks.
+    fn check(&self) -> Result<(), BindError> {
+        self.artifact.grid_rule().check(self.grid).map_err(BindError::Grid)?;
+        let lens: Vec<u64> = self.lent.iter().map(|l| l.len).collect();
+        check(&self.artifact, &self.args, &lens).map_err(BindError::Args)?;
+        self.check_addresses()?;
+        self.check_together()
+    }
+
+    fn check_addresses(&self) -> Result<(), BindError> {
+        if !self.has_work() {
+            return Ok(());
+        }
+        let base = |buffer: usize| self.lent.get(buffer).map_or(0, |l| l.address);
+        if let Some(m) = misaligned(&self.artifact, &self.args, base) {
+            return Err(BindError::Misaligned(m));
+        }
+        shared_by_address(&self.artifact, &self.args, base).map_or(Ok(()), |e| Err(BindError::Args(e)))
+    }
+
+    fn check_together(&self) -> Result<(), BindError> {
+        for group in &self.artifact.together {
+            let mut first: Option<((usize, usize), i64)> = None;
+            for &(arg, dim) in group {
+                let at = (arg as usize, dim as usize);
+                let extent = self.view(at.0)?.shape.get(at.1).copied();
+                let extent = extent.ok_or(BindError::NoArgument { param: at.0, want: "view with that dimension" })?;
+                match first {
+                    None => first = Some((at, extent)),
+                    Some((one, had)) if had != extent => {
+                        return Err(BindError::Together { one, other: at, extents: [had, extent] });
+                    }
+                    Some(_) => {}
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What no one launches needs no values, and may have no addresses.
+    fn fill(&mut self) -> Result<(), BindError> {
+        self.values = if self.has_work() { self.filled(&self.params)? } else { Vec::new() };
+        Ok(())
+    }
+
+    fn filled(&self, params: &[lane::Param]) -> Result<Vec<ParamValue>, BindError> {
+        let at = |buffer: usize, offset: u64| self.lent.get(buffer).map_or(0, |l| l.address).wrapping_add(offset);
+        abi::marshal(params, self.grid, &self.args, at).map_err(|e| BindError::Unfilled(e.into()))
+    }
+
+    /// Fills again the parameters that come of an argument. Nothing is changed if one can't be filled.
+    fn refill(&mut self, arg: usize) -> Result<(), BindError> {
+        if !self.has_work() {
+            return Ok(());
+        }
+        let of = |p: &Param| match p.source {
+            ParamSource::Pointer(n) | ParamSource::Extent(n, _) | ParamSource::Stride(n, _) | ParamSource::Scalar(n) => n as usize == arg,
+            ParamSource::Tensor(t) => t.view as usize == arg,
+            ParamSource::Grid(_) => false,
+        };
+        for n in 0..self.params.len() {
+            if of(&self.artifact.params[n]) {
+                let value = self.filled(&self.params[n..=n])?.pop();
+                if let (Some(value), Some(place)) = (value, self.values.get_mut(n)) {
+                    *place = value;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn view(&self, param: usize) -> Result<&ViewArg, BindError> {
+        match self.args.get(param) {
+            Some(Arg::View(v)) => Ok(v),
+            Some(Arg::Scalar(_)) | None => Err(BindError::NoArgument { param, want: "view" }),
+        }
+    }
+
+    /// Gives a view other memory: extents and strides stay. Checked are that it fits, its alignment, and whether it shares bytes with others.
+    ///
+    /// # Errors
+    /// What is wrong; nothing is changed then.
+    pub fn set_pointer(&mut self, param: usize, memory: Lent, offset_bytes: u64) -> Result<(), BindError> {
+        let mut next = self.view(param)?.clone();
+        // A buffer of its own: others may refer to the one that it had.
+        let (was, had) = (self.args[param].clone(), self.lent.len());
+        next.offset_bytes = offset_bytes;
+        let end = next.byte_range().end;
+        if end > u128::from(memory.len) {
+            return Err(BindError::Args(ArgError::Outside { param, end, len: memory.len }));
+        }
+        let own = self.args.iter().filter(|a| matches!(a, Arg::View(v) if v.buffer == next.buffer)).count() == 1;
+        let before = if own { self.lent[next.buffer] } else { memory };
+        if own {
+            self.lent[next.buffer] = memory;
+        } else {
+            next.buffer = had;
+            self.lent.push(memory);
+        }
+        let buffer = next.buffer;
+        self.args[param] = Arg::View(next);
+        let checked = self.check_addresses().and_then(|()| self.refill(param));
+        if checked.is_err() {
+            self.args[param] = was;
+            self.lent.truncate(had);
+            if own {
+                self.lent[buffer] = before;
+            }
+        }
+        checked
+    }
+
+    /// Gives a scalar argument another value.
+    ///
+    /// # Errors
+    /// A value of another type; nothing is changed then.
+    pub fn set_scalar(&mut self, param: usize, value: ScalarArg) -> Result<(), BindError> {
+        match self.args.get_mut(param) {
+            Some(Arg::Scalar(had)) if had.elem() == value.elem() => *had = value,
+            Some(Arg::Scalar(had)) => {
+                return Err(BindError::Args(ArgError::Element { param, want: had.elem(), got: value.elem() }));
+            }
+            Some(Arg::View(_)) | None => return Err(BindError::NoArgument { param, want: "number" }),
+        }
+        self.refill(param)
+    }
+
+    /// Gives one extent another value, and those that belong together with it: a batch of more rows. A dense view stays dense. Checked are what
+    /// the kernel promises of the extent, that the views fit their memory, and whether they share bytes with others.
+    ///
+    /// # Errors
+    /// What is wrong; nothing is changed then.
+    pub fn set_extent(&mut self, param: usize, dim: usize, extent: i64) -> Result<(), BindError> {
+        let here = (param as u32, dim as u32);
+        let group = self.artifact.together.iter().find(|g| g.contains(&here)).cloned().unwrap_or_else(|| vec![here]);
+        let (args, values) = (self.args.clone(), self.values.clone());
+        let changed = group.iter().try_for_each(|&(arg, dim)| self.put_extent(arg as usize, dim as usize, extent));
+        let lens: Vec<u64> = self.lent.iter().map(|l| l.len).collect();
+        let checked = changed
+            .and_then(|()| check(&self.artifact, &self.args, &lens).map_err(BindError::Args))
+            .and_then(|()| self.check_addresses())
+            .and_then(|()| group.iter().try_for_each(|&(arg, _)| self.refill(arg as usize)));
+        if checked.is_err() {
+            (self.args, self.values) = (args, values);
+        }
+        checked
+    }
+
+    fn put_extent(&mut self, param: usize, dim: usize, extent: i64) -> Result<(), BindError> {
+        let missing = BindError::NoArgument { param, want: "view with that dimension" };
+        let dense = matches!(self.artifact.arguments.get(param), Some(Argument::View { ty, .. }) if ty.strides.is_none());
+        let Some(Arg::View(v)) = self.args.get_mut(param) else { return Err(missing) };
+        *v.shape.get_mut(dim).ok_or(missing)? = extent;
+        if dense {
+            let shape = v.shape.clone();
+            v.strides = ViewArg::dense(v.buffer, v.elem, &shape).strides;
+        }
+        Ok(())
+    }
+
+    /// Asks for another grid.
+    ///
+    /// # Errors
+    /// A grid that the artifact's rule forbids; nothing is changed then.
+    pub fn set_grid(&mut self, grid: [u32; 3]) -> Result<(), BindError> {
+        self.artifact.grid_rule().check(grid).map_err(BindError::Grid)?;
+        let had = std::mem::replace(&mut self.grid, grid);
+        // An empty grid let what addresses say pass.
+        let checked = self.check().and_then(|()| self.fill());
+        if checked.is_err() {
+            self.grid = had;
+        }
+        checked
+    }
+
+    /// The artifact.
+    pub fn artifact(&self) -> &Arc<Artifact> {
+        &self.artifact
+    }
+    /// The grid that is asked for; [`GridRule::blocks`] says how many blocks are launched of it.
+    pub fn grid(&self) -> [u32; 3] {
+        self.grid
+    }
+    /// The arguments.
+    pub fn args(&self) -> &[Arg] {
+        &self.args
+    }
+    /// True if there is something to launch.
+    pub fn has_work(&self) -> bool {
+        GridRule::has_work(self.grid)
+    }
+    /// The values of the launch parameters, in order; none if there is nothing to launch.
+    pub(crate) fn values(&self) -> &[ParamValue] {
+        &self.values
+    }
+}
