@@ -1,0 +1,117 @@
+//! Launches, bound by addresses.
+
+use std::sync::Arc;
+use tilelift::interp::{Arg, ArgError, Memory, ScalarArg, ViewArg};
+use tilelift::ir::Scalar;
+use tilelift::launch::{BindError, Bound, GridError, Lent};
+use tilelift::runtime::sim::SimDevice;
+use tilelift::{Artifact, Compiler, Settings};
+
+/// `y = x * s`, whose extents belong together.
+const SCALE: &str = "kernel @scale(%x: view<f32, [?%4]>, %y: view<f32, [?%4]>, %s: f32) {
+    %pid = program_id x
+    %at = mul %pid, 128
+    %a = load %x[%at] : tile<128xf32>
+    %f = splat %s : tile<128xf32>
+    %b = mul %a, %f
+    store %y[%at], %b
+}
+";
+
+fn artifact() -> Arc<Artifact> {
+    let settings = Settings::new().same_extent(&[(0, 0), (1, 0)]);
+    let compiler = Compiler::builder("sm_80").settings(settings).build().unwrap_or_else(|e| panic!("{e}"));
+    compiler.compile_text(SCALE, None).unwrap_or_else(|e| panic!("{e}"))
+}
+
+fn args(n: i64) -> Vec<Arg> {
+    let view = |b| ViewArg::dense(b, Scalar::F32, &[n]).into();
+    vec![view(0), view(1), ScalarArg::float(Scalar::F32, 2.0).into()]
+}
+
+fn lent(address: u64) -> Lent {
+    Lent { address, len: 4096 }
+}
+
+#[test]
+fn everything_is_checked_once() {
+    let bind = |grid, args: &[Arg], lent: &[Lent]| Bound::new(artifact(), grid, args, lent).map(|_| ());
+    let two = [lent(0x10000), lent(0x20000)];
+    assert_eq!(bind([8, 1, 1], &args(1000), &two), Ok(()));
+    let large = [1, 1, 65536];
+    assert!(matches!(bind(large, &args(1000), &two), Err(BindError::Grid(GridError::TooLarge { .. }))));
+    assert!(matches!(bind([1; 3], &args(1001), &two), Err(BindError::Args(ArgError::Extent { param: 0, dim: 0, .. }))));
+    assert!(matches!(bind([1; 3], &args(1028), &two), Err(BindError::Args(ArgError::Outside { param: 0, .. }))));
+    assert!(matches!(bind([1; 3], &args(1000)[..2], &two), Err(BindError::Args(ArgError::Count { .. }))));
+    // One buffer under two numbers, and buffers that share their ends.
+    let overlap = Err(BindError::Args(ArgError::Overlap { written: 1, other: 0 }));
+    assert_eq!(bind([1; 3], &args(1000), &[two[0], two[0]]), overlap);
+    assert_eq!(bind([1; 3], &args(1000), &[two[0], lent(0x10000 + 3984)]), overlap);
+    assert_eq!(bind([1; 3], &args(1000), &[two[0], lent(0x10000 + 4096)]), Ok(()));
+    assert!(matches!(bind([1; 3], &args(1000), &[two[0], lent(0x20004)]), Err(BindError::Misaligned(m)) if m.param == 1));
+    let mut apart = args(1000);
+    apart[1] = args(996).swap_remove(1);
+    let together = BindError::Together { one: (0, 0), other: (1, 0), extents: [1000, 996] };
+    assert_eq!(bind([1; 3], &apart, &two), Err(together));
+}
+
+#[test]
+fn empty_batches_are_no_work_and_no_error() {
+    // No rows: no memory either.
+    let nothing = [Lent::default(), Lent::default()];
+    let mut bound = Bound::new(artifact(), [0, 1, 1], &args(0), &nothing).unwrap_or_else(|e| panic!("{e}"));
+    assert!(!bound.has_work());
+    bound.set_scalar(2, ScalarArg::float(Scalar::F32, 3.0)).unwrap_or_else(|e| panic!("{e}"));
+    // A grid that is not empty, over nothing.
+    assert!(Bound::new(artifact(), [1, 1, 1], &args(0), &nothing).is_ok_and(|b| b.has_work()));
+    // Rows arrive.
+    for (param, address) in [(0, 0x10000), (1, 0x20000)] {
+        bound.set_pointer(param, lent(address), 0).unwrap_or_else(|e| panic!("{e}"));
+    }
+    bound.set_extent(0, 0, 1000).unwrap_or_else(|e| panic!("{e}"));
+    bound.set_grid([8, 1, 1]).unwrap_or_else(|e| panic!("{e}"));
+    assert!(bound.has_work());
+    let device = SimDevice::default();
+    for target in ["sm_80", "gfx942"] {
+        let compiler = Compiler::new(target).unwrap_or_else(|e| panic!("{e}"));
+        let artifact = compiler.compile_text(SCALE, None).unwrap_or_else(|e| panic!("{e}"));
+        let kernel = device.load(&artifact).unwrap_or_else(|e| panic!("{e}"));
+        let mut memory = Memory::new();
+        for _ in 0..2 {
+            memory.add(tilelift::interp::Buffer::zeroed(4096));
+        }
+        for grid in [[0, 1, 1], [8, 0, 1], [0, 0, 0]] {
+            let report = device.execute(&kernel, grid, &args(1000), &mut memory);
+            assert!(report.is_ok(), "{:?}", report.err());
+        }
+    }
+}
+
+#[test]
+fn changes_are_checked_alone_and_undone_if_wrong() {
+    let two = [lent(0x10000), lent(0x20000)];
+    let new = || Bound::new(artifact(), [8, 1, 1], &args(1000), &two).unwrap_or_else(|e| panic!("{e}"));
+    let (mut bound, text) = (new(), |b: &Bound| format!("{b:?}"));
+    let before = text(&bound);
+    assert!(matches!(bound.set_pointer(1, lent(0x10000), 0), Err(BindError::Args(ArgError::Overlap { .. }))));
+    assert!(matches!(bound.set_pointer(0, lent(0x30000), 4096), Err(BindError::Args(ArgError::Outside { .. }))));
+    assert!(matches!(bound.set_pointer(0, lent(0x30004), 0), Err(BindError::Misaligned(_))));
+    assert!(matches!(bound.set_pointer(2, lent(0x30000), 0), Err(BindError::NoArgument { .. })));
+    assert!(matches!(bound.set_scalar(2, ScalarArg::int(Scalar::I32, 1)), Err(BindError::Args(ArgError::Element { .. }))));
+    assert!(matches!(bound.set_scalar(0, ScalarArg::int(Scalar::I32, 1)), Err(BindError::NoArgument { .. })));
+    assert!(matches!(bound.set_extent(0, 0, 1001), Err(BindError::Args(ArgError::Extent { .. }))));
+    assert!(matches!(bound.set_extent(0, 0, 1028), Err(BindError::Args(ArgError::Outside { .. }))));
+    assert!(matches!(bound.set_extent(0, 1, 4), Err(BindError::NoArgument { .. })));
+    assert!(bound.set_grid([1, 1, 65536]).is_err());
+    assert_eq!(text(&bound), before);
+    // What is changed is as if it had been bound so.
+    bound.set_pointer(0, lent(0x30000), 16).unwrap_or_else(|e| panic!("{e}"));
+    bound.set_extent(1, 0, 996).unwrap_or_else(|e| panic!("{e}"));
+    bound.set_scalar(2, ScalarArg::float(Scalar::F32, 5.0)).unwrap_or_else(|e| panic!("{e}"));
+    bound.set_grid([4, 1, 1]).unwrap_or_else(|e| panic!("{e}"));
+    let mut args = args(996);
+    args[0] = ViewArg::dense(0, Scalar::F32, &[996]).at(16).into();
+    args[2] = ScalarArg::float(Scalar::F32, 5.0).into();
+    let fresh = Bound::new(artifact(), [4, 1, 1], &args, &[lent(0x30000), two[1]]).unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(text(&bound), text(&fresh));
+}
