@@ -1,5 +1,6 @@
 //! The compiler that an engine keeps.
 
+use super::background::Background;
 use super::cache::Cache;
 use super::entry::{opened, sealed};
 use super::error::{Error, Refusal};
@@ -43,6 +44,7 @@ pub struct Compiler {
     identity: String,
     counters: Counters,
     inner: Mutex<Inner>,
+    background: Background,
 }
 
 #[derive(Debug)]
@@ -99,7 +101,8 @@ impl CompilerBuilder {
         // Two texts in one: the lengths keep them apart.
         let identity = format!("{} {identity} {}", identity.len(), self.salt);
         let inner = Mutex::new(Inner { cache: Cache::new(self.memory), flights: HashMap::new() });
-        Ok(Compiler { target, settings: self.settings, store: self.store, identity, counters: Counters::default(), inner })
+        let (counters, background) = (Counters::default(), Background::default());
+        Ok(Compiler { target, settings: self.settings, store: self.store, identity, counters, inner, background })
     }
 }
 
@@ -180,6 +183,11 @@ impl Compiler {
             Ok(file.kernels.swap_remove(found))
         })??;
         self.compile(&kernel)
+    }
+
+    /// Waits until what is made in the background is made: machine code that a driver makes for the store. For tests, and before a process ends.
+    pub fn wait_for_background(&self) {
+        self.background.wait();
     }
 
     /// Forgets what is in memory; the store keeps what it has.
@@ -263,7 +271,8 @@ impl Compiler {
         contents
     }
 
-    fn discard(&self, key: &Key) {
+    /// Forgets an entry of the store that is of no use.
+    pub(crate) fn discard(&self, key: &Key) {
         log::debug!(target: "tilelift", "the store's entry of {key} is damaged, or of another version; it is made anew");
         count(&self.counters.discarded);
         if let Some(store) = &self.store {
@@ -284,6 +293,26 @@ impl Compiler {
             log::debug!(target: "tilelift", "the store does not keep {key}: {e}");
             count(&self.counters.store_errors);
         }
+    }
+}
+
+/// What devices need.
+#[cfg(feature = "cuda")]
+impl Compiler {
+    pub(crate) fn has_store(&self) -> bool {
+        self.store.is_some()
+    }
+    pub(crate) fn count_driver_hit(&self) {
+        count(&self.counters.driver_hits);
+    }
+    /// Counts and times a text that a driver assembles.
+    pub(crate) fn time_driver<T>(&self, work: impl FnOnce() -> T) -> T {
+        count(&self.counters.driver_jits);
+        timed(&self.counters.driver_time, work)
+    }
+    /// Has a job of a key done by a thread of the background.
+    pub(crate) fn in_background(&self, key: Key, job: impl FnOnce() + Send + 'static) {
+        self.background.put(key, job);
     }
 }
 

@@ -2,11 +2,12 @@
 //!
 //! ```text
 //! Kernel, text ─► Compiler ── key ─► memory ─► Store (a folder, or the host's own) ─► compile, once a key ─► Arc<Artifact>
-//!                 settings.rs        cache.rs  store.rs, entry.rs, directory.rs       flight.rs, stack.rs
+//!                 settings.rs        cache.rs  store.rs, entry.rs, directory.rs       flight.rs, stack.rs; many.rs warms up, background.rs makes what can wait
 //! ```
 //!
 //! No type of the lowering or of the optimizer appears here: what they become does not break who embeds. `docs/embedding.md` is the page.
 
+mod background;
 mod cache;
 mod compiler;
 mod directory;

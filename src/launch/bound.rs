@@ -5,6 +5,7 @@
 //! ```
 
 use super::check::{Misaligned, check, misaligned, shared_by_address};
+use super::values::Parameter;
 use crate::artifact::{Argument, Artifact, GridError, GridRule, Param, ParamSource};
 use std::fmt;
 use std::sync::Arc;
@@ -316,7 +317,12 @@ impl Bound {
     pub fn has_work(&self) -> bool {
         GridRule::has_work(self.grid)
     }
-    /// The values of the launch parameters, in order; none if there is nothing to launch.
+    /// The launch parameters in order, for a host that launches by itself; none if there is nothing to launch.
+    pub fn parameters(&self) -> Vec<Parameter> {
+        self.values.iter().map(Parameter::of).collect()
+    }
+    /// As the devices here take them.
+    #[cfg(any(feature = "cuda", feature = "hip"))]
     pub(crate) fn values(&self) -> &[ParamValue] {
         &self.values
     }

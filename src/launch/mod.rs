@@ -21,4 +21,4 @@ pub use bound::{BindError, Bound, Lent, Unfilled};
 pub use check::{Misaligned, check, misaligned, shared_by_address};
 pub use describe::{VERSION, describe, document};
 pub use tensor::{TENSOR_MAP_ALIGN, TENSOR_MAP_BYTES, TensorCodes};
-pub use values::{TensorParam, kernel_arguments, marshal};
+pub use values::{Parameter, TensorParam, kernel_arguments, marshal};

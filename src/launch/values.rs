@@ -1,5 +1,6 @@
 //! The values of launch parameters, and the argument buffer of code objects.
 
+use super::tensor::TensorCodes;
 use crate::artifact::Artifact;
 use std::fmt;
 use tilelift_interp::Arg;
@@ -18,6 +19,48 @@ pub fn marshal(
 ) -> Result<Vec<ParamValue>, AbiError> {
     let params: Vec<_> = artifact.params.iter().map(|p| p.to_lane()).collect();
     abi::marshal(&params, grid, args, pointer_of)
+}
+
+/// A launch parameter with its value.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Parameter {
+    /// A number.
+    Number {
+        /// The bits; integers are sign-extended to 64, floats stand in the low bits.
+        bits: u64,
+        /// Width in bytes: 1, 2, 4 or 8.
+        size: u8,
+    },
+    /// What `cuTensorMapEncodeTiled` takes for a tensor map, dimensions innermost first.
+    TensorMap {
+        /// Numbers of the driver's enumerations.
+        codes: TensorCodes,
+        /// Device address.
+        address: u64,
+        /// `globalDim`: extents, at least 1.
+        extents: Vec<u64>,
+        /// `globalStrides`, in bytes: one less than there are dimensions.
+        strides: Vec<u64>,
+        /// `boxDim`.
+        box_extents: Vec<u32>,
+    },
+}
+
+impl Parameter {
+    pub(super) fn of(v: &ParamValue) -> Parameter {
+        match v {
+            ParamValue::Number { bits, size } => Parameter::Number { bits: *bits, size: *size },
+            ParamValue::Tensor(t) => Parameter::TensorMap {
+                codes: TensorCodes::of(t.elem, t.tf32, t.swizzle).for_strides(&t.strides),
+                address: t.base,
+                // A tensor without elements is never touched, but the driver wants extents of at least 1.
+                extents: t.extents.iter().map(|&e| e.max(1)).collect(),
+                strides: t.strides.to_vec(),
+                box_extents: t.box_extents.to_vec(),
+            },
+        }
+    }
 }
 
 /// A launch parameter that describes a tensor for bulk copies, where arguments are numbers alone.

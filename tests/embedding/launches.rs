@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use tilelift::interp::{Arg, ArgError, Memory, ScalarArg, ViewArg};
 use tilelift::ir::Scalar;
-use tilelift::launch::{BindError, Bound, GridError, Lent};
+use tilelift::launch::{BindError, Bound, GridError, Lent, Parameter};
 use tilelift::runtime::sim::SimDevice;
 use tilelift::{Artifact, Compiler, Settings};
 
@@ -112,6 +112,19 @@ fn changes_are_checked_alone_and_undone_if_wrong() {
     let mut args = args(996);
     args[0] = ViewArg::dense(0, Scalar::F32, &[996]).at(16).into();
     args[2] = ScalarArg::float(Scalar::F32, 5.0).into();
+    let numbers: Vec<(u64, u8)> = bound
+        .parameters()
+        .iter()
+        .map(|p| match p {
+            Parameter::Number { bits, size } => (*bits, *size),
+            p => panic!("{p:?}"),
+        })
+        .collect();
+    assert_eq!(numbers.iter().filter(|n| **n == (0x30010, 8)).count(), 1, "{numbers:?}");
+    assert!(
+        numbers.contains(&(0x20000, 8)) && numbers.contains(&(u64::from(5f32.to_bits()), 4)) && numbers.contains(&(996, 4)),
+        "{numbers:?}"
+    );
     let fresh = Bound::new(artifact(), [4, 1, 1], &args, &[lent(0x30000), two[1]]).unwrap_or_else(|e| panic!("{e}"));
     assert_eq!(text(&bound), text(&fresh));
 }

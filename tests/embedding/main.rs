@@ -2,6 +2,8 @@
 //! that are checked.
 
 mod artifacts;
+#[cfg(feature = "cuda")]
+mod cuda;
 mod damage;
 mod errors;
 mod launches;

@@ -62,9 +62,23 @@ impl CudaDevice {
             return Err(CudaError::SharedMemory { need: artifact.shared_bytes, have: self.shared_per_block() });
         }
         let text = CString::new(artifact.text.as_str()).map_err(|_| CudaError::ZeroByte)?;
+        self.loaded(artifact, || assemble(&text, &artifact.entry))
+    }
+
+    /// Loads machine code that the driver's linker made of an artifact's text.
+    pub(super) fn load_code(&self, artifact: &Artifact, code: &[u8]) -> Result<CudaKernel, CudaError> {
+        self.loaded(artifact, || {
+            let mut module = std::ptr::null_mut();
+            // SAFETY: a context is current, the out pointer is valid, and the code says by itself how long it is: it is whole, as its sum told.
+            check("cuModuleLoadData", unsafe { sys::cuModuleLoadData(&mut module, code.as_ptr().cast()) })?;
+            Ok(module)
+        })
+    }
+
+    fn loaded(&self, artifact: &Artifact, load: impl FnOnce() -> Result<sys::CUmodule, CudaError>) -> Result<CudaKernel, CudaError> {
         let entry = CString::new(artifact.entry.as_str()).map_err(|_| CudaError::ZeroByte)?;
         self.context.with(|| {
-            let module = Arc::new(Module { context: self.context.clone(), raw: assemble(&text, &artifact.entry)? });
+            let module = Arc::new(Module { context: self.context.clone(), raw: load()? });
             let mut function = std::ptr::null_mut();
             // SAFETY: the module is loaded, the name ends with a zero byte, the out pointer is valid.
             check("cuModuleGetFunction", unsafe { sys::cuModuleGetFunction(&mut function, module.raw, entry.as_ptr()) })?;
