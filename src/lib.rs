@@ -62,6 +62,11 @@ pub use tilelift_isel as isel;
 #[doc = include_str!("../README.md")]
 struct ReadmeDoctests;
 
+/// The example of the page on embedding.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/embedding.md")]
+struct EmbeddingDoctests;
+
 /// The example of the page on graphs.
 #[cfg(doctest)]
 #[doc = include_str!("../docs/graph.md")]

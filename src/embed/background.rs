@@ -35,6 +35,7 @@ impl fmt::Debug for Background {
 
 impl Background {
     /// Has a job done, unless one of its key waits or runs. Where the system gives no thread, it is not done: nobody relies on it.
+    #[cfg_attr(not(feature = "cuda"), allow(dead_code))] // devices have the jobs
     pub(super) fn put(&self, key: Key, job: impl FnOnce() + Send + 'static) {
         let mut state = self.0.state.lock().unwrap_or_else(PoisonError::into_inner);
         if !state.keys.insert(key) {
@@ -61,6 +62,7 @@ impl Background {
 }
 
 impl Queue {
+    #[cfg_attr(not(feature = "cuda"), allow(dead_code))]
     fn work(&self) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         while let Some((key, job)) = state.jobs.pop_front() {

@@ -239,6 +239,10 @@ impl Compiler {
 
     /// Compiles. The calling thread's stack should be a large one.
     pub(super) fn make(&self, key: Key, kernel: &Kernel) -> Made {
+        #[cfg(feature = "tracing")]
+        let _span =
+            tracing::info_span!(target: "tilelift", "tilelift.compile", kernel = %kernel.name, target = self.target.name, key = %key)
+                .entered();
         let made = timed(&self.counters.compile_time, || compile::compile(kernel, &self.target, self.settings.options()));
         let mut artifact = made.map_err(|e| Error::Refused(Refusal::new(&kernel.name, e)))?;
         artifact.key = Some(key);

@@ -10,6 +10,7 @@ mod launches;
 mod processes;
 mod sharing;
 mod stacks;
+mod surface;
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
