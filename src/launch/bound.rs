@@ -213,6 +213,10 @@ impl Bound {
         // A buffer of its own: others may refer to the one that it had.
         let (was, had) = (self.args[param].clone(), self.lent.len());
         next.offset_bytes = offset_bytes;
+        let align = self.artifact.arguments.get(param).map_or(1, Argument::align);
+        if !offset_bytes.is_multiple_of(u64::from(align)) {
+            return Err(BindError::Args(ArgError::Alignment { param, align, offset: offset_bytes }));
+        }
         let end = next.byte_range().end;
         if end > u128::from(memory.len) {
             return Err(BindError::Args(ArgError::Outside { param, end, len: memory.len }));

@@ -7,6 +7,64 @@ use tilelift::launch::{BindError, Bound, GridError, Lent, Parameter};
 use tilelift::runtime::sim::SimDevice;
 use tilelift::{Artifact, Compiler, Settings};
 
+/// A change of one thing is refused exactly where binding all of it anew is, and leaves the same behind: thousands of random ones.
+#[test]
+fn changes_agree_with_binding_anew() {
+    let artifact = artifact();
+    let mut rng = crate::Rng::new(3);
+    let (mut right, mut wrong) = (0, 0);
+    for _ in 0..300 {
+        let mut args = args(1000);
+        let mut memory = vec![lent(0x10000), lent(0x20000)];
+        let mut grid = [8, 1, 1];
+        let mut bound = Bound::new(artifact.clone(), grid, &args, &memory).unwrap_or_else(|e| panic!("{e}"));
+        for _ in 0..20 {
+            let (mut a, mut m, mut g) = (args.clone(), memory.clone(), grid);
+            let changed = match rng.below(4) {
+                0 => {
+                    let param = rng.below(2) as usize;
+                    let place = Lent { address: 0x10000 + rng.below(3) * 0x800 + rng.below(8) / 7 * 4, len: 2048 + rng.below(3) * 1024 };
+                    let offset = rng.below(4) * 16 + rng.below(8) / 7 * 4;
+                    m[param] = place;
+                    if let Arg::View(v) = &mut a[param] {
+                        v.offset_bytes = offset;
+                    }
+                    bound.set_pointer(param, place, offset)
+                }
+                1 => {
+                    let n = [0, 4, 500, 512, 514, 1000, 1024, 1028, -4, 1 << 40][rng.below(10) as usize];
+                    for arg in &mut a[..2] {
+                        if let Arg::View(v) = arg {
+                            v.shape[0] = n;
+                        }
+                    }
+                    bound.set_extent(rng.below(2) as usize, 0, n)
+                }
+                2 => {
+                    let s =
+                        if rng.below(4) > 0 { ScalarArg::float(Scalar::F32, rng.below(9) as f64) } else { ScalarArg::int(Scalar::I32, 1) };
+                    a[2] = s.into();
+                    bound.set_scalar(2, s)
+                }
+                _ => {
+                    g = [rng.below(9) as u32, 1, [1, 1, 65536][rng.below(3) as usize]];
+                    bound.set_grid(g)
+                }
+            };
+            let fresh = Bound::new(artifact.clone(), g, &a, &m);
+            assert_eq!(changed.is_ok(), fresh.is_ok(), "{changed:?} {fresh:?}");
+            if let Ok(fresh) = fresh {
+                (args, memory, grid) = (a, m, g);
+                assert_eq!(bound.parameters(), fresh.parameters());
+                right += 1;
+            } else {
+                wrong += 1;
+            }
+        }
+    }
+    assert!(right > 1000 && wrong > 1000, "{right} {wrong}");
+}
+
 /// `y = x * s`, whose extents belong together.
 const SCALE: &str = "kernel @scale(%x: view<f32, [?%4]>, %y: view<f32, [?%4]>, %s: f32) {
     %pid = program_id x
@@ -96,6 +154,7 @@ fn changes_are_checked_alone_and_undone_if_wrong() {
     assert!(matches!(bound.set_pointer(1, lent(0x10000), 0), Err(BindError::Args(ArgError::Overlap { .. }))));
     assert!(matches!(bound.set_pointer(0, lent(0x30000), 4096), Err(BindError::Args(ArgError::Outside { .. }))));
     assert!(matches!(bound.set_pointer(0, lent(0x30004), 0), Err(BindError::Misaligned(_))));
+    assert!(matches!(bound.set_pointer(0, lent(0x30000), 4), Err(BindError::Args(ArgError::Alignment { .. }))));
     assert!(matches!(bound.set_pointer(2, lent(0x30000), 0), Err(BindError::NoArgument { .. })));
     assert!(matches!(bound.set_scalar(2, ScalarArg::int(Scalar::I32, 1)), Err(BindError::Args(ArgError::Element { .. }))));
     assert!(matches!(bound.set_scalar(0, ScalarArg::int(Scalar::I32, 1)), Err(BindError::NoArgument { .. })));

@@ -130,3 +130,31 @@ fn arguments_that_break_promises_are_refused() {
     let lent = unsafe { device.borrow_memory(0x1002, BYTES) };
     assert_eq!(bind(&args(), &[&lent]), Err(HipError::Alignment { param: 0, address: 0x1002, align: 16 }));
 }
+
+#[test]
+fn a_binding_is_changed_as_if_it_had_been_bound_so() {
+    let Some(mock) = Mock::new() else { return };
+    let device = device(&mock);
+    let (buffer, other) = (device.alloc(BYTES).unwrap_or_else(|e| panic!("{e}")), device.alloc(BYTES).unwrap_or_else(|e| panic!("{e}")));
+    let kernel = device.load(&artifact()).unwrap_or_else(|e| panic!("{e}"));
+    let mut binding = kernel.bind([0, 1, 1], &args(), &[&buffer]).unwrap_or_else(|e| panic!("{e}"));
+    assert!(binding.arguments().is_empty(), "what is not launched needs no arguments");
+    binding.set_grid([4, 1, 1]).unwrap_or_else(|e| panic!("{e}"));
+    let bound = kernel.bind([4, 1, 1], &args(), &[&buffer]).unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!((binding.arguments(), binding.grid()), (bound.arguments(), [4, 1, 1]));
+    binding.set_pointer(0, &other, 0).unwrap_or_else(|e| panic!("{e}"));
+    binding.set_scalar(1, ScalarArg::float(Scalar::F32, 7.0)).unwrap_or_else(|e| panic!("{e}"));
+    binding.set_extent(0, 0, 500).unwrap_or_else(|e| panic!("{e}"));
+    let fewer = [ViewArg::dense(0, Scalar::F32, &[500]).into(), ScalarArg::float(Scalar::F32, 7.0).into()];
+    let bound = kernel.bind([4, 1, 1], &fewer, &[&other]).unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(binding.arguments(), bound.arguments());
+    // What is wrong changes nothing.
+    let before = binding.arguments().to_vec();
+    assert!(matches!(binding.set_pointer(0, &other, 1024), Ok(())), "500 elements fit behind 256");
+    binding.set_pointer(0, &other, 0).unwrap_or_else(|e| panic!("{e}"));
+    assert!(matches!(binding.set_extent(0, 0, ELEMENTS as i64 + 4), Err(HipError::Args(_))));
+    assert!(matches!(binding.set_pointer(0, &other, 1028), Err(HipError::Args(_))));
+    assert!(matches!(binding.set_scalar(0, ScalarArg::float(Scalar::F32, 7.0)), Err(HipError::Bind(_))));
+    assert!(matches!(binding.set_grid([1, 65536, 1]), Err(HipError::Grid { .. })));
+    assert_eq!((binding.arguments(), binding.grid()), (&before[..], [4, 1, 1]));
+}

@@ -74,12 +74,12 @@ impl SimDevice {
     pub fn execute(&self, kernel: &SimKernel, grid: [u32; 3], args: &[Arg], memory: &mut Memory) -> Result<Report, SimFailure> {
         let artifact = &kernel.artifact;
         check(artifact, args, &memory.buffers.iter().map(|b| b.len() as u64).collect::<Vec<_>>()).map_err(SimFailure::Args)?;
-        if !grid[0].is_multiple_of(artifact.cluster.max(1)) {
-            return Err(SimFailure::Cluster { grid, cluster: artifact.cluster });
-        }
         // No positions: nothing to do, and nothing is wrong.
         if !GridRule::has_work(grid) {
             return Ok(Report::default());
+        }
+        if !grid[0].is_multiple_of(artifact.cluster.max(1)) {
+            return Err(SimFailure::Cluster { grid, cluster: artifact.cluster });
         }
         let launched = launched(artifact, grid, self.config.ctas.is_some());
         let module = match &kernel.module {

@@ -1,13 +1,8 @@
 //! What a caller lends for the time of a call.
 
 use crate::error::TileliftError;
-use std::ffi::{CStr, CString, c_char};
+use std::ffi::{CStr, c_char};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-
-/// A text that ends with a zero byte; what stands behind a zero byte in it is not shown.
-pub(crate) fn text_of(text: &str) -> CString {
-    CString::new(text.split('\0').next().unwrap_or_default()).unwrap_or_default()
-}
 
 /// A text of the caller, or `None` for null.
 ///

@@ -1,6 +1,5 @@
 //! Errors as C sees them.
 
-use crate::borrowed::text_of;
 use std::ffi::{CString, c_char};
 use tilelift::Error;
 
@@ -11,6 +10,11 @@ pub struct TileliftError {
     remedy: CString,
     line: u32,
     column: u32,
+}
+
+/// A text that ends with a zero byte; what stands behind a zero byte in it is not shown.
+fn text_of(text: &str) -> CString {
+    CString::new(text.split('\0').next().unwrap_or_default()).unwrap_or_default()
 }
 
 impl TileliftError {
