@@ -12,7 +12,8 @@ fn every_error_has_a_code_a_place_and_a_remedy() {
     let wide = "kernel @wide(v0: view<f32, [?]>) {\n    v1 = splat 1.0 : tile<4194304xf32>\n    store v0[0], v1\n}\n";
     let twice = source(1) + &source(2);
     // The text, the name, then code, stage and line.
-    let cases: [(&str, Option<&str>, &str, Option<Stage>, Option<u32>); 6] = [
+    type Case<'a> = (&'a str, Option<&'a str>, &'static str, Option<Stage>, Option<u32>);
+    let cases: [Case<'_>; 6] = [
         ("kernel", None, "P0202", None, Some(1)),
         ("", None, "C0102", None, None),
         (&twice, None, "C0102", None, None),

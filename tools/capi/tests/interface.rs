@@ -54,7 +54,7 @@ impl Drop for Folder {
 }
 
 /// Names of functions behind a word, in a text.
-fn functions<'a>(text: &'a str, is: impl Fn(&str, usize) -> bool) -> BTreeSet<&'a str> {
+fn functions(text: &str, is: impl Fn(&str, usize) -> bool) -> BTreeSet<&str> {
     let name = |at: usize| text[at..].split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).next().unwrap_or_default();
     text.match_indices("tilelift_").filter(|&(at, _)| is(text, at)).map(|(at, _)| name(at)).filter(|n| n.len() > 9).collect()
 }
