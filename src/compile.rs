@@ -319,6 +319,7 @@ pub fn compile_timed(kernel: &Kernel, target: &Target, options: &Options) -> Res
         params: made.params.iter().map(Param::of_lane).collect(),
         arguments: Argument::of(kernel),
         together: Vec::new(),
+        in_place: Vec::new(),
         schedule: schedule(&lowered, &verified),
     };
     Ok((artifact, times))

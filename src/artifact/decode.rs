@@ -35,7 +35,8 @@ impl Artifact {
         let (threads, shared_bytes, cluster) = (r.u32()?, r.u32()?, r.u32()?);
         let early_launch = r.bool()?;
         let (params, arguments) = (r.list(param)?, r.list(argument)?);
-        let together = r.list(|r| r.list(|r| Ok((r.u32()?, r.u32()?))))?;
+        let together = r.list(|r| r.list(pair))?;
+        let in_place = r.list(pair)?;
         r.end()?;
         Ok(Artifact {
             key,
@@ -51,9 +52,14 @@ impl Artifact {
             params,
             arguments,
             together,
+            in_place,
             schedule,
         })
     }
+}
+
+fn pair(r: &mut Reader<'_>) -> Result<(u32, u32), Malformed> {
+    Ok((r.u32()?, r.u32()?))
 }
 
 fn elem(r: &mut Reader<'_>) -> Result<Scalar, Malformed> {

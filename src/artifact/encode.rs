@@ -51,9 +51,15 @@ impl Artifact {
         w.bool(self.early_launch);
         w.list(&self.params, param);
         w.list(&self.arguments, argument);
-        w.list(&self.together, |w, group| w.list(group, |w, &(arg, dim)| [arg, dim].iter().for_each(|&n| w.u32(n))));
+        w.list(&self.together, |w, group| w.list(group, pair));
+        w.list(&self.in_place, pair);
         w.0
     }
+}
+
+fn pair(w: &mut Writer, &(a, b): &(u32, u32)) {
+    w.u32(a);
+    w.u32(b);
 }
 
 fn elem(w: &mut Writer, elem: Scalar) {

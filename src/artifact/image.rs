@@ -39,6 +39,8 @@ pub struct Artifact {
     pub arguments: Vec<Argument>,
     /// Extents that belong together, as [`crate::Settings::same_extent`] was told: pairs of an argument and its dimension.
     pub together: Vec<Vec<(u32, u32)>>,
+    /// View arguments that have to be one, an output and the input in whose place it is, as [`crate::Settings::in_place`] was told.
+    pub in_place: Vec<(u32, u32)>,
     /// How the kernel runs, as a `.tile` text with tasks; empty where it runs as it is written.
     pub schedule: String,
 }

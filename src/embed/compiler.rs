@@ -5,6 +5,7 @@ use super::cache::Cache;
 use super::entry::{opened, sealed};
 use super::error::{Error, Refusal};
 use super::flight::{Flight, Made};
+use super::in_place::in_place;
 use super::settings::Settings;
 use super::stack::{FLAT, with_room};
 use super::stats::{Counters, Stats, count, timed};
@@ -239,6 +240,7 @@ impl Compiler {
 
     /// Compiles. The calling thread's stack should be a large one.
     pub(super) fn make(&self, key: Key, kernel: &Kernel) -> Made {
+        let kernel = &*in_place(kernel, self.settings.places())?;
         #[cfg(feature = "tracing")]
         let _span =
             tracing::info_span!(target: "tilelift", "tilelift.compile", kernel = %kernel.name, target = self.target.name, key = %key)
@@ -247,6 +249,7 @@ impl Compiler {
         let mut artifact = made.map_err(|e| Error::Refused(Refusal::new(&kernel.name, e)))?;
         artifact.key = Some(key);
         artifact.together = self.settings.together().to_vec();
+        artifact.in_place = self.settings.places().to_vec();
         log::debug!(target: "tilelift", "compiled @{} for {}: {key}", artifact.name, artifact.target);
         Ok(Arc::new(artifact))
     }

@@ -26,6 +26,11 @@ pub enum Error {
         /// The names of those that there are.
         found: Vec<String>,
     },
+    /// The settings do not fit the kernel.
+    Settings {
+        /// What does not fit.
+        why: String,
+    },
     /// The kernel is refused.
     Refused(Refusal),
     /// The system gave no thread to compile on.
@@ -64,6 +69,7 @@ impl Error {
         match self {
             Error::Target { .. } => "C0101",
             Error::NoKernel { .. } => "C0102",
+            Error::Settings { .. } => "C0103",
             Error::NoThread { .. } => "C0201",
             Error::Internal { .. } => "C0901",
             Error::Text(e) => e.errors.first().map_or("P0000", |e| e.code.text()),
@@ -89,7 +95,12 @@ impl Error {
     pub fn stage(&self) -> Option<Stage> {
         match self {
             Error::Refused(r) => Some(r.error.stage()),
-            Error::Target { .. } | Error::Text(_) | Error::NoKernel { .. } | Error::NoThread { .. } | Error::Internal { .. } => None,
+            Error::Target { .. }
+            | Error::Text(_)
+            | Error::NoKernel { .. }
+            | Error::Settings { .. }
+            | Error::NoThread { .. }
+            | Error::Internal { .. } => None,
         }
     }
 
@@ -98,7 +109,9 @@ impl Error {
         let place = match self {
             Error::Text(e) => e.errors.first().map(|e| e.loc),
             Error::Refused(r) => Some(r.error.loc()),
-            Error::Target { .. } | Error::NoKernel { .. } | Error::NoThread { .. } | Error::Internal { .. } => None,
+            Error::Target { .. } | Error::NoKernel { .. } | Error::Settings { .. } | Error::NoThread { .. } | Error::Internal { .. } => {
+                None
+            }
         };
         place.filter(|loc| loc.is_known())
     }
@@ -108,6 +121,7 @@ impl Error {
         match self {
             Error::Target { .. } => format!("use one of {}", targets::with_text().join(", ")),
             Error::NoKernel { found, .. } => format!("name one of {}", found.join(", ")),
+            Error::Settings { .. } => "settle for what the kernel has".to_owned(),
             Error::NoThread { .. } => "free memory or threads, and compile again".to_owned(),
             Error::Internal { .. } => "report the kernel".to_owned(),
             Error::Text(_) => "mend the text where the message points".to_owned(),
@@ -136,6 +150,7 @@ impl fmt::Display for Error {
             Error::NoKernel { name: Some(name), .. } => write!(f, "the text has no kernel @{name}; {}", self.remedy()),
             Error::NoKernel { name: None, found } if found.is_empty() => f.write_str("the text has no kernel"),
             Error::NoKernel { name: None, found } => write!(f, "the text has {} kernels; {}", found.len(), self.remedy()),
+            Error::Settings { why } => write!(f, "the settings do not fit the kernel: {why}"),
             Error::Refused(r) => r.error.fmt(f),
             Error::NoThread { why } => write!(f, "there is no thread to compile on ({why}); {}", self.remedy()),
             Error::Internal { message } => write!(f, "the compiler failed: {message}; this is a bug of tilelift, please report the kernel"),
@@ -147,7 +162,12 @@ impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Error::Text(e) => Some(e),
-            Error::Refused(_) | Error::Target { .. } | Error::NoKernel { .. } | Error::NoThread { .. } | Error::Internal { .. } => None,
+            Error::Refused(_)
+            | Error::Target { .. }
+            | Error::NoKernel { .. }
+            | Error::Settings { .. }
+            | Error::NoThread { .. }
+            | Error::Internal { .. } => None,
         }
     }
 }

@@ -14,6 +14,7 @@ mod directory;
 mod entry;
 mod error;
 mod flight;
+mod in_place;
 mod many;
 mod settings;
 mod stack;

@@ -25,6 +25,7 @@ pub enum Schedule {
 pub struct Settings {
     options: Options,
     together: Vec<Vec<(u32, u32)>>,
+    in_place: Vec<(u32, u32)>,
 }
 
 impl Settings {
@@ -86,7 +87,17 @@ impl Settings {
         self.together.push(extents.to_vec());
         self
     }
+    /// An output is written in the place of an input: two view arguments of one type, for which launches have to pass the same view. The kernel is compiled
+    /// so that both are one: what it writes is what it reads from then on, in the order of its instructions. Whether its programs disturb one another is its
+    /// author's affair, as it is of every kernel that reads what it writes.
+    pub fn in_place(mut self, output: u32, input: u32) -> Settings {
+        self.in_place.push((output, input));
+        self
+    }
 
+    pub(super) fn places(&self) -> &[(u32, u32)] {
+        &self.in_place
+    }
     pub(super) fn options(&self) -> &Options {
         &self.options
     }
@@ -96,7 +107,7 @@ impl Settings {
     /// All of it as text, for the key: what is told differently reads differently.
     pub(super) fn text(&self) -> String {
         let mut text = String::new();
-        let _ = write!(text, "{:?} {:?}", self.options, self.together);
+        let _ = write!(text, "{:?} {:?} {:?}", self.options, self.together, self.in_place);
         text
     }
 }

@@ -130,9 +130,35 @@ impl Bound {
     fn check(&self) -> Result<(), BindError> {
         self.artifact.grid_rule().check(self.grid).map_err(BindError::Grid)?;
         let lens: Vec<u64> = self.lent.iter().map(|l| l.len).collect();
-        check(&self.artifact, &self.args, &lens).map_err(BindError::Args)?;
+        check(&self.artifact, &self.unified(), &lens).map_err(BindError::Args)?;
         self.check_addresses()?;
         self.check_together()
+    }
+
+    /// The arguments, where those that have to be one view are one also if their memory is lent under two numbers.
+    fn unified(&self) -> Vec<Arg> {
+        let mut args = self.args.clone();
+        for &(output, input) in &self.artifact.in_place {
+            if let (Some(Arg::View(o)), Some(Arg::View(i))) = (self.args.get(output as usize), self.args.get(input as usize)) {
+                let at = |v: &ViewArg| {
+                    self.lent.get(v.buffer).map(|l| (l.address.wrapping_add(v.offset_bytes), l.len.wrapping_sub(v.offset_bytes)))
+                };
+                if at(o) == at(i) && (&o.shape, &o.strides) == (&i.shape, &i.strides) {
+                    args[output as usize] = Arg::View(i.clone());
+                }
+            }
+        }
+        args
+    }
+
+    /// An argument and what has to be the same view.
+    fn partners(&self, param: usize) -> Vec<usize> {
+        let mut all = vec![param];
+        for &(o, i) in &self.artifact.in_place {
+            let (o, i) = (o as usize, i as usize);
+            all.extend([(o, i), (i, o)].iter().filter(|p| p.0 == param).map(|p| p.1));
+        }
+        all
     }
 
     fn check_addresses(&self) -> Result<(), BindError> {
@@ -204,14 +230,13 @@ impl Bound {
         }
     }
 
-    /// Gives a view other memory: extents and strides stay. Checked are that it fits, its alignment, and whether it shares bytes with others.
+    /// Gives a view other memory, and the view whose place it has: extents and strides stay. Checked are that it fits, its alignment, and whether it
+    /// shares bytes with others.
     ///
     /// # Errors
     /// What is wrong; nothing is changed then.
     pub fn set_pointer(&mut self, param: usize, memory: Lent, offset_bytes: u64) -> Result<(), BindError> {
         let mut next = self.view(param)?.clone();
-        // A buffer of its own: others may refer to the one that it had.
-        let (was, had) = (self.args[param].clone(), self.lent.len());
         next.offset_bytes = offset_bytes;
         let align = self.artifact.arguments.get(param).map_or(1, Argument::align);
         if !offset_bytes.is_multiple_of(u64::from(align)) {
@@ -221,23 +246,22 @@ impl Bound {
         if end > u128::from(memory.len) {
             return Err(BindError::Args(ArgError::Outside { param, end, len: memory.len }));
         }
-        let own = self.args.iter().filter(|a| matches!(a, Arg::View(v) if v.buffer == next.buffer)).count() == 1;
-        let before = if own { self.lent[next.buffer] } else { memory };
-        if own {
-            self.lent[next.buffer] = memory;
-        } else {
-            next.buffer = had;
+        let changed = self.partners(param);
+        let (args, lent, values) = (self.args.clone(), self.lent.clone(), self.values.clone());
+        // Others may refer to the buffer that it had: then it has one of its own from now on.
+        let others = (0..self.args.len()).filter(|n| !changed.contains(n));
+        if others.clone().any(|n| self.view(n).is_ok_and(|v| v.buffer == next.buffer)) {
+            next.buffer = self.lent.len();
             self.lent.push(memory);
+        } else {
+            self.lent[next.buffer] = memory;
         }
-        let buffer = next.buffer;
-        self.args[param] = Arg::View(next);
-        let checked = self.check_addresses().and_then(|()| self.refill(param));
+        for &n in &changed {
+            self.args[n] = Arg::View(next.clone());
+        }
+        let checked = self.check_addresses().and_then(|()| changed.iter().try_for_each(|&n| self.refill(n)));
         if checked.is_err() {
-            self.args[param] = was;
-            self.lent.truncate(had);
-            if own {
-                self.lent[buffer] = before;
-            }
+            (self.args, self.lent, self.values) = (args, lent, values);
         }
         checked
     }
@@ -264,12 +288,15 @@ impl Bound {
     /// What is wrong; nothing is changed then.
     pub fn set_extent(&mut self, param: usize, dim: usize, extent: i64) -> Result<(), BindError> {
         let here = (param as u32, dim as u32);
-        let group = self.artifact.together.iter().find(|g| g.contains(&here)).cloned().unwrap_or_else(|| vec![here]);
+        let mut group = self.artifact.together.iter().find(|g| g.contains(&here)).cloned().unwrap_or_else(|| vec![here]);
+        let same: Vec<(u32, u32)> =
+            group.iter().flat_map(|&(a, d)| self.partners(a as usize).into_iter().map(move |p| (p as u32, d))).collect();
+        group.extend(same);
         let (args, values) = (self.args.clone(), self.values.clone());
         let changed = group.iter().try_for_each(|&(arg, dim)| self.put_extent(arg as usize, dim as usize, extent));
         let lens: Vec<u64> = self.lent.iter().map(|l| l.len).collect();
         let checked = changed
-            .and_then(|()| check(&self.artifact, &self.args, &lens).map_err(BindError::Args))
+            .and_then(|()| check(&self.artifact, &self.unified(), &lens).map_err(BindError::Args))
             .and_then(|()| self.check_addresses())
             .and_then(|()| group.iter().try_for_each(|&(arg, _)| self.refill(arg as usize)));
         if checked.is_err() {

@@ -18,7 +18,8 @@ const BASE_ALIGN: u64 = 256;
 pub fn check(artifact: &Artifact, args: &[Arg], buffers: &[u64]) -> Result<(), ArgError> {
     let types: Vec<Type> = artifact.arguments.iter().map(Argument::ty).collect();
     let written: Vec<usize> = (0..types.len()).filter(|&n| artifact.arguments[n].is_written()).collect();
-    check_args_of(&types.iter().collect::<Vec<_>>(), &written, args, buffers)
+    let in_place: Vec<(usize, usize)> = artifact.in_place.iter().map(|&(o, i)| (o as usize, i as usize)).collect();
+    check_args_of(&types.iter().collect::<Vec<_>>(), &written, &in_place, args, buffers)
 }
 
 /// A view that is less aligned than its parameter promises.
@@ -55,9 +56,11 @@ pub fn shared_by_address(artifact: &Artifact, args: &[Arg], base: impl Fn(usize)
         })
         .collect();
     let meets = |a: usize, b: usize| ranges[a].start.max(ranges[b].start) < ranges[a].end.min(ranges[b].end);
+    // Views that have to be one are, if they passed the check.
+    let one = |a: usize, b: usize| artifact.in_place.iter().any(|&(o, i)| [(o, i), (i, o)].contains(&(a as u32, b as u32)));
     let written = (0..ranges.len()).filter(|&n| artifact.arguments.get(n).is_some_and(Argument::is_written));
     written
         .flat_map(|w| (0..ranges.len()).map(move |o| (w, o)))
-        .find(|&(w, o)| w != o && meets(w, o))
+        .find(|&(w, o)| w != o && meets(w, o) && !one(w, o))
         .map(|(written, other)| ArgError::Overlap { written, other })
 }

@@ -36,7 +36,7 @@ pub fn describe(a: &Artifact) -> String {
         .raw("shared_bytes", shared.in_a_line())
         .raw("grid", grid(a).in_a_line())
         .with("early_launch", a.early_launch)
-        .raw("arguments", lines(a.arguments.iter().map(|a| argument(a).in_a_line()), 8))
+        .raw("arguments", lines((0..a.arguments.len()).map(|n| argument(a, n).in_a_line()), 8))
         .with("parameter_bytes", bytes)
         .raw("parameters", lines(parameters.iter().map(Fields::in_a_line), 8))
         .in_lines(4)
@@ -56,7 +56,16 @@ fn grid(a: &Artifact) -> Fields {
 }
 
 /// What the kernel promises of an argument, which every launch is checked against.
-fn argument(a: &Argument) -> Fields {
+fn argument(artifact: &Artifact, number: usize) -> Fields {
+    let a = &artifact.arguments[number];
+    let fields = promised(a);
+    match artifact.in_place.iter().find(|p| p.0 as usize == number) {
+        Some(&(_, input)) => fields.with("same_as", input),
+        None => fields,
+    }
+}
+
+fn promised(a: &Argument) -> Fields {
     match a {
         Argument::View { ty: v, written } => Fields::default()
             .with("kind", "view")

@@ -7,6 +7,70 @@ use tilelift::launch::{BindError, Bound, GridError, Lent, Parameter};
 use tilelift::runtime::sim::SimDevice;
 use tilelift::{Artifact, Compiler, Settings};
 
+/// What is read after a write is what was written, if both are one; and no other view is taken for the output.
+#[test]
+fn an_output_in_the_place_of_an_input_is_declared() {
+    let source = "kernel @over(%x: view<f32, [?]>, %y: view<f32, [?]>) {
+    %a = load %x[0] : tile<32xf32>
+    %two = splat 2.0 : tile<32xf32>
+    %b = add %a, %two
+    store %y[0], %b
+    %c = load %x[0] : tile<32xf32>
+    %d = mul %c, %c
+    store %y[0], %d
+}
+";
+    let view = |b| ViewArg::dense(b, Scalar::F32, &[32]);
+    let (apart, same) = ([Arg::from(view(0)), view(1).into()], [Arg::from(view(0)), view(0).into()]);
+    for target in ["sm_80", "gfx942"] {
+        for in_place in [false, true] {
+            let settings = if in_place { Settings::new().in_place(1, 0) } else { Settings::new() };
+            let compiler = Compiler::builder(target).settings(settings).build().unwrap_or_else(|e| panic!("{e}"));
+            let artifact = compiler.compile_text(source, None).unwrap_or_else(|e| panic!("{e}"));
+            assert_eq!(artifact.arguments.iter().map(|a| a.is_written()).collect::<Vec<_>>(), [in_place, !in_place]);
+            let device = SimDevice::default();
+            let kernel = device.load(&artifact).unwrap_or_else(|e| panic!("{e}"));
+            let run = |args: &[Arg]| {
+                let mut memory = Memory::new();
+                for _ in 0..2 {
+                    memory.add(tilelift::interp::Buffer::from_bytes([3f32; 32].iter().flat_map(|v| v.to_le_bytes()).collect()));
+                }
+                let done = device.execute(&kernel, [1, 1, 1], args, &mut memory).map_err(|e| e.to_string());
+                let first = |n: usize| memory.buffers[n].bytes()[..4].try_into().map(f32::from_le_bytes).unwrap_or_default();
+                done.map(|_| (first(0), first(1)))
+            };
+            if in_place {
+                assert_eq!(run(&same), Ok((25.0, 3.0)), "{target}");
+                assert!(run(&apart).is_err_and(|e| e.contains("in place")));
+            } else {
+                assert_eq!(run(&apart), Ok((3.0, 9.0)), "{target}");
+                assert!(run(&same).is_err());
+            }
+            let lent = |address| Lent { address, len: 128 };
+            let bind = |args: &[Arg], lent: &[Lent]| Bound::new(artifact.clone(), [1; 3], args, lent);
+            let (x, y) = (lent(0x1000), lent(0x2000));
+            assert_eq!(
+                [bind(&same, &[x]), bind(&apart, &[x, x]), bind(&apart, &[x, y])].map(|b| b.is_ok()),
+                [in_place, in_place, !in_place]
+            );
+            if in_place {
+                let mut bound = bind(&same, &[x]).unwrap_or_else(|e| panic!("{e}"));
+                bound.set_pointer(0, y, 0).unwrap_or_else(|e| panic!("{e}"));
+                bound.set_extent(1, 0, 16).unwrap_or_else(|e| panic!("{e}"));
+                let shorter = Arg::from(ViewArg::dense(0, Scalar::F32, &[16]));
+                let fresh = bind(&[shorter.clone(), shorter], &[y]).unwrap_or_else(|e| panic!("{e}"));
+                assert_eq!(bound.parameters(), fresh.parameters());
+                assert!(tilelift::launch::describe(&artifact).contains("\"same_as\": 0"));
+            }
+        }
+    }
+    for (output, input) in [(1, 1), (1, 2), (2, 0), (7, 0)] {
+        let compiler =
+            Compiler::builder("sm_80").settings(Settings::new().in_place(output, input)).build().unwrap_or_else(|e| panic!("{e}"));
+        assert_eq!(compiler.compile_text(SCALE, None).map(|_| ()).map_err(|e| e.code()), Err("C0103"));
+    }
+}
+
 /// A change of one thing is refused exactly where binding all of it anew is, and leaves the same behind: thousands of random ones.
 #[test]
 fn changes_agree_with_binding_anew() {

@@ -75,6 +75,7 @@ fn whatever_changes_the_code_changes_the_key() {
         with(Settings::new().min_blocks(2)),
         with(Settings::new().max_registers(64)),
         with(Settings::new().same_extent(&[(0, 0), (1, 0)])),
+        with(Settings::new().in_place(1, 0)),
     ];
     let kernel = |text: &str| crate::kernel(text);
     let mut keys = std::collections::BTreeSet::new();

@@ -313,6 +313,13 @@ pub enum ArgError {
         /// The other parameter.
         other: usize,
     },
+    /// Two views that have to be one, for a kernel that works in place, differ.
+    NotInPlace {
+        /// The one that is written.
+        output: usize,
+        /// The one that is read.
+        input: usize,
+    },
 }
 
 impl fmt::Display for ArgError {
@@ -358,6 +365,9 @@ impl fmt::Display for ArgError {
                 f,
                 "argument {param} is written, but its strides put several elements in one place; write to a tensor without shared elements"
             ),
+            ArgError::NotInPlace { output, input } => {
+                write!(f, "arguments {output} and {input} differ, but the kernel works in place; pass one view for both")
+            }
             ArgError::Overlap { written, other } => {
                 write!(f, "argument {written} is written and shares bytes with argument {other}; pass an in-place tensor as one parameter")
             }
