@@ -12,7 +12,7 @@ use tilelift_ir::types::{Extent, Scalar};
 pub enum InterpError {
     /// The arguments break what the kernel's parameters promise.
     Args(ArgError),
-    /// A grid extent is 0 or above `i32::MAX`.
+    /// A grid extent is above `i32::MAX`.
     Grid {
         /// The grid asked for.
         grid: [u32; 3],
@@ -154,7 +154,7 @@ impl fmt::Display for InterpError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             InterpError::Args(e) => e.fmt(f),
-            InterpError::Grid { grid } => write!(f, "the grid is {grid:?}; its extents are 1 to {}", i32::MAX),
+            InterpError::Grid { grid } => write!(f, "the grid is {grid:?}; its extents are at most {}", i32::MAX),
             InterpError::Cluster { grid, cluster } => {
                 write!(f, "the grid is {grid:?}; with clusters of {cluster}, its first extent is a multiple of {cluster}")
             }
