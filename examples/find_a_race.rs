@@ -48,7 +48,8 @@ pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut found = 0;
     for &line in &barriers {
         let text: String = right.text.lines().enumerate().filter(|&(i, _)| i != line).map(|(_, l)| format!("{l}\n")).collect();
-        let broken = Artifact { text, ..right.clone() };
+        let mut broken = right.clone();
+        broken.text = text;
         match run(&broken, 0) {
             Ok(()) => println!("\nwithout the barrier of line {}: no finding", line + 1),
             Err(e) => {

@@ -7,7 +7,7 @@
 //!
 //! No device, no clock in the result, no global state: the same kernel, target and options give the same bytes.
 
-use crate::artifact::Artifact;
+use crate::artifact::{Argument, Artifact, Param};
 use crate::backend::{Backend, Refusal};
 use crate::targets;
 use std::borrow::Cow;
@@ -306,6 +306,8 @@ pub fn compile_timed(kernel: &Kernel, target: &Target, options: &Options) -> Res
         .measure(Stage::Emit, || backend.emit(&lowered.program, target, &options.emit))
         .map_err(|e| CompileError::refused(e, kernel))?;
     let artifact = Artifact {
+        key: None,
+        name: kernel.name.clone(),
         target: target.name.to_owned(),
         text: made.text,
         object: made.object,
@@ -313,11 +315,23 @@ pub fn compile_timed(kernel: &Kernel, target: &Target, options: &Options) -> Res
         threads: made.threads,
         shared_bytes: made.shared_bytes,
         early_launch: lowered.program.early_launch(),
-        cluster: made.cluster,
-        params: made.params,
-        kernel: kernel.clone(),
+        cluster: made.cluster.max(1),
+        params: made.params.iter().map(Param::of_lane).collect(),
+        arguments: Argument::of(kernel),
+        together: Vec::new(),
+        in_place: Vec::new(),
+        schedule: schedule(&lowered, &verified),
     };
     Ok((artifact, times))
+}
+
+/// The kernel that runs, as a text; empty where that is the one that was given.
+fn schedule(lowered: &Lowered, kernel: &Kernel) -> String {
+    match &lowered.written {
+        Some(Ok(written)) => tilelift_ir::text::print(written),
+        None if kernel.is_explicit() => tilelift_ir::text::print(kernel),
+        Some(Err(_)) | None => String::new(),
+    }
 }
 
 /// Verifies and lowers a kernel to the checked lane program, the last stage that knows no vendor.

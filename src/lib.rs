@@ -39,14 +39,19 @@
 mod artifact;
 mod backend;
 mod compile;
+mod embed;
 pub mod graph;
+mod key;
 pub mod launch;
 pub mod runtime;
+mod sha256;
 pub mod targets;
 
-pub use artifact::Artifact;
+pub use artifact::{Artifact, Malformed};
 pub use compile::{CompileError, OptLevel, Options, Stage, StageTimes, compile, compile_timed, lower, optimise};
+pub use embed::{Compiler, CompilerBuilder, DirectoryStore, Error, MemoryStore, Refusal, Schedule, Settings, Stats, Store, StoreError};
 pub use graph::Graph;
+pub use key::Key;
 pub use tilelift_egraph as egraph;
 pub use tilelift_interp as interp;
 pub use tilelift_ir as ir;
@@ -56,6 +61,11 @@ pub use tilelift_isel as isel;
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct ReadmeDoctests;
+
+/// The example of the page on embedding.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/embedding.md")]
+struct EmbeddingDoctests;
 
 /// The example of the page on graphs.
 #[cfg(doctest)]

@@ -12,6 +12,8 @@ mod gemm_epilogue;
 mod softmax;
 #[path = "../examples/vector_add.rs"]
 mod vector_add;
+#[path = "../examples/warm_up_and_cache.rs"]
+mod warm_up_and_cache;
 
 use std::error::Error;
 
@@ -24,6 +26,7 @@ const EXAMPLES: &[(&str, Main)] = &[
     ("gemm_epilogue", gemm_epilogue::main),
     ("softmax", softmax::main),
     ("vector_add", vector_add::main),
+    ("warm_up_and_cache", warm_up_and_cache::main),
 ];
 
 #[test]

@@ -40,7 +40,8 @@ impl Subject {
     }
 
     fn output(&self, text: &str, seed: u64) -> Result<Vec<u8>, SimFailure> {
-        let artifact = Artifact { text: text.to_owned(), ..self.artifact.clone() };
+        let mut artifact = self.artifact.clone();
+        text.clone_into(&mut artifact.text);
         let device = SimDevice::new(SimDevice::schedule(seed));
         let kernel = device.load(&artifact)?;
         let mut memory = self.memory.clone();

@@ -160,6 +160,18 @@ pub struct Kernel {
     pub names: SecondaryMap<Value, Option<Box<str>>>,
 }
 
+/// A value's name in messages.
+struct ValueName<'a>(Option<&'a str>, Value);
+
+impl fmt::Display for ValueName<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(name) => write!(f, "%{name}"),
+            None => self.1.fmt(f),
+        }
+    }
+}
+
 impl Kernel {
     /// An empty kernel of that name.
     pub fn new(name: &str) -> Kernel {
@@ -241,10 +253,7 @@ impl Kernel {
 
     /// The same, written only where it is printed.
     pub(crate) fn value_name(&self, v: Value) -> impl fmt::Display + '_ {
-        fmt::from_fn(move |f| match &self.names[v] {
-            Some(name) => write!(f, "%{name}"),
-            None => write!(f, "{v}"),
-        })
+        ValueName(self.names[v].as_deref(), v)
     }
 
     /// The type of a value.

@@ -7,10 +7,8 @@
 //! ```
 //!
 //! Every device checks the arguments against the facts of the kernel's parameters before it launches, with the check of the
-//! interpreter ([`tilelift_interp::check_args_in`]), so a launch that one device accepts is accepted by all.
+//! interpreter ([`crate::launch::check`]), so a launch that one device accepts is accepted by all.
 
-#[cfg(any(feature = "cuda", feature = "hip"))]
-mod alignment;
 #[cfg(feature = "cuda")]
 #[allow(unsafe_code)] // the CUDA driver interface is C; every use says why it is sound
 pub mod cuda;

@@ -103,9 +103,18 @@ fn grids_beyond_the_limits_are_refused() {
     let kernel = device.load(&artifact()).unwrap_or_else(|e| panic!("{e}"));
     let most = u32::MAX / 256;
     assert!(kernel.bind([most, 65535, 65535], &args(), &[&buffer]).is_ok());
-    for grid in [[0, 1, 1], [1, 0, 1], [1, 1, 65536], [1, 65536, 1], [most + 1, 1, 1], [1 << 31, 1, 1]] {
+    for grid in [[1, 1, 65536], [1, 65536, 1], [most + 1, 1, 1], [1 << 31, 1, 1]] {
         assert_eq!(kernel.bind(grid, &args(), &[&buffer]).map(|_| ()), Err(HipError::Grid { grid, threads: 256 }));
     }
+    // No positions: no launch, and no error.
+    mock.forget();
+    let stream = device.stream().unwrap_or_else(|e| panic!("{e}"));
+    for grid in [[0, 1, 1], [1, 0, 1], [70000, 1, 0]] {
+        let binding = kernel.bind(grid, &args(), &[&buffer]).unwrap_or_else(|e| panic!("{e}"));
+        // SAFETY: nothing is launched.
+        unsafe { binding.launch(&stream) }.unwrap_or_else(|e| panic!("{e}"));
+    }
+    assert!(!mock.calls().iter().any(|c| c.starts_with("hipModuleLaunchKernel")), "{:?}", mock.calls());
 }
 
 #[test]
@@ -120,4 +129,32 @@ fn arguments_that_break_promises_are_refused() {
     // SAFETY: nothing is launched.
     let lent = unsafe { device.borrow_memory(0x1002, BYTES) };
     assert_eq!(bind(&args(), &[&lent]), Err(HipError::Alignment { param: 0, address: 0x1002, align: 16 }));
+}
+
+#[test]
+fn a_binding_is_changed_as_if_it_had_been_bound_so() {
+    let Some(mock) = Mock::new() else { return };
+    let device = device(&mock);
+    let (buffer, other) = (device.alloc(BYTES).unwrap_or_else(|e| panic!("{e}")), device.alloc(BYTES).unwrap_or_else(|e| panic!("{e}")));
+    let kernel = device.load(&artifact()).unwrap_or_else(|e| panic!("{e}"));
+    let mut binding = kernel.bind([0, 1, 1], &args(), &[&buffer]).unwrap_or_else(|e| panic!("{e}"));
+    assert!(binding.arguments().is_empty(), "what is not launched needs no arguments");
+    binding.set_grid([4, 1, 1]).unwrap_or_else(|e| panic!("{e}"));
+    let bound = kernel.bind([4, 1, 1], &args(), &[&buffer]).unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!((binding.arguments(), binding.grid()), (bound.arguments(), [4, 1, 1]));
+    binding.set_pointer(0, &other, 0).unwrap_or_else(|e| panic!("{e}"));
+    binding.set_scalar(1, ScalarArg::float(Scalar::F32, 7.0)).unwrap_or_else(|e| panic!("{e}"));
+    binding.set_extent(0, 0, 500).unwrap_or_else(|e| panic!("{e}"));
+    let fewer = [ViewArg::dense(0, Scalar::F32, &[500]).into(), ScalarArg::float(Scalar::F32, 7.0).into()];
+    let bound = kernel.bind([4, 1, 1], &fewer, &[&other]).unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(binding.arguments(), bound.arguments());
+    // What is wrong changes nothing.
+    let before = binding.arguments().to_vec();
+    assert!(matches!(binding.set_pointer(0, &other, 1024), Ok(())), "500 elements fit behind 256");
+    binding.set_pointer(0, &other, 0).unwrap_or_else(|e| panic!("{e}"));
+    assert!(matches!(binding.set_extent(0, 0, ELEMENTS as i64 + 4), Err(HipError::Args(_))));
+    assert!(matches!(binding.set_pointer(0, &other, 1028), Err(HipError::Args(_))));
+    assert!(matches!(binding.set_scalar(0, ScalarArg::float(Scalar::F32, 7.0)), Err(HipError::Bind(_))));
+    assert!(matches!(binding.set_grid([1, 65536, 1]), Err(HipError::Grid { .. })));
+    assert_eq!((binding.arguments(), binding.grid()), (&before[..], [4, 1, 1]));
 }

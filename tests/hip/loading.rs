@@ -3,8 +3,15 @@
 use crate::mock::{Live, Mock};
 use crate::subject::{BYTES, args, artifact, compiled, object};
 use tilelift::Artifact;
-use tilelift::isel::lane::ParamSource;
+use tilelift::launch::ParamSource;
 use tilelift::runtime::hip::{HipError, ObjectFault};
+
+/// The artifact with a change.
+fn with(change: impl FnOnce(&mut Artifact)) -> Artifact {
+    let mut changed = artifact();
+    change(&mut changed);
+    changed
+}
 
 /// Loads an artifact on the mock's device; what of it was called.
 fn load(mock: &Mock, artifact: &Artifact) -> (Result<(u32, u32), HipError>, Vec<String>) {
@@ -57,14 +64,14 @@ fn what_can_not_run_never_reaches_the_library() {
         (loaded, calls) => panic!("{loaded:?} after {calls:?}"),
     };
     let other = HipError::Target { artifact: "sm_80".into(), arch: "gfx942".into() };
-    assert_eq!(refused(Artifact { target: "sm_80".into(), ..artifact() }), other);
-    assert_eq!(refused(Artifact { object: Vec::new(), ..artifact() }), HipError::Object(ObjectFault::Empty));
-    assert_eq!(refused(Artifact { object: b"no code object".to_vec(), ..artifact() }), HipError::Object(ObjectFault::Format));
+    assert_eq!(refused(with(|a| a.target = "sm_80".into())), other);
+    assert_eq!(refused(with(|a| a.object = Vec::new())), HipError::Object(ObjectFault::Empty));
+    assert_eq!(refused(with(|a| a.object = b"no code object".to_vec())), HipError::Object(ObjectFault::Format));
     let cut = object(0x4c)[..127].to_vec();
-    assert_eq!(refused(Artifact { object: cut, ..artifact() }), HipError::Object(ObjectFault::Truncated));
-    assert_eq!(refused(Artifact { object: object(0x3f), ..artifact() }), HipError::Object(ObjectFault::Chip { machine: 0x3f }));
-    assert_eq!(refused(Artifact { shared_bytes: 65537, ..artifact() }), HipError::SharedMemory { need: 65537, have: 65536 });
-    assert_eq!(refused(Artifact { entry: "a\0b".into(), ..artifact() }), HipError::ZeroByte);
+    assert_eq!(refused(with(|a| a.object = cut)), HipError::Object(ObjectFault::Truncated));
+    assert_eq!(refused(with(|a| a.object = object(0x3f))), HipError::Object(ObjectFault::Chip { machine: 0x3f }));
+    assert_eq!(refused(with(|a| a.shared_bytes = 65537)), HipError::SharedMemory { need: 65537, have: 65536 });
+    assert_eq!(refused(with(|a| a.entry = "a\0b".into())), HipError::ZeroByte);
 }
 
 #[test]
@@ -73,14 +80,14 @@ fn an_artifact_of_another_chip_is_refused() {
     mock.set_arch("gfx90a:sramecc+:xnack-");
     let wrong = HipError::Target { artifact: "gfx942".into(), arch: "gfx90a".into() };
     assert_eq!(load(&mock, &artifact()).0, Err(wrong));
-    let right = Artifact { target: "gfx90a".into(), object: object(0x3f), ..artifact() };
+    let right = with(|a| (a.target, a.object) = ("gfx90a".into(), object(0x3f)));
     assert_eq!(load(&mock, &right).0, Ok((96, 16)));
 }
 
 #[test]
 fn a_module_without_the_entry_is_unloaded() {
     let Some(mock) = Mock::new() else { return };
-    let (loaded, _) = load(&mock, &Artifact { entry: "absent".into(), ..artifact() });
+    let (loaded, _) = load(&mock, &with(|a| a.entry = "absent".into()));
     // The mock has no name and no description of this error.
     let failed = HipError::Call { call: "hipModuleGetFunction", code: 500, name: "error 500".into(), text: "no description".into() };
     assert_eq!(loaded, Err(failed));

@@ -2,7 +2,7 @@
 
 use tilelift::interp::{Arg, ScalarArg, ViewArg};
 use tilelift::ir::{Extent, GridAxis, KernelBuilder, Scalar, ViewType};
-use tilelift::isel::lane::{LTy, Param, ParamSource};
+use tilelift::launch::{Param, ParamSource};
 use tilelift::{Artifact, Options, compile, targets};
 
 /// Elements of the view that the arguments give.
@@ -28,17 +28,19 @@ pub(crate) fn compiled(target: &str) -> Artifact {
 /// The same with parameters that the tests count on: address, extent and factor. The code object is a header without code.
 pub(crate) fn artifact() -> Artifact {
     let params = vec![
-        Param { ty: LTy::I64, source: ParamSource::Pointer(0) },
-        Param { ty: LTy::I32, source: ParamSource::Extent(0, 0) },
-        Param { ty: LTy::holding(Scalar::F32), source: ParamSource::Scalar(1) },
+        Param::new(Scalar::I64, ParamSource::Pointer(0)),
+        Param::new(Scalar::I32, ParamSource::Extent(0, 0)),
+        Param::new(Scalar::F32, ParamSource::Scalar(1)),
     ];
-    Artifact { object: object(0x4c), entry: "scale".into(), threads: 256, shared_bytes: 1024, params, ..compiled("gfx942") }
+    let mut a = compiled("gfx942");
+    (a.object, a.entry, a.threads, a.shared_bytes, a.params) = (object(0x4c), "scale".into(), 256, 1024, params);
+    a
 }
 
 /// The same as a program whose instances run several grid positions.
 pub(crate) fn persistent_artifact() -> Artifact {
     let mut artifact = artifact();
-    artifact.params.extend([GridAxis::X, GridAxis::Y, GridAxis::Z].map(|axis| Param { ty: LTy::I32, source: ParamSource::Grid(axis) }));
+    artifact.params.extend([GridAxis::X, GridAxis::Y, GridAxis::Z].map(|axis| Param::new(Scalar::I32, ParamSource::Grid(axis))));
     artifact
 }
 

@@ -4,7 +4,6 @@
 //! cli ─┬─► filetest   `.tile` texts that say what must come of them
 //!      ├─► bench      kernels beside libraries, compiles, models
 //!      ├─► foreign    PTX and code objects of other compilers, in the simulators
-//!      ├─► descriptor how a text is launched, as JSON
 //!      └─► execute    one way to run a kernel on any device; what all of them stand on
 //! ```
 //!
@@ -15,6 +14,7 @@
 
 mod bench;
 pub mod cli;
+#[cfg(test)]
 mod descriptor;
 pub mod execute;
 pub mod filetest;

@@ -126,11 +126,27 @@ pub fn check_args(kernel: &Kernel, args: &[Arg], memory: &Memory) -> Result<(), 
 /// # Errors
 /// As [`check_args`].
 pub fn check_args_in(kernel: &Kernel, args: &[Arg], buffers: &[u64]) -> Result<(), ArgError> {
-    if args.len() != kernel.params.len() {
-        return Err(ArgError::Count { want: kernel.params.len(), got: args.len() });
+    let types: SmallVec<[&Type; 8]> = kernel.params.iter().map(|&p| kernel.ty(p)).collect();
+    check_args_of(&types, &written_params(kernel), &[], args, buffers)
+}
+
+/// As [`check_args_in`], where of the kernel only the types of its parameters and the numbers of those that it writes are known. `in_place` has pairs of
+/// parameters that have to be one view.
+///
+/// # Errors
+/// As [`check_args`].
+pub fn check_args_of(
+    types: &[&Type],
+    written: &[usize],
+    in_place: &[(usize, usize)],
+    args: &[Arg],
+    buffers: &[u64],
+) -> Result<(), ArgError> {
+    if args.len() != types.len() {
+        return Err(ArgError::Count { want: types.len(), got: args.len() });
     }
-    for (param, (arg, &value)) in args.iter().zip(&kernel.params).enumerate() {
-        match (arg, kernel.ty(value)) {
+    for (param, (arg, &ty)) in args.iter().zip(types).enumerate() {
+        match (arg, ty) {
             (Arg::View(a), Type::View(t)) => check_view(param, a, t, buffers)?,
             (Arg::Scalar(a), Type::Scalar(want)) => {
                 if a.elem != *want {
@@ -145,8 +161,14 @@ pub fn check_args_in(kernel: &Kernel, args: &[Arg], buffers: &[u64]) -> Result<(
             }
         }
     }
-    for written in written_params(kernel) {
-        let Arg::View(w) = &args[written] else { continue };
+    for &(output, input) in in_place {
+        if args.get(output) != args.get(input) {
+            return Err(ArgError::NotInPlace { output, input });
+        }
+    }
+    let one = |a: usize, b: usize| in_place.iter().any(|&(x, y)| (x, y) == (a, b) || (y, x) == (a, b));
+    for &written in written {
+        let Some(Arg::View(w)) = args.get(written) else { continue };
         if self_overlaps(w) {
             return Err(ArgError::SelfOverlap { param: written });
         }
@@ -154,6 +176,7 @@ pub fn check_args_in(kernel: &Kernel, args: &[Arg], buffers: &[u64]) -> Result<(
         for (other, arg) in args.iter().enumerate() {
             if let Arg::View(o) = arg
                 && other != written
+                && !one(written, other)
                 && o.buffer == w.buffer
             {
                 let q = o.byte_range();

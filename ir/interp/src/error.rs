@@ -12,7 +12,7 @@ use tilelift_ir::types::{Extent, Scalar};
 pub enum InterpError {
     /// The arguments break what the kernel's parameters promise.
     Args(ArgError),
-    /// A grid extent is 0 or above `i32::MAX`.
+    /// A grid extent is above `i32::MAX`.
     Grid {
         /// The grid asked for.
         grid: [u32; 3],
@@ -154,7 +154,7 @@ impl fmt::Display for InterpError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             InterpError::Args(e) => e.fmt(f),
-            InterpError::Grid { grid } => write!(f, "the grid is {grid:?}; its extents are 1 to {}", i32::MAX),
+            InterpError::Grid { grid } => write!(f, "the grid is {grid:?}; its extents are at most {}", i32::MAX),
             InterpError::Cluster { grid, cluster } => {
                 write!(f, "the grid is {grid:?}; with clusters of {cluster}, its first extent is a multiple of {cluster}")
             }
@@ -313,6 +313,13 @@ pub enum ArgError {
         /// The other parameter.
         other: usize,
     },
+    /// Two views that have to be one, for a kernel that works in place, differ.
+    NotInPlace {
+        /// The one that is written.
+        output: usize,
+        /// The one that is read.
+        input: usize,
+    },
 }
 
 impl fmt::Display for ArgError {
@@ -358,6 +365,9 @@ impl fmt::Display for ArgError {
                 f,
                 "argument {param} is written, but its strides put several elements in one place; write to a tensor without shared elements"
             ),
+            ArgError::NotInPlace { output, input } => {
+                write!(f, "arguments {output} and {input} differ, but the kernel works in place; pass one view for both")
+            }
             ArgError::Overlap { written, other } => {
                 write!(f, "argument {written} is written and shares bytes with argument {other}; pass an in-place tensor as one parameter")
             }

@@ -67,11 +67,7 @@ impl CudaDevice {
     /// # Errors
     /// No usable driver, no such device, or a driver error.
     pub fn new(ordinal: u32) -> Result<CudaDevice, CudaError> {
-        let device = device(ordinal)?;
-        let mut raw = std::ptr::null_mut();
-        // SAFETY: the device is valid and so is the out pointer; `Context::drop` releases what is retained here.
-        check("cuDevicePrimaryCtxRetain", unsafe { sys::cuDevicePrimaryCtxRetain(&mut raw, device) })?;
-        CudaDevice::describe(Context { raw, device, owned: true })
+        CudaDevice::of_handle(device(ordinal)?)
     }
 
     /// A device with a context of the host (a `CUcontext`), which is borrowed: never destroyed or released.
@@ -84,6 +80,19 @@ impl CudaDevice {
     pub unsafe fn borrow(context: *mut c_void, ordinal: u32) -> Result<CudaDevice, CudaError> {
         let device = device(ordinal)?;
         CudaDevice::describe(Context { raw: context.cast(), device, owned: false })
+    }
+
+    /// Number that the driver has for the device.
+    pub(super) fn ordinal(&self) -> sys::CUdevice {
+        self.context.device
+    }
+
+    /// A device by that number, with its primary context.
+    pub(super) fn of_handle(device: sys::CUdevice) -> Result<CudaDevice, CudaError> {
+        let mut raw = std::ptr::null_mut();
+        // SAFETY: the device is valid and so is the out pointer; `Context::drop` releases what is retained here.
+        check("cuDevicePrimaryCtxRetain", unsafe { sys::cuDevicePrimaryCtxRetain(&mut raw, device) })?;
+        CudaDevice::describe(Context { raw, device, owned: true })
     }
 
     fn describe(context: Context) -> Result<CudaDevice, CudaError> {

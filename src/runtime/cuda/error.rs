@@ -1,10 +1,10 @@
 //! What can go wrong on a CUDA device.
 
+use crate::launch::{BindError, GridError, Unfilled};
 use cudarc::driver::sys;
 use std::ffi::CStr;
 use std::fmt;
 use tilelift_interp::ArgError;
-use tilelift_isel::abi::AbiError;
 
 /// Why something on a CUDA device failed.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -70,7 +70,7 @@ pub enum CudaError {
     /// The arguments break what the kernel's parameters promise.
     Args(ArgError),
     /// The arguments do not fill the launch parameters.
-    Abi(AbiError),
+    Abi(Unfilled),
     /// A borrowed pointer is less aligned than a view promises.
     Alignment {
         /// The kernel parameter.
@@ -80,7 +80,7 @@ pub enum CudaError {
         /// The promised alignment in bytes.
         align: u32,
     },
-    /// A grid extent is 0 or above the device's limit.
+    /// A grid extent is above the device's limit.
     Grid {
         /// The grid.
         grid: [u32; 3],
@@ -92,6 +92,8 @@ pub enum CudaError {
         /// Program instances of a cluster.
         cluster: u32,
     },
+    /// The arguments can't be launched with, for another reason.
+    Bind(BindError),
     /// A copy whose sides differ in length, or that leaves a buffer.
     Length {
         /// Bytes on the device.
@@ -138,12 +140,13 @@ impl fmt::Display for CudaError {
                 )
             }
             CudaError::Args(e) => e.fmt(f),
+            CudaError::Bind(e) => e.fmt(f),
             CudaError::Abi(e) => e.fmt(f),
             CudaError::Alignment { param, address, align } => {
                 write!(f, "argument {param} is at {address:#x}, but the parameter promises alignment {align}; move it or declare `align`")
             }
             CudaError::Grid { grid } => {
-                write!(f, "the grid is {grid:?}; extents are at least 1, at most {} along x and 65535 along y and z", i32::MAX)
+                write!(f, "the grid is {grid:?}; extents are at most {} along x and 65535 along y and z", i32::MAX)
             }
             CudaError::Cluster { grid, cluster } => {
                 write!(f, "the grid {grid:?} is no multiple of clusters of {cluster} along x; pad it")
@@ -158,6 +161,7 @@ impl std::error::Error for CudaError {
         match self {
             CudaError::Args(e) => Some(e),
             CudaError::Abi(e) => Some(e),
+            CudaError::Bind(e) => Some(e),
             CudaError::NoDriver { .. }
             | CudaError::MissingFunction { .. }
             | CudaError::OldDriver { .. }
@@ -198,4 +202,18 @@ pub(super) fn check(call: &'static str, code: sys::CUresult) -> Result<(), CudaE
     }
     let (name, text) = describe(code);
     Err(CudaError::Driver { call, name, text })
+}
+
+impl CudaError {
+    /// Why arguments can't be launched with.
+    pub(super) fn of_binding(e: BindError) -> CudaError {
+        match e {
+            BindError::Grid(GridError::Cluster { grid, cluster }) => CudaError::Cluster { grid, cluster },
+            BindError::Grid(GridError::TooLarge { grid, .. } | GridError::Positions { grid, .. }) => CudaError::Grid { grid },
+            BindError::Args(e) => CudaError::Args(e),
+            BindError::Unfilled(e) => CudaError::Abi(e),
+            BindError::Misaligned(m) => CudaError::Alignment { param: m.param, address: m.address, align: m.align },
+            BindError::Together { .. } | BindError::NoArgument { .. } => CudaError::Bind(e),
+        }
+    }
 }

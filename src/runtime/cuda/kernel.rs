@@ -4,14 +4,12 @@ use super::context::{Context, CudaBuffer, CudaDevice, CudaStream};
 use super::error::{CudaError, check, describe};
 use super::tensor::{Encoded, encode};
 use crate::artifact::Artifact;
-use crate::launch::{MAX_GRID, launched_grid};
-use crate::runtime::alignment::misaligned;
+use crate::launch::{BindError, Bound, Lent};
 use cudarc::driver::sys;
 use std::ffi::{CString, c_uint, c_void};
 use std::sync::Arc;
-use tilelift_interp::{Arg, Buffer, Memory, check_args_in};
-use tilelift_isel::abi::{ParamValue, marshal};
-use tilelift_isel::lane::persistent;
+use tilelift_interp::{Arg, Buffer, Memory, ScalarArg};
+use tilelift_isel::abi::ParamValue;
 
 /// Room for the assembler's log, in bytes.
 const LOG: usize = 16 * 1024;
@@ -38,7 +36,7 @@ impl Drop for Module {
 pub struct CudaKernel {
     module: Arc<Module>,
     function: sys::CUfunction,
-    artifact: Artifact,
+    artifact: Arc<Artifact>,
     registers: u32,
     local_bytes: u32,
     /// Instances that run at once, of a kernel whose instances run several grid positions.
@@ -64,9 +62,23 @@ impl CudaDevice {
             return Err(CudaError::SharedMemory { need: artifact.shared_bytes, have: self.shared_per_block() });
         }
         let text = CString::new(artifact.text.as_str()).map_err(|_| CudaError::ZeroByte)?;
+        self.loaded(artifact, || assemble(&text, &artifact.entry))
+    }
+
+    /// Loads machine code that the driver's linker made of an artifact's text.
+    pub(super) fn load_code(&self, artifact: &Artifact, code: &[u8]) -> Result<CudaKernel, CudaError> {
+        self.loaded(artifact, || {
+            let mut module = std::ptr::null_mut();
+            // SAFETY: a context is current, the out pointer is valid, and the code says by itself how long it is: it is whole, as its sum told.
+            check("cuModuleLoadData", unsafe { sys::cuModuleLoadData(&mut module, code.as_ptr().cast()) })?;
+            Ok(module)
+        })
+    }
+
+    fn loaded(&self, artifact: &Artifact, load: impl FnOnce() -> Result<sys::CUmodule, CudaError>) -> Result<CudaKernel, CudaError> {
         let entry = CString::new(artifact.entry.as_str()).map_err(|_| CudaError::ZeroByte)?;
         self.context.with(|| {
-            let module = Arc::new(Module { context: self.context.clone(), raw: assemble(&text, &artifact.entry)? });
+            let module = Arc::new(Module { context: self.context.clone(), raw: load()? });
             let mut function = std::ptr::null_mut();
             // SAFETY: the module is loaded, the name ends with a zero byte, the out pointer is valid.
             check("cuModuleGetFunction", unsafe { sys::cuModuleGetFunction(&mut function, module.raw, entry.as_ptr()) })?;
@@ -85,8 +97,8 @@ impl CudaDevice {
             let registers = attribute(A::CU_FUNC_ATTRIBUTE_NUM_REGS)?;
             let local_bytes = attribute(A::CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES)?;
             // Such a kernel fills a multiprocessor alone.
-            let resident = if persistent(&artifact.params) { Some(multiprocessors()?) } else { None };
-            Ok(CudaKernel { module, function, artifact: artifact.clone(), registers, local_bytes, resident })
+            let resident = if artifact.grid_rule().persistent { Some(multiprocessors()?) } else { None };
+            Ok(CudaKernel { module, function, artifact: Arc::new(artifact.clone()), registers, local_bytes, resident })
         })
     }
 
@@ -196,45 +208,24 @@ impl CudaKernel {
     /// # Errors
     /// What of the arguments breaks a promise, or a grid beyond the device's limits.
     pub fn bind(&self, grid: [u32; 3], args: &[Arg], buffers: &[&CudaBuffer]) -> Result<Binding, CudaError> {
-        let lens: Vec<u64> = buffers.iter().map(|b| b.len() as u64).collect();
-        check_args_in(&self.artifact.kernel, args, &lens).map_err(CudaError::Args)?;
-        if let Some(m) = misaligned(&self.artifact.kernel, args, |buffer| buffers[buffer].address()) {
-            return Err(CudaError::Alignment { param: m.param, address: m.address, align: m.align });
-        }
-        if grid.contains(&0) || grid.iter().zip(MAX_GRID).any(|(&n, most)| n > most) {
-            return Err(CudaError::Grid { grid });
-        }
-        // The entry names its cluster, so that an ordinary launch forms it.
-        if !grid[0].is_multiple_of(self.artifact.cluster.max(1)) {
-            return Err(CudaError::Cluster { grid, cluster: self.artifact.cluster });
-        }
-        let values =
-            marshal(&self.artifact.params, grid, args, |buffer, offset| buffers[buffer].address() + offset).map_err(CudaError::Abi)?;
-        let values: Box<[Value]> = self.module.context.with(|| {
-            let value = |v: &ParamValue| match v {
-                ParamValue::Number { bits, .. } => Ok(Value::Number(*bits)),
-                ParamValue::Tensor(t) => encode(t).map(Value::Tensor),
-            };
-            values.iter().map(value).collect::<Result<_, CudaError>>()
-        })?;
-        // Numbers are little-endian in the low bytes of each word, so a pointer to the word points to the parameter.
-        let pointers = values
-            .iter()
-            .map(|v| match v {
-                Value::Number(bits) => std::ptr::from_ref(bits).cast_mut().cast::<c_void>(),
-                Value::Tensor(t) => std::ptr::from_ref(t).cast_mut().cast::<c_void>(),
-            })
-            .collect();
-        Ok(Binding {
+        let lent: Vec<Lent> = buffers.iter().map(|b| Lent { address: b.address(), len: b.len() as u64 }).collect();
+        let bound = Bound::new(self.artifact.clone(), grid, args, &lent).map_err(CudaError::of_binding)?;
+        let values = self.module.context.with(|| bound.values().iter().map(Value::of).collect())?;
+        let mut binding = Binding {
             module: self.module.clone(),
             function: self.function,
-            grid: launched_grid(grid, self.resident),
-            threads: self.artifact.threads,
-            early: self.artifact.early_launch,
-            shared_bytes: self.artifact.shared_bytes,
-            _values: values,
-            pointers,
-        })
+            bound,
+            resident: self.resident,
+            values,
+            pointers: Box::default(),
+        };
+        binding.point();
+        Ok(binding)
+    }
+
+    /// The function's handle (a `CUfunction`), for a host that launches by itself. It is valid as long as the kernel lives.
+    pub fn function(&self) -> *mut c_void {
+        self.function.cast()
     }
 }
 
@@ -242,6 +233,16 @@ impl CudaKernel {
 enum Value {
     Number(u64),
     Tensor(Encoded),
+}
+
+impl Value {
+    /// The driver's form of a value. A context must be current.
+    fn of(v: &ParamValue) -> Result<Value, CudaError> {
+        match v {
+            ParamValue::Number { bits, .. } => Ok(Value::Number(*bits)),
+            ParamValue::Tensor(t) => encode(t).map(Value::Tensor),
+        }
+    }
 }
 
 /// Multiprocessors of the current context's device.
@@ -257,15 +258,13 @@ fn multiprocessors() -> Result<u32, CudaError> {
 
 /// A kernel with its grid and arguments, ready to launch any number of times.
 pub struct Binding {
+    /// Keeps `function` loaded.
     module: Arc<Module>,
     function: sys::CUfunction,
-    grid: [u32; 3],
-    threads: u32,
-    /// The text waits for the launch in front by itself.
-    early: bool,
-    shared_bytes: u32,
+    bound: Bound,
+    resident: Option<u32>,
     /// What `pointers` point to.
-    _values: Box<[Value]>,
+    values: Box<[Value]>,
     pointers: Box<[*mut c_void]>,
 }
 
@@ -275,7 +274,91 @@ unsafe impl Send for Binding {}
 unsafe impl Sync for Binding {}
 
 impl Binding {
-    /// Puts one launch on a stream: one driver call, no allocation, no check, no waiting.
+    /// Gives a view other memory, from an offset in bytes on; extents and strides stay. Only that is checked.
+    ///
+    /// # Errors
+    /// Memory that the view does not fit, that is less aligned than it promises, or that other arguments share; nothing is changed then.
+    pub fn set_pointer(&mut self, param: usize, buffer: &CudaBuffer, offset_bytes: u64) -> Result<(), CudaError> {
+        let lent = Lent { address: buffer.address(), len: buffer.len() as u64 };
+        self.change(|bound| bound.set_pointer(param, lent, offset_bytes))
+    }
+
+    /// Gives a scalar argument another value.
+    ///
+    /// # Errors
+    /// A value of another type.
+    pub fn set_scalar(&mut self, param: usize, value: ScalarArg) -> Result<(), CudaError> {
+        self.change(|bound| bound.set_scalar(param, value))
+    }
+
+    /// Gives one extent another value, and those that belong together with it.
+    ///
+    /// # Errors
+    /// An extent that breaks what the kernel promises, or views that leave their memory; nothing is changed then.
+    pub fn set_extent(&mut self, param: usize, dim: usize, extent: i64) -> Result<(), CudaError> {
+        self.change(|bound| bound.set_extent(param, dim, extent))
+    }
+
+    /// Asks for another grid.
+    ///
+    /// # Errors
+    /// A grid that the artifact's rule forbids.
+    pub fn set_grid(&mut self, grid: [u32; 3]) -> Result<(), CudaError> {
+        self.change(|bound| bound.set_grid(grid))
+    }
+
+    /// Changes what is bound, and the driver's form of what differs then.
+    fn change(&mut self, how: impl FnOnce(&mut Bound) -> Result<(), BindError>) -> Result<(), CudaError> {
+        let mut next = self.bound.clone();
+        how(&mut next).map_err(CudaError::of_binding)?;
+        let (had, want) = (self.bound.values(), next.values());
+        let changed: Vec<Option<Value>> = self.module.context.with(|| {
+            let one = |(n, v)| if had.get(n) == Some(v) { Ok(None) } else { Value::of(v).map(Some) };
+            want.iter().enumerate().map(one).collect()
+        })?;
+        if had.len() == want.len() {
+            for (place, value) in self.values.iter_mut().zip(changed) {
+                if let Some(value) = value {
+                    *place = value;
+                }
+            }
+        } else {
+            // One of them is not launched, and has none: all are new, or gone.
+            self.values = changed.into_iter().flatten().collect();
+        }
+        self.bound = next;
+        self.point();
+        Ok(())
+    }
+
+    /// Points at the values. Numbers are little-endian in the low bytes of each word, so a pointer to the word points to the parameter.
+    fn point(&mut self) {
+        let pointer = |v: &Value| match v {
+            Value::Number(bits) => std::ptr::from_ref(bits).cast_mut().cast::<c_void>(),
+            Value::Tensor(t) => std::ptr::from_ref(t).cast_mut().cast::<c_void>(),
+        };
+        self.pointers = self.values.iter().map(pointer).collect();
+    }
+
+    /// The function's handle (a `CUfunction`), for a host that launches by itself.
+    pub fn function(&self) -> *mut c_void {
+        self.function.cast()
+    }
+
+    /// The blocks that are launched; one with a 0 in it is no launch.
+    pub fn grid(&self) -> [u32; 3] {
+        match self.resident {
+            Some(n) if self.bound.has_work() => self.bound.artifact().grid_rule().blocks(self.bound.grid(), n),
+            Some(_) | None => self.bound.grid(),
+        }
+    }
+
+    /// The launch parameters as the driver takes them (`kernelParams`), tensor maps encoded; valid until the binding is changed or gone.
+    pub fn params(&self) -> &[*mut c_void] {
+        &self.pointers
+    }
+
+    /// Puts one launch on a stream: one driver call, no allocation, no check, no waiting. Of a grid without positions, nothing at all.
     ///
     /// # Errors
     /// A driver error.
@@ -284,6 +367,10 @@ impl Binding {
     /// The buffers that the binding was made with must live until the launch has finished, and nothing else may use what the
     /// kernel writes while it runs.
     pub unsafe fn launch(&self, stream: &CudaStream) -> Result<(), CudaError> {
+        if !self.bound.has_work() {
+            return Ok(());
+        }
+        let ([x, y, z], artifact) = (self.grid(), self.bound.artifact());
         self.module.context.with(|| {
             let mut early = sys::CUlaunchAttribute {
                 id: sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
@@ -291,16 +378,16 @@ impl Binding {
                 value: sys::CUlaunchAttributeValue { programmaticStreamSerializationAllowed: 1 },
             };
             let config = sys::CUlaunchConfig {
-                gridDimX: self.grid[0],
-                gridDimY: self.grid[1],
-                gridDimZ: self.grid[2],
-                blockDimX: self.threads,
+                gridDimX: x,
+                gridDimY: y,
+                gridDimZ: z,
+                blockDimX: artifact.threads,
                 blockDimY: 1,
                 blockDimZ: 1,
-                sharedMemBytes: self.shared_bytes,
+                sharedMemBytes: artifact.shared_bytes,
                 hStream: stream.raw,
                 attrs: &mut early,
-                numAttrs: u32::from(self.early),
+                numAttrs: u32::from(artifact.early_launch),
             };
             let params = self.pointers.as_ptr().cast_mut();
             // SAFETY: the function lives with the module we hold; the configuration and its attribute live until the call returns; the

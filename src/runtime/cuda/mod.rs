@@ -8,12 +8,13 @@
 //!
 //! No driver library, no device, an old driver: each is a [`CudaError`], never a panic. [`CudaKernel::bind`] does everything that
 //! costs (checks, marshalling, allocation); [`Binding::launch`] is one driver call on the given stream, so it may be captured in
-//! a graph. Contexts, streams and pointers of a host engine are borrowed, never owned.
+//! a graph. [`CudaDevice::load_kept`] keeps what the driver's assembler made. Contexts, streams and pointers of a host engine are borrowed, never owned.
 
 mod context;
 mod error;
 mod facts;
 mod kernel;
+mod machine_code;
 mod probe;
 mod tensor;
 

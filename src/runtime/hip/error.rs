@@ -1,10 +1,9 @@
 //! What can go wrong on a HIP device.
 
 use super::object::ObjectFault;
-use crate::launch::TensorParam;
+use crate::launch::{BindError, TensorParam, Unfilled};
 use std::fmt;
 use tilelift_interp::ArgError;
-use tilelift_isel::abi::AbiError;
 
 /// Why something on a HIP device failed.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -65,7 +64,7 @@ pub enum HipError {
     /// The arguments break what the kernel's parameters promise.
     Args(ArgError),
     /// The arguments do not fill the launch parameters.
-    Abi(AbiError),
+    Abi(Unfilled),
     /// A launch parameter describes a tensor, which is no kernel argument here.
     Tensor(TensorParam),
     /// A borrowed pointer is less aligned than a view promises.
@@ -77,13 +76,15 @@ pub enum HipError {
         /// The promised alignment in bytes.
         align: u32,
     },
-    /// A grid extent is 0 or above the limit, or there are too many threads along x.
+    /// A grid extent is above the limit, or there are too many threads along x.
     Grid {
         /// The grid.
         grid: [u32; 3],
         /// Threads of a block.
         threads: u32,
     },
+    /// The arguments can't be launched with, for another reason.
+    Bind(BindError),
     /// A copy whose sides differ in length, or that leaves a buffer.
     Length {
         /// Bytes on the device.
@@ -123,6 +124,7 @@ impl fmt::Display for HipError {
             }
             HipError::Args(e) => e.fmt(f),
             HipError::Abi(e) => e.fmt(f),
+            HipError::Bind(e) => e.fmt(f),
             HipError::Tensor(e) => e.fmt(f),
             HipError::Alignment { param, address, align } => {
                 write!(f, "argument {param} is at {address:#x}, but the parameter promises alignment {align}; move it or declare `align`")
@@ -130,7 +132,7 @@ impl fmt::Display for HipError {
             HipError::Grid { grid, threads } => {
                 write!(
                     f,
-                    "the grid is {grid:?} of blocks of {threads} threads; extents are at least 1, at most 65535 along y and z, and less than \
+                    "the grid is {grid:?} of blocks of {threads} threads; extents are at most 65535 along y and z, and less than \
                      2^32 threads along x"
                 )
             }
@@ -145,6 +147,7 @@ impl std::error::Error for HipError {
             HipError::Object(e) => Some(e),
             HipError::Args(e) => Some(e),
             HipError::Abi(e) => Some(e),
+            HipError::Bind(e) => Some(e),
             HipError::Tensor(e) => Some(e),
             HipError::NoLibrary { .. }
             | HipError::MissingFunction { .. }
@@ -157,6 +160,19 @@ impl std::error::Error for HipError {
             | HipError::Alignment { .. }
             | HipError::Grid { .. }
             | HipError::Length { .. } => None,
+        }
+    }
+}
+
+impl HipError {
+    /// Why arguments can't be launched with, in blocks of so many threads.
+    pub(super) fn of_binding(e: BindError, grid: [u32; 3], threads: u32) -> HipError {
+        match e {
+            BindError::Grid(_) => HipError::Grid { grid, threads },
+            BindError::Args(e) => HipError::Args(e),
+            BindError::Unfilled(e) => HipError::Abi(e),
+            BindError::Misaligned(m) => HipError::Alignment { param: m.param, address: m.address, align: m.align },
+            BindError::Together { .. } | BindError::NoArgument { .. } => HipError::Bind(e),
         }
     }
 }

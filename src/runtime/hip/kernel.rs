@@ -9,14 +9,11 @@ use super::prototypes::Functions;
 use super::stream::HipStream;
 use super::types::{BUFFER_POINTER, BUFFER_SIZE, DeviceAttribute, Function, FunctionAttribute, Module, PARAM_END};
 use crate::artifact::Artifact;
-use crate::launch::{MAX_GRID, kernel_arguments, launched_grid};
-use crate::runtime::alignment::misaligned;
+use crate::launch::{BindError, Bound, Lent, kernel_arguments};
 use std::ffi::{CString, c_void};
 use std::ptr::without_provenance_mut;
 use std::sync::Arc;
-use tilelift_interp::{Arg, Buffer, Memory, check_args_in};
-use tilelift_isel::abi::marshal;
-use tilelift_isel::lane::persistent;
+use tilelift_interp::{Arg, Buffer, Memory, ScalarArg};
 
 /// Dynamic shared memory of every launch: code objects say themselves what they need.
 const DYNAMIC_SHARED: u32 = 0;
@@ -56,7 +53,7 @@ impl Drop for LoadedModule {
 pub struct HipKernel {
     module: Arc<LoadedModule>,
     function: Function,
-    artifact: Artifact,
+    artifact: Arc<Artifact>,
     registers: u32,
     local_bytes: u32,
     /// Instances that run at once, of a kernel whose instances run several grid positions.
@@ -95,12 +92,12 @@ impl HipDevice {
             };
             let registers = number(FunctionAttribute::NUM_REGS)?;
             let local_bytes = number(FunctionAttribute::LOCAL_SIZE_BYTES)?;
-            let resident = if persistent(&artifact.params) {
+            let resident = if artifact.grid_rule().persistent {
                 Some(resident(functions, self.context.ordinal(), function, artifact.threads)?)
             } else {
                 None
             };
-            Ok(HipKernel { module, function, artifact: artifact.clone(), registers, local_bytes, resident })
+            Ok(HipKernel { module, function, artifact: Arc::new(artifact.clone()), registers, local_bytes, resident })
         })
     }
 
@@ -186,24 +183,26 @@ impl HipKernel {
     /// # Errors
     /// What of the arguments breaks a promise, or a grid beyond the limits.
     pub fn bind(&self, grid: [u32; 3], args: &[Arg], buffers: &[&HipBuffer]) -> Result<Binding, HipError> {
-        let lens: Vec<u64> = buffers.iter().map(|b| b.len() as u64).collect();
-        check_args_in(&self.artifact.kernel, args, &lens).map_err(HipError::Args)?;
-        if let Some(m) = misaligned(&self.artifact.kernel, args, |buffer| buffers[buffer].address()) {
-            return Err(HipError::Alignment { param: m.param, address: m.address, align: m.align });
-        }
-        let threads = self.artifact.threads;
-        if grid.contains(&0) || grid.iter().zip(MAX_GRID).any(|(&n, most)| n > most) {
-            return Err(HipError::Grid { grid, threads });
-        }
-        let values =
-            marshal(&self.artifact.params, grid, args, |buffer, offset| buffers[buffer].address() + offset).map_err(HipError::Abi)?;
-        let arguments = kernel_arguments(&values).map_err(HipError::Tensor)?.into_boxed_slice();
-        let launched = launched_grid(grid, self.resident);
-        // The library counts threads along x in 32 bits.
-        if launched[0].checked_mul(threads).is_none() {
-            return Err(HipError::Grid { grid, threads });
-        }
-        Ok(Binding { _module: self.module.clone(), function: self.function, grid: launched, threads, arguments })
+        let lent: Vec<Lent> = buffers.iter().map(|b| Lent { address: b.address(), len: b.len() as u64 }).collect();
+        let bound =
+            Bound::new(self.artifact.clone(), grid, args, &lent).map_err(|e| HipError::of_binding(e, grid, self.artifact.threads))?;
+        let mut binding =
+            Binding { _module: self.module.clone(), function: self.function, bound, resident: self.resident, arguments: Box::default() };
+        binding.arguments = binding.filled(&binding.bound)?;
+        Ok(binding)
+    }
+
+    /// The function's handle (a `hipFunction_t`), for a host that launches by itself. It is valid as long as the kernel lives.
+    pub fn function(&self) -> *mut c_void {
+        self.function.0
+    }
+}
+
+/// The blocks that are launched of what is bound, where so many run at once.
+fn blocks(bound: &Bound, resident: Option<u32>) -> [u32; 3] {
+    match resident {
+        Some(n) if bound.has_work() => bound.artifact().grid_rule().blocks(bound.grid(), n),
+        Some(_) | None => bound.grid(),
     }
 }
 
@@ -212,8 +211,8 @@ pub struct Binding {
     /// Keeps `function` loaded.
     _module: Arc<LoadedModule>,
     function: Function,
-    grid: [u32; 3],
-    threads: u32,
+    bound: Bound,
+    resident: Option<u32>,
     arguments: Box<[u8]>,
 }
 
@@ -223,9 +222,64 @@ unsafe impl Send for Binding {}
 unsafe impl Sync for Binding {}
 
 impl Binding {
-    /// The grid that is launched: of a kernel whose instances run several grid positions, a row of as many as run at once.
+    /// The grid that is launched: of a kernel whose instances run several grid positions, a row of as many as run at once. One with a 0 in it
+    /// is no launch.
     pub fn grid(&self) -> [u32; 3] {
-        self.grid
+        blocks(&self.bound, self.resident)
+    }
+
+    /// The argument buffer of what is bound, whose threads along x the library counts in 32 bits.
+    fn filled(&self, bound: &Bound) -> Result<Box<[u8]>, HipError> {
+        let threads = bound.artifact().threads;
+        if blocks(bound, self.resident)[0].checked_mul(threads).is_none() {
+            return Err(HipError::Grid { grid: bound.grid(), threads });
+        }
+        Ok(kernel_arguments(bound.values()).map_err(HipError::Tensor)?.into_boxed_slice())
+    }
+
+    /// Gives a view other memory, from an offset in bytes on; extents and strides stay. Only that is checked.
+    ///
+    /// # Errors
+    /// Memory that the view does not fit, that is less aligned than it promises, or that other arguments share; nothing is changed then.
+    pub fn set_pointer(&mut self, param: usize, buffer: &HipBuffer, offset_bytes: u64) -> Result<(), HipError> {
+        let lent = Lent { address: buffer.address(), len: buffer.len() as u64 };
+        self.change(|bound| bound.set_pointer(param, lent, offset_bytes))
+    }
+
+    /// Gives a scalar argument another value.
+    ///
+    /// # Errors
+    /// A value of another type.
+    pub fn set_scalar(&mut self, param: usize, value: ScalarArg) -> Result<(), HipError> {
+        self.change(|bound| bound.set_scalar(param, value))
+    }
+
+    /// Gives one extent another value, and those that belong together with it.
+    ///
+    /// # Errors
+    /// An extent that breaks what the kernel promises, or views that leave their memory; nothing is changed then.
+    pub fn set_extent(&mut self, param: usize, dim: usize, extent: i64) -> Result<(), HipError> {
+        self.change(|bound| bound.set_extent(param, dim, extent))
+    }
+
+    /// Asks for another grid.
+    ///
+    /// # Errors
+    /// A grid that the artifact's rule forbids.
+    pub fn set_grid(&mut self, grid: [u32; 3]) -> Result<(), HipError> {
+        self.change(|bound| bound.set_grid(grid))
+    }
+
+    fn change(&mut self, how: impl FnOnce(&mut Bound) -> Result<(), BindError>) -> Result<(), HipError> {
+        let mut next = self.bound.clone();
+        how(&mut next).map_err(|e| HipError::of_binding(e, self.bound.grid(), self.bound.artifact().threads))?;
+        (self.arguments, self.bound) = (self.filled(&next)?, next);
+        Ok(())
+    }
+
+    /// The function's handle (a `hipFunction_t`), for a host that launches by itself.
+    pub fn function(&self) -> *mut c_void {
+        self.function.0
     }
 
     /// The argument buffer.
@@ -243,6 +297,9 @@ impl Binding {
     /// The buffers that the binding was made with must live until the launch has finished, and nothing else may use what the
     /// kernel writes while it runs.
     pub unsafe fn launch(&self, stream: &HipStream) -> Result<(), HipError> {
+        if !self.bound.has_work() {
+            return Ok(());
+        }
         let mut bytes = self.arguments.len();
         let mut extra: [*mut c_void; 5] = [
             without_provenance_mut(BUFFER_POINTER),
@@ -251,11 +308,23 @@ impl Binding {
             std::ptr::from_mut(&mut bytes).cast(),
             without_provenance_mut(PARAM_END),
         ];
-        let ([x, y, z], no_params) = (self.grid, std::ptr::null_mut());
+        let ([x, y, z], no_params) = (self.grid(), std::ptr::null_mut());
         // SAFETY: the function lives with the module we hold; `extra` and what it points to live until the call returns, which reads the
         // buffer and keeps none of it; the buffer is laid out as the code object's arguments; the caller vouches for the memory.
         stream.put(|functions, raw| unsafe {
-            functions.launch(self.function, x, y, z, self.threads, 1, 1, DYNAMIC_SHARED, raw, no_params, extra.as_mut_ptr())
+            functions.launch(
+                self.function,
+                x,
+                y,
+                z,
+                self.bound.artifact().threads,
+                1,
+                1,
+                DYNAMIC_SHARED,
+                raw,
+                no_params,
+                extra.as_mut_ptr(),
+            )
         })
     }
 

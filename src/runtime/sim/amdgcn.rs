@@ -3,10 +3,9 @@
 use super::failure::SimFailure;
 use super::memory::{Contents, copied_in, written_back};
 use crate::artifact::Artifact;
-use crate::launch::kernel_arguments;
+use crate::launch::{kernel_arguments, marshal};
 use tilelift_amdgcn_sim as amd;
 use tilelift_interp::{Arg, Memory};
-use tilelift_isel::abi::marshal;
 use tilelift_nvptx_sim::{Report, SimConfig};
 
 /// Runs a code object over host memory.
@@ -22,7 +21,7 @@ pub(super) fn execute(
         Contents::Bytes(bytes) => device.alloc(name, amd::Init::Bytes(bytes.to_vec())),
         Contents::Undefined(len) => device.alloc(name, amd::Init::Uninit(len)),
     });
-    let values = marshal(&artifact.params, grid, args, |buffer, offset| bases[buffer] + offset).map_err(SimFailure::Abi)?;
+    let values = marshal(artifact, grid, args, |buffer, offset| bases[buffer] + offset).map_err(|e| SimFailure::Abi(e.into()))?;
     let segment = kernel_arguments(&values).map_err(SimFailure::Argument)?;
     let launch = amd::Launch {
         kernel: &artifact.entry,

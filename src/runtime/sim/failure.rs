@@ -1,10 +1,9 @@
 //! Why a launch on a simulator failed.
 
-use crate::launch::TensorParam;
+use crate::launch::{TensorParam, Unfilled};
 use std::fmt;
 use tilelift_amdgcn_sim as amd;
 use tilelift_interp::ArgError;
-use tilelift_isel::abi::AbiError;
 use tilelift_nvptx_sim as ptx;
 
 /// Why a launch on the simulator failed.
@@ -15,7 +14,7 @@ pub enum SimFailure {
     /// The arguments break what the kernel's parameters promise.
     Args(ArgError),
     /// The arguments do not fill the launch parameters.
-    Abi(AbiError),
+    Abi(Unfilled),
     /// The text does something that no hardware defines.
     Run(Box<ptx::SimError>),
     /// A launch parameter that the simulator has no form of.

@@ -9,11 +9,11 @@ mod failure;
 mod memory;
 
 use crate::artifact::Artifact;
+use crate::launch::{GridRule, check, marshal};
 use memory::{Contents, copied_in, written_back};
 use tilelift_amdgcn_sim as amd;
-use tilelift_interp::{Arg, Memory, check_args};
-use tilelift_isel::abi::{ParamValue, marshal};
-use tilelift_isel::lane::{Param, persistent};
+use tilelift_interp::{Arg, Memory};
+use tilelift_isel::abi::ParamValue;
 use tilelift_nvptx_sim as ptx;
 
 pub use failure::SimFailure;
@@ -73,11 +73,15 @@ impl SimDevice {
     /// Arguments that break promises, or the first thing the text does that no hardware defines; memory is untouched then.
     pub fn execute(&self, kernel: &SimKernel, grid: [u32; 3], args: &[Arg], memory: &mut Memory) -> Result<Report, SimFailure> {
         let artifact = &kernel.artifact;
-        check_args(&artifact.kernel, args, memory).map_err(SimFailure::Args)?;
+        check(artifact, args, &memory.buffers.iter().map(|b| b.len() as u64).collect::<Vec<_>>()).map_err(SimFailure::Args)?;
+        // No positions: nothing to do, and nothing is wrong.
+        if !GridRule::has_work(grid) {
+            return Ok(Report::default());
+        }
         if !grid[0].is_multiple_of(artifact.cluster.max(1)) {
             return Err(SimFailure::Cluster { grid, cluster: artifact.cluster });
         }
-        let launched = launched(&artifact.params, grid, self.config.ctas.is_some());
+        let launched = launched(artifact, grid, self.config.ctas.is_some());
         let module = match &kernel.module {
             Module::Ptx(module) => module,
             Module::Amdgcn(module) => return amdgcn::execute(module, artifact, (grid, launched), (args, memory), &self.config),
@@ -87,7 +91,7 @@ impl SimDevice {
             Contents::Bytes(bytes) => device.alloc(name, ptx::Init::Bytes(bytes.to_vec())),
             Contents::Undefined(len) => device.alloc(name, ptx::Init::Uninit(len)),
         });
-        let values = marshal(&artifact.params, grid, args, |buffer, offset| bases[buffer] + offset).map_err(SimFailure::Abi)?;
+        let values = marshal(artifact, grid, args, |buffer, offset| bases[buffer] + offset).map_err(|e| SimFailure::Abi(e.into()))?;
         let params: Vec<ptx::Arg> = values.iter().map(param).collect::<Result<_, _>>()?;
         let launch = ptx::Launch {
             entry: &artifact.entry,
@@ -109,9 +113,9 @@ impl SimDevice {
 const MULTIPROCESSORS: u32 = 3;
 
 /// The grid that is launched: where instances run several positions of the asked one, a row of them. Chosen positions get an instance each.
-fn launched(params: &[Param], grid: [u32; 3], chosen: bool) -> [u32; 3] {
-    let all: u32 = grid.iter().product();
-    match (persistent(params), chosen) {
+fn launched(artifact: &Artifact, grid: [u32; 3], chosen: bool) -> [u32; 3] {
+    let all = grid.iter().copied().fold(1, u32::saturating_mul);
+    match (artifact.grid_rule().persistent, chosen) {
         (false, _) => grid,
         (true, true) => [all, 1, 1],
         (true, false) => [all.min(MULTIPROCESSORS), 1, 1],

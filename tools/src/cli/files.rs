@@ -2,10 +2,9 @@
 
 use super::outcome::{CliError, Outcome, Streams};
 use super::{input, options};
-use crate::descriptor;
 use lexopt::Arg::{Long, Short, Value};
 use std::fs;
-use tilelift::{CompileError, OptLevel, Options, compile_timed, lower, targets};
+use tilelift::{CompileError, OptLevel, Options, compile_timed, launch, lower, targets};
 use tilelift_ir::{Kernel, text, verify};
 use tilelift_isel::candidates::{Candidate, schedule};
 use tilelift_isel::{LayoutChoice, LowerOptions, Lowered, Target};
@@ -192,7 +191,7 @@ pub(super) fn compile(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) ->
             }
         }
     }
-    let out = if emit == Emit::Launch { descriptor::document(&texts(parts)).into_bytes() } else { parts.concat() };
+    let out = if emit == Emit::Launch { launch::document(&texts(parts)).into_bytes() } else { parts.concat() };
     match output {
         Some(f) if f != "-" => fs::write(&f, out).map_err(|e| CliError::Unusable(format!("{f}: {e}"))),
         Some(_) | None => Ok(streams.out.write_all(&out)?),
@@ -240,7 +239,7 @@ fn emitted(
                         return Err(CliError::Failed(format!("{} has no code objects here: its driver assembles the text", target.name)));
                     }
                     Emit::Object => return Ok(Ok(artifact.object)),
-                    Emit::Launch => Ok(descriptor::describe(&artifact)),
+                    Emit::Launch => Ok(launch::describe(&artifact)),
                     _ => Ok(artifact.text),
                 }
             }

@@ -70,9 +70,15 @@ fn steps_are_positive() {
 #[test]
 fn grids_are_checked() {
     let kernel = KernelBuilder::new("empty").finish().expect("valid");
-    for grid in [[0, 1, 1], [1, 0, 1], [1, 1, u32::MAX]] {
-        let e = run(&kernel, grid, &[], &mut Memory::new(), &Options::default()).expect_err("no grid");
-        assert_eq!(e, InterpError::Grid { grid });
+    let grid = [1, 1, u32::MAX];
+    let e = run(&kernel, grid, &[], &mut Memory::new(), &Options::default()).expect_err("no grid");
+    assert_eq!(e, InterpError::Grid { grid });
+    // No programs: no work, and no error, but none of them can be chosen.
+    for grid in [[0, 1, 1], [1, 0, 1], [0, 0, 0]] {
+        assert_eq!(run(&kernel, grid, &[], &mut Memory::new(), &Options::default()).map(|s| s.programs), Ok(0));
+        let options = Options { programs: Some(vec![[0, 0, 0]]), ..Options::default() };
+        let e = run(&kernel, grid, &[], &mut Memory::new(), &options).expect_err("outside");
+        assert_eq!(e, InterpError::Program { program: [0, 0, 0], grid });
     }
     let options = Options { programs: Some(vec![[0, 0, 0], [0, 2, 0]]), ..Options::default() };
     let e = run(&kernel, [1, 2, 1], &[], &mut Memory::new(), &options).expect_err("outside");

@@ -1,39 +1,34 @@
-//! Launch descriptors: how a compiled text is launched, as JSON (`--emit launch`; the format is in `docs/launch.md`).
+//! Launch descriptions: how a compiled text is launched, as JSON (`--emit launch`; the format is in `docs/launch.md`).
 //!
 //! ```text
 //! Artifact ─┬─ text ───────────────────────────► cuModuleLoadDataEx        of a program in any language
 //!           └─ launch facts ── [`describe`] ─► JSON ─► cuLaunchKernelEx
 //! ```
 //!
-//! Everything is the artifact's and [`tilelift::launch`]'s, by which the CUDA device launches; nothing is decided here.
+//! Everything is the artifact's and its neighbours', by which the CUDA device launches; nothing is decided here.
 
-mod json;
-#[cfg(test)]
-mod tests;
-
-use json::{Fields, lines};
-use tilelift::launch::{MAX_GRID, MAX_POSITIONS, TENSOR_MAP_ALIGN, TENSOR_MAP_BYTES, TensorCodes};
-use tilelift::{Artifact, interp};
-use tilelift_ir::{Extent, GridAxis, Type};
-use tilelift_isel::lane::{Param, ParamSource, TensorBox, persistent};
+use super::json::{Fields, lines};
+use super::tensor::{TENSOR_MAP_ALIGN, TENSOR_MAP_BYTES, TensorCodes};
+use crate::artifact::{Argument, Artifact, Param, ParamSource, TensorBox};
+use tilelift_ir::{Extent, GridAxis};
 
 /// The version of the format: it grows when a field changes its meaning or goes, not when one is added.
-const VERSION: u32 = 1;
+pub const VERSION: u32 = 1;
 
 /// The descriptor of several kernels, made of each one's.
-pub(crate) fn document(each: &[String]) -> String {
+pub fn document(each: &[String]) -> String {
     let kernels = lines(each.iter().cloned(), 4);
     format!("{{\n  \"version\": {VERSION},\n  \"kernels\": {kernels}\n}}\n")
 }
 
 /// The descriptor of a kernel, as a part of a [`document`].
-pub(crate) fn describe(a: &Artifact) -> String {
+pub fn describe(a: &Artifact) -> String {
     let (parameters, bytes) = parameters(a);
     // A code object asks for its shared memory by itself.
     let (dynamic, fixed, opt_in) = if a.object.is_empty() { (a.shared_bytes, 0, a.shared_opt_in()) } else { (0, a.shared_bytes, None) };
     let shared = Fields::default().with("dynamic", dynamic).with("static", fixed).with("opt_in", opt_in);
     Fields::default()
-        .with("kernel", a.kernel.name.as_str())
+        .with("kernel", a.name.as_str())
         .with("entry", a.entry.as_str())
         .with("target", a.target.as_str())
         .with("block", vec![a.threads, 1, 1])
@@ -41,7 +36,7 @@ pub(crate) fn describe(a: &Artifact) -> String {
         .raw("shared_bytes", shared.in_a_line())
         .raw("grid", grid(a).in_a_line())
         .with("early_launch", a.early_launch)
-        .raw("arguments", lines((0..a.kernel.params.len()).map(|n| argument(a, n).in_a_line()), 8))
+        .raw("arguments", lines((0..a.arguments.len()).map(|n| argument(a, n).in_a_line()), 8))
         .with("parameter_bytes", bytes)
         .raw("parameters", lines(parameters.iter().map(Fields::in_a_line), 8))
         .in_lines(4)
@@ -49,27 +44,38 @@ pub(crate) fn describe(a: &Artifact) -> String {
 
 /// How many blocks are launched of the grid that is asked for.
 fn grid(a: &Artifact) -> Fields {
-    let persistent = persistent(&a.params);
-    let fields =
-        Fields::default().with("persistent", persistent).with("multiple_of", vec![a.cluster.max(1), 1, 1]).with("max", MAX_GRID.to_vec());
-    if persistent { fields.with("max_positions", MAX_POSITIONS).with("blocks_per_multiprocessor", 1) } else { fields }
+    let rule = a.grid_rule();
+    let fields = Fields::default()
+        .with("persistent", rule.persistent)
+        .with("multiple_of", vec![rule.multiple_of, 1, 1])
+        .with("max", rule.max.to_vec());
+    match rule.max_positions {
+        Some(most) => fields.with("max_positions", most).with("blocks_per_multiprocessor", 1u32),
+        None => fields,
+    }
 }
 
 /// What the kernel promises of an argument, which every launch is checked against.
-fn argument(a: &Artifact, number: usize) -> Fields {
-    match a.kernel.ty(a.kernel.params[number]) {
-        Type::View(v) => Fields::default()
+fn argument(artifact: &Artifact, number: usize) -> Fields {
+    let a = &artifact.arguments[number];
+    let fields = promised(a);
+    match artifact.in_place.iter().find(|p| p.0 as usize == number) {
+        Some(&(_, input)) => fields.with("same_as", input),
+        None => fields,
+    }
+}
+
+fn promised(a: &Argument) -> Fields {
+    match a {
+        Argument::View { ty: v, written } => Fields::default()
             .with("kind", "view")
             .with("type", v.elem.name())
             .with("bits", v.elem.storage(2) as u32 * 4)
             .raw("extents", facts(&v.dims))
             .raw("strides", v.strides.as_ref().map_or_else(|| "null".to_owned(), |s| facts(s)))
-            .with("align", v.align.max(v.elem.bytes()))
-            .with("written", interp::written_params(&a.kernel).contains(&number)),
-        // The verifier lets nothing else be a parameter.
-        ty @ (Type::Scalar(_) | Type::Tile(_) | Type::Shared(_) | Type::Barrier(_) | Type::Channel(_)) => {
-            Fields::default().with("kind", "scalar").with("type", ty.elem().name())
-        }
+            .with("align", a.align())
+            .with("written", *written),
+        Argument::Scalar(elem) => Fields::default().with("kind", "scalar").with("type", elem.name()),
     }
 }
 
@@ -103,7 +109,7 @@ fn room(p: &Param) -> (u32, u32) {
     match p.source {
         ParamSource::Tensor(_) => (TENSOR_MAP_BYTES, TENSOR_MAP_ALIGN),
         ParamSource::Pointer(_) | ParamSource::Extent(..) | ParamSource::Stride(..) | ParamSource::Scalar(_) | ParamSource::Grid(_) => {
-            (p.ty.bytes(), p.ty.bytes())
+            (p.elem.bytes(), p.elem.bytes())
         }
     }
 }
@@ -115,7 +121,7 @@ fn source(placed: Fields, a: &Artifact, p: &Param) -> Fields {
         ParamSource::Extent(view, dim) => placed.with("kind", "extent").with("argument", view).with("dim", dim),
         ParamSource::Stride(view, dim) => placed.with("kind", "stride").with("argument", view).with("dim", dim),
         ParamSource::Scalar(n) => {
-            let given = a.kernel.params.get(n as usize).map(|&v| a.kernel.ty(v).elem().name());
+            let given = a.arguments.get(n as usize).map(|a| a.elem().name());
             placed.with("kind", "scalar").with("argument", n).with("type", given)
         }
         ParamSource::Grid(axis) => placed.with("kind", "grid").with("axis", axis_number(axis)),

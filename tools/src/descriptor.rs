@@ -1,12 +1,11 @@
 //! Descriptors say what the artifact says, of kernels of every kind; whatever a name holds, they are JSON.
 
-use super::{describe, document};
 use serde_json::{Value, json};
 use tilelift::interp::{Arg, ViewArg};
-use tilelift::isel::abi::{ParamValue, TensorMap, marshal};
+use tilelift::isel::abi::{ParamValue, TensorMap};
+use tilelift::launch::{Argument, ParamSource, describe, document, marshal};
 use tilelift::{Artifact, Options, compile, targets};
-use tilelift_ir::{Extent, GridAxis, Kernel, Scalar, Type, text};
-use tilelift_isel::lane::{ParamSource, persistent};
+use tilelift_ir::{Extent, GridAxis, Kernel, Scalar, text};
 use tilelift_kernels::Gemm;
 
 fn made(kernel: &Kernel, target: &str) -> (Artifact, Value) {
@@ -66,18 +65,18 @@ fn room_in_text(declared: &str) -> [u32; 2] {
 
 /// Every parameter is filled twice: by the marshalling of all devices, and by hand from the descriptor.
 fn agrees_with_artifact(a: &Artifact, d: &Value) {
-    assert_eq!([&d["kernel"], &d["entry"], &d["target"]], [&a.kernel.name, &a.entry, &a.target]);
+    assert_eq!([&d["kernel"], &d["entry"], &d["target"]], [&a.name, &a.entry, &a.target]);
     assert_eq!(d["block"], json!([a.threads, 1, 1]));
     assert_eq!(d["cluster"], json!([a.cluster, 1, 1]));
     assert_eq!(d["shared_bytes"]["dynamic"], a.shared_bytes);
     assert_eq!(d["shared_bytes"]["opt_in"], if a.shared_bytes > 49152 { json!(a.shared_bytes) } else { Value::Null });
     assert_eq!(d["early_launch"], a.early_launch);
-    assert_eq!(d["grid"]["persistent"], persistent(&a.params));
+    assert_eq!(d["grid"]["persistent"], a.grid_rule().persistent);
     assert_eq!(d["grid"]["multiple_of"], json!([a.cluster, 1, 1]));
     let listed = d["parameters"].as_array().expect("a list");
     assert_eq!(listed.len(), a.params.len());
     let (args, grid) = (arguments(a), [5, 7, 3]);
-    let values = marshal(&a.params, grid, &args, |buffer, offset| 4096 * (buffer as u64 + 1) + offset).unwrap_or_else(|e| panic!("{e}"));
+    let values = marshal(a, grid, &args, |buffer, offset| 4096 * (buffer as u64 + 1) + offset).unwrap_or_else(|e| panic!("{e}"));
     for (p, want) in listed.iter().zip(&values) {
         match want {
             ParamValue::Number { bits, size } => {
@@ -91,8 +90,8 @@ fn agrees_with_artifact(a: &Artifact, d: &Value) {
 /// Some arguments that keep what the kernel promises: no two numbers of them are the same.
 fn arguments(a: &Artifact) -> Vec<Arg> {
     let known = |e: &Extent, n: u32| i64::from(if let Extent::Fixed(n) = e { *n } else { e.divisor() * 16 * n });
-    let arg = |(i, value): (usize, &tilelift_ir::Value)| match a.kernel.ty(*value) {
-        Type::View(v) => {
+    let arg = |(i, argument): (usize, &Argument)| match argument {
+        Argument::View { ty: v, .. } => {
             let shape: Vec<i64> = v.dims.iter().zip(3..).map(|(e, n)| known(e, n + 10 * i as u32)).collect();
             let mut view = ViewArg::dense(i, v.elem, &shape);
             if let Some(strides) = &v.strides {
@@ -100,14 +99,14 @@ fn arguments(a: &Artifact) -> Vec<Arg> {
             }
             view.at(256 * i as u64).into()
         }
-        ty => {
-            let elem = ty.elem();
+        other => {
+            let elem = other.elem();
             let number =
                 if elem.is_float() { tilelift::interp::ScalarArg::float(elem, 1.5) } else { tilelift::interp::ScalarArg::int(elem, 1) };
             number.into()
         }
     };
-    a.kernel.params.iter().enumerate().map(arg).collect()
+    a.arguments.iter().enumerate().map(arg).collect()
 }
 
 fn view<'a>(p: &Value, args: &'a [Arg]) -> &'a ViewArg {
@@ -286,7 +285,7 @@ fn persistent_kernels_of_authors_take_the_extents_of_the_grid() {
     assert!(axes.clone().any(|axis| axis == GridAxis::Y));
     let said: Vec<&Value> =
         d["parameters"].as_array().expect("a list").iter().filter(|p| p["kind"] == "grid").map(|p| &p["axis"]).collect();
-    assert_eq!(said, axes.map(super::axis_number).collect::<Vec<_>>());
+    assert_eq!(said, axes.map(|axis| axis as u32).collect::<Vec<_>>());
 }
 
 #[test]
@@ -308,7 +307,7 @@ fn names_are_quoted_and_documents_hold_every_kernel() {
     let (mut a, d) = made(&parsed(source), "sm_80");
     assert_eq!((&d["kernel"], &d["entry"]), (&json!("smem"), &json!("k_smem")));
     let odd = "a \"b\" \\ \n\t\u{1}\u{7f} \u{2028} é 中 {}[]";
-    a.kernel.name = odd.to_owned();
+    a.name = odd.to_owned();
     a.entry = odd.to_owned();
     assert_eq!((&read(&a)["kernel"], &read(&a)["entry"]), (&json!(odd), &json!(odd)));
     let both = document(&[describe(&a), describe(&a)]);
@@ -316,7 +315,7 @@ fn names_are_quoted_and_documents_hold_every_kernel() {
     assert_eq!(both["kernels"].as_array().map(Vec::len), Some(2));
     // A kernel without parameters has lists, too.
     a.params.clear();
-    a.kernel.params.clear();
+    a.arguments.clear();
     let none = read(&a);
     assert_eq!((&none["parameters"], &none["arguments"], &none["parameter_bytes"]), (&json!([]), &json!([]), &json!(0)));
 }

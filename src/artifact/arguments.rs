@@ -1,0 +1,76 @@
+//! What the arguments of a kernel promise.
+
+use tilelift_ir::{Extent, Kernel, Scalar, Type, ViewType};
+
+/// An argument of a kernel, and what it promises: the text takes it for granted.
+#[derive(Clone, PartialEq, Eq, Debug, Hash)]
+#[non_exhaustive]
+pub enum Argument {
+    /// A tensor in device memory.
+    View {
+        /// Element type, extents, strides and alignment.
+        ty: ViewType,
+        /// The kernel writes it: no other argument may share its bytes, nor may two of its elements.
+        written: bool,
+    },
+    /// A number.
+    Scalar(Scalar),
+}
+
+impl Argument {
+    /// The arguments of a verified kernel.
+    pub(crate) fn of(kernel: &Kernel) -> Vec<Argument> {
+        let written = tilelift_interp::written_params(kernel);
+        let one = |(number, &value): (usize, &_)| match kernel.ty(value) {
+            Type::View(ty) => Argument::View { ty: ty.clone(), written: written.contains(&number) },
+            // The verifier lets nothing else be a parameter.
+            ty @ (Type::Scalar(_) | Type::Tile(_) | Type::Shared(_) | Type::Barrier(_) | Type::Channel(_)) => Argument::Scalar(ty.elem()),
+        };
+        kernel.params.iter().enumerate().map(one).collect()
+    }
+
+    /// The element type.
+    pub fn elem(&self) -> Scalar {
+        match self {
+            Argument::View { ty, .. } => ty.elem,
+            Argument::Scalar(elem) => *elem,
+        }
+    }
+
+    /// Dimensions of a tensor; 0 of a number.
+    pub fn rank(&self) -> usize {
+        match self {
+            Argument::View { ty, .. } => ty.rank(),
+            Argument::Scalar(_) => 0,
+        }
+    }
+
+    /// What its address is a multiple of, in bytes; 1 of a number.
+    pub fn align(&self) -> u32 {
+        match self {
+            Argument::View { ty, .. } => ty.align.max(ty.elem.bytes()),
+            Argument::Scalar(_) => 1,
+        }
+    }
+
+    /// What is known of an extent; nothing of a dimension that it doesn't have.
+    pub fn extent(&self, dim: usize) -> Extent {
+        match self {
+            Argument::View { ty, .. } => ty.dims.get(dim).copied().unwrap_or(Extent::Dynamic(1)),
+            Argument::Scalar(_) => Extent::Dynamic(1),
+        }
+    }
+
+    /// True if the kernel writes it.
+    pub fn is_written(&self) -> bool {
+        matches!(self, Argument::View { written: true, .. })
+    }
+
+    /// As a type of the language.
+    pub(crate) fn ty(&self) -> Type {
+        match self {
+            Argument::View { ty, .. } => Type::View(ty.clone()),
+            Argument::Scalar(elem) => Type::Scalar(*elem),
+        }
+    }
+}

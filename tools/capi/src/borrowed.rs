@@ -1,0 +1,66 @@
+//! What a caller lends for the time of a call.
+
+use crate::error::TileliftError;
+use std::ffi::{CStr, c_char};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// A text of the caller, or `None` for null.
+///
+/// # Safety
+/// `text` is null, or ends with a zero byte and lives as long as the result is used.
+pub(crate) unsafe fn string<'a>(text: *const c_char, what: &str) -> Result<Option<&'a str>, TileliftError> {
+    if text.is_null() {
+        return Ok(None);
+    }
+    // SAFETY: the caller vouches for it.
+    unsafe { CStr::from_ptr(text) }.to_str().map(Some).map_err(|_| TileliftError::argument(what))
+}
+
+/// Bytes of the caller; null is right where there are none.
+///
+/// # Safety
+/// `data` is null, or leads to `len` bytes that live as long as the result is used.
+pub(crate) unsafe fn bytes<'a>(data: *const c_char, len: usize, what: &str) -> Result<&'a [u8], TileliftError> {
+    match (data.is_null(), len) {
+        (_, 0) => Ok(&[]),
+        // Nothing in memory is larger.
+        (false, 1..=0x7fff_ffff_ffff_ffff) => {
+            // SAFETY: the caller vouches for it.
+            Ok(unsafe { std::slice::from_raw_parts(data.cast(), len) })
+        }
+        (true, _) | (false, _) => Err(TileliftError::argument(what)),
+    }
+}
+
+/// Makes something for C: a pointer that the caller frees, or null and an error in its place. A panic is an error.
+///
+/// # Safety
+/// `error` is null, or a place for a pointer.
+pub(crate) unsafe fn made<T>(error: *mut *mut TileliftError, make: impl FnOnce() -> Result<T, TileliftError>) -> *mut T {
+    let unwound = |_| Err(TileliftError::new("C0901", "the compiler failed: this is a bug of tilelift", "report the kernel"));
+    let failed = match catch_unwind(AssertUnwindSafe(make)).unwrap_or_else(unwound) {
+        Ok(made) => {
+            // SAFETY: the caller vouches for the place.
+            unsafe { put(error, std::ptr::null_mut()) };
+            return Box::into_raw(Box::new(made));
+        }
+        Err(e) => e,
+    };
+    // SAFETY: the caller vouches for the place.
+    unsafe { put(error, Box::into_raw(Box::new(failed))) };
+    std::ptr::null_mut()
+}
+
+/// Puts an error into its place, or drops it where there is none.
+///
+/// # Safety
+/// `place` is null, or a place for a pointer; `error` is null, or nobody else's.
+unsafe fn put(place: *mut *mut TileliftError, error: *mut TileliftError) {
+    if !place.is_null() {
+        // SAFETY: the caller vouches for the place.
+        unsafe { place.write(error) };
+    } else if !error.is_null() {
+        // SAFETY: nobody else has it.
+        drop(unsafe { Box::from_raw(error) });
+    }
+}
