@@ -188,9 +188,16 @@ impl<'a> Lower<'a> {
     /// An instruction: once, or once per run; then the conversions of its results.
     fn inst(&mut self, b: &mut LaneBuilder, i: Inst) -> Result<(), LowerError> {
         let around = std::mem::replace(&mut b.origin, self.kernel.locs[i]);
+        let stores = self.kernel.insts[i].op == Op::LocalStore;
+        if !stores && let Some(t) = &mut self.task {
+            t.beside.clear();
+        }
         let done = self.inst_in_runs(b, i);
         b.origin = around;
         done?;
+        if stores && let Some(t) = &mut self.task {
+            t.beside.push(i);
+        }
         for &v in &self.kernel.insts[i].results {
             if let Some(ValueLocation::Tile(t)) = &self.values[v] {
                 b.budget.take_names(t.regs.len());

@@ -107,6 +107,11 @@ impl Target {
         !op.is_optional() || self.functions.iter().any(|&(o, s)| o == op && ty == LTy::Num(s))
     }
 
+    /// True if lanes alone bring tiles to shared memory and fetch operands from there: no copy runs by itself, and no matrix load transposes.
+    pub fn moves_by_lanes(&self) -> bool {
+        self.copy_async.is_empty() && !self.load_matrix
+    }
+
     /// The instruction behind an id.
     pub fn matrix_instr(&self, id: MatrixId) -> &MatrixInstr {
         &self.matrix[id.as_u32() as usize]
