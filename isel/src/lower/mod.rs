@@ -138,6 +138,7 @@ pub(crate) fn lane_program(
     let mut b = LaneBuilder::new(&kernel.name, cx.plan.warps, target.lanes);
     b.code_casts = target.code_casts;
     b.packed_halves = target.packed_halves;
+    b.into_arms = target.masked_lanes;
     b.functions = target.functions;
     b.quotients = target.quotients;
     b.budget = Budget::new(INSTRUCTIONS.max(CODE_PER_INSTRUCTION * asked as u64));

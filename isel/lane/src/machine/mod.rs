@@ -78,6 +78,8 @@ pub struct Target {
     pub quotients: &'static [Scalar],
     /// True if [`crate::inst::Inst::LoadMatrix`] exists.
     pub load_matrix: bool,
+    /// True if lanes whose guard does not hold are switched off by instructions around the guarded one; else that has the guard itself.
+    pub masked_lanes: bool,
     /// True if a launch may begin while the one in front of it ends ([`crate::unit::Unit::AwaitPrevious`]).
     pub early_launch: bool,
     /// What the machine's work costs.
