@@ -190,6 +190,12 @@ fn pipelined(kernel: &Kernel, target: &Target, options: &LowerOptions, mut plan:
         if need <= have {
             return Ok(Fitted { plan, written: Some(Ok(written)), assigned, direct: false, need: Some(need) });
         }
+        // Registers hold what is ahead: fewer stages are none. Results leave as they are held then.
+        let at_use =
+            if target.moves_by_lanes() { Footprint::of(&written.kernel, target, &written.plan, &assigned, true)?.total() } else { need };
+        if at_use <= have {
+            return Ok(Fitted { plan, written: Some(Ok(written)), assigned, direct: true, need: Some(at_use) });
+        }
         if stages.is_some() {
             footprint.fits()?;
         }

@@ -67,16 +67,22 @@ pub fn rotated_swizzle(
     width_bytes: u32,
     [skip, rotate]: [u32; 2],
 ) -> Result<SharedMap, LayoutError> {
-    xored(shape, elem_bytes, contiguous_dim, width_bytes, Xor { skip, rotate, chunk: CHUNK_BYTES, folded: false })
+    xored(shape, elem_bytes, contiguous_dim, width_bytes, Xor { skip, rotate, chunk: CHUNK_BYTES, folded: None })
 }
 
-/// As [`operand_swizzle`] with pieces of `chunk_bytes` (a power of two, at least an element), where all bits of the row meet the chunk bits, one
-/// group behind the other: for lanes that read neighbouring rows and lanes that write rows further apart.
+/// As [`operand_swizzle`] with pieces of `chunk` bytes (a power of two, at least an element), where all bits of the row meet the chunk bits, one
+/// group behind the other, each rotated by `turn` places more than the one before: for lanes that read neighbouring rows and lanes that write rows
+/// further apart.
 ///
 /// # Errors
 /// [`LayoutError::NoSuchDim`] or a bad shape.
-pub fn folded_swizzle(shape: &[u32], elem_bytes: u32, contiguous_dim: usize, chunk_bytes: u32) -> Result<SharedMap, LayoutError> {
-    xored(shape, elem_bytes, contiguous_dim, LINE_BYTES, Xor { skip: 0, rotate: 0, chunk: chunk_bytes, folded: true })
+pub fn folded_swizzle(
+    shape: &[u32],
+    elem_bytes: u32,
+    contiguous_dim: usize,
+    [chunk, rotate, turn]: [u32; 3],
+) -> Result<SharedMap, LayoutError> {
+    xored(shape, elem_bytes, contiguous_dim, LINE_BYTES, Xor { skip: 0, rotate, chunk, folded: Some(turn) })
 }
 
 /// How row bits meet the chunk bits.
@@ -87,8 +93,8 @@ struct Xor {
     rotate: u32,
     /// Bytes of a piece that stays whole.
     chunk: u32,
-    /// All row bits do, not one group of them.
-    folded: bool,
+    /// All row bits do, not one group of them: by how many places more each group is rotated.
+    folded: Option<u32>,
 }
 
 fn xored(shape: &[u32], elem_bytes: u32, contiguous_dim: usize, width_bytes: u32, xor: Xor) -> Result<SharedMap, LayoutError> {
@@ -108,8 +114,10 @@ fn xored(shape: &[u32], elem_bytes: u32, contiguous_dim: usize, width_bytes: u32
     for dim in rows() {
         for j in 0..space.dim_bits(dim) {
             let mut column = space.dim_bit(dim, j);
-            if row >= rows_per_line && swizzled > 0 && (xor.folded || row - rows_per_line < swizzled) {
-                column |= space.dim_bit(contiguous_dim, chunk + (row - rows_per_line + xor.rotate) % swizzled);
+            if row >= rows_per_line && swizzled > 0 && (xor.folded.is_some() || row - rows_per_line < swizzled) {
+                let n = row - rows_per_line;
+                let turned = xor.folded.unwrap_or(0) * (n / swizzled);
+                column |= space.dim_bit(contiguous_dim, chunk + (n + xor.rotate + turned) % swizzled);
             }
             offset.push(column);
             row += 1;

@@ -48,6 +48,7 @@ mod wide;
 mod wide_divide;
 
 pub use error::{Computation, Reason, SelectError};
+pub use pairs::{Reach, reaches_far};
 
 use crate::chip::Chip;
 use crate::{machine, mir};
@@ -62,12 +63,20 @@ use webs::Webs;
 /// # Errors
 /// A program that the lane verifier refuses, and what has no instructions.
 pub fn select(program: &Program, chip: Chip) -> Result<mir::Program, SelectError> {
+    select_within(program, chip, Reach::Far)
+}
+
+/// The same, with loads of shared memory in pairs within a reach.
+///
+/// # Errors
+/// As [`select`].
+pub fn select_within(program: &Program, chip: Chip, reach: Reach) -> Result<mir::Program, SelectError> {
     let target = &machine::target(chip);
     verify(program, target).map_err(|e| SelectError::Invalid(Box::new(e)))?;
     let program = &*halves::picked(program);
     let mut uniform = Uniform::new(program);
     let program = &*reorder::reordered(program, &uniform);
-    let program = &*pairs::adjacent(program);
+    let program = &*pairs::adjacent(program, reach);
     let live = Live::new(program);
     demote::demote(program, &live, &mut uniform);
     let webs = Webs::new(program, &live, &uniform);

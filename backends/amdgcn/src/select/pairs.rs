@@ -25,12 +25,8 @@ pub(super) struct Pair {
 }
 
 /// The instructions: bytes of each load, the unit of their offsets.
-const READS: [(u32, i32, Opcode); 4] = [
-    (4, 4, Opcode::DsRead2B32),
-    (4, 256, Opcode::DsRead2st64B32),
-    (8, 8, Opcode::DsRead2B64),
-    (8, 512, Opcode::DsRead2st64B64),
-];
+const READS: [(u32, i32, Opcode); 4] =
+    [(4, 4, Opcode::DsRead2B32), (4, 256, Opcode::DsRead2st64B32), (8, 8, Opcode::DsRead2B64), (8, 512, Opcode::DsRead2st64B64)];
 
 /// A load of whole words: what it makes, where it reads, how many bytes.
 fn load<'a>(program: &Program, inst: &'a Inst) -> Option<(&'a Vals, LVal, i32, u32)> {
@@ -47,30 +43,47 @@ pub(super) fn pair(program: &Program, first: &Inst, second: &Inst) -> Option<Pai
         return None;
     }
     let fits = |at: i32, unit: i32| (at % unit == 0).then(|| u8::try_from(at / unit).ok()).flatten();
-    let (unit, op) = READS
-        .iter()
-        .filter(|r| r.0 == bytes)
-        .find(|r| fits(from, r.1).is_some() && fits(to, r.1).is_some())
-        .map(|r| (r.1, r.2))?;
+    let (unit, op) =
+        READS.iter().filter(|r| r.0 == bytes).find(|r| fits(from, r.1).is_some() && fits(to, r.1).is_some()).map(|r| (r.1, r.2))?;
     let offsets = [fits(from, unit)?, fits(to, unit)?];
     Some(Pair { op, addr, offsets, dsts: a.iter().chain(b).copied().collect(), words: (bytes / 4) as u8 })
 }
 
+/// How far the second of two loads goes up to the first one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Reach {
+    /// As far as nothing may change what is there.
+    #[default]
+    Far,
+    /// Past no matrix instruction: fewer fragments are there at a time.
+    Near,
+}
+
+/// True if some loads go past matrix instructions.
+pub fn reaches_far(program: &Program) -> bool {
+    adjacent(program, Reach::Far) != adjacent(program, Reach::Near)
+}
+
 /// The program with the second of such loads right behind the first, where nothing between them may change what is there.
-pub(super) fn adjacent(program: &Program) -> Cow<'_, Program> {
-    match block(program, &program.body) {
+pub(super) fn adjacent(program: &Program, reach: Reach) -> Cow<'_, Program> {
+    match block(program, &program.body, reach) {
         Some(body) => Cow::Owned(Program { body, ..program.clone() }),
         None => Cow::Borrowed(program),
     }
 }
 
-fn block(program: &Program, old: &Block) -> Option<Block> {
+fn block(program: &Program, old: &Block, reach: Reach) -> Option<Block> {
     let mut changed = false;
     // The load that goes behind each, and those that go.
     let (mut behind, mut gone) = (vec![None; old.len()], vec![false; old.len()]);
     let mut waiting: FxHashMap<LVal, SmallVec<[usize; 4]>> = FxHashMap::default();
     for (i, inst) in old.iter().enumerate() {
-        if !(inst.effect().computes() || matches!(inst, Inst::LoadShared { .. } | Inst::LoadGlobal { .. } | Inst::Matrix { .. })) {
+        let passes = match inst {
+            Inst::LoadShared { .. } | Inst::LoadGlobal { .. } => true,
+            Inst::Matrix { .. } => reach == Reach::Far,
+            _ => inst.effect().computes(),
+        };
+        if !passes {
             waiting.clear();
         }
         let Some((_, addr, ..)) = load(program, inst) else { continue };
@@ -86,7 +99,7 @@ fn block(program: &Program, old: &Block) -> Option<Block> {
             None => {}
         }
     }
-    let inner: Vec<Option<Inst>> = old.iter().map(|inst| inside(program, inst)).collect();
+    let inner: Vec<Option<Inst>> = old.iter().map(|inst| inside(program, inst, reach)).collect();
     if !changed && inner.iter().all(Option::is_none) {
         return None;
     }
@@ -99,11 +112,11 @@ fn block(program: &Program, old: &Block) -> Option<Block> {
 }
 
 /// An instruction with blocks, if they change.
-fn inside(program: &Program, inst: &Inst) -> Option<Inst> {
+fn inside(program: &Program, inst: &Inst, reach: Reach) -> Option<Inst> {
     inst.control()?;
     let (mut new, mut changed) = (inst.clone(), false);
     for (old, _) in visit::blocks_mut(&mut new) {
-        if let Some(body) = block(program, old) {
+        if let Some(body) = block(program, old, reach) {
             *old = body;
             changed = true;
         }

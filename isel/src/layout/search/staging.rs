@@ -161,9 +161,10 @@ pub(crate) fn choose(
         }
     }
     // Where no matrix loads take whole rows of pieces, smaller pieces and rows far apart count.
-    for chunk in [16, 8].into_iter().filter(|&c| target.moves_by_lanes() && c >= elem) {
+    let pieces = [16, 8].into_iter().filter(|&c| target.moves_by_lanes() && c >= elem);
+    for piece in pieces.flat_map(|chunk| (0..16).map(move |n| [chunk, n / 4, n % 4])) {
         if best[0] > least
-            && let Ok(map) = folded_swizzle(shape, elem, fast, chunk)
+            && let Ok(map) = folded_swizzle(shape, elem, fast, piece)
             && let Ok(c) = cost(&map)
             && c < best
         {
