@@ -108,7 +108,7 @@ impl Lower<'_> {
         });
         let tasks = tasks(kernel);
         let warps = std::mem::replace(&mut self.plan.warps, plan.front);
-        let last = lanes::last_uses(kernel, tasks, &plan);
+        let last = lanes::last_uses(kernel, tasks, plan);
         for &i in kernel.regions[kernel.body].insts.iter().filter(|&&i| Some(i) != tasks) {
             // A loop that uses a buffer uses it to its end. Others have its bytes then: behind a wait, or from a barrier on.
             let meets = kernel.insts[i].op == Op::TaskBarrier;
