@@ -13,6 +13,7 @@
 //! same instructions for any number of slots, so layouts are assigned once, too.
 
 use crate::layout::assign::{Assignment, assign};
+use crate::layout::search::staging::suited;
 use crate::lower::footprint::Footprint;
 use std::rc::Rc;
 use tilelift_ir::{Kernel, Op, verify};
@@ -166,10 +167,12 @@ fn pipelined(kernel: &Kernel, target: &Target, options: &LowerOptions, mut plan:
     let (mut refused, have) = (None, u64::from(target.shared_bytes));
     let stages = options.stages;
     let loops = Pipelines::of(kernel, target, &plan);
+    plan.stages = loops.as_ref().map_or(plan.stages, |l| l.stages(plan.stages));
     // Slots of fewer stages take their part of what so many bytes are for so many stages.
+    let slots = loops.as_ref().map_or(1, Pipelines::slot_stages);
     let fewer = |bytes: u64, stages: u32, most: u32| (have * u64::from(stages) / bytes.max(1)).clamp(1, u64::from(most)) as u32;
     if let Some(loops) = loops.as_ref().filter(|_| stages.is_none()) {
-        plan.stages = fewer(loops.stage_bytes(), 1, plan.stages);
+        plan.stages = fewer(loops.stage_bytes(), slots, plan.stages);
     }
     while let Some(loops) = loops.as_ref().filter(|_| plan.stages > 1) {
         let made = match loops.written(plan.stages) {
@@ -179,12 +182,19 @@ fn pipelined(kernel: &Kernel, target: &Target, options: &LowerOptions, mut plan:
                 break;
             }
         };
-        let written = planned(made, target)?;
+        let mut written = planned(made, target)?;
         let assigned = assign(&written.kernel, target, &written.plan)?;
+        written.plan = suited(&written.kernel, target, &written.plan, &assigned)?;
         let footprint = Footprint::of(&written.kernel, target, &written.plan, &assigned, false)?;
         let need = footprint.total();
         if need <= have {
             return Ok(Fitted { plan, written: Some(Ok(written)), assigned, direct: false, need: Some(need) });
+        }
+        // Registers hold what is ahead: fewer stages are none. Results leave as they are held then.
+        let at_use =
+            if target.moves_by_lanes() { Footprint::of(&written.kernel, target, &written.plan, &assigned, true)?.total() } else { need };
+        if at_use <= have {
+            return Ok(Fitted { plan, written: Some(Ok(written)), assigned, direct: true, need: Some(at_use) });
         }
         if stages.is_some() {
             footprint.fits()?;

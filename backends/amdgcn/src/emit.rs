@@ -5,11 +5,11 @@
 //!                                                                              └► encode ─► write ─► object
 //! ```
 
-use crate::alloc::{AllocError, Facts};
+use crate::alloc::{AllocError, Allocated, Facts};
 use crate::chip::Chip;
 use crate::encode::{EncodeError, encode};
 use crate::mir::KernArg;
-use crate::select::{Reason, SelectError, select};
+use crate::select::{Reach, Reason, SelectError, reaches_far, select_within};
 use crate::{kernel, object, order, text};
 use std::fmt;
 use tilelift_lane::{Param, Program};
@@ -75,8 +75,7 @@ impl std::error::Error for EmitError {}
 /// # Errors
 /// What has no instructions, does not fit the registers, or can't be encoded.
 pub fn emit(program: &Program, chip: Chip) -> Result<AmdKernel, EmitError> {
-    let selected = select(program, chip).map_err(EmitError::Select)?;
-    let (_, allocated) = order::schedule_and_allocate(selected).map_err(EmitError::Allocate)?;
+    let allocated = allocated(program, chip)?;
     let facts = allocated.facts;
     let finished = order::finish(allocated);
     let code = encode(&finished).map_err(EmitError::Encode)?;
@@ -90,4 +89,26 @@ pub fn emit(program: &Program, chip: Chip) -> Result<AmdKernel, EmitError> {
         args: finished.args,
         facts,
     })
+}
+
+/// Registers for the program. Where loads far from one another went in pairs, and there are too few registers for that, they stay nearer.
+fn allocated(program: &Program, chip: Chip) -> Result<Allocated, EmitError> {
+    let within = |reach| {
+        let selected = select_within(program, chip, reach).map_err(EmitError::Select)?;
+        order::schedule_and_allocate(selected).map(|made| made.1).map_err(EmitError::Allocate)
+    };
+    let words = |a: &Allocated| (a.facts.spills.to_scratch, a.facts.spills.to_acc, a.facts.spills.to_lanes);
+    let first = within(Reach::Far);
+    let short = match &first {
+        Ok(a) => words(a) != (0, 0, 0),
+        Err(e) => matches!(e, EmitError::Allocate(e) if *e != AllocError::TooMuchWork),
+    };
+    if !short || !reaches_far(program) {
+        return first;
+    }
+    match (first, within(Reach::Near)) {
+        (Ok(a), Ok(b)) => Ok(if words(&a) <= words(&b) { a } else { b }),
+        (Ok(a), Err(_)) => Ok(a),
+        (Err(_), second) => second,
+    }
 }

@@ -280,6 +280,7 @@ fn chip(name: &'static str, shared_bytes: u32, newer: &[Row], code_casts: &'stat
         functions: FUNCTIONS,
         quotients: &[Scalar::F32, Scalar::F16, Scalar::BF16, Scalar::F64],
         load_matrix: true,
+        masked_lanes: false,
         early_launch: false,
         costs: H200,
         rates: None,

@@ -21,6 +21,22 @@ const VECTOR_BYTES: u32 = 16;
 /// # Errors
 /// [`LayoutError::NotPermutation`], [`LayoutError::NotPowerOfTwo`] (lanes, warps).
 pub fn coalesced(shape: &[u32], elem_bytes: u32, order: &[usize], max_vec: u32, lanes: u32, warps: u32) -> Result<Layout, LayoutError> {
+    coalesced_runs(shape, elem_bytes, order, (max_vec, None), lanes, warps)
+}
+
+/// The same for a tile that goes on to a memory where another dimension is contiguous: each lane holds so many vectors of neighbours along it, if
+/// there are as many elements, so that it has whole runs for that memory, too.
+///
+/// # Errors
+/// As [`coalesced`].
+pub fn coalesced_runs(
+    shape: &[u32],
+    elem_bytes: u32,
+    order: &[usize],
+    (max_vec, run): (u32, Option<(usize, u32)>),
+    lanes: u32,
+    warps: u32,
+) -> Result<Layout, LayoutError> {
     let mut b = Builder::new(shape)?;
     check_permutation("order", order, shape.len())?;
     let (lane_bits, warp_bits) = (log2("lanes", lanes)?, log2("warps", warps)?);
@@ -31,6 +47,10 @@ pub fn coalesced(shape: &[u32], elem_bytes: u32, order: &[usize], max_vec: u32, 
         let vec = (VECTOR_BYTES / elem_bytes).min(max_vec).min(elements / threads).max(1);
         let vec_bits = vec.ilog2().min(b.left(fast));
         b.take(Axis::Reg, fast, vec_bits);
+        if let Some((dim, run)) = run.filter(|r| r.0 != fast && r.0 < shape.len()) {
+            let most = ((elements / threads) >> vec_bits).max(1);
+            b.take(Axis::Reg, dim, run.max(1).min(most).ilog2().min(b.left(dim)));
+        }
         let line = (LINE_BYTES / (elem_bytes << vec_bits)).max(1).ilog2();
         let along = line.min(b.left(fast)).min(lane_bits);
         b.take(Axis::Lane, fast, along);

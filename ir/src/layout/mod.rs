@@ -51,7 +51,7 @@ pub use cost::{ConversionCost, conversion_cost};
 pub use digits::Coord;
 pub use error::LayoutError;
 pub use fragment::FragmentMap;
-pub use global::coalesced;
+pub use global::{coalesced, coalesced_runs};
 pub use ldmatrix::{LdMatrixGroup, LdMatrixPlan, ldmatrix_applies};
 pub use map::{Axis, Layout, LayoutKey, Pad};
 pub use plan::{Conversion, plan_conversion, plan_in_registers, plan_in_warp};
@@ -59,7 +59,7 @@ pub use roundtrip::{RoundTripPlan, plan_round_trip};
 pub use shared::SharedMap;
 pub use shuffle::{SelectPlan, SelectStep, Shuffle, ShufflePlan};
 pub use spec::{DotPart, LayoutSpec};
-pub use swizzle::{operand_chunk_bytes, operand_swizzle, rotated_swizzle, swizzle_of_width};
+pub use swizzle::{folded_swizzle, operand_chunk_bytes, operand_swizzle, rotated_swizzle, swizzle_of_width};
 
 #[cfg(test)]
 pub(crate) mod tests;

@@ -67,24 +67,57 @@ pub fn rotated_swizzle(
     width_bytes: u32,
     [skip, rotate]: [u32; 2],
 ) -> Result<SharedMap, LayoutError> {
+    xored(shape, elem_bytes, contiguous_dim, width_bytes, Xor { skip, rotate, chunk: CHUNK_BYTES, folded: None })
+}
+
+/// As [`operand_swizzle`] with pieces of `chunk` bytes (a power of two, at least an element), where all bits of the row meet the chunk bits, one
+/// group behind the other, each rotated by `turn` places more than the one before: for lanes that read neighbouring rows and lanes that write rows
+/// further apart.
+///
+/// # Errors
+/// [`LayoutError::NoSuchDim`] or a bad shape.
+pub fn folded_swizzle(
+    shape: &[u32],
+    elem_bytes: u32,
+    contiguous_dim: usize,
+    [chunk, rotate, turn]: [u32; 3],
+) -> Result<SharedMap, LayoutError> {
+    xored(shape, elem_bytes, contiguous_dim, LINE_BYTES, Xor { skip: 0, rotate, chunk, folded: Some(turn) })
+}
+
+/// How row bits meet the chunk bits.
+struct Xor {
+    /// Lowest row bits that do not.
+    skip: u32,
+    /// Places by which they are rotated.
+    rotate: u32,
+    /// Bytes of a piece that stays whole.
+    chunk: u32,
+    /// All row bits do, not one group of them: by how many places more each group is rotated.
+    folded: Option<u32>,
+}
+
+fn xored(shape: &[u32], elem_bytes: u32, contiguous_dim: usize, width_bytes: u32, xor: Xor) -> Result<SharedMap, LayoutError> {
     operand_chunk_bytes(shape, elem_bytes, contiguous_dim)?;
     let space = Space::new(shape)?;
     let elem = elem_bytes.max(1).ilog2();
     let columns = space.dim_bits(contiguous_dim);
     let width = columns.min(width_bytes.clamp(1, LINE_BYTES).ilog2().saturating_sub(elem));
-    let chunk = CHUNK_BYTES.ilog2().saturating_sub(elem);
+    let chunk = xor.chunk.max(1).ilog2().saturating_sub(elem);
     // Chunk bits of the width; they are XORed with the row bits above one 128-byte line.
     let swizzled = width.saturating_sub(chunk);
     // The first row bit that is XORed.
-    let rows_per_line = LINE_BYTES.ilog2().saturating_sub(elem + width) + skip;
+    let rows_per_line = LINE_BYTES.ilog2().saturating_sub(elem + width) + xor.skip;
     let mut offset: Vec<u32> = (0..width).map(|j| space.dim_bit(contiguous_dim, j)).collect();
     let mut row = 0;
     let rows = || (0..shape.len()).rev().filter(|&d| d != contiguous_dim);
     for dim in rows() {
         for j in 0..space.dim_bits(dim) {
             let mut column = space.dim_bit(dim, j);
-            if row >= rows_per_line && row - rows_per_line < swizzled {
-                column |= space.dim_bit(contiguous_dim, chunk + (row - rows_per_line + rotate) % swizzled);
+            if row >= rows_per_line && swizzled > 0 && (xor.folded.is_some() || row - rows_per_line < swizzled) {
+                let n = row - rows_per_line;
+                let turned = xor.folded.unwrap_or(0) * (n / swizzled);
+                column |= space.dim_bit(contiguous_dim, chunk + (n + xor.rotate + turned) % swizzled);
             }
             offset.push(column);
             row += 1;

@@ -13,11 +13,13 @@ pub(crate) mod roles;
 
 pub use budget::{Budget, INSTRUCTIONS};
 
+use crate::choice::into_arms;
 use crate::fold::{eval_cmp, eval_int};
 use crate::frame::{Alloc, AllocId, Param};
 use crate::hash::{Map, Set};
 use crate::inst::{Block, Inst};
 use crate::machine::MatrixId;
+use crate::nest::Nest;
 use crate::op::{BinOp, UnOp};
 use crate::place::{Life, place};
 use crate::program::Program;
@@ -115,6 +117,8 @@ pub struct LaneBuilder {
     pub code_casts: &'static [Scalar],
     /// The machine computes with two 16-bit floats of a word at once, and permutes bytes of words.
     pub packed_halves: bool,
+    /// What only one arm of a choice needs moves into it, outside of roles, too.
+    pub into_arms: bool,
     /// How values came about of which two may be computed at once.
     pairs: origins::Pairs,
     /// Optional operations that the machine has, with the types for which it does.
@@ -161,6 +165,7 @@ impl LaneBuilder {
             read_only: Set::default(),
             code_casts: &[],
             packed_halves: false,
+            into_arms: false,
             pairs: origins::Pairs::default(),
             functions: &[],
             quotients: &[],
@@ -777,6 +782,10 @@ impl LaneBuilder {
         let mut live = SecondaryMap::with_default(false);
         let mut body = std::mem::take(&mut self.program.body);
         sweep(&mut body, &mut live);
+        if self.into_arms {
+            let nest = Nest::of(&body);
+            into_arms(&mut body, &nest, [0, self.program.vals.len()]);
+        }
         self.program.body = body;
         self.program.shared_bytes = place(&mut self.program.allocs, &self.lives);
         self.program

@@ -51,7 +51,7 @@ pub(crate) use copied::in_ring;
 pub use decide::{Plan, Schedule, plan, plan_with};
 pub use handle::{Handle, Part, allocation, handle};
 pub(crate) use lane_copies::places;
-pub use lanes::Fetches;
+pub use lanes::{Fetches, stores_load};
 pub use late_products::Late;
 pub(crate) use live::live;
 pub use loads::{ring_loads, staged_loads};

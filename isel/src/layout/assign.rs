@@ -21,14 +21,14 @@ use smallvec::SmallVec;
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 use tilelift_egraph::physical::{InstLayouts, Solution, Variant};
-use tilelift_ir::layout::{Layout, coalesced};
+use tilelift_ir::layout::{Layout, LayoutError, coalesced, coalesced_runs};
 use tilelift_ir::propagate::{Map, Tie, Touch, carried, passage};
 use tilelift_ir::{Inst, Kernel, Op, Region, Type, Value};
 use tilelift_lane::Target;
 use tilelift_schedule::LowerError;
 use tilelift_schedule::access::GlobalAccess;
 use tilelift_schedule::indexed::indexed_vectors;
-use tilelift_schedule::plan::{Plan, handle};
+use tilelift_schedule::plan::{Plan, handle, stores_load};
 use tilelift_schedule::reason::OfScalar;
 
 /// The outcome.
@@ -452,7 +452,37 @@ pub(crate) fn access_layout(kernel: &Kernel, target: &Target, plan: &Plan, i: In
         let bytes = coalesced(&shape, 1, &access.order(), vec, target.lanes, plan.warps)?;
         return Ok(packed::halves_of(&bytes)?.0);
     }
-    Ok(coalesced(&t.shape, t.elem.bytes(), &access.order(), vec, target.lanes, plan.warps)?)
+    Ok(moved_layout(kernel, target, plan, (i, &t.shape))?)
+}
+
+/// The layout of a load or store of a tile whose elements do not share bytes.
+///
+/// # Errors
+/// See [`coalesced`].
+pub(crate) fn moved_layout(kernel: &Kernel, target: &Target, plan: &Plan, (i, shape): (Inst, &[u32])) -> Result<Layout, LayoutError> {
+    let access = GlobalAccess::of(kernel, i);
+    let bytes = access.view.elem.bytes();
+    let run = stored_along(kernel, plan, i).map(|d| (d, (RUN_BYTES / bytes).max(1)));
+    let vec = access.vector_elements(target.vector_bytes);
+    coalesced_runs(shape, bytes, &access.order(), (vec, run), target.lanes, plan.warps)
+}
+
+/// Bytes of the runs that lanes store where another dimension is contiguous than where they loaded: what a matrix instruction takes of a lane at once.
+const RUN_BYTES: u32 = 8;
+
+/// The dimension that is contiguous where a loaded tile is stored to local memory as it is, and goes nowhere else.
+fn stored_along(kernel: &Kernel, plan: &Plan, load: Inst) -> Option<usize> {
+    let plan = plan.task_plan().filter(|e| e.by_lanes)?;
+    let v = *kernel.insts[load].results.first()?;
+    // Stores behind which there is a load are few.
+    let mut along = None;
+    for (&root, buffer) in plan.buffers.iter().filter(|(_, b)| b.swizzled.is_some()) {
+        for &i in plan.locals.uses(root).iter().filter(|&&i| stores_load(kernel, i) == Some(load)) {
+            let h = handle(kernel, kernel.insts[i].args[0])?;
+            along = h.parts.iter().position(|p| Some(p.of) == buffer.swizzled.map(|s| s.contiguous));
+        }
+    }
+    along.filter(|_| kernel.insts.values().filter(|d| d.args.contains(&v)).count() == 1)
 }
 
 /// The layout of an access of local memory: lanes side by side along the rows, each with as much as it may take at once.

@@ -21,6 +21,9 @@ use tilelift_schedule::LowerError;
 use tilelift_schedule::access::{GlobalAccess, access_layout_for};
 use tilelift_schedule::reason::NoRegister;
 
+/// Vectors of a lane from which on a choice between a tile that is all inside and one that may not be is worth its place.
+const MIN_MASKED: usize = 4;
+
 /// Addresses and guards of one access in one layout.
 pub(super) struct Points<'k> {
     access: GlobalAccess<'k>,
@@ -182,6 +185,23 @@ impl Lower<'_> {
         }
     }
 
+    /// A condition, alike in all lanes, under which a whole tile is inside of its view, where that is not known and guards cost instructions.
+    fn inside(&self, b: &mut LaneBuilder, p: &Points<'_>, layout: &Layout) -> Option<LVal> {
+        if !self.target.masked_lanes || p.mask.is_some() || p.access.packed {
+            return None;
+        }
+        let mut all = None;
+        for (d, &extent) in layout.shape().iter().enumerate() {
+            let most = self.extent(b, p.view, d);
+            // First places of a whole tile; a negative one is none.
+            let (room, zero) = (b.add_const(most, 1 - i64::from(extent)), b.i32(0));
+            let room = b.bin(BinOp::Maximum, room, zero);
+            let here = b.cmp(CmpOp::Ult, p.index[d], room);
+            all = b.and_guard(all, Some(here));
+        }
+        all.filter(|&all| b.as_const(all).is_none())
+    }
+
     pub(super) fn load(&mut self, b: &mut LaneBuilder, i: Inst) -> Result<(), LowerError> {
         let result = self.kernel.insts[i].results[0];
         if self.staged[i] {
@@ -240,24 +260,46 @@ impl Lower<'_> {
         let mut points = self.points(b, access, indices, layout)?;
         points.mask = byte_mask.or(points.mask);
         let mut out: Vec<Option<LVal>> = vec![None; layout.size(Axis::Reg) as usize];
-        for group in &vectors.groups {
-            for part in group.chunks(legal_width(group.len() as u32, crate::layout::memory_type(elem)) as usize) {
-                let n = part.len() as u32;
-                let (addr, offset, guard) = self.point(b, &points, layout, part[0]);
-                let other = match other {
-                    Some(o) => {
-                        let elems: Vec<LVal> = vec![o; part.len()];
-                        to_words(b, &elems, elem)
+        let width = |group: &[u32]| legal_width(group.len() as u32, crate::layout::memory_type(elem)) as usize;
+        let parts: Vec<&[u32]> = vectors.groups.iter().flat_map(|group| group.chunks(width(group))).collect();
+        let each = |cx: &Self, b: &mut LaneBuilder, part: &[u32], inside: bool| {
+            let n = part.len() as u32;
+            let (addr, offset, guard) = cx.point(b, &points, layout, part[0]);
+            let other = match other.filter(|_| !inside) {
+                Some(o) => to_words(b, &vec![o; part.len()], elem),
+                None => Vals::new(),
+            };
+            b.load_global_hinted(&word_types(n, elem), (addr, offset), guard.filter(|_| !inside), other, cache)
+        };
+        let inside = if parts.len() >= MIN_MASKED { self.inside(b, &points, layout) } else { None };
+        // Where all of the tile is inside, no lane is switched off.
+        let words = match inside {
+            Some(inside) => {
+                let all = |inside: bool| {
+                    let (each, parts) = (&each, &parts);
+                    move |cx: &mut Self, b: &mut LaneBuilder| {
+                        Ok::<_, LowerError>(parts.iter().flat_map(|part| each(cx, b, part, inside)).collect::<Vec<LVal>>())
                     }
-                    None => Vals::new(),
                 };
-                b.meter.global(&columns, elem.bytes(), n, self.plan.warps);
-                let words = b.load_global_hinted(&word_types(n, elem), (addr, offset), guard, other, cache);
-                let elems = from_words(b, &words, elem, n);
-                for (&r, e) in part.iter().zip(elems) {
-                    out[r as usize] = Some(e);
-                }
+                Some(b.if_else(self, inside, all(true), all(false))?)
             }
+            None => None,
+        };
+        let mut words = words.as_deref();
+        for part in parts {
+            let n = part.len() as u32;
+            b.meter.global(&columns, elem.bytes(), n, self.plan.warps);
+            let elems = match words.and_then(|words| words.split_at_checked(word_types(n, elem).len())) {
+                Some((own, rest)) => {
+                    words = Some(rest);
+                    from_words(b, own, elem, n)
+                }
+                None => {
+                    let own = each(self, b, part, false);
+                    from_words(b, &own, elem, n)
+                }
+            };
+            part.iter().zip(elems).for_each(|(&r, e)| out[r as usize] = Some(e));
         }
         // Registers that are copies of another hold the same value.
         (0..out.len()).map(|r| out[r].or(out[r & !(free as usize)])).collect::<Option<Vec<LVal>>>().ok_or_else(|| NoRegister::Load.into())

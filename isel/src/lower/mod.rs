@@ -138,6 +138,7 @@ pub(crate) fn lane_program(
     let mut b = LaneBuilder::new(&kernel.name, cx.plan.warps, target.lanes);
     b.code_casts = target.code_casts;
     b.packed_halves = target.packed_halves;
+    b.into_arms = target.masked_lanes;
     b.functions = target.functions;
     b.quotients = target.quotients;
     b.budget = Budget::new(INSTRUCTIONS.max(CODE_PER_INSTRUCTION * asked as u64));
@@ -188,9 +189,16 @@ impl<'a> Lower<'a> {
     /// An instruction: once, or once per run; then the conversions of its results.
     fn inst(&mut self, b: &mut LaneBuilder, i: Inst) -> Result<(), LowerError> {
         let around = std::mem::replace(&mut b.origin, self.kernel.locs[i]);
+        let stores = self.kernel.insts[i].op == Op::LocalStore;
+        if !stores && let Some(t) = &mut self.task {
+            t.beside.clear();
+        }
         let done = self.inst_in_runs(b, i);
         b.origin = around;
         done?;
+        if stores && let Some(t) = &mut self.task {
+            t.beside.push(i);
+        }
         for &v in &self.kernel.insts[i].results {
             if let Some(ValueLocation::Tile(t)) = &self.values[v] {
                 b.budget.take_names(t.regs.len());

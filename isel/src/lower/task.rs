@@ -44,6 +44,8 @@ pub(crate) struct TaskState {
     pub regions: Summaries,
     /// Copies that wait for the first operands of a product.
     pub late: Vec<Late>,
+    /// Stores to local memory right in front, one behind the other.
+    pub beside: Vec<Inst>,
     /// Comparisons that hold here.
     pub less: Vec<[LVal; 2]>,
     /// The task, if there are several.

@@ -60,6 +60,7 @@ pub fn target(chip: Chip) -> Target {
         // `v_div_scale`, `v_div_fmas` and `v_div_fixup` are there for them.
         quotients: &[Scalar::F32, Scalar::F64, Scalar::F16],
         load_matrix: false,
+        masked_lanes: true,
         early_launch: false,
         costs: costs::of(chip),
         rates: None,

@@ -290,6 +290,25 @@ impl Selector<'_> {
         self.spread(dsts, target, in_place, None)
     }
 
+    /// Two loads as one instruction, if what they make stands, or may stand, side by side.
+    pub(super) fn load_pair(&mut self, pair: &super::pairs::Pair) -> Result<bool, super::error::SelectError> {
+        let apart = |s: &Self| pair.dsts.iter().any(|&d| s.webs.place(d).is_some() || !s.live.read(d));
+        let words = 2 * pair.words;
+        let (target, in_place) = match self.together(&pair.dsts, words) {
+            Some(span) => (span, true),
+            None if apart(self) => return Ok(false),
+            None => (self.vs(words), false),
+        };
+        let (at, offset) = self.shared_address(pair.addr, 0, 0);
+        if offset != 0 {
+            return Ok(false);
+        }
+        let mods = Mods { offset: pair.offsets[0].into(), offset1: pair.offsets[1], ..Mods::default() };
+        self.push(Inst::new(pair.op, [target.into(), at.into()]).with(mods));
+        self.spread(&pair.dsts, target, in_place, None)?;
+        Ok(true)
+    }
+
     /// The values of a store, as words in a row of vector registers.
     fn stored(&mut self, srcs: &Vals) -> Result<Span, super::error::SelectError> {
         let (words, _) = self.extent(srcs);

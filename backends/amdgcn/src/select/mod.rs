@@ -11,6 +11,7 @@
 //! webs       values in one register, tuples             memory      loads, stores, guards;  atomic: updates
 //! selector   blocks, registers, values; operands       compute     rows, int, wide, float, quotient, convert, compare, bits
 //! lanes      shuffles                                   matrix      matrix instructions
+//! halves     words of halves of others                  pairs       loads two by two
 //! ```
 //!
 //! All lanes of a wavefront take part everywhere but in guarded memory instructions. Subnormal numbers are kept and rounding is to nearest
@@ -27,12 +28,14 @@ mod demote;
 mod entry;
 mod error;
 mod float;
+mod halves;
 mod int;
 mod lanes;
 mod live;
 mod matrix;
 mod memory;
 mod operands;
+mod pairs;
 mod quotient;
 mod reorder;
 mod rows;
@@ -45,6 +48,7 @@ mod wide;
 mod wide_divide;
 
 pub use error::{Computation, Reason, SelectError};
+pub use pairs::{Reach, reaches_far};
 
 use crate::chip::Chip;
 use crate::{machine, mir};
@@ -59,10 +63,20 @@ use webs::Webs;
 /// # Errors
 /// A program that the lane verifier refuses, and what has no instructions.
 pub fn select(program: &Program, chip: Chip) -> Result<mir::Program, SelectError> {
+    select_within(program, chip, Reach::Far)
+}
+
+/// The same, with loads of shared memory in pairs within a reach.
+///
+/// # Errors
+/// As [`select`].
+pub fn select_within(program: &Program, chip: Chip, reach: Reach) -> Result<mir::Program, SelectError> {
     let target = &machine::target(chip);
     verify(program, target).map_err(|e| SelectError::Invalid(Box::new(e)))?;
+    let program = &*halves::picked(program);
     let mut uniform = Uniform::new(program);
     let program = &*reorder::reordered(program, &uniform);
+    let program = &*pairs::adjacent(program, reach);
     let live = Live::new(program);
     demote::demote(program, &live, &mut uniform);
     let webs = Webs::new(program, &live, &uniform);
@@ -77,7 +91,14 @@ pub fn select(program: &Program, chip: Chip) -> Result<mir::Program, SelectError
 
 impl Selector<'_> {
     fn block(&mut self, block: &Block) -> Done {
-        block.iter().try_for_each(|inst| self.inst(inst))
+        let mut rest = block.iter().peekable();
+        while let Some(inst) = rest.next() {
+            match rest.peek().and_then(|second| pairs::pair(self.program, inst, second)) {
+                Some(pair) if self.load_pair(&pair)? => drop(rest.next()),
+                Some(_) | None => self.inst(inst)?,
+            }
+        }
+        Ok(())
     }
 
     fn inst(&mut self, inst: &Inst) -> Done {

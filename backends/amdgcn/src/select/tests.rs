@@ -163,3 +163,66 @@ fn what_has_no_instructions_is_refused() {
     });
     assert!(matches!(root, Err(SelectError::Invalid(_))), "{root:?}");
 }
+
+/// Loads of two words at one address, at these offsets, with a barrier behind the first of them if asked; what is read is written elsewhere.
+fn reads(offsets: [i32; 2], apart: bool) -> String {
+    let mut a = asm();
+    let lane = a.special(Special::Lane);
+    let eight = a.i32(8);
+    let addr = a.bin(BinOp::Mul, lane, eight);
+    let load = |a: &mut Asm, offset| {
+        let dsts = a.vals(LTy::B32, 2);
+        a.push(Inst::LoadShared { dsts: dsts.clone(), addr, offset });
+        dsts
+    };
+    let x = load(&mut a, offsets[0]);
+    if apart {
+        a.push(Inst::Barrier);
+    }
+    let y = load(&mut a, offsets[1]);
+    let to = a.element(0, lane, 16);
+    for (dsts, offset) in [(x, 0), (y, 8)] {
+        a.push(Inst::StoreGlobal { srcs: dsts, addr: to, offset, guard: None, cache: CacheHint::Normal });
+    }
+    text(&selected(&a), "ds_read")
+}
+
+#[test]
+fn loads_from_one_register_go_in_pairs() {
+    assert!(
+        reads([0, 8192], false).contains("ds_read2st64_b64") && reads([0, 8192], false).contains("offset1:16"),
+        "{}",
+        reads([0, 8192], false)
+    );
+    assert!(reads([16, 8], false).contains("ds_read2_b64"), "{}", reads([16, 8], false));
+    // A barrier between them, an offset between two elements, one too far.
+    for (offsets, apart) in [([0, 8192], true), ([0, 4], false), ([0, 1 << 17], false)] {
+        let text = reads(offsets, apart);
+        assert!(!text.contains("ds_read2"), "{text}");
+    }
+}
+
+/// A word of the upper halves of two words: one instruction, and none brings a half to a register of its own.
+#[test]
+fn halves_are_picked_where_they_are() {
+    let mut a = asm();
+    let lane = a.special(Special::Lane);
+    let from = a.element(0, lane, 8);
+    let words = a.vals(LTy::B32, 2);
+    a.push(Inst::LoadGlobal { dsts: words.clone(), addr: from, offset: 0, guard: None, other: Vals::new(), cache: CacheHint::Normal });
+    let half = LTy::Num(Scalar::F16);
+    let [x, y] = [words[0], words[1]].map(|w| {
+        let dsts = a.vals(half, 2);
+        a.push(Inst::Unpack { dsts: dsts.clone(), a: w });
+        dsts
+    });
+    let packed: Vals = [[x[1], y[1]], [x[0], y[1]], [x[1], y[0]], [x[0], y[0]]]
+        .into_iter()
+        .map(|parts| a.def(LTy::B32, |dst| Inst::Pack { dst, parts: Vals::from_slice(&parts) }))
+        .collect();
+    a.push(Inst::StoreGlobal { srcs: packed, addr: from, offset: 0, guard: None, cache: CacheHint::Normal });
+    let text = text(&selected(&a), "global_load");
+    let picks: Vec<&str> = text.lines().filter(|l| l.contains("s_mov_b32")).filter_map(|l| l.rsplit(", ").next()).collect();
+    assert_eq!(picks, ["0x7060302", "0x7060100", "0x5040302", "0x5040100"], "{text}");
+    assert!(text.matches("v_perm_b32").count() == 4 && !text.contains("v_ashrrev"), "{text}");
+}

@@ -9,10 +9,11 @@
 //! A refused tie costs copies and nothing else: whoever needs a tuple and does not find one puts it together.
 
 use super::live::{Live, Step, words_of};
+use super::pairs::pair;
 use super::uniform::{Class, Uniform};
 use cranelift_entity::{EntityRef, PrimaryMap, SecondaryMap, entity_impl};
-use rustc_hash::FxHashMap;
-use tilelift_lane::{Block, Carried, Inst, LVal, Program, Vals};
+use rustc_hash::{FxHashMap, FxHashSet};
+use tilelift_lane::{Block, Carried, If, Inst, LVal, Program, Vals, visit};
 
 /// A run of registers that values share.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -48,6 +49,7 @@ impl Webs {
             sets: FxHashMap::default(),
             literal: SecondaryMap::new(),
             addend: FxHashMap::default(),
+            otherwise: FxHashMap::default(),
         };
         t.literals(&program.body);
         for pass in [Pass::Results, Pass::Matrices, Pass::Carried, Pass::Loads, Pass::Operands, Pass::Stores] {
@@ -98,6 +100,8 @@ struct Ties<'a> {
     literal: SecondaryMap<LVal, bool>,
     /// The addend of each result of a matrix instruction.
     addend: FxHashMap<LVal, LVal>,
+    /// What a choice gives, by what its second arm makes for that.
+    otherwise: FxHashMap<LVal, LVal>,
 }
 
 impl Ties<'_> {
@@ -121,7 +125,13 @@ impl Ties<'_> {
     }
 
     fn block(&mut self, block: &Block, pass: Pass) {
-        for inst in block {
+        for (i, inst) in block.iter().enumerate() {
+            if pass == Pass::Loads
+                && let Some(second) = block.get(i + 1)
+                && let Some(pair) = pair(self.program, inst, second)
+            {
+                self.tuple(&pair.dsts);
+            }
             match inst {
                 Inst::For(l) => {
                     self.carried(&l.carried, pass);
@@ -133,6 +143,9 @@ impl Ties<'_> {
                     self.block(&l.body, pass);
                 }
                 Inst::If(c) => {
+                    if pass == Pass::Results {
+                        self.chosen(c);
+                    }
                     self.block(&c.then, pass);
                     self.block(&c.otherwise, pass);
                 }
@@ -156,6 +169,18 @@ impl Ties<'_> {
                     self.tuple(srcs);
                 }
                 _ => {}
+            }
+        }
+    }
+
+    /// What a choice gives stands where its arms make it. Behind the first arm it is there, and is not while the second one runs.
+    fn chosen(&mut self, c: &If) {
+        let made: FxHashSet<LVal> = c.otherwise.iter().flat_map(visit::results).collect();
+        for &(r, a, b) in &c.results {
+            self.tie(r, a, 0);
+            if made.contains(&b) {
+                self.otherwise.insert(b, r);
+                self.tie(r, b, 0);
             }
         }
     }
@@ -265,6 +290,9 @@ impl Ties<'_> {
 
     /// True if two values are alive at once, so that one register can't hold both.
     fn together(&self, x: LVal, y: LVal) -> bool {
+        if self.otherwise.get(&x) == Some(&y) || self.otherwise.get(&y) == Some(&x) {
+            return false;
+        }
         let ((dx, lx), (dy, ly)) = (self.live.life(x), self.live.life(y));
         if dx == dy {
             return true;

@@ -214,6 +214,7 @@ fn shared_maps_are_bijections_with_odd_digits_on_top() {
         let mut maps = vec![SharedMap::row_major(shape, &order).unwrap(), SharedMap::swizzled(shape, &order, 4, 2, 4).unwrap()];
         for dim in 0..shape.len() {
             maps.push(operand_swizzle(shape, 2, dim).unwrap());
+            maps.extend((0..16).map(|n| folded_swizzle(shape, 2, dim, [8, n / 4, n % 4]).unwrap()));
         }
         for map in maps {
             let count: u32 = shape.iter().product();
@@ -260,6 +261,22 @@ fn accesses_are_the_offsets_of_the_elements() {
                 }
             }
         }
+    }
+}
+
+/// Rows of 128 bytes, read by 16 lanes side by side, and written by 8 lanes eight rows apart, at two places each: both without a conflict in one map.
+#[test]
+fn folded_swizzles_serve_neighbours_and_lanes_far_apart() {
+    let map = folded_swizzle(&[128, 64], 2, 1, [8, 0, 1]).unwrap();
+    let banks = |lanes: &dyn Fn(u32) -> [u32; 2]| {
+        let places: BTreeSet<u32> = (0..16).map(|l| map.offset(&lanes(l)).unwrap() * 2 / 8 % 16).collect();
+        places.len()
+    };
+    for at in 0..16 {
+        assert_eq!(banks(&|l| [l, 4 * at]), 16);
+    }
+    for row in 0..8 {
+        assert_eq!(banks(&|l| [8 * (l % 8) + row, 4 * (l / 8)]), 16);
     }
 }
 

@@ -78,6 +78,8 @@ pub struct Target {
     pub quotients: &'static [Scalar],
     /// True if [`crate::inst::Inst::LoadMatrix`] exists.
     pub load_matrix: bool,
+    /// True if lanes whose guard does not hold are switched off by instructions around the guarded one; else that has the guard itself.
+    pub masked_lanes: bool,
     /// True if a launch may begin while the one in front of it ends ([`crate::unit::Unit::AwaitPrevious`]).
     pub early_launch: bool,
     /// What the machine's work costs.
@@ -105,6 +107,11 @@ impl Target {
     /// True if the machine has an operation for a type that takes it.
     pub fn has(&self, op: UnOp, ty: LTy) -> bool {
         !op.is_optional() || self.functions.iter().any(|&(o, s)| o == op && ty == LTy::Num(s))
+    }
+
+    /// True if lanes alone bring tiles to shared memory and fetch operands from there: no copy runs by itself, and no matrix load transposes.
+    pub fn moves_by_lanes(&self) -> bool {
+        self.copy_async.is_empty() && !self.load_matrix
     }
 
     /// The instruction behind an id.

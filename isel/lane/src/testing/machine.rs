@@ -110,6 +110,7 @@ pub fn target() -> Target {
         functions: FUNCTIONS,
         quotients: &[Scalar::F16, Scalar::BF16, Scalar::F32, Scalar::F64],
         load_matrix: true,
+        masked_lanes: false,
         rates: None,
         costs: Costs {
             alu: 8,

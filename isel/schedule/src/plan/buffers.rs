@@ -21,7 +21,7 @@ use crate::reason::{NoBufferLayout, Unsupported};
 use cranelift_entity::SecondaryMap;
 use std::collections::{BTreeMap, BTreeSet};
 use tilelift_ir::{Attr, Inst, Kernel, Op, SharedType, Type, Value};
-use tilelift_lane::Units;
+use tilelift_lane::{Target, Units};
 
 /// What an asynchronous unit asks of a buffer.
 struct Wish {
@@ -61,7 +61,8 @@ pub struct Buffers {
 ///
 /// # Errors
 /// What no layout satisfies, at the instruction that asks for it.
-pub fn buffers(kernel: &Kernel, units: Option<&Units>) -> Result<Buffers, LowerError> {
+pub fn buffers(kernel: &Kernel, target: &Target) -> Result<Buffers, LowerError> {
+    let units = target.units.as_ref();
     let mut roots: BTreeMap<Inst, Vec<Inst>> = BTreeMap::new();
     let mut wishes: BTreeMap<Inst, Vec<(Inst, Inst, Wish)>> = BTreeMap::new();
     let mut boxes = BTreeMap::new();
@@ -102,7 +103,7 @@ pub fn buffers(kernel: &Kernel, units: Option<&Units>) -> Result<Buffers, LowerE
         }
     }
     let (locals, mut buffers) = (Locals::of(kernel), BTreeMap::new());
-    let lanes = Filled::new(kernel, &locals);
+    let lanes = Filled::new(kernel, &locals, target.moves_by_lanes());
     for (alloc, roots) in roots {
         let asked = wishes.get(&alloc).map(Vec::as_slice).unwrap_or(&[]);
         for root in roots {

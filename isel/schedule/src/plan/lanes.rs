@@ -12,7 +12,7 @@ use super::locals::Locals;
 use crate::access::GlobalAccess;
 use cranelift_entity::SecondaryMap;
 use std::collections::{BTreeMap, BTreeSet};
-use tilelift_ir::{Effects, Inst, Kernel, Op, Region, Value};
+use tilelift_ir::{Attr, Effects, Inst, Kernel, Op, Region, Value};
 
 /// The widest swizzle, and the piece of it that is moved as a whole.
 const ROW: [u32; 2] = [128, 16];
@@ -28,11 +28,29 @@ pub(super) struct Filled<'k> {
     locals: &'k Locals,
     /// Loads that only products read.
     loads: SecondaryMap<Inst, bool>,
+    /// See [`Target::moves_by_lanes`](tilelift_lane::Target::moves_by_lanes).
+    by_lanes: bool,
 }
 
 impl<'k> Filled<'k> {
-    pub(super) fn new(kernel: &'k Kernel, locals: &'k Locals) -> Filled<'k> {
-        Filled { kernel, locals, loads: local_loads(kernel) }
+    pub(super) fn new(kernel: &'k Kernel, locals: &'k Locals, by_lanes: bool) -> Filled<'k> {
+        Filled { kernel, locals, loads: local_loads(kernel), by_lanes }
+    }
+
+    /// The dimension along rows of a buffer that lanes fill with operands: where no matrix load brings runs along the summed dimension from memory
+    /// where they are none, that one, if all products agree; else the last.
+    fn rows_of_operands(&self, root: Inst, rank: usize) -> usize {
+        let mut found = None;
+        for &load in self.locals.uses(root).iter().filter(|&&i| self.by_lanes && self.kernel.insts[i].op == Op::LocalLoad) {
+            let Some(h) = handle(self.kernel, self.kernel.insts[load].args[0]) else { return rank - 1 };
+            let Some(d) = summed(self.kernel, self.kernel.insts[load].results[0]).and_then(|d| Some(h.parts.get(d)?.of)) else {
+                return rank - 1;
+            };
+            if *found.get_or_insert(d) != d {
+                return rank - 1;
+            }
+        }
+        found.unwrap_or(rank - 1)
     }
 
     /// True if products alone read what is loaded from a buffer, and something is.
@@ -58,7 +76,9 @@ impl<'k> Filled<'k> {
                     h.root == root && is_whole(&h, &ty.shape) && !matches!(d.op, Op::LocalAlloc | Op::LocalReinterpret | Op::LocalSlice);
                 let along = match d.op {
                     Op::CopyAsync => GlobalAccess::of(kernel, i).contiguous().and_then(|k| h.parts.get(k)).map(|p| p.of),
-                    Op::LocalStore if *operands.get_or_insert_with(|| self.multiplied(root)) => Some(ty.shape.len() - 1),
+                    Op::LocalStore if *operands.get_or_insert_with(|| self.multiplied(root)) => {
+                        Some(self.rows_of_operands(root, ty.shape.len()))
+                    }
                     _ => continue,
                 };
                 let Some(contiguous) = along else {
@@ -75,6 +95,23 @@ impl<'k> Filled<'k> {
         let swizzle = ROW[0].min(1 << row.trailing_zeros());
         (swizzle >= ROW[1]).then_some(Swizzled { contiguous, swizzle, rows })
     }
+}
+
+/// The dimension of a tile over which products sum, through transposes, if all that read it agree.
+fn summed(kernel: &Kernel, v: Value) -> Option<usize> {
+    let mut found = None;
+    let uses = kernel.insts.iter().filter(|(_, d)| d.args.contains(&v));
+    for (_, d) in uses {
+        let dim = match (d.op, d.attrs.first()) {
+            (Op::Dot, _) => usize::from(d.args[0] == v),
+            (Op::Transpose, Some(Attr::Perm(p))) => *p.get(summed(kernel, *d.results.first()?)?)? as usize,
+            _ => return None,
+        };
+        if *found.get_or_insert(dim) != dim {
+            return None;
+        }
+    }
+    found
 }
 
 /// True if an instruction, with all inside of it, leaves memory as it is, or begins copies: what is read in front of it may as well be read
@@ -120,6 +157,13 @@ fn readers(uses: &SecondaryMap<Value, Vec<Inst>>, kernel: &Kernel, v: Value) -> 
     out
 }
 
+/// The load whose tile a store to local memory puts there as it is.
+pub fn stores_load(kernel: &Kernel, i: Inst) -> Option<Inst> {
+    let d = &kernel.insts[i];
+    let load = kernel.def_inst(*d.args.get(1)?)?;
+    (d.op == Op::LocalStore && kernel.insts[load].op == Op::Load).then_some(load)
+}
+
 /// What products do with buffers that lanes have filled.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct Fetches {
@@ -147,15 +191,12 @@ pub(super) fn read_by_products(kernel: &Kernel) -> Vec<(Inst, Vec<Inst>)> {
     with_products.filter(|(i, dots)| dots.iter().all(|&dot| places[dot] == places[*i])).collect()
 }
 
-/// Finds them, in buffers that lie in these layouts.
-pub(super) fn fetches(kernel: &Kernel, buffers: &BTreeMap<Inst, BufferLayout>) -> Fetches {
+/// Finds them, in buffers that lie in these layouts; tiles that lanes store there are as copies if `by_lanes` ([`super::TaskPlan::by_lanes`]).
+pub(super) fn fetches(kernel: &Kernel, buffers: &BTreeMap<Inst, BufferLayout>, by_lanes: bool) -> Fetches {
     let mut out = Fetches::default();
-    if !kernel.insts.values().any(|d| d.op == Op::CopyAsync) {
-        return out;
-    }
     let mut filled = BTreeSet::new();
     kernel.walk(kernel.body, &mut |i| {
-        if kernel.insts[i].op == Op::CopyAsync {
+        if kernel.insts[i].op == Op::CopyAsync || by_lanes && stores_load(kernel, i).is_some() {
             filled.extend(handle(kernel, kernel.operand(i, "buffer")[0]).map(|h| h.root));
         }
     });

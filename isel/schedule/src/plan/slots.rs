@@ -8,7 +8,7 @@
 
 use super::buffer_layout::BufferLayout;
 use super::handle::{allocation, handle};
-use super::lanes::read_by_products;
+use super::lanes::{read_by_products, stores_load};
 use super::tasks::TaskPlan;
 use std::rc::Rc;
 use tilelift_ir::layout::{LayoutError, SharedMap, operand_swizzle, swizzle_of_width};
@@ -21,7 +21,7 @@ pub struct FetchedRing {
     pub root: Inst,
     /// The load.
     pub load: Inst,
-    /// The copies, in program order; one at least.
+    /// The copies, and the loads whose tiles lanes store there, in program order; one at least.
     pub copies: Vec<Inst>,
     /// Extents of a slot.
     pub shape: Vec<u32>,
@@ -96,6 +96,7 @@ fn ring(kernel: &Kernel, plan: &TaskPlan, load: Inst) -> Option<FetchedRing> {
             Op::LocalIndex | Op::LocalTranspose => {}
             Op::LocalLoad if i == load && whole(d.args[0], false) => {}
             Op::CopyAsync if whole(kernel.operand(i, "buffer")[0], true) => copies.push(i),
+            Op::LocalStore if plan.by_lanes && whole(d.args[0], true) => copies.push(stores_load(kernel, i)?),
             _ => return None,
         }
     }

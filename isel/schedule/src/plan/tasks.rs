@@ -44,6 +44,8 @@ pub struct TaskPlan {
     pub locals: Rc<Locals>,
     /// What products do with buffers that lanes have filled.
     pub fetches: Rc<Fetches>,
+    /// What lanes store for products lies and is fetched as what they copy ([`Target::moves_by_lanes`]).
+    pub by_lanes: bool,
 }
 
 impl TaskPlan {
@@ -59,7 +61,7 @@ impl TaskPlan {
 
     /// The same plan with buffers in other layouts.
     pub fn with_buffers(&self, kernel: &Kernel, buffers: BTreeMap<Inst, BufferLayout>) -> TaskPlan {
-        TaskPlan { fetches: Rc::new(fetches(kernel, &buffers)), buffers, ..self.clone() }
+        TaskPlan { fetches: Rc::new(fetches(kernel, &buffers, self.by_lanes)), buffers, ..self.clone() }
     }
 }
 
@@ -120,7 +122,7 @@ pub fn plan_tasks(kernel: &Kernel, target: &Target, options: &LowerOptions, oute
     }
     meetings(kernel)?;
     views(kernel)?;
-    let placed = buffers(kernel, target.units.as_ref())?;
+    let placed = buffers(kernel, target)?;
     let (mut dots, mut all) = (BTreeMap::new(), Copies::default());
     let Placed { roles, idle, warps, front } = match (tasks(kernel), &target.units) {
         (Some(i), Some(units)) => roles(kernel, target, units, i)?,
@@ -170,7 +172,8 @@ pub fn plan_tasks(kernel: &Kernel, target: &Target, options: &LowerOptions, oute
             loc: Default::default(),
         });
     }
-    let fetches = Rc::new(fetches(kernel, &placed.buffers));
+    let by_lanes = target.moves_by_lanes();
+    let fetches = Rc::new(fetches(kernel, &placed.buffers, by_lanes));
     let Buffers { buffers, boxes, locals } = placed;
     Ok(TaskPlan {
         roles,
@@ -184,6 +187,7 @@ pub fn plan_tasks(kernel: &Kernel, target: &Target, options: &LowerOptions, oute
         copies: all,
         locals: Rc::new(locals),
         fetches,
+        by_lanes,
     })
 }
 

@@ -7,6 +7,15 @@
 //! behind: copy_async_wait 0
 //! ```
 //!
+//! Where the target has no copies that run by themselves, lanes hold the next step's tiles in registers while products run:
+//!
+//! ```text
+//! one slot             per such load
+//! front:  load 0 ─ local_store
+//! body:   task_barrier ─ load i+1 ─ the body, which loads from the slot ─ task_barrier ─ local_store of what was loaded
+//! behind: task_barrier
+//! ```
+//!
 //! The barrier shows what has arrived to all lanes, and tells that all have done with the slot that the next copy overwrites. Copies past
 //! the end of the loop are put outside of the view, where they move nothing. All else stays as it is.
 
@@ -39,6 +48,8 @@ struct Pipelined<'k> {
     kernel: &'k Kernel,
     stages: u32,
     rings: BTreeMap<Inst, Ring>,
+    /// Registers hold what is ahead.
+    held: bool,
 }
 
 /// The loops of a kernel that are pipelined.
@@ -46,16 +57,29 @@ pub struct Pipelines<'k> {
     kernel: &'k Kernel,
     warps: u32,
     rings: BTreeMap<Inst, Ring>,
+    /// Registers hold what is ahead.
+    held: bool,
 }
 
 impl<'k> Pipelines<'k> {
     /// Those that a plan pipelines, if there are any.
     pub fn of(kernel: &'k Kernel, target: &Target, plan: &Plan) -> Option<Pipelines<'k>> {
-        if !matches!(plan.schedule, Schedule::Pipelined { .. }) || plan.stages < 2 || target.copy_async.is_empty() {
+        if !matches!(plan.schedule, Schedule::Pipelined { .. }) || plan.stages < 2 {
             return None;
         }
         let rings = rings(kernel, target, plan.warps);
-        (!rings.is_empty()).then_some(Pipelines { kernel, warps: plan.warps, rings })
+        let held = target.moves_by_lanes();
+        (!rings.is_empty()).then_some(Pipelines { kernel, warps: plan.warps, rings, held })
+    }
+
+    /// Stages of a loop when so many are asked for: what registers hold is one step ahead.
+    pub fn stages(&self, asked: u32) -> u32 {
+        if self.held { asked.min(2) } else { asked }
+    }
+
+    /// Stages that one slot of each ring is for: registers hold one more.
+    pub fn slot_stages(&self) -> u32 {
+        if self.held { 2 } else { 1 }
     }
 
     /// Bytes of one slot of each ring: all of them are there together.
@@ -73,14 +97,15 @@ impl<'k> Pipelines<'k> {
         let kernel = self.kernel;
         let mut w = Writer::new(kernel);
         w.go_backwards(rising_axes(kernel, &self.rings.keys().copied().collect::<Vec<Inst>>()));
-        let mut p = Pipelined { kernel, stages, rings: self.rings.clone() };
+        let mut p = Pipelined { kernel, stages, rings: self.rings.clone(), held: self.held };
         for (&main, ring) in &mut p.rings {
             w.loc = kernel.locs[main];
             for &load in &ring.loads {
                 let Some(t) = kernel.ty(kernel.insts[load].results[0]).as_tile() else {
                     return Err(Refusal::Written { value: kernel.insts[load].results[0] });
                 };
-                let shape: Vec<u32> = [stages].iter().chain(&t.shape).copied().collect();
+                let slots = (!self.held).then_some(stages);
+                let shape: Vec<u32> = slots.iter().chain(&t.shape).copied().collect();
                 let ty = SharedType::new(&shape, t.elem);
                 ring.slots.push(w.make(Op::LocalAlloc, &[], &[Attr::Count(0)], Some(&Type::Shared(ty)))?);
             }
@@ -168,7 +193,9 @@ fn slice_of(
     };
     let found = replay(kernel, (main, &[]), written, kernel.operand(load, "indices").to_vec(), &there);
     let found = found.map_err(|v| NotAhead::Address { value: Named::of(kernel, v) })?;
-    copy_bytes(kernel, target, warps, load).map(|_| found).ok_or(NotAhead::Width)
+    // What registers hold has any width.
+    let goes = target.moves_by_lanes() || copy_bytes(kernel, target, warps, load).is_some();
+    goes.then_some(found).ok_or(NotAhead::Width)
 }
 
 /// Why a load of a loop's body is done where it is used, by a plan that does so.
@@ -179,9 +206,7 @@ pub fn not_ahead(kernel: &Kernel, target: &Target, plan: &Plan, main: Inst, load
         Schedule::Specialised(_) | Schedule::Pipelined { .. } => {}
     }
     let (d, region) = (&kernel.insts[load], *kernel.insts[main].regions.last().unwrap_or(&kernel.body));
-    if target.copy_async.is_empty() && target.units.is_none() {
-        NotAhead::NoCopies { target: target.name }
-    } else if kernel.insts[main].op != Op::For {
+    if kernel.insts[main].op != Op::For {
         NotAhead::While
     } else if d.op != Op::Load {
         NotAhead::Gathered
@@ -282,6 +307,9 @@ impl Pipelined<'_> {
             w.act(Op::TaskBarrier, &[], &[]);
         }
         let ahead = Ahead::of(kernel, main, &ring.replay, ring.loads.clone());
+        if self.held {
+            return self.hold(w, main, ring, (&ahead, &args));
+        }
         let mut at = args[0];
         let mut state = ahead.first(w, at)?;
         for slot in 0..self.stages - 1 {
@@ -331,14 +359,60 @@ impl Pipelined<'_> {
         Ok(())
     }
 
-    /// Begins the copies of an iteration, whose index and state are given, into a slot, as a group; gives the state of the next one.
-    fn begin(
+    /// A loop whose next step is loaded into registers while the products of a step run.
+    fn hold(&self, w: &mut Writer<'_>, main: Inst, ring: &Ring, (ahead, args): (&Ahead<'_>, &[Arg])) -> Result<(), Refusal> {
+        let kernel = self.kernel;
+        let d = &kernel.insts[main];
+        let region = d.regions[0];
+        let params = &kernel.regions[region].params;
+        let ty = kernel.ty(params[0]).elem();
+        let fill = |w: &mut Writer<'_>, tiles: &[Value]| {
+            ring.slots.iter().zip(tiles).for_each(|(&slot, &tile)| w.act(Op::LocalStore, &[slot.into(), tile.into()], &[]));
+        };
+        let first = ahead.first(w, args[0])?;
+        let by = |w: &mut Writer<'_>| plus(w, args[0], args[2], 1, ty);
+        let (tiles, state) = self.tiles(w, (ahead, args[0], &first), by, (main, ring))?;
+        fill(w, &tiles);
+        let held = args.len() - 3;
+        let init: Vec<Arg> = args[3..].iter().copied().chain(state).collect();
+        let live = live(kernel, region, &|i| ring.loads.contains(&i), &[]);
+        let reads = |i: Inst| kernel.insts[i].op.info().effects == Effects::Reads && !ring.loads.contains(&i);
+        let results = w.for_loop([args[0], args[1], args[2]], &init, |w, index, carried| {
+            w.act(Op::TaskBarrier, &[], &[]);
+            let at = plus(w, index.into(), args[2], 1, ty)?;
+            let state: Vec<Arg> = carried[held..].iter().map(|&v| v.into()).collect();
+            let (tiles, state) = self.tiles(w, (ahead, at, &state), |w| plus(w, at, args[2], 1, ty), (main, ring))?;
+            w.set(params[0], index);
+            Self::set_all(w, &params[1..], &carried[..held]);
+            let taken = |i: Inst| kernel.insts[i].op != Op::Yield && (live.contains(&i) || !reads(i));
+            for &i in kernel.regions[region].insts.iter().filter(|&&i| taken(i)) {
+                match ring.loads.iter().position(|&load| load == i) {
+                    Some(n) => {
+                        let tile = w.make(Op::LocalLoad, &[ring.slots[n].into()], &[], None)?;
+                        w.set(kernel.insts[i].results[0], tile);
+                    }
+                    None => self.inst(w, i, true)?,
+                }
+            }
+            let mut next = self.given(w, region)?;
+            w.act(Op::TaskBarrier, &[], &[]);
+            fill(w, &tiles);
+            next.extend(state);
+            Ok(next)
+        })?;
+        w.act(Op::TaskBarrier, &[], &[]);
+        Self::set_all(w, &d.results, &results[..held]);
+        Ok(())
+    }
+
+    /// The places of an iteration's loads, whose index and state are given; and the state of the next one.
+    fn places(
         &self,
         w: &mut Writer<'_>,
         (ahead, at, state): (&Ahead<'_>, Arg, &[Arg]),
         then: impl FnOnce(&mut Writer<'_>) -> Result<Arg, Refusal>,
-        (main, ring, slot): (Inst, &Ring, Arg),
-    ) -> Result<Vec<Arg>, Refusal> {
+        (main, ring): (Inst, &Ring),
+    ) -> Result<(Vec<Vec<Arg>>, Vec<Arg>), Refusal> {
         let kernel = self.kernel;
         let (mut places, state) = ahead.step(w, at, state, then)?;
         let mut more = None;
@@ -353,6 +427,38 @@ impl Pipelined<'_> {
             };
             place[dim] = w.make(Op::Select, &[more.into(), place[dim], out], &[], None)?.into();
         }
+        Ok((places, state))
+    }
+
+    /// Loads the tiles of an iteration, whose index and state are given; and gives the state of the next one.
+    fn tiles(
+        &self,
+        w: &mut Writer<'_>,
+        step: (&Ahead<'_>, Arg, &[Arg]),
+        then: impl FnOnce(&mut Writer<'_>) -> Result<Arg, Refusal>,
+        (main, ring): (Inst, &Ring),
+    ) -> Result<(Vec<Value>, Vec<Arg>), Refusal> {
+        let kernel = self.kernel;
+        let (places, state) = self.places(w, step, then, (main, ring))?;
+        let tiles = ring.loads.iter().zip(places).map(|(&load, at)| {
+            let d = &kernel.insts[load];
+            let mut args = vec![w.get(d.args[0])?];
+            args.extend(at);
+            w.make(Op::Load, &args, &d.attrs, Some(kernel.ty(d.results[0])))
+        });
+        Ok((tiles.collect::<Result<Vec<Value>, Refusal>>()?, state))
+    }
+
+    /// Begins the copies of an iteration, whose index and state are given, into a slot, as a group; gives the state of the next one.
+    fn begin(
+        &self,
+        w: &mut Writer<'_>,
+        step: (&Ahead<'_>, Arg, &[Arg]),
+        then: impl FnOnce(&mut Writer<'_>) -> Result<Arg, Refusal>,
+        (main, ring, slot): (Inst, &Ring, Arg),
+    ) -> Result<Vec<Arg>, Refusal> {
+        let kernel = self.kernel;
+        let (places, state) = self.places(w, step, then, (main, ring))?;
         for (n, (&load, at)) in ring.loads.iter().zip(places).enumerate() {
             let buffer = w.bin(Op::LocalIndex, ring.slots[n], slot)?;
             let mut args = vec![w.get(kernel.insts[load].args[0])?];

@@ -14,11 +14,6 @@ pub enum NotAhead {
     Elsewhere,
     /// One stage is asked for.
     Stages,
-    /// The target has no asynchronous copies.
-    NoCopies {
-        /// Its name.
-        target: &'static str,
-    },
     /// How often the loop runs is not known when it begins.
     While,
     /// The loop writes memory, and copies would overtake that.
@@ -54,7 +49,6 @@ impl fmt::Display for NotAhead {
             }
             NotAhead::Elsewhere => f.write_str("another loop of the kernel is specialised, and this one is left as it is"),
             NotAhead::Stages => f.write_str("one stage is asked for; two or more copy ahead"),
-            NotAhead::NoCopies { target } => write!(f, "{target} has no asynchronous copies"),
             NotAhead::While => f.write_str("it is in a `while`, whose iterations are not known ahead; a `for` can run ahead"),
             NotAhead::Writes { op } => write!(f, "the loop writes memory (`{op}`), and copies ahead of it would read what is older"),
             NotAhead::Gathered => f.write_str("each of its elements has an address of its own"),

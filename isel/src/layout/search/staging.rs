@@ -7,18 +7,18 @@
 //!
 //! A tile lies there alone, or in a slot of a ring, into which copies run ahead.
 
-use crate::layout::assign::Assignment;
+use crate::layout::assign::{Assignment, moved_layout};
 use crate::layout::{legal_width, memory_type};
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 use tilelift_ir::layout::{
-    Axis, Layout, LayoutError, SharedMap, SharedOp, coalesced, operand_swizzle, rotated_swizzle, vector_count, wavefronts,
+    Axis, Layout, LayoutError, SharedMap, SharedOp, coalesced, folded_swizzle, operand_swizzle, rotated_swizzle, vector_count, wavefronts,
 };
 use tilelift_ir::{Attr, Inst, Kernel, Op, Value};
 use tilelift_lane::Target;
 use tilelift_schedule::access::GlobalAccess;
-use tilelift_schedule::plan::{BufferLayout, FetchedRing, Plan};
+use tilelift_schedule::plan::{BufferLayout, FetchedRing, Plan, Schedule, slots};
 use tilelift_schedule::transfers::fragments;
 
 /// Another view of the same memory.
@@ -160,6 +160,17 @@ pub(crate) fn choose(
             }
         }
     }
+    // Where no matrix loads take whole rows of pieces, smaller pieces and rows far apart count.
+    let pieces = [16, 8].into_iter().filter(|&c| target.moves_by_lanes() && c >= elem);
+    for piece in pieces.flat_map(|chunk| (0..16).map(move |n| [chunk, n / 4, n % 4])) {
+        if best[0] > least
+            && let Ok(map) = folded_swizzle(shape, elem, fast, piece)
+            && let Ok(c) = cost(&map)
+            && c < best
+        {
+            (best, chosen) = (c, map);
+        }
+    }
     // Rows with gaps instead. They take more memory, and gaps of less than 16 bytes narrow the vectors: wavefronts and instructions have to be
     // fewer together.
     for gap in GAPS {
@@ -274,7 +285,7 @@ impl Waiting {
         known: (&Assignment, &[Rc<Layout>], &Chosen),
         (ring, buffer): (&FetchedRing, &BufferLayout),
     ) -> Result<Waiting, LayoutError> {
-        let (writer, fast) = copied(kernel, target, plan, ring.copies[0], &ring.shape)?;
+        let (writer, fast) = filled(kernel, target, plan, (ring, buffer))?;
         let writer = (writer.0.transpose(&ring.seen)?, writer.1);
         let fast = ring.seen.iter().position(|&of| of == fast).unwrap_or(0);
         let map = ring.plain(buffer)?;
@@ -341,6 +352,40 @@ impl Waiting {
     pub fn layout(&self) -> &Layout {
         &self.writer.0
     }
+}
+
+/// How lanes fill a slot: the layout, the bytes of a vector, and the dimension along which these run. What they store they hold as they loaded it.
+fn filled(
+    kernel: &Kernel,
+    target: &Target,
+    plan: &Plan,
+    (ring, buffer): (&FetchedRing, &BufferLayout),
+) -> Result<((Layout, u32), usize), LayoutError> {
+    let first = ring.copies[0];
+    let lead = buffer.shape.len() - ring.shape.len();
+    match (kernel.insts[first].op, buffer.swizzled) {
+        (Op::Load, Some(p)) => Ok(((moved_layout(kernel, target, plan, (first, &ring.shape))?, target.vector_bytes), p.contiguous - lead)),
+        _ => copied(kernel, target, plan, first, &ring.shape),
+    }
+}
+
+/// A plan in which slots that lanes store to lie in the map with the fewest passes for them and for the products that fetch.
+///
+/// # Errors
+/// A slot that has no plain map.
+pub(crate) fn suited(kernel: &Kernel, target: &Target, plan: &Plan, assigned: &Assignment) -> Result<Plan, LayoutError> {
+    let Some(e) = plan.task_plan() else { return Ok(plan.clone()) };
+    let mut buffers = e.buffers.clone();
+    for ring in slots(kernel, e).into_iter().filter(|r| r.fetched && kernel.insts[r.copies[0]].op == Op::Load) {
+        let Some(buffer) = buffers.get_mut(&ring.root) else { continue };
+        let ((layout, bytes), fast) = filled(kernel, target, plan, (&ring, buffer))?;
+        let readers = readers(kernel, target, assigned, kernel.insts[ring.load].results[0]);
+        let fast = ring.seen.iter().position(|&of| of == fast).unwrap_or(0);
+        let shape: Vec<u32> = ring.seen.iter().map(|&of| ring.shape[of]).collect();
+        let (map, _) = choose(&shape, buffer.size, fast, Some((&layout.transpose(&ring.seen)?, bytes)), &readers, target)?;
+        buffer.slot = Some(ring.slot(&map)?);
+    }
+    Ok(Plan { schedule: Schedule::Explicit(Rc::new(e.with_buffers(kernel, buffers))), ..plan.clone() })
 }
 
 /// How lanes copy a tile from global memory: the layout, the bytes of a vector, and the dimension along which these run.

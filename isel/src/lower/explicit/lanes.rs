@@ -21,12 +21,12 @@ use tilelift_ir::{Inst, Kernel, Op};
 use tilelift_lane::{LVal, LaneBuilder};
 use tilelift_schedule::LowerError;
 use tilelift_schedule::access::GlobalAccess;
-use tilelift_schedule::plan::Locals;
+use tilelift_schedule::plan::TaskPlan;
 use tilelift_schedule::reason::NotAddressed;
 
-/// Buffers that lanes alone use, of a kernel without tasks, by the instruction of its body behind whose end their bytes serve others: the one that
-/// uses them last, or the wait behind it.
-pub(in super::super) fn last_uses(kernel: &Kernel, tasks: Option<Inst>, locals: &Locals) -> BTreeMap<Inst, Vec<Inst>> {
+/// Buffers that lanes alone use, of a kernel without tasks, by the instruction of its body behind whose end their bytes serve others: the
+/// wait behind the last use, or the barrier, where nothing is on its way.
+pub(in super::super) fn last_uses(kernel: &Kernel, tasks: Option<Inst>, plan: &TaskPlan) -> BTreeMap<Inst, Vec<Inst>> {
     let body = &kernel.regions[kernel.body].insts;
     let mut out: BTreeMap<Inst, Vec<Inst>> = BTreeMap::new();
     let ours = |i: Inst| tasks.is_none() && kernel.insts[i].op == Op::LocalAlloc && kernel.insts[i].args.is_empty();
@@ -44,19 +44,21 @@ pub(in super::super) fn last_uses(kernel: &Kernel, tasks: Option<Inst>, locals: 
         kernel.insts[i].regions.iter().for_each(|&r| kernel.walk(r, &mut |j| top[j] = n));
     }
     // What is on its way has to arrive: behind each place, the next wait for all.
-    let mut waits = vec![None; body.len() + 1];
+    let (mut waits, mut meetings) = (vec![None; body.len() + 1], vec![None; body.len() + 1]);
     for (n, &i) in body.iter().enumerate().rev() {
         let all = kernel.insts[i].op == Op::CopyAsyncWait && crate::lower::facts::count(kernel, i, 0) == 0;
         waits[n] = if all { Some(i) } else { waits[n + 1] };
+        meetings[n] = if kernel.insts[i].op == Op::TaskBarrier { Some(i) } else { meetings[n + 1] };
     }
     for &root in body.iter().filter(|&&i| ours(i)) {
-        let mut uses = locals.uses(root).iter().copied().filter(|&i| i != root);
+        let mut uses = plan.locals.uses(root).iter().copied().filter(|&i| i != root);
         let filled = uses.clone().any(|i| matches!(kernel.insts[i].op, Op::CopyAsync | Op::GatherAsync));
         let last = uses.clone().map(|i| top[i]).max();
-        if let Some(last) = last.filter(|_| filled && uses.all(lanes))
-            && let Some(wait) = waits[last + 1]
-        {
-            out.entry(wait).or_default().push(root);
+        let Some(last) = last.filter(|_| uses.all(lanes)) else { continue };
+        // What lanes store is there, and read, when they have met.
+        let end = if filled { waits[last + 1] } else { meetings[last + 1].filter(|_| plan.by_lanes) };
+        if let Some(end) = end {
+            out.entry(end).or_default().push(root);
         }
     }
     out

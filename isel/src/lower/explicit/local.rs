@@ -375,6 +375,13 @@ impl Lower<'_> {
         Ok(())
     }
 
+    /// True if a store stands right behind others, all of other buffers, which are still there: nothing stands between them that lanes would wait for.
+    fn beside(&self, i: Inst) -> bool {
+        let kernel = self.kernel;
+        let root = |j: Inst| handle(kernel, kernel.insts[j].args[0]).map(|h| allocation(kernel, h.root));
+        self.task.as_ref().is_some_and(|t| t.plan.by_lanes && !t.beside.is_empty() && t.beside.iter().all(|&j| root(j) != root(i)))
+    }
+
     pub(super) fn local_store(&mut self, b: &mut LaneBuilder, i: Inst) -> Result<(), LowerError> {
         let d = &self.kernel.insts[i];
         let local = self.local(d.args[0])?;
@@ -385,13 +392,17 @@ impl Lower<'_> {
         match self.task()?.apart {
             true if self.task()?.traces.stored => self.meet(b, true)?,
             true => {}
+            false if self.beside(i) => {}
             false => b.before_shared_writes(),
         }
-        if !self.store_by_matrices(b, &local, &tile, elem)? {
+        let slot = local.buffer.seen(&local.parts).map(|map| map.columns_from(&layout)).transpose()?;
+        if slot.is_some() || !self.store_by_matrices(b, &local, &tile, elem)? {
             let guard = representative(b, layout.free_mask(Axis::Lane), layout.free_mask(Axis::Warp));
-            let coords = Coords::new(b, &layout);
-            for part in groups(&local, None, &layout, elem)? {
-                let (addr, offset) = local.at(b, &coords, &layout.reg_coord(part[0]))?;
+            let parts = groups(&local, slot.as_ref(), &layout, elem)?;
+            let slot = slot.map(|columns| columns.scaled(elem.bytes())).transpose()?;
+            let lies = Lies::new(b, &local, slot.as_ref(), &layout);
+            for part in parts {
+                let (addr, offset) = lies.at(b, &local, &layout, part[0])?;
                 let elems: Vec<LVal> = part.iter().map(|&r| tile.regs[r as usize]).collect();
                 let words = to_words(b, &elems, elem);
                 b.store_shared(words, local.alloc, addr, offset, guard);

@@ -99,6 +99,7 @@ impl Lower<'_> {
             fresh: BTreeMap::new(),
             regions: Summaries::default(),
             late: Vec::new(),
+            beside: Vec::new(),
             less: Vec::new(),
             current: kernel.body,
             met: true,
@@ -107,11 +108,17 @@ impl Lower<'_> {
         });
         let tasks = tasks(kernel);
         let warps = std::mem::replace(&mut self.plan.warps, plan.front);
-        let last = lanes::last_uses(kernel, tasks, &plan.locals);
+        let last = lanes::last_uses(kernel, tasks, plan);
         for &i in kernel.regions[kernel.body].insts.iter().filter(|&&i| Some(i) != tasks) {
+            // A loop that uses a buffer uses it to its end. Others have its bytes then: behind a wait, or from a barrier on.
+            let meets = kernel.insts[i].op == Op::TaskBarrier;
+            if meets {
+                self.touch_ended(b, last.get(&i));
+            }
             self.inst(b, i).map_err(|e| e.at(kernel.locs[i]))?;
-            // A loop that uses a buffer uses it to its end.
-            last.get(&i).into_iter().flatten().filter_map(|root| self.task.as_ref()?.allocs.get(root)).for_each(|&a| b.touch(a));
+            if !meets {
+                self.touch_ended(b, last.get(&i));
+            }
         }
         self.publish(b)?;
         self.plan.warps = warps;
@@ -125,6 +132,14 @@ impl Lower<'_> {
         others.chain(&state.mbarriers).for_each(|&a| b.touch(a));
         self.task = None;
         Ok(())
+    }
+
+    /// Buffers are in use for the last time.
+    fn touch_ended(&mut self, b: &mut LaneBuilder, roots: Option<&Vec<Inst>>) {
+        if let (Some(task), Some(roots)) = (self.task.as_mut(), roots) {
+            task.beside.clear();
+            roots.iter().filter_map(|root| task.allocs.get(root)).for_each(|&a| b.touch(a));
+        }
     }
 
     fn tasks(&mut self, b: &mut LaneBuilder, plan: &Rc<TaskPlan>) -> Result<(), LowerError> {

@@ -111,7 +111,7 @@ impl<'a> Walk<'a> {
     pub fn whole(&mut self) -> Walked {
         let kernel = self.kernel;
         let tasks = tasks(kernel);
-        let last = self.explicit.as_ref().map(|e| last_uses(kernel, tasks, &e.locals)).unwrap_or_default();
+        let last = self.explicit.as_ref().map(|e| last_uses(kernel, tasks, e)).unwrap_or_default();
         for &i in kernel.regions[kernel.body].insts.iter().filter(|&&i| Some(i) != tasks) {
             self.inst(i)?;
             for root in last.get(&i).into_iter().flatten() {

@@ -41,9 +41,10 @@ impl Ctx<'_, '_> {
             }
             DsKind::Read2 { bytes, step } => {
                 landing = bytes / 2;
-                for lane in lanes(exec) {
-                    let base = self.lds_address(d, lane)?;
-                    for (i, &o) in d.offset.iter().enumerate() {
+                // All lanes' accesses at one distance, then all at the other. What is read may go where the address was.
+                let bases = lanes(exec).map(|lane| self.lds_address(d, lane).map(|base| (lane, base))).collect::<Result<Vec<_>>>()?;
+                for (i, &o) in d.offset.iter().enumerate() {
+                    for &(lane, base) in &bases {
                         let at = base + u64::from(o) * u64::from(step);
                         let l = Load { bytes, signed: false, part: Part::Whole };
                         self.lds_read(&mut spans, at, bytes, u32::from(bytes).min(8), lane, dst + i * usize::from(bytes / 4), l)?;
@@ -57,10 +58,10 @@ impl Ctx<'_, '_> {
                 }
             }
             DsKind::Write2 { bytes, step } => {
-                for lane in lanes(exec) {
-                    let base = self.lds_address(d, lane)?;
-                    for (i, &o) in d.offset.iter().enumerate() {
-                        self.lds_write(&mut spans, base + u64::from(o) * u64::from(step), bytes, u32::from(bytes), lane, data[i], false)?;
+                for (i, &o) in d.offset.iter().enumerate() {
+                    for lane in lanes(exec) {
+                        let at = self.lds_address(d, lane)? + u64::from(o) * u64::from(step);
+                        self.lds_write(&mut spans, at, bytes, u32::from(bytes), lane, data[i], false)?;
                     }
                 }
             }

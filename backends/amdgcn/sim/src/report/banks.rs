@@ -2,7 +2,7 @@
 //!
 //! gfx90a and gfx942 have 32 banks, gfx950 has 64. Accesses of 4 bytes or less take 64 lanes in two phases of 32 (one of 64 on gfx950
 //! reads), 8 bytes phases of 16 to 32, 16 bytes phases of 8 or 16. Which lanes form a phase of 16-byte reads was measured on gfx950 only;
-//! for the others consecutive lanes are assumed.
+//! for the others consecutive lanes are assumed. Of an instruction with two offsets the accesses at one come before those at the other.
 
 use crate::chip::Chip;
 use crate::span::{Span, Touch};

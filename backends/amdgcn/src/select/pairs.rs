@@ -1,0 +1,125 @@
+//! Loads of shared memory from one register, two by two: an instruction that reads at two distances counts once where two do.
+//!
+//! ```text
+//! load.shared v at a        ds_read2st64_b64   v w, a offset1:16
+//! load.shared w at a+8192
+//! ```
+
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+use std::borrow::Cow;
+use tilelift_lane::{Block, Inst, LTy, LVal, Program, Vals, visit};
+
+use crate::isa::Opcode;
+
+/// Two loads as one instruction.
+pub(super) struct Pair {
+    pub(super) op: Opcode,
+    pub(super) addr: LVal,
+    /// In units of the instruction.
+    pub(super) offsets: [u8; 2],
+    /// What both make, in order.
+    pub(super) dsts: Vals,
+    /// Words of each.
+    pub(super) words: u8,
+}
+
+/// The instructions: bytes of each load, the unit of their offsets.
+const READS: [(u32, i32, Opcode); 4] =
+    [(4, 4, Opcode::DsRead2B32), (4, 256, Opcode::DsRead2st64B32), (8, 8, Opcode::DsRead2B64), (8, 512, Opcode::DsRead2st64B64)];
+
+/// A load of whole words: what it makes, where it reads, how many bytes.
+fn load<'a>(program: &Program, inst: &'a Inst) -> Option<(&'a Vals, LVal, i32, u32)> {
+    let Inst::LoadShared { dsts, addr, offset } = inst else { return None };
+    let bytes = dsts.iter().map(|&d| if program.vals[d] == LTy::I1 { 0 } else { program.vals[d].bits() / 8 });
+    let whole = bytes.clone().all(|n| n >= 4);
+    whole.then(|| (dsts, *addr, *offset, bytes.sum()))
+}
+
+/// Two loads, one behind the other, as one instruction.
+pub(super) fn pair(program: &Program, first: &Inst, second: &Inst) -> Option<Pair> {
+    let ((a, addr, from, bytes), (b, other, to, same)) = (load(program, first)?, load(program, second)?);
+    if addr != other || bytes != same {
+        return None;
+    }
+    let fits = |at: i32, unit: i32| (at % unit == 0).then(|| u8::try_from(at / unit).ok()).flatten();
+    let (unit, op) =
+        READS.iter().filter(|r| r.0 == bytes).find(|r| fits(from, r.1).is_some() && fits(to, r.1).is_some()).map(|r| (r.1, r.2))?;
+    let offsets = [fits(from, unit)?, fits(to, unit)?];
+    Some(Pair { op, addr, offsets, dsts: a.iter().chain(b).copied().collect(), words: (bytes / 4) as u8 })
+}
+
+/// How far the second of two loads goes up to the first one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Reach {
+    /// As far as nothing may change what is there.
+    #[default]
+    Far,
+    /// Past no matrix instruction: fewer fragments are there at a time.
+    Near,
+}
+
+/// True if some loads go past matrix instructions.
+pub fn reaches_far(program: &Program) -> bool {
+    adjacent(program, Reach::Far) != adjacent(program, Reach::Near)
+}
+
+/// The program with the second of such loads right behind the first, where nothing between them may change what is there.
+pub(super) fn adjacent(program: &Program, reach: Reach) -> Cow<'_, Program> {
+    match block(program, &program.body, reach) {
+        Some(body) => Cow::Owned(Program { body, ..program.clone() }),
+        None => Cow::Borrowed(program),
+    }
+}
+
+fn block(program: &Program, old: &Block, reach: Reach) -> Option<Block> {
+    let mut changed = false;
+    // The load that goes behind each, and those that go.
+    let (mut behind, mut gone) = (vec![None; old.len()], vec![false; old.len()]);
+    let mut waiting: FxHashMap<LVal, SmallVec<[usize; 4]>> = FxHashMap::default();
+    for (i, inst) in old.iter().enumerate() {
+        let passes = match inst {
+            Inst::LoadShared { .. } | Inst::LoadGlobal { .. } => true,
+            Inst::Matrix { .. } => reach == Reach::Far,
+            _ => inst.effect().computes(),
+        };
+        if !passes {
+            waiting.clear();
+        }
+        let Some((_, addr, ..)) = load(program, inst) else { continue };
+        let list = waiting.entry(addr).or_default();
+        match list.iter().position(|&first| pair(program, &old[first], inst).is_some()) {
+            Some(at) => {
+                let first = list.remove(at);
+                (behind[first], gone[i]) = (Some(i), true);
+                changed |= i != first + 1;
+            }
+            // As many as a tile has at one address; others stay alone.
+            None if list.len() < 16 => list.push(i),
+            None => {}
+        }
+    }
+    let inner: Vec<Option<Inst>> = old.iter().map(|inst| inside(program, inst, reach)).collect();
+    if !changed && inner.iter().all(Option::is_none) {
+        return None;
+    }
+    let mut out = Block::default();
+    for (i, _) in old.iter().enumerate().filter(|(i, _)| !gone[*i]) {
+        out.push(inner[i].clone().unwrap_or_else(|| old[i].clone()));
+        out.extend(behind[i].map(|j| old[j].clone()));
+    }
+    Some(out)
+}
+
+/// An instruction with blocks, if they change.
+fn inside(program: &Program, inst: &Inst, reach: Reach) -> Option<Inst> {
+    inst.control()?;
+    let (mut new, mut changed) = (inst.clone(), false);
+    for (old, _) in visit::blocks_mut(&mut new) {
+        if let Some(body) = block(program, old, reach) {
+            *old = body;
+            changed = true;
+        }
+    }
+    changed.then_some(new)
+}
