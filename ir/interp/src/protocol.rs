@@ -135,7 +135,7 @@ impl fmt::Display for Protocol {
             }
             Protocol::LeftTile => f.write_str(
                 "the round of a loop that began this product ends while it is in flight, and the next one needs the registers of its operand A; \
-                 wait for it in the round, or multiply from local memory",
+                 wait for it in the round, let a counted loop carry that operand, for one round, or multiply from local memory",
             ),
             Protocol::Abandoned => {
                 f.write_str("its task ends while this product is in flight; put an `async_dot_wait` with 0 in flight behind it")

@@ -209,7 +209,6 @@ impl Sinker<'_> {
     /// What else must be there in front of instructions of a block.
     fn early(&self, block: &Block, n: u32, nested: &[(usize, Inside)]) -> Map<usize, Vec<LVal>> {
         let mut early = fenced(block);
-        early.extend(held(block));
         early.extend(self.destinations(block, n, nested));
         early
     }
@@ -266,23 +265,6 @@ impl Sinker<'_> {
     }
 }
 
-/// What is computed in front of each `hold` and read by no other computation there, by its place: what the author has in front of it stays there.
-fn held(block: &[Inst]) -> Map<usize, Vec<LVal>> {
-    let mut all = Map::default();
-    let mut first = 0;
-    for (at, inst) in block.iter().enumerate() {
-        if !matches!(inst, Inst::Unit(u) if matches!(**u, Unit::Hold)) {
-            continue;
-        }
-        let made = || block[first..at].iter().filter_map(|i| moves(i, true).map(|made| (i, made)));
-        let mut read = Set::default();
-        made().for_each(|(i, _)| i.operands(|v, _| _ = read.insert(v)));
-        all.insert(at, made().flat_map(|(_, made)| made).copied().filter(|v| !read.contains(v)).collect());
-        first = at + 1;
-    }
-    all
-}
-
 /// What the multiplications behind each fence read, by the fence's place: registers that are written between fence and multiplication
 /// would want a fence of their own.
 fn fenced(block: &[Inst]) -> Map<usize, Vec<LVal>> {
@@ -335,23 +317,6 @@ mod tests {
         assert!(matches!(a.p.body[4], Inst::StoreShared { .. }));
         assert_eq!(a.p.vals[z[0]], LTy::I32);
         a.run(&mut Default::default()).unwrap();
-    }
-
-    #[test]
-    fn what_stands_in_front_of_a_hold_is_computed_in_front_of_it() {
-        let mut a = Asm::new(1);
-        let base = a.alloc(8);
-        let x: Vec<LVal> = (0..2).map(|i| a.i32(i)).collect();
-        let y: Vec<LVal> = x.iter().map(|&v| a.bin(BinOp::Add, v, v)).collect();
-        a.p.body.push(Inst::Unit(Box::new(Unit::Hold)));
-        let z: Vec<LVal> = y.iter().map(|&v| a.bin(BinOp::Mul, v, v)).collect();
-        a.store_shared(base, 0, &z[..1]);
-        a.store_shared(base, 4, &z[1..]);
-        sunk(&mut a, None);
-        let hold = a.p.body.iter().position(|i| matches!(i, Inst::Unit(_))).unwrap();
-        let made = |b: &[Inst]| -> Vec<LVal> { b.iter().flat_map(|i| computed(i).unwrap_or(&[]).to_vec()).collect() };
-        assert_eq!(made(&a.p.body[..hold]), [base, x[0], y[0], x[1], y[1]]);
-        assert_eq!(made(&a.p.body[hold..]), z);
     }
 
     /// Loads and stores of a block in order: `l` or `s` each.

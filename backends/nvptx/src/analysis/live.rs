@@ -16,6 +16,7 @@ use super::defs::{Base, Def, Defs};
 use super::visit::{self, Role};
 use cranelift_entity::SecondaryMap;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use tilelift_isel::lane::visit::{blocks, results};
 use tilelift_isel::lane::{Block, Carried, Inst, LVal, OperandA, Program, Unit};
 
 /// A closed range of half positions.
@@ -44,8 +45,17 @@ pub(crate) struct Live<'d, 'p> {
     rounds: Rounds,
 }
 
-/// What a counted loop carries, by its index, of which products in flight still read this iteration's words where the next one begins.
-pub(crate) type Rounds = BTreeMap<LVal, BTreeSet<LVal>>;
+/// What products in flight still read of an iteration's words where the next one begins.
+#[derive(Default)]
+pub(crate) struct Round {
+    /// What the loop carries.
+    pub(crate) carried: BTreeSet<LVal>,
+    /// The next iteration makes some of it before it has waited for that.
+    pub(crate) made: bool,
+}
+
+/// That of counted loops, by their index, where there is any.
+pub(crate) type Rounds = BTreeMap<LVal, Round>;
 
 /// Intervals of the values that live in registers of their own; other values have a meaningless one. And what flies on into the next iteration of
 /// loops.
@@ -134,9 +144,10 @@ impl Live<'_, '_> {
                     [l.iv, l.hi, l.step].into_iter().for_each(|v| self.read(v, 2 * latch));
                     self.next_values(&l.carried, 2 * latch);
                     let flying = self.still_flying(2 * latch);
-                    let round: BTreeSet<LVal> = l.carried.iter().map(|c| c.param).filter(|p| flying.contains(p)).collect();
-                    if !round.is_empty() {
-                        self.rounds.insert(l.iv, round);
+                    let carried: BTreeSet<LVal> = l.carried.iter().map(|c| c.param).filter(|p| flying.contains(p)).collect();
+                    let made = !flying.is_empty() && self.made_again(&l.body, &mut self.flying.clone(), &mut self.begun.clone());
+                    if made || !carried.is_empty() {
+                        self.rounds.insert(l.iv, Round { carried, made });
                     }
                     self.close(2 * latch);
                     let end = self.step();
@@ -223,6 +234,31 @@ impl Live<'_, '_> {
             }
             _ => {}
         }
+    }
+
+    /// True if a block makes what products read that are in flight in front of it, before it waits for them.
+    fn made_again(&self, block: &Block, flying: &mut VecDeque<Vec<LVal>>, begun: &mut Vec<LVal>) -> bool {
+        block.iter().any(|inst| {
+            match inst {
+                Inst::Unit(u) => match &**u {
+                    // Only what was in flight before counts; groups of the block stand for themselves.
+                    Unit::CommitMatrices => flying.push_back(std::mem::take(begun)),
+                    Unit::WaitMatrices { pending } => {
+                        while flying.len() > *pending as usize {
+                            flying.pop_front();
+                        }
+                    }
+                    _ => {}
+                },
+                _ if flying.iter().flatten().chain(begun.iter()).next().is_none() => return false,
+                _ => {}
+            }
+            let made = |v: &LVal| {
+                let v = self.defs.root(*v);
+                flying.iter().flatten().chain(begun.iter()).any(|&w| w == v)
+            };
+            results(inst).iter().any(made) || blocks(inst).into_iter().any(|b| self.made_again(b, flying, begun))
+        })
     }
 
     /// What flies on into the next iteration, and out of the loop, is read at its end.

@@ -87,8 +87,9 @@ impl Emitter<'_> {
         }
         let webs = self.webs;
         let flying = webs.rounds.get(&l.iv);
-        let swapped = flying.map_or_else(Vec::new, |flying| self.alternating(l, flying));
-        if let Some(flying) = flying.filter(|f| f.len() == swapped.len()) {
+        let carried = flying.filter(|f| !f.made).map(|f| &f.carried);
+        let swapped = carried.map_or_else(Vec::new, |carried| self.alternating(l, carried));
+        if let Some(flying) = carried.filter(|f| f.len() == swapped.len()) {
             // Each iteration computes into the registers that the one before does not multiply from.
             let between = self.label();
             let others = |c: &Carried| !flying.contains(&c.param);
@@ -108,7 +109,7 @@ impl Emitter<'_> {
             self.place(exit);
             return Ok(());
         }
-        // What is copied on the way round must have landed.
+        // What is copied on the way round, or made once more, must have landed.
         let lands = flying.is_some();
         let round = Round { index: (iv, latch(ty, hi, step)), bounds: [hi_operand, step_operand], copied: &|_| true, lands };
         if rotates(l) {

@@ -137,8 +137,8 @@ pub(super) struct Product {
     pub(super) data: Data,
     /// Another one goes on from it.
     pub(super) further: bool,
-    /// Its operand A is a tile.
-    pub(super) tile: bool,
+    /// Its operand A, where that is a tile.
+    pub(super) tile: Option<Value>,
 }
 
 impl Fiber {

@@ -72,9 +72,13 @@ impl Cluster<'_, '_> {
     /// The end of a round that began behind so many products: what is in flight stays where it is. Carried values are parameters from `first` on.
     pub(super) fn check_round(&self, f: &Fiber, region: Region, first: u32, since: u64, values: &Bundle) -> Result<(), InterpError> {
         let k = self.machine.kernel;
+        let counted = k.holder(region).is_some_and(|i| k.insts[i].op == Op::For);
+        // What a counted loop carries to its products has other registers in the next round, and these again in the one behind.
+        let alternates = |v: Value| counted && k.regions[region].params[first as usize..].contains(&v);
         for p in &f.products {
             let mut at = (0u32..).zip(k.yields(region)).zip(values).filter(|(_, x)| x.is(&p.data)).peekable();
-            let fault = if p.number >= since && p.tile {
+            let needed = |a: Value| alternates(a) != (p.number >= since);
+            let fault = if p.tile.is_some_and(needed) {
                 Protocol::LeftTile
             } else if p.number >= since && !p.further && at.peek().is_none() {
                 Protocol::Lost
@@ -143,7 +147,7 @@ impl Cluster<'_, '_> {
         for buf in &used {
             self.blocks[f.block].locals[buf.local].used(buf, site, f.begun, true);
         }
-        let tile = used.len() == 1;
+        let tile = (used.len() == 1).then_some(a);
         f.products.push(Product { number: f.begun, inst, data: data.clone(), further: false, tile });
         f.begun += 1;
         self.machine.env[d.results[0]] = Some(data);

@@ -143,6 +143,16 @@ fn products_are_waited_for() {
         v90 = async_dot_wait v10, 0";
     refused(&left.replace("WAIT", "yield v23"), "registers of its operand A");
     times(&left.replace("WAIT", "v24 = async_dot_wait v23, 0\nyield v24"), 4.0);
+    // What is carried may be multiplied until the next round has begun its products, and no longer.
+    let carried = "v10, v11 = for v20 in 0..4 step 1 carry v21 = v7, v19 = v5 {
+            v23 = async_dot v19, v4, v21
+            v24 = async_dot_wait v23, PENDING
+            v22 = add v5, v7
+            yield v24, v22
+        }
+        v90 = async_dot_wait v10, 0";
+    times(&carried.replace("PENDING", "1"), 4.0);
+    refused(&carried.replace("PENDING", "2"), "registers of its operand A");
     let end = "v10 = cmp eq v8, 0
         v90 = if v10 {
             v11 = async_dot v3, v4, v7

@@ -16,6 +16,7 @@ use super::Refusal;
 use super::schedule::Schedule;
 use super::write::{Arg, Writer, number};
 use crate::plan::renewed_by;
+use std::collections::BTreeSet;
 use tilelift_ir::{Attr, CmpOp, Inst, Op, Value};
 
 impl Schedule<'_> {
@@ -37,6 +38,7 @@ impl Schedule<'_> {
         let kernel = self.kernel;
         let params = &kernel.regions[self.region].params;
         let (operands, held) = (self.computed_operands(), init.len());
+        let words = operands.iter().all(|&v| self.in_words(v));
         let brought = self.load_ahead(w, first)?;
         let second: Arg = w.bin(Op::Add, first, by)?.into();
         let ahead = self.convert(w, start, first, (&brought, second), |_| Ok(()))?;
@@ -54,7 +56,9 @@ impl Schedule<'_> {
             let behind: Arg = w.bin(Op::Add, index, by)?.into();
             let ahead = self.convert(w, now.into(), index.into(), (&brought, behind), |w| {
                 let products = self.begin_products(w, before)?;
-                self.wait_for_products(w, &products, products.len() as u32)?;
+                // Words that a loop carries may be read until the next ones are made; what it carries apart is put together in the round.
+                let newest = if words { products.len() as u32 } else { 0 };
+                self.wait_for_products(w, &products, newest)?;
                 self.give_back_before(w, before, later)
             })?;
             let mut out = self.all(w, kernel.yields(self.region))?;
@@ -79,6 +83,25 @@ impl Schedule<'_> {
             self.release(w, before).map(|()| Vec::new())
         };
         w.choice(later, give_back, |_| Ok(Vec::new())).map(drop)
+    }
+
+    /// True for an operand that comes from narrow numbers and nothing else: they are converted two at a time, into the words that products read.
+    fn in_words(&self, v: Value) -> bool {
+        let kernel = self.kernel;
+        let (mut open, mut seen, mut narrow) = (vec![v], BTreeSet::new(), false);
+        while let Some(v) = open.pop() {
+            let Some(i) = kernel.def_inst(v).filter(|&i| self.computed(i) && seen.insert(i)) else { continue };
+            let d = &kernel.insts[i];
+            if d.op == Op::Cast && kernel.ty(v).as_tile().is_some() {
+                if kernel.ty(d.args[0]).elem().bits() > 8 {
+                    return false;
+                }
+                narrow = true;
+                continue;
+            }
+            open.extend(&d.args);
+        }
+        narrow
     }
 
     /// What lanes compute for products, in program order.
