@@ -129,12 +129,19 @@ impl Schedule<'_> {
     ) -> Result<Vec<Arg>, Refusal> {
         let kernel = self.kernel;
         w.set(kernel.regions[self.region].params[0], index);
+        // Of two slots this step's is that of the one before the last, which is given back meanwhile.
+        let mut meanwhile = Some(meanwhile);
+        if let Some(first) = meanwhile.take_if(|_| self.plan.depth < 3) {
+            first(w)?;
+        }
         let slot = self.wait(w, step)?;
         self.see_vectors(w, slot)?;
         self.see_lane_tiles(w, slot)?;
         let tiles = &self.plan.lane_tiles;
         tiles.iter().try_for_each(|t| self.read_lane_tile(w, t.0).map(drop))?;
-        meanwhile(w)?;
+        if let Some(last) = meanwhile {
+            last(w)?;
+        }
         let ahead = self.load_renewed(w, [index, behind], brought)?;
         self.plan.prefetched.iter().zip(brought).for_each(|(&i, &now)| w.set(kernel.insts[i].results[0], now));
         let body = kernel.regions[self.region].insts.iter().copied();
