@@ -307,6 +307,7 @@ const H200_RATES: Rates = Rates {
     piece: 50.0,
     pipelined: 392.0,
     both: Some(0.73),
+    wide_by_lanes: [1.2, 2.0],
     fetch: [800.0, 64.0],
     cache_bytes: 4e7,
     memory: [4.116e6, 67.0, 300.0],

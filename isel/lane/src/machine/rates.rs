@@ -40,6 +40,9 @@ pub struct Rates {
     /// What a block of a cluster of two pays of an operand's rows that both share, each fetching half of them for both, beside fetching all of them
     /// itself; none if that is not known.
     pub both: Option<f64>,
+    /// What of the time in which results wider than 16 bits leave is added where lanes store them: with one set of consumers, which does not multiply
+    /// meanwhile, and with two, whose stores are in each other's way.
+    pub wide_by_lanes: [f64; 2],
     /// Cycles until a slot that is asked for is there, and bytes of it that come in a cycle then.
     pub fetch: [f64; 2],
     /// Bytes of that cache that a product can count on.

@@ -77,11 +77,6 @@ fn rate(peak: f64, latency: f64, inside: f64) -> f64 {
     1.0 / (1.0 / peak).hypot(latency / inside.max(1.0))
 }
 
-/// Times that wide results leave by lanes while nobody multiplies: with one set of consumers, and with two, whose stores are in each other's way. Fitted on
-/// an H200: 8192x8192x1024 of `i8` and tf32 go to ping-pong and leave in bulk (117 and 342 us; 153 and 365 by lanes), 4096x4096x4096 does not
-/// (`i8` 112 by lanes in ping-pong, 96), nor does bf16 with sums of `f32` (278, 220).
-const WIDE_BY_LANES: [f64; 2] = [1.2, 2.0];
-
 /// Predicts the time of a product. None for a target without prices (for clusters, say), types that it does not multiply by warpgroups, and rows that
 /// nothing copies.
 pub fn predict(target: &Target, product: &Product, choice: &Choice) -> Option<Prediction> {
@@ -162,7 +157,7 @@ pub fn predict(target: &Target, product: &Product, choice: &Choice) -> Option<Pr
     let [leaving, part] = [if choice.only_partial_sums() { 4.0 } else { out }, 4.0].map(|size| bm * bn * size / rates.store);
     // Two consumer sets: one's epilogue runs beside the other's main loop.
     let wide = out > 2.0 && !choice.only_partial_sums() && staging(target, row, product, choice) == 0;
-    let [alone, beside] = if wide { WIDE_BY_LANES } else { [0.0; 2] };
+    let [alone, beside] = if wide { rates.wide_by_lanes } else { [0.0; 2] };
     let mut tile = if choice.consumer_sets > 1 {
         (main + rates.handover + rates.skew * (1.0 + beside) * leaving).max((main + epilogue) / 2.0)
     } else {

@@ -85,7 +85,8 @@ impl Schedule<'_> {
         w.choice(later, give_back, |_| Ok(Vec::new())).map(drop)
     }
 
-    /// True for an operand that comes from narrow numbers and nothing else: they are converted two at a time, into the words that products read.
+    /// True for an operand that comes from narrow numbers and nothing else: they are converted two at a time, into the words that products read. Were it not so,
+    /// the proof would refuse the loop, and the printer waits for products at the end of a round.
     fn in_words(&self, v: Value) -> bool {
         let kernel = self.kernel;
         let (mut open, mut seen, mut narrow) = (vec![v], BTreeSet::new(), false);

@@ -322,9 +322,6 @@ impl Pipelined<'_> {
         let held = args.len() - 3;
         let mut init: Vec<Arg> = args[3..].iter().copied().chain([number(0), number(self.stages - 1)]).collect();
         init.extend(state);
-        // What is read for copies alone is not read once more.
-        let live = live(kernel, region, &|i| ring.loads.contains(&i), &[]);
-        let reads = |i: Inst| kernel.insts[i].op.info().effects == Effects::Reads && !ring.loads.contains(&i);
         let results = w.for_loop([args[0], args[1], args[2]], &init, |w, index, carried| {
             let [read, fill] = [carried[held], carried[held + 1]];
             w.act(Op::CopyAsyncWait, &[], &[Attr::Count(self.stages - 2)]);
@@ -334,17 +331,7 @@ impl Pipelined<'_> {
             let state = self.begin(w, (&ahead, at, &state), |w| plus(w, at, args[2], 1, ty), (main, ring, fill.into()))?;
             w.set(params[0], index);
             Self::set_all(w, &params[1..], &carried[..held]);
-            let taken = |i: Inst| kernel.insts[i].op != Op::Yield && (live.contains(&i) || !reads(i));
-            for &i in kernel.regions[region].insts.iter().filter(|&&i| taken(i)) {
-                match ring.loads.iter().position(|&load| load == i) {
-                    Some(n) => {
-                        let slot = w.bin(Op::LocalIndex, ring.slots[n], read)?;
-                        let tile = w.make(Op::LocalLoad, &[slot.into()], &[], None)?;
-                        w.set(kernel.insts[i].results[0], tile);
-                    }
-                    None => self.inst(w, i, true)?,
-                }
-            }
+            self.body(w, region, ring, |w, slots| w.bin(Op::LocalIndex, slots, read))?;
             let mut next = self.given(w, region)?;
             for slot in [read, fill] {
                 let more = w.bin(Op::Add, slot, number(1))?;
@@ -375,8 +362,6 @@ impl Pipelined<'_> {
         fill(w, &tiles);
         let held = args.len() - 3;
         let init: Vec<Arg> = args[3..].iter().copied().chain(state).collect();
-        let live = live(kernel, region, &|i| ring.loads.contains(&i), &[]);
-        let reads = |i: Inst| kernel.insts[i].op.info().effects == Effects::Reads && !ring.loads.contains(&i);
         let results = w.for_loop([args[0], args[1], args[2]], &init, |w, index, carried| {
             w.act(Op::TaskBarrier, &[], &[]);
             let at = plus(w, index.into(), args[2], 1, ty)?;
@@ -384,16 +369,7 @@ impl Pipelined<'_> {
             let (tiles, state) = self.tiles(w, (ahead, at, &state), |w| plus(w, at, args[2], 1, ty), (main, ring))?;
             w.set(params[0], index);
             Self::set_all(w, &params[1..], &carried[..held]);
-            let taken = |i: Inst| kernel.insts[i].op != Op::Yield && (live.contains(&i) || !reads(i));
-            for &i in kernel.regions[region].insts.iter().filter(|&&i| taken(i)) {
-                match ring.loads.iter().position(|&load| load == i) {
-                    Some(n) => {
-                        let tile = w.make(Op::LocalLoad, &[ring.slots[n].into()], &[], None)?;
-                        w.set(kernel.insts[i].results[0], tile);
-                    }
-                    None => self.inst(w, i, true)?,
-                }
-            }
+            self.body(w, region, ring, |_, slot| Ok(slot))?;
             let mut next = self.given(w, region)?;
             w.act(Op::TaskBarrier, &[], &[]);
             fill(w, &tiles);
@@ -402,6 +378,32 @@ impl Pipelined<'_> {
         })?;
         w.act(Op::TaskBarrier, &[], &[]);
         Self::set_all(w, &d.results, &results[..held]);
+        Ok(())
+    }
+
+    /// The instructions of an iteration, whose loads find their tiles in what `slot` makes of their slots.
+    fn body(
+        &self,
+        w: &mut Writer<'_>,
+        region: Region,
+        ring: &Ring,
+        mut slot: impl FnMut(&mut Writer<'_>, Value) -> Result<Value, Refusal>,
+    ) -> Result<(), Refusal> {
+        let kernel = self.kernel;
+        // What is read for copies alone is not read once more.
+        let live = live(kernel, region, &|i| ring.loads.contains(&i), &[]);
+        let reads = |i: Inst| kernel.insts[i].op.info().effects == Effects::Reads && !ring.loads.contains(&i);
+        let taken = |i: Inst| kernel.insts[i].op != Op::Yield && (live.contains(&i) || !reads(i));
+        for &i in kernel.regions[region].insts.iter().filter(|&&i| taken(i)) {
+            match ring.loads.iter().position(|&load| load == i) {
+                Some(n) => {
+                    let slot = slot(w, ring.slots[n])?;
+                    let tile = w.make(Op::LocalLoad, &[slot.into()], &[], None)?;
+                    w.set(kernel.insts[i].results[0], tile);
+                }
+                None => self.inst(w, i, true)?,
+            }
+        }
         Ok(())
     }
 
