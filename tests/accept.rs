@@ -4,13 +4,13 @@
 //!
 //! `TILELIFT_CUDA=1` runs all of them, large ones in full, on the GPU.
 
-use std::collections::HashSet;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tilelift::ir::Kernel;
 use tilelift::isel::Resource;
 use tilelift::{CompileError, OptLevel, Options, compile, targets};
 use tilelift_kernels::{Case, Size, cases};
+use tilelift_oracle::Once;
 use tilelift_tools::cli::accept::{Effort, run_case};
 use tilelift_tools::execute::{DeviceKind, Executor};
 
@@ -112,8 +112,7 @@ fn ptxas_accepts_every_text_without_warnings_or_spills() {
     let all = cases();
     // Tiles made for a chip with more shared memory do not fit all.
     let too_large = AtomicUsize::new(0);
-    // Shapes of the same facts have the same text, which names its target: it is assembled once.
-    let seen: Mutex<HashSet<String>> = Mutex::default();
+    let once = Once::default();
     each(&all, |c| {
         // Launches share kernels.
         let mut kernels: Vec<Kernel> = Vec::new();
@@ -132,7 +131,7 @@ fn ptxas_accepts_every_text_without_warnings_or_spills() {
                 }
                 other => other.map_err(|e| e.to_string())?,
             };
-            if !seen.lock().map_err(|e| e.to_string())?.insert(artifact.text.clone()) {
+            if !once.is_new(&artifact.text, name) {
                 continue;
             }
             match tilelift_oracle::assemble(&artifact.text, name) {

@@ -5,6 +5,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use tilelift_oracle::Once;
 use tilelift_tools::execute::{DeviceKind, Executor};
 use tilelift_tools::filetest::{Config, Failure, find, run_file};
 
@@ -13,10 +14,11 @@ fn set(name: &str) -> bool {
 }
 
 /// Gives a text to ptxas; without one only a required oracle is an error.
-fn assemble(text: &str, target: &str) -> Result<(), String> {
+fn assemble(once: &Once, text: &str, target: &str) -> Result<(), String> {
     // A file may hold several kernels, and a module is a text of its own.
-    for (i, module) in text.split(".version").enumerate().skip(1) {
-        match tilelift_oracle::assemble(&format!(".version{module}"), target) {
+    let modules = text.split(".version").enumerate().skip(1).map(|(i, module)| (i, format!(".version{module}")));
+    for (i, module) in modules.filter(|(_, module)| once.is_new(module, target)) {
+        match tilelift_oracle::assemble(&module, target) {
             Ok(report) if report.warnings.is_empty() => {}
             Ok(report) => return Err(format!("module {i}: {}", report.warnings.join("; "))),
             Err(tilelift_oracle::AsmError::Missing) if !tilelift_oracle::required() => return Ok(()),
@@ -26,7 +28,7 @@ fn assemble(text: &str, target: &str) -> Result<(), String> {
     Ok(())
 }
 
-fn run_all(files: &[PathBuf], config: impl Fn() -> Config<'static> + Sync) -> Vec<Failure> {
+fn run_all<'c>(files: &[PathBuf], config: impl Fn() -> Config<'c> + Sync) -> Vec<Failure> {
     let (next, failures) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     std::thread::scope(|s| {
         for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
@@ -48,6 +50,8 @@ fn every_file_test_passes() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/tile");
     let files = find(&root).unwrap_or_else(|e| panic!("{e}"));
     assert!(files.len() >= 80, "only {} file tests are found under {}", files.len(), root.display());
+    let once = Once::default();
+    let assemble = |text: &str, target: &str| assemble(&once, text, target);
     let failures = run_all(&files, || Config {
         bless: set("TILELIFT_BLESS"),
         hardware: set("TILELIFT_CUDA").then(|| Executor::open(DeviceKind::Cuda, None).unwrap_or_else(|e| panic!("TILELIFT_CUDA=1: {e}"))),
