@@ -210,11 +210,17 @@ impl Emitter<'_> {
     fn block_with(&mut self, block: &Block, renewal: Option<&Renewal>) -> Result<(), EmitError> {
         self.blocks += 1;
         self.open.push(self.blocks);
+        let mut prepared = 0;
         for (at, inst) in block.iter().enumerate() {
             if let Some(r) = renewal.filter(|r| r.before == at) {
                 self.renew(r);
             }
-            self.inst(inst)?;
+            if at >= prepared {
+                prepared = self.prepare(block, at)?;
+            }
+            if at >= prepared {
+                self.inst(inst)?;
+            }
         }
         self.open.pop();
         Ok(())
