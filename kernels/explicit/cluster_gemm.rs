@@ -37,6 +37,15 @@ pub enum Pair {
     Columns,
 }
 
+impl From<tilelift_schedule::gemm::Pair> for Pair {
+    fn from(pair: tilelift_schedule::gemm::Pair) -> Pair {
+        match pair {
+            tilelift_schedule::gemm::Pair::Rows => Pair::Rows,
+            tilelift_schedule::gemm::Pair::Columns => Pair::Columns,
+        }
+    }
+}
+
 /// A matrix product by clusters of two blocks.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ClusterGemm {

@@ -4,7 +4,7 @@ use super::device::DeviceFacts;
 use super::error::{MOST_MULTIPROCESSORS, PlanError};
 use super::pipelined;
 use super::problem::Problem;
-use crate::explicit::{ClusterGemm, Pair};
+use crate::explicit::ClusterGemm;
 use crate::fused_gemm::FusedGemm;
 use crate::gemm::Gemm;
 use crate::launch::Launches;
@@ -106,11 +106,7 @@ impl Candidate {
                 stream.launches([m, n, k], workers)
             }
             Sharing::Clusters(Clusters { workers, pair }, consumers) => {
-                let pair = match pair {
-                    gemm::Pair::Rows => Pair::Rows,
-                    gemm::Pair::Columns => Pair::Columns,
-                };
-                ClusterGemm::new(gemm, pair, consumers).launches(m, n, workers)
+                ClusterGemm::new(gemm, pair.into(), consumers).launches(m, n, workers)
             }
         }
     }
