@@ -2,7 +2,7 @@
 
 use crate::compile::{OptLevel, Options};
 use std::fmt::Write;
-use tilelift_isel::ScheduleKind;
+use tilelift_isel::{LowerOptions, ScheduleKind};
 
 /// How main loops run, where the planner is not to choose.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
@@ -36,6 +36,11 @@ impl Settings {
     /// How much the kernel is improved first.
     pub fn opt_level(mut self, level: OptLevel) -> Settings {
         self.options.opt = level;
+        self
+    }
+    /// How a kernel is lowered, all of it: what a plan of `tilelift_kernels` says of a launch.
+    pub fn lowering(mut self, lower: LowerOptions) -> Settings {
+        self.options.lower = lower;
         self
     }
     /// Warps per program instance.
