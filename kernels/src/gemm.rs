@@ -316,6 +316,11 @@ impl Gemm {
         if integers && (self.bias.is_some() || self.activation != Activation::None) {
             errors.push(error("products of integers have no epilogue: `bias` and `activation` are none".to_owned()));
         }
+        for (field, extent) in [("bm", self.bm), ("bn", self.bn), ("bk", self.bk)] {
+            if !(1..=MAX_TILE).contains(&extent) {
+                errors.push(error(format!("field `{field}` is {extent}; a tile has extents from 1 to {MAX_TILE}")));
+            }
+        }
         if self.group > MAX_GROUP {
             errors.push(error(format!("field `group` is {}; the most is {MAX_GROUP}", self.group)));
         }
@@ -328,6 +333,9 @@ impl Gemm {
 
 /// The most rows of tiles in a group: beyond it there is nothing to gain, and numbers of tiles stay within 32 bits.
 const MAX_GROUP: u32 = 1 << 16;
+
+/// The largest extent of a tile: bytes of what tiles take are counted in 32 bits.
+const MAX_TILE: u32 = 4096;
 
 /// The integers that have products.
 fn is_integer(elem: Scalar) -> bool {

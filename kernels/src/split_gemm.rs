@@ -183,7 +183,7 @@ impl SplitGemm {
 
     /// Programs of the second launch per tile.
     fn pieces(&self) -> u32 {
-        if self.gemm.bm.is_multiple_of(ROWS) { self.gemm.bm / ROWS } else { 1 }
+        if self.gemm.bm.is_multiple_of(ROWS) { (self.gemm.bm / ROWS).max(1) } else { 1 }
     }
 
     /// The first launch's grid for a shape.

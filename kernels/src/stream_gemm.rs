@@ -152,9 +152,6 @@ impl StreamGemm {
                 format!("`in_flight` is {}; it goes from 1 to {MOST}, and 1 is for tiles one behind the other", self.in_flight),
             );
         }
-        if [self.gemm.bm, self.gemm.bn, self.gemm.bk].contains(&0) {
-            return error("build", "a tile has no extent of 0".to_owned());
-        }
         if self.meeting == Meeting::Atomics && (!plain || self.keep_whole || !self.behind.is_nothing()) {
             return error(
                 "build",
@@ -393,7 +390,7 @@ impl StreamGemm {
 
     /// Programs of the second launch per tile.
     fn pieces(&self) -> u32 {
-        if self.gemm.bm.is_multiple_of(ROWS) { self.gemm.bm / ROWS } else { 1 }
+        if self.gemm.bm.is_multiple_of(ROWS) { (self.gemm.bm / ROWS).max(1) } else { 1 }
     }
 
     /// Slots whose sums of so many rows are in flight together.

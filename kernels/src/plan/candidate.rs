@@ -137,7 +137,11 @@ pub fn ranked(problem: &Problem, device: &DeviceFacts) -> Result<Vec<Candidate>,
         return Ok(Vec::new());
     }
     let mut list = by_warpgroups(problem, device);
-    if list.is_empty() || problem.behind.gate {
+    if list.is_empty() {
+        return Ok(pipelined::candidates(problem, device));
+    }
+    if problem.behind.gate {
+        // Whole tiles with two sums are the other model's.
         list.extend(pipelined::candidates(problem, device));
         list.sort_by(|a, b| a.micros.total_cmp(&b.micros));
     }

@@ -174,3 +174,32 @@ impl Model {
         self.apart() * self.launch + whole + run + alone + self.added((left + groups) as f64, left as f64)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tilelift_ir::Scalar;
+
+    fn best(shape: [u32; 3], multiprocessors: u32) -> Candidate {
+        let device = DeviceFacts::new(&tilelift_lane::testing::target(), multiprocessors);
+        candidates(&Problem::new(Scalar::BF16, shape), &device).remove(0)
+    }
+
+    #[test]
+    fn many_tiles_take_the_kernels_own_and_few_are_shared() {
+        let large = best([8192, 8192, 4096], 108);
+        assert_eq!((large.gemm.bm, large.gemm.bn, large.sharing), (128, 128, Sharing::Whole));
+        // Two tiles for so many multiprocessors, or one for each of two.
+        assert_ne!(best([128, 256, 1 << 15], 108).sharing, Sharing::Whole);
+        assert_eq!(best([128, 256, 1 << 15], 1).sharing, Sharing::Whole);
+        assert!(best([16, 8192, 8192], 108).gemm.bm <= 32, "few rows are not padded to many");
+    }
+
+    #[test]
+    fn with_a_gate_two_sums_have_room() {
+        let device = DeviceFacts::new(&tilelift_lane::testing::target(), 108);
+        for c in candidates(&Problem::new(Scalar::BF16, [4096, 4096, 4096]).gated(), &device) {
+            assert!(2 * c.gemm.bm * c.gemm.bn <= MOST_SUMS * c.gemm.warps * device.target().lanes, "{c}");
+        }
+    }
+}

@@ -135,8 +135,8 @@ fn ends(first: u32, last: u32) -> Vec<u32> {
     let mut list = Vec::new();
     let mut at = first;
     while at < last {
-        let step = if at < FEW { STEPS[0] } else { (at / STEPS[2]).next_multiple_of(STEPS[1]) };
-        at = at.next_multiple_of(step);
+        let (step, whole) = if at < FEW { (STEPS[0], STEPS[0]) } else { ((at / STEPS[2]).next_multiple_of(STEPS[1]), STEPS[1]) };
+        at = (at - 1).saturating_add(step) / whole * whole;
         if at < last {
             list.push(at);
         }
@@ -199,5 +199,38 @@ fn choose(losses: &[Vec<f64>], places: usize, most: usize) -> Vec<usize> {
             (now, list) = (t, l);
         }
     }
+    // What others do as well by now is left out.
+    let mut at = 0;
+    while at < list.len() && list.len() > 1 {
+        let rest: Vec<usize> = list.iter().enumerate().filter(|&(i, _)| i != at).map(|(_, &c)| c).collect();
+        if total(&rest) <= now + 1e-9 { list = rest } else { at += 1 }
+    }
     list
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_end_close_among_few_rows_and_cover_all() {
+        assert_eq!(ends(1, 40), [16, 32, 40]);
+        assert_eq!(ends(7, 7), [7]);
+        assert_eq!(ends(250, 400), [256, 320, 384, 400]);
+        let all = ends(1, 8192);
+        assert!(all.len() < 120 && all.windows(2).all(|w| w[0] < w[1]) && all.last() == Some(&8192), "{all:?}");
+        assert!(ends(1, 1 << 30).len() < 400);
+    }
+
+    #[test]
+    fn those_are_chosen_that_lose_least_together() {
+        // The one that is never best is the best one alone.
+        let losses = [vec![0.0, 9.0, 9.0], vec![9.0, 0.0, 0.0], vec![1.0, 1.0, 1.0], vec![f64::INFINITY, 0.0, 0.0]];
+        assert_eq!(choose(&losses, 3, 1), [2]);
+        let mut two = choose(&losses, 3, 2);
+        two.sort_unstable();
+        assert_eq!(two, [0, 1]);
+        // A third one gains nothing.
+        assert_eq!(choose(&losses, 3, 9).len(), 2);
+    }
 }
