@@ -185,7 +185,7 @@ fn choose(losses: &[Vec<f64>], places: usize, most: usize) -> Vec<usize> {
     let total =
         |list: &[usize]| -> f64 { (0..places).map(|at| list.iter().map(|&c| losses[c][at]).fold(f64::INFINITY, f64::min).min(1e6)).sum() };
     let better = |list: &[usize], now: f64, make: &dyn Fn(usize) -> Vec<usize>| -> Option<(f64, Vec<usize>)> {
-        let others = (0..losses.len()).filter(|c| !list.contains(c)).map(|c| make(c)).map(|l| (total(&l), l));
+        let others = (0..losses.len()).filter(|c| !list.contains(c)).map(make).map(|l| (total(&l), l));
         others.min_by(|a, b| a.0.total_cmp(&b.0)).filter(|b| b.0 < now - 1e-9)
     };
     let (mut list, mut now) = (Vec::new(), f64::INFINITY);
