@@ -1,8 +1,5 @@
-//! Ways to run a product, best first.
+//! A way to run a product.
 
-use super::device::DeviceFacts;
-use super::error::{MOST_MULTIPROCESSORS, PlanError};
-use super::pipelined;
 use super::problem::Problem;
 use crate::explicit::ClusterGemm;
 use crate::fused_gemm::FusedGemm;
@@ -12,7 +9,7 @@ use crate::split_gemm::SplitGemm;
 use crate::stream_gemm::StreamGemm;
 use std::fmt;
 use tilelift_ir::BuildErrors;
-use tilelift_schedule::gemm::{self, Choice, Clusters, Ranked, StreamK};
+use tilelift_schedule::gemm::{Choice, Clusters, Ranked, StreamK};
 use tilelift_schedule::plan::LowerOptions;
 
 /// How the work of a product is shared out.
@@ -72,7 +69,7 @@ impl fmt::Display for Candidate {
 
 impl Candidate {
     /// What the model of warpgroups chose.
-    fn of(problem: &Problem, ranked: Ranked) -> Candidate {
+    pub(super) fn of(problem: &Problem, ranked: Ranked) -> Candidate {
         let Choice { tile: [bm, bn, bk], swapped, group, consumers, consumer_sets, stages, clusters, .. } = ranked.choice;
         let mut gemm = Gemm { group, ..problem.gemm().tile(bm, bn, bk).swap(swapped) };
         let mut options = LowerOptions { consumers: Some(consumers), consumer_sets: Some(consumer_sets), ..LowerOptions::default() };
@@ -112,7 +109,7 @@ impl Candidate {
     }
 
     /// True if its kernels have what is behind a problem's sums.
-    fn takes(&self, problem: &Problem) -> bool {
+    pub(super) fn takes(&self, problem: &Problem) -> bool {
         let behind = problem.behind;
         match self.sharing {
             // Two accumulators take the registers of two tiles: those have candidates of their own.
@@ -122,38 +119,4 @@ impl Candidate {
             Sharing::Clusters(..) => problem.batch == 1 && behind.is_nothing(),
         }
     }
-}
-
-/// Ways to run a product on a device, best first; none if there is nothing to do. Every one has launches.
-///
-/// # Errors
-/// Extents that kernels don't count, types or an epilogue that no kernel has, a device without multiprocessors.
-pub fn ranked(problem: &Problem, device: &DeviceFacts) -> Result<Vec<Candidate>, PlanError> {
-    problem.check()?;
-    if !(1..=MOST_MULTIPROCESSORS).contains(&device.multiprocessors()) {
-        return Err(PlanError::Multiprocessors { found: device.multiprocessors() });
-    }
-    if problem.is_empty() {
-        return Ok(Vec::new());
-    }
-    let mut list = by_warpgroups(problem, device);
-    if list.is_empty() {
-        return Ok(pipelined::candidates(problem, device));
-    }
-    if problem.behind.gate {
-        // Whole tiles with two sums are the other model's.
-        list.extend(pipelined::candidates(problem, device));
-        list.sort_by(|a, b| a.micros.total_cmp(&b.micros));
-    }
-    Ok(list)
-}
-
-/// What the model of warpgroups has for a product.
-fn by_warpgroups(problem: &Problem, device: &DeviceFacts) -> Vec<Candidate> {
-    // The model knows operands of one type.
-    if problem.weights != problem.elem {
-        return Vec::new();
-    }
-    let list = gemm::rank(device.target(), &problem.product()).into_iter();
-    list.map(|r| Candidate::of(problem, r)).filter(|c| c.takes(problem)).collect()
 }

@@ -17,12 +17,14 @@ mod device;
 mod error;
 mod pipelined;
 mod problem;
+mod ranked;
 mod ready;
 mod rows;
 
-pub use candidate::{Candidate, Sharing, ranked};
+pub use candidate::{Candidate, Sharing};
 pub use device::DeviceFacts;
 pub use error::PlanError;
 pub use problem::Problem;
+pub use ranked::ranked;
 pub use ready::{Buffer, Plan, Ready, plan};
 pub use rows::{RowKernel, Rows};

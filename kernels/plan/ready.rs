@@ -1,9 +1,10 @@
 //! Launches that are ready.
 
-use super::candidate::{Candidate, ranked};
+use super::candidate::Candidate;
 use super::device::DeviceFacts;
 use super::error::PlanError;
 use super::problem::Problem;
+use super::ranked::ranked;
 use crate::launch::{Argument, Launch, Workspace};
 use tilelift_interp::{Arg, ScalarArg, ViewArg};
 use tilelift_ir::Scalar;

@@ -7,12 +7,13 @@
 //!
 //! Kernels are compiled without facts of M, so that one serves all of its rows; grids, workspaces and numbers of a launch are those of the M at hand.
 
-use super::candidate::{Candidate, Sharing, ranked};
+use super::candidate::{Candidate, Sharing};
 use super::device::DeviceFacts;
 use super::error::PlanError;
 use super::pipelined;
 use super::problem::Problem;
-use super::ready::Plan;
+use super::ranked::ranked;
+use super::ready::{Plan, plan};
 use crate::facts::ANY;
 use std::ops::RangeInclusive;
 use tilelift_schedule::gemm;
@@ -118,7 +119,7 @@ impl Rows {
         let problem = self.problem.clone().rows(m);
         match self.kernel_for(m) {
             Some(k) => Plan::of(&problem, self.kernels[k].candidate.clone()),
-            None => super::ready::plan(&problem, &self.device),
+            None => plan(&problem, &self.device),
         }
     }
 
