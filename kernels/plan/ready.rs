@@ -15,7 +15,7 @@ use tilelift_schedule::plan::LowerOptions;
 pub struct Ready {
     /// Kernel, grid, arguments.
     pub launch: Launch,
-    /// What the compiler is told.
+    /// What the compiler is told: `consumers` and `consumer_sets`, if anything.
     pub options: LowerOptions,
 }
 

@@ -2,7 +2,7 @@
 
 use crate::compile::{OptLevel, Options};
 use std::fmt::Write;
-use tilelift_isel::{LowerOptions, ScheduleKind};
+use tilelift_isel::ScheduleKind;
 
 /// How main loops run, where the planner is not to choose.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
@@ -38,11 +38,6 @@ impl Settings {
         self.options.opt = level;
         self
     }
-    /// How a kernel is lowered, all of it: what a plan of `tilelift_kernels` says of a launch.
-    pub fn lowering(mut self, lower: LowerOptions) -> Settings {
-        self.options.lower = lower;
-        self
-    }
     /// Warps per program instance.
     pub fn warps(mut self, warps: u32) -> Settings {
         self.options.lower.warps = Some(warps);
@@ -59,6 +54,16 @@ impl Settings {
             Schedule::Pipelined => ScheduleKind::Pipelined,
             Schedule::Specialised => ScheduleKind::Specialised,
         });
+        self
+    }
+    /// Warpgroups that compute, of a specialised kernel; the planner's number with none. A plan of `tilelift_kernels` says it of a launch.
+    pub fn consumers(mut self, consumers: impl Into<Option<u32>>) -> Settings {
+        self.options.lower.consumers = consumers.into();
+        self
+    }
+    /// Sets of so many consumers that take grid positions in ping-pong; the planner's number with none. A plan says it, too.
+    pub fn consumer_sets(mut self, sets: impl Into<Option<u32>>) -> Settings {
+        self.options.lower.consumer_sets = sets.into();
         self
     }
     /// Whether an instance of a specialised kernel runs several grid positions.
