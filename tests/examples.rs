@@ -8,6 +8,8 @@ mod find_a_race;
 mod fuse_graph;
 #[path = "../examples/gemm_epilogue.rs"]
 mod gemm_epilogue;
+#[path = "../examples/plan_product.rs"]
+mod plan_product;
 #[path = "../examples/softmax.rs"]
 mod softmax;
 #[path = "../examples/vector_add.rs"]
@@ -24,6 +26,7 @@ const EXAMPLES: &[(&str, Main)] = &[
     ("find_a_race", find_a_race::main),
     ("fuse_graph", fuse_graph::main),
     ("gemm_epilogue", gemm_epilogue::main),
+    ("plan_product", plan_product::main),
     ("softmax", softmax::main),
     ("vector_add", vector_add::main),
     ("warm_up_and_cache", warm_up_and_cache::main),

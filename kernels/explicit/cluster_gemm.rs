@@ -14,6 +14,7 @@
 use super::positions::slot_and_round;
 use crate::facts::{matrix, vector};
 use crate::gemm::Gemm;
+use crate::launch::{Argument, Launches};
 use tilelift_ir::{BuildError, BuildErrors, CmpOp, Kernel, KernelBuilder, Scalar, Task, Value};
 
 /// Blocks of a cluster.
@@ -36,6 +37,15 @@ pub enum Pair {
     Columns,
 }
 
+impl From<tilelift_schedule::gemm::Pair> for Pair {
+    fn from(pair: tilelift_schedule::gemm::Pair) -> Pair {
+        match pair {
+            tilelift_schedule::gemm::Pair::Rows => Pair::Rows,
+            tilelift_schedule::gemm::Pair::Columns => Pair::Columns,
+        }
+    }
+}
+
 /// A matrix product by clusters of two blocks.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ClusterGemm {
@@ -56,8 +66,8 @@ impl ClusterGemm {
     /// The tile of a cluster.
     fn pair_tile(&self) -> [u32; 2] {
         match self.pair {
-            Pair::Rows => [BLOCKS * self.gemm.bm, self.gemm.bn],
-            Pair::Columns => [self.gemm.bm, BLOCKS * self.gemm.bn],
+            Pair::Rows => [self.gemm.bm.saturating_mul(BLOCKS), self.gemm.bn],
+            Pair::Columns => [self.gemm.bm, self.gemm.bn.saturating_mul(BLOCKS)],
         }
     }
 
@@ -108,6 +118,16 @@ impl ClusterGemm {
         b.finish()
     }
 
+    /// The launch for a shape on so many multiprocessors.
+    ///
+    /// # Errors
+    /// As [`ClusterGemm::build`].
+    pub fn launches(&self, m: u32, n: u32, processors: u32) -> Result<Launches, BuildErrors> {
+        let bias = self.gemm.bias.map(|_| Argument::Bias);
+        let arguments = [Argument::A, Argument::B].into_iter().chain(bias).chain([Argument::C]).collect();
+        Ok(Launches::one(self.build()?, self.grid(m, n, processors), arguments))
+    }
+
     /// How the shared operand is halved: the dimension of its slot.
     fn half(&self) -> Option<usize> {
         let g = &self.gemm;
@@ -117,19 +137,20 @@ impl ClusterGemm {
             Pair::Columns if g.trans_a => [g.bk, g.bm],
             Pair::Columns => [g.bm, g.bk],
         };
-        let columns = (cols * g.elem.bytes()).is_multiple_of(BLOCKS * SWIZZLE) && cols * g.elem.bytes() > SWIZZLE;
+        let bytes = cols.saturating_mul(g.elem.bytes());
+        let columns = bytes.is_multiple_of(BLOCKS * SWIZZLE) && bytes > SWIZZLE;
         if columns { Some(1) } else { rows.is_multiple_of(BLOCKS * ATOM).then_some(0) }
     }
 
     fn check(&self) -> Result<(), BuildErrors> {
         let g = &self.gemm;
         g.check()?;
-        let whole = |e: u32| (e * g.elem.bytes()).is_multiple_of(SWIZZLE);
+        let whole = |e: u32| (u64::from(e) * u64::from(g.elem.bytes())).is_multiple_of(u64::from(SWIZZLE));
         let fields = [
             ("elem", matches!(g.elem, Scalar::F16 | Scalar::BF16) && g.elem_b == g.elem, "use f16 or bf16 for both operands"),
             ("swapped", !g.swapped, "clusters multiply operands as they are"),
             ("stages", (1..=64).contains(&g.stages), "use 2 slots at least, so that copies run beside products"),
-            ("consumers", self.consumers > 0 && g.bm.is_multiple_of(self.consumers * ATOM), "use what divides a tile's rows"),
+            ("consumers", self.consumers > 0 && g.bm.is_multiple_of(self.consumers.saturating_mul(ATOM)), "use what divides a tile's rows"),
             ("bm", !g.trans_a || whole(g.bm / self.consumers.max(1)), "use rows of 128 bytes for each consumer"),
             ("bk", self.half().is_some(), "use halves of rows that lie whole in a swizzled tile"),
         ];

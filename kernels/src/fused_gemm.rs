@@ -11,7 +11,8 @@
 use crate::activation::Activation;
 use crate::facts::known;
 use crate::gemm::Gemm;
-use tilelift_ir::{BuildErrors, Extent, Kernel, KernelBuilder, Scalar, Value, ViewType};
+use crate::launch::{Argument, Launches};
+use tilelift_ir::{BuildError, BuildErrors, Extent, Kernel, KernelBuilder, Scalar, Value, ViewType};
 
 /// How a third matrix `R`, of the shape of C, is added to the product.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
@@ -28,6 +29,80 @@ impl Residual {
         match self {
             Residual::Plain(t) | Residual::Scaled(t) => t,
         }
+    }
+}
+
+/// What is behind biased and activated sums.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hash)]
+pub struct Behind {
+    /// They are multiplied by a second product `A · U`; U is stored like B.
+    pub gate: bool,
+    /// What is added.
+    pub residual: Option<Residual>,
+}
+
+impl Behind {
+    /// Nothing is.
+    pub fn is_nothing(&self) -> bool {
+        *self == Behind::default()
+    }
+
+    /// The scalar parameters behind the views.
+    pub(crate) fn scales(&self, b: &mut KernelBuilder) -> Option<[Value; 2]> {
+        match self.residual {
+            Some(Residual::Scaled(_)) => Some([(); 2].map(|()| b.param(Scalar::F32))),
+            Some(Residual::Plain(_)) | None => None,
+        }
+    }
+
+    /// What is passed for the residual, C and the scalars.
+    pub(crate) fn arguments(&self) -> Vec<Argument> {
+        let scales: &[Argument] = match self.residual {
+            Some(Residual::Scaled(_)) => &[Argument::Alpha, Argument::Beta],
+            Some(Residual::Plain(_)) | None => &[],
+        };
+        self.residual.map(|_| Argument::Residual).into_iter().chain([Argument::C]).chain(scales.iter().copied()).collect()
+    }
+
+    pub(crate) fn check(&self, gemm: &Gemm) -> Result<(), BuildErrors> {
+        let float = |t: Scalar| matches!(t, Scalar::F16 | Scalar::BF16 | Scalar::F32);
+        let error = |message: &str| Err(BuildErrors(vec![BuildError::new("FusedGemm::build", message)]));
+        if !self.is_nothing() && !gemm.sum().is_float() {
+            return error("products of integers have neither gate nor residual");
+        }
+        if self.residual.is_some_and(|r| !float(r.elem())) {
+            return error("a residual is f16, bf16 or f32");
+        }
+        Ok(())
+    }
+}
+
+/// The views and scalars behind sums, in a kernel.
+pub(crate) struct Parts {
+    pub bias: Option<Value>,
+    pub residual: Option<Value>,
+    pub scales: Option<[Value; 2]>,
+    /// Which element of a batch.
+    pub batch: Option<Value>,
+}
+
+impl Parts {
+    /// Results of so many rows from `at` on, in C's type, of the sums of the product and of the gate's.
+    pub(crate) fn finished(&self, b: &mut KernelBuilder, g: &Gemm, sums: &[Value], at: [Value; 2], rows: u32) -> Value {
+        let mut t = g.activated(b, sums[0], self.bias, at[1]);
+        if let Some(&gate) = sums.get(1) {
+            t = b.mul(t, gate);
+        }
+        if let Some(r) = self.residual {
+            let v = tile(b, r, self.batch, at, [rows, g.bn]);
+            let mut v = b.cast(v, Scalar::F32);
+            if let Some([alpha, beta]) = self.scales {
+                t = b.mul(t, alpha);
+                v = b.mul(v, beta);
+            }
+            t = b.add(t, v);
+        }
+        b.cast(t, g.out)
     }
 }
 
@@ -77,10 +152,11 @@ impl FusedGemm {
     /// then `alpha` and `beta` (if scaled). With a batch every view but the bias has the batch as first dimension.
     ///
     /// # Errors
-    /// As [`Gemm::build`].
+    /// As [`Gemm::build`]; integers with a gate or a residual.
     pub fn build(&self) -> Result<Kernel, BuildErrors> {
         self.gemm.check()?;
-        let g = &self.gemm;
+        let (g, behind) = (&self.gemm, self.behind());
+        behind.check(g)?;
         let mut b = KernelBuilder::new(&format!("fused_gemm_{}_{}_{}", g.order(), g.elem, g.out));
         b.warps(g.warps).stages(g.stages);
         let a = b.param(if g.trans_a { self.view(g.elem, g.k, g.m) } else { self.view(g.elem, g.m, g.k) });
@@ -89,42 +165,25 @@ impl FusedGemm {
         let bias = g.bias.map(|t| b.param(ViewType::dense(t, &[g.n])));
         let residual = self.residual.map(|r| b.param(self.view(r.elem(), g.m, g.n)));
         let c = b.param(self.view(g.out, g.m, g.n));
-        let scales = match self.residual {
-            Some(Residual::Scaled(_)) => Some([(); 2].map(|()| b.param(Scalar::F32))),
-            Some(Residual::Plain(_)) | None => None,
-        };
+        let scales = behind.scales(&mut b);
         let batch = self.batch.map(|_| b.program_id(2));
 
         let (row, col) = g.origin(&mut b, c);
         let depth = b.dim(a, u32::from(!g.trans_a) + u32::from(batch.is_some()));
-        let zero = b.full(&[g.bm, g.bn], 0, g.sum());
+        let zero = b.full(&if g.swapped { [g.bn, g.bm] } else { [g.bm, g.bn] }, 0, g.sum());
         let sums = b.for_loop(0, depth, g.bk, &vec![zero; factors.len()], |b, k, acc| {
+            let dot = |b: &mut KernelBuilder, x, y, s| if g.elem == Scalar::F32 { b.dot_tf32(x, y, s) } else { b.dot(x, y, s) };
+            if g.swapped {
+                let ys: Vec<Value> = factors.iter().map(|&w| operand(b, w, batch, !g.trans_b, [col, k], [g.bn, g.bk])).collect();
+                let x = operand(b, a, batch, !g.trans_a, [k, row], [g.bk, g.bm]);
+                return ys.into_iter().zip(acc).map(|(y, &s)| dot(b, y, x, s)).collect();
+            }
             let x = operand(b, a, batch, g.trans_a, [row, k], [g.bm, g.bk]);
             let ys: Vec<Value> = factors.iter().map(|&w| operand(b, w, batch, g.trans_b, [k, col], [g.bk, g.bn])).collect();
-            let dot = |(y, &s): (Value, &Value)| if g.elem == Scalar::F32 { b.dot_tf32(x, y, s) } else { b.dot(x, y, s) };
-            ys.into_iter().zip(acc).map(dot).collect()
+            ys.into_iter().zip(acc).map(|(y, &s)| dot(b, x, y, s)).collect()
         });
-        let mut t = sums[0];
-        if let Some(bias) = bias {
-            let v = b.load(bias, &[col], &[g.bn]);
-            let v = b.cast(v, Scalar::F32);
-            let v = b.expand_dims(v, 0);
-            t = b.add(t, v);
-        }
-        t = g.activation.apply(&mut b, t);
-        if let Some(&gate) = sums.get(1) {
-            t = b.mul(t, gate);
-        }
-        if let Some(r) = residual {
-            let v = tile(&mut b, r, batch, [row, col], [g.bm, g.bn]);
-            let mut v = b.cast(v, Scalar::F32);
-            if let Some([alpha, beta]) = scales {
-                t = b.mul(t, alpha);
-                v = b.mul(v, beta);
-            }
-            t = b.add(t, v);
-        }
-        let t = b.cast(t, g.out);
+        let sums: Vec<Value> = if g.swapped { sums.iter().map(|&s| b.transpose(s, &[1, 0])).collect() } else { sums.to_vec() };
+        let t = Parts { bias, residual, scales, batch }.finished(&mut b, g, &sums, [row, col], g.bm);
         match batch {
             Some(z) => {
                 let t = b.expand_dims(t, 0);
@@ -133,6 +192,21 @@ impl FusedGemm {
             None => b.store(c, &[row, col], t),
         }
         b.finish()
+    }
+
+    /// What is behind the sums.
+    pub const fn behind(&self) -> Behind {
+        Behind { gate: self.gate, residual: self.residual }
+    }
+
+    /// The launch for a shape; `batch` is 1 without a batch.
+    ///
+    /// # Errors
+    /// As [`FusedGemm::build`].
+    pub fn launches(&self, m: u32, n: u32, batch: u32) -> Result<Launches, BuildErrors> {
+        let (gate, bias) = (self.gate.then_some(Argument::Gate), self.gemm.bias.map(|_| Argument::Bias));
+        let arguments = [Argument::A, Argument::B].into_iter().chain(gate).chain(bias).chain(self.behind().arguments()).collect();
+        Ok(Launches::one(self.build()?, self.grid(m, n, batch), arguments))
     }
 
     /// The grid for a shape; `batch` is 1 without a batch.

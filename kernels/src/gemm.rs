@@ -15,6 +15,7 @@
 
 use crate::activation::Activation;
 use crate::facts::{ANY, known, matrix, programs, vector};
+use crate::launch::{Argument, Launches};
 use tilelift_ir::{AtomicOp, BuildError, BuildErrors, Extent, Kernel, KernelBuilder, Operand, Scalar, Update, Value};
 
 /// A matrix product with epilogue.
@@ -189,15 +190,30 @@ impl Gemm {
     }
 
     /// Sums from column `col` of C on with bias and activation, in C's type.
-    pub(crate) fn finished(&self, b: &mut KernelBuilder, mut t: Value, bias: Option<Value>, col: Value) -> Value {
+    pub(crate) fn finished(&self, b: &mut KernelBuilder, t: Value, bias: Option<Value>, col: Value) -> Value {
+        let t = self.activated(b, t, bias, col);
+        b.cast(t, self.out)
+    }
+
+    /// The same in the sums' type.
+    pub(crate) fn activated(&self, b: &mut KernelBuilder, mut t: Value, bias: Option<Value>, col: Value) -> Value {
         if let Some(bias) = bias {
             let v = b.load(bias, &[col], &[self.bn]);
             let v = b.cast(v, Scalar::F32);
             let v = b.expand_dims(v, 0);
             t = b.add(t, v);
         }
-        let t = self.activation.apply(b, t);
-        b.cast(t, self.out)
+        self.activation.apply(b, t)
+    }
+
+    /// The launch for a shape.
+    ///
+    /// # Errors
+    /// As [`Gemm::build`].
+    pub fn launches(&self, m: u32, n: u32) -> Result<Launches, BuildErrors> {
+        let bias = self.bias.map(|_| Argument::Bias);
+        let arguments = [Argument::A, Argument::B].into_iter().chain(bias).chain([Argument::C]).collect();
+        Ok(Launches::one(self.build()?, self.grid(m, n), arguments))
     }
 
     /// The sum over a part of the depth of the tile at `at`, of the views of A and B.
@@ -260,10 +276,10 @@ impl Gemm {
     pub fn tile_origin(&self, pid: u32, m: u32, n: u32) -> (u32, u32) {
         let (tiles_m, tiles_n) = (programs(m, self.bm), programs(n, self.bn));
         let per_group = tiles_n.saturating_mul(self.group).max(1);
-        let first = pid / per_group * self.group;
+        let first = (pid / per_group).saturating_mul(self.group);
         let height = tiles_m.saturating_sub(first).min(self.group).max(1);
         let inside = pid % per_group;
-        ((first + inside % height) * self.bm, inside / height * self.bn)
+        (first.saturating_add(inside % height).saturating_mul(self.bm), (inside / height).saturating_mul(self.bn))
     }
 
     /// The grid for a shape.
@@ -300,6 +316,11 @@ impl Gemm {
         if integers && (self.bias.is_some() || self.activation != Activation::None) {
             errors.push(error("products of integers have no epilogue: `bias` and `activation` are none".to_owned()));
         }
+        for (field, extent) in [("bm", self.bm), ("bn", self.bn), ("bk", self.bk)] {
+            if !(1..=MAX_TILE).contains(&extent) {
+                errors.push(error(format!("field `{field}` is {extent}; a tile has extents from 1 to {MAX_TILE}")));
+            }
+        }
         if self.group > MAX_GROUP {
             errors.push(error(format!("field `group` is {}; the most is {MAX_GROUP}", self.group)));
         }
@@ -312,6 +333,9 @@ impl Gemm {
 
 /// The most rows of tiles in a group: beyond it there is nothing to gain, and numbers of tiles stay within 32 bits.
 const MAX_GROUP: u32 = 1 << 16;
+
+/// The largest extent of a tile: bytes of what tiles take are counted in 32 bits.
+const MAX_TILE: u32 = 4096;
 
 /// The integers that have products.
 fn is_integer(elem: Scalar) -> bool {

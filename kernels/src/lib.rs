@@ -5,7 +5,7 @@
 //!        └── with a shape: Workload ── case list: acceptance::cases() ─► grid, tensors, reference, tolerance
 //! ```
 //!
-//! `explicit/` beside `src/` holds kernels that say which warps do what; their cases are a list of their own.
+//! `explicit/` beside `src/` holds kernels that say which warps do what; their cases are a list of their own. `plan/` chooses among products.
 //!
 //! Every configuration has `new` (works for any shape), `for_shape` (states the facts of one shape, so that wide accesses become
 //! legal), `build` and `grid`.
@@ -22,8 +22,11 @@ pub mod fused_gemm;
 pub mod gemm;
 pub mod gemv;
 pub mod indexed;
+pub mod launch;
 pub mod layer_norm;
 pub mod long_sort;
+#[path = "../plan/mod.rs"]
+pub mod plan;
 pub mod quantise;
 pub mod reference;
 pub mod rms_norm;
@@ -45,10 +48,11 @@ pub use acceptance::{Case, CaseLaunch, CheckError, Size, Verdict, cases};
 pub use activation::Activation;
 pub use attention::Attention;
 pub use facts::{ANY, known};
-pub use fused_gemm::{FusedGemm, Residual};
+pub use fused_gemm::{Behind, FusedGemm, Residual};
 pub use gemm::Gemm;
 pub use gemv::{Gemv, Weights};
 pub use indexed::{Bincount, GatherRows, ScatterAdd};
+pub use launch::{Argument, Launch, Launches, Workspace};
 pub use layer_norm::LayerNorm;
 pub use long_sort::LongSort;
 pub use quantise::Quantise;

@@ -11,7 +11,9 @@
 
 use crate::activation::Activation;
 use crate::facts::{matrix, programs, vector};
+use crate::fused_gemm::{Behind, Parts};
 use crate::gemm::Gemm;
+use crate::launch::{Argument, Launch, Launches, Workspace};
 use tilelift_ir::{BuildError, BuildErrors, Extent, Kernel, KernelBuilder, Scalar, Value, ViewType};
 
 /// Where the parts of the depth meet.
@@ -32,6 +34,8 @@ pub struct SplitGemm {
     pub splits: u32,
     /// Where they meet.
     pub meeting: Meeting,
+    /// What is behind the sums, where they meet in a workspace.
+    pub behind: Behind,
 }
 
 /// Most parts: the second launch has a load for each in its text.
@@ -43,7 +47,7 @@ const ROWS: u32 = 8;
 impl SplitGemm {
     /// A product in parts that meet in a workspace.
     pub fn new(gemm: Gemm, splits: u32) -> SplitGemm {
-        SplitGemm { gemm, splits, meeting: Meeting::Workspace }
+        SplitGemm { gemm, splits, meeting: Meeting::Workspace, behind: Behind::default() }
     }
 
     /// Lets the parts meet in C.
@@ -52,14 +56,21 @@ impl SplitGemm {
         self
     }
 
+    /// Chooses what is behind the sums.
+    pub fn behind(mut self, behind: Behind) -> SplitGemm {
+        self.behind = behind;
+        self
+    }
+
     fn check(&self) -> Result<(), BuildErrors> {
         self.gemm.check()?;
+        self.behind.check(&self.gemm)?;
         let error = |message: &str| Err(BuildErrors(vec![BuildError::new("SplitGemm::build", message)]));
         if self.splits == 0 || self.splits > MOST {
             return error("`splits` goes from 1 to 64");
         }
         let plain = self.gemm.bias.is_none() && self.gemm.activation == Activation::None && self.gemm.out == self.gemm.sum();
-        if self.meeting == Meeting::Atomics && !plain {
+        if self.meeting == Meeting::Atomics && !(plain && self.behind.is_nothing()) {
             return error("parts that meet by atomics have no epilogue, and C has the type of the sums (f32, or i32 of integers)");
         }
         Ok(())
@@ -103,8 +114,8 @@ impl SplitGemm {
         b.finish()
     }
 
-    /// The second kernel, of parts that meet in a workspace; its parameters are the views of the workspace, the bias (`[N]`, only if
-    /// there is one) and C.
+    /// The second kernel, of parts that meet in a workspace; its parameters are the views of the workspace, of the gate's (only if there is one), the
+    /// bias (`[N]`, only if there is one), R (only if there is one) and C, then `alpha` and `beta` (if scaled).
     ///
     /// # Errors
     /// As [`SplitGemm::build`].
@@ -113,9 +124,11 @@ impl SplitGemm {
         let g = &self.gemm;
         let mut b = KernelBuilder::new(&format!("split_gemm_sums_{}_{}", g.sum(), g.out));
         b.warps(4);
-        let w = b.param(self.workspace());
+        let workspaces: Vec<Value> = (0..1 + usize::from(self.behind.gate)).map(|_| b.param(self.workspace())).collect();
         let bias = g.bias.map(|t| b.param(vector(t, g.n)));
+        let residual = self.behind.residual.map(|r| b.param(matrix(r.elem(), g.m, g.n)));
         let c = b.param(matrix(g.out, g.m, g.n));
+        let scales = self.behind.scales(&mut b);
         let pid = b.program_id(0);
         let tile = b.div(pid, self.pieces());
         let piece = b.rem(pid, self.pieces());
@@ -123,19 +136,44 @@ impl SplitGemm {
         let rows = g.bm / self.pieces();
         let down = b.mul(piece, rows);
         let row = b.add(row, down);
-        let load = |b: &mut KernelBuilder, part: u32| {
+        let load = |b: &mut KernelBuilder, w: Value, part: u32| {
             let part = b.constant(i64::from(part), Scalar::I32);
             let t = b.load(w, &[part, row, col], &[1, rows, g.bn]);
             b.reshape(t, &[rows, g.bn])
         };
-        let parts: Vec<Value> = (0..self.splits).map(|s| load(&mut b, s)).collect();
-        let mut t = parts[0];
-        for &part in &parts[1..] {
-            t = b.add(t, part);
+        let mut sums = Vec::new();
+        for w in workspaces {
+            let parts: Vec<Value> = (0..self.splits).map(|s| load(&mut b, w, s)).collect();
+            sums.push(parts[1..].iter().fold(parts[0], |t, &part| b.add(t, part)));
         }
-        let t = g.finished(&mut b, t, bias, col);
+        let t = Parts { bias, residual, scales, batch: None }.finished(&mut b, g, &sums, [row, col], rows);
         b.store(c, &[row, col], t);
         b.finish()
+    }
+
+    /// The launches for a shape: the parts of the product, those of the gate's (if there is one), and their sums; by atomics, the first one, into C as it
+    /// was filled.
+    ///
+    /// # Errors
+    /// As [`SplitGemm::build`].
+    pub fn launches(&self, m: u32, n: u32) -> Result<Launches, BuildErrors> {
+        let kernel = self.build()?;
+        let grid = self.grid(m, n);
+        if self.meeting == Meeting::Atomics {
+            return Ok(Launches::one(kernel, grid, vec![Argument::A, Argument::B, Argument::C]));
+        }
+        let factors: &[Argument] = if self.behind.gate { &[Argument::B, Argument::Gate] } else { &[Argument::B] };
+        let workspaces = factors.iter().map(|_| Workspace::new(self.gemm.sum(), &[self.splits, m, n])).collect();
+        let of = |(i, &right): (usize, &Argument)| Launch {
+            kernel: kernel.clone(),
+            grid,
+            arguments: vec![Argument::A, right, Argument::Workspace(i)],
+        };
+        let mut list: Vec<Launch> = factors.iter().enumerate().map(of).collect();
+        let parts = (0..factors.len()).map(Argument::Workspace);
+        let arguments = parts.chain(self.gemm.bias.map(|_| Argument::Bias)).chain(self.behind.arguments()).collect();
+        list.push(Launch { kernel: self.build_sums()?, grid: self.grid_sums(m, n), arguments });
+        Ok(Launches { list, workspaces })
     }
 
     /// The workspace's view.
@@ -145,7 +183,7 @@ impl SplitGemm {
 
     /// Programs of the second launch per tile.
     fn pieces(&self) -> u32 {
-        if self.gemm.bm.is_multiple_of(ROWS) { self.gemm.bm / ROWS } else { 1 }
+        if self.gemm.bm.is_multiple_of(ROWS) { (self.gemm.bm / ROWS).max(1) } else { 1 }
     }
 
     /// The first launch's grid for a shape.

@@ -17,7 +17,9 @@
 
 use crate::activation::Activation;
 use crate::facts::{ANY, matrix, programs, vector};
+use crate::fused_gemm::{Behind, Parts};
 use crate::gemm::Gemm;
+use crate::launch::{Argument, Launch, Launches, Workspace};
 use crate::split_gemm::Meeting;
 use tilelift_ir::{Access, BuildError, BuildErrors, CmpOp, Extent, Kernel, KernelBuilder, Operand, Scalar, Value, ViewType};
 
@@ -32,6 +34,8 @@ pub struct StreamGemm {
     pub keep_whole: bool,
     /// Where segments meet.
     pub meeting: Meeting,
+    /// What is behind the sums, where they meet in a workspace; a gate wants all tiles dealt out.
+    pub behind: Behind,
 }
 
 /// How the steps of a shape are dealt out.
@@ -60,17 +64,17 @@ pub struct Deal {
 impl Deal {
     /// Tiles that stay whole.
     pub fn whole(&self) -> u32 {
-        self.rounds * self.workers
+        self.rounds.saturating_mul(self.workers)
     }
 
     /// Tiles that are dealt out by steps.
     pub fn dealt(&self) -> u32 {
-        self.tiles - self.whole()
+        self.tiles.saturating_sub(self.whole())
     }
 
     /// Segments that the workspace has room for.
     pub fn slots(&self) -> u32 {
-        self.workers * self.segments
+        self.workers.saturating_mul(self.segments)
     }
 
     /// The scalars of both kernels, with their names: what all programs would have to find out for themselves, by quotients.
@@ -88,7 +92,7 @@ impl Deal {
 
     /// Segments of a tile at most.
     pub fn parts(&self) -> u32 {
-        if self.stacks == 0 { 1 } else { (self.worker_groups - 1).div_ceil(self.stacks) + 1 }
+        if self.stacks == 0 { 1 } else { self.worker_groups.saturating_sub(1).div_ceil(self.stacks).saturating_add(1) }
     }
 }
 
@@ -108,7 +112,7 @@ const IN_FLIGHT: u32 = 32;
 impl StreamGemm {
     /// A product whose tiles are all dealt out by steps, with segments that meet in a workspace.
     pub fn new(gemm: Gemm) -> StreamGemm {
-        StreamGemm { gemm, in_flight: 1, keep_whole: false, meeting: Meeting::Workspace }
+        StreamGemm { gemm, in_flight: 1, keep_whole: false, meeting: Meeting::Workspace, behind: Behind::default() }
     }
 
     /// Chooses how many tiles go side by side.
@@ -129,8 +133,18 @@ impl StreamGemm {
         self
     }
 
+    /// Chooses what is behind the sums.
+    pub fn behind(mut self, behind: Behind) -> StreamGemm {
+        self.behind = behind;
+        self
+    }
+
     fn check(&self) -> Result<(), BuildErrors> {
         self.gemm.check()?;
+        self.behind.check(&self.gemm)?;
+        if self.keep_whole && self.behind.gate {
+            return error("build", "tiles are not kept whole where there is a gate: its sums are another launch's".to_owned());
+        }
         let plain = self.gemm.bias.is_none() && self.gemm.activation == Activation::None && self.gemm.out == self.gemm.sum();
         if self.in_flight == 0 || self.in_flight > MOST {
             return error(
@@ -138,10 +152,7 @@ impl StreamGemm {
                 format!("`in_flight` is {}; it goes from 1 to {MOST}, and 1 is for tiles one behind the other", self.in_flight),
             );
         }
-        if [self.gemm.bm, self.gemm.bn, self.gemm.bk].contains(&0) {
-            return error("build", "a tile has no extent of 0".to_owned());
-        }
-        if self.meeting == Meeting::Atomics && (!plain || self.keep_whole) {
+        if self.meeting == Meeting::Atomics && (!plain || self.keep_whole || !self.behind.is_nothing()) {
             return error(
                 "build",
                 "segments that meet by atomics have no epilogue, C has the type of the sums (f32, or i32 of integers), and no tile is kept whole"
@@ -171,12 +182,12 @@ impl StreamGemm {
         let steps = programs(k, g.bk).max(1);
         let rounds = if self.keep_whole { tiles / u64::from(workers) } else { 0 };
         let stacks = (tiles - rounds * u64::from(workers)).div_ceil(u64::from(self.in_flight));
-        let all = stacks * u64::from(steps);
+        let all = stacks.saturating_mul(u64::from(steps));
         let worker_groups = u64::from(workers / self.in_flight).min(all).max(1);
         let segments = if stacks == 0 { 0 } else { (all.div_ceil(worker_groups) - 1).div_ceil(u64::from(steps)) + 1 };
-        let positions = (rounds + segments) * u64::from(workers);
+        let positions = (rounds + segments).saturating_mul(u64::from(workers));
         // Products of these numbers are taken in 32 bits; a stack may have tiles beyond the last one.
-        if [tiles + u64::from(self.in_flight), all, positions].iter().any(|&x| x > i32::MAX as u64) {
+        if [tiles.saturating_add(u64::from(self.in_flight)), all, positions].iter().any(|&x| x > i32::MAX as u64) {
             return error(
                 "deal",
                 format!("{m}x{n}x{k} has {all} steps and {positions} segments, and 32 bits count them; use larger tiles or deeper steps"),
@@ -189,8 +200,8 @@ impl StreamGemm {
     }
 
     /// The first kernel. Its parameters are the views of A and B, as [`Gemm::build`] has them; then, by atomics, the view of C, else that of the
-    /// workspace (`[slots, bm, bn]`), and where tiles are kept whole the bias (`[N]`, only if there is one) and C; then the
-    /// scalars of the [`Deal`], each an `i32`.
+    /// workspace (`[slots, bm, bn]`), and where tiles are kept whole the bias (`[N]`, only if there is one), R (only if there is one), C, and `alpha` and
+    /// `beta` (if scaled); then the scalars of the [`Deal`], each an `i32`.
     ///
     /// # Errors
     /// As [`Gemm::build`]; no tile in flight; an epilogue or whole tiles beside atomics.
@@ -205,7 +216,10 @@ impl StreamGemm {
             Meeting::Atomics => matrix(g.sum(), g.m, g.n),
         });
         let bias = g.bias.filter(|_| self.keep_whole).map(|t| b.param(vector(t, g.n)));
+        let residual = self.behind.residual.filter(|_| self.keep_whole).map(|r| b.param(matrix(r.elem(), g.m, g.n)));
         let c = self.keep_whole.then(|| b.param(matrix(g.out, g.m, g.n)));
+        let scales = if self.keep_whole { self.behind.scales(&mut b) } else { None };
+        let behind = Parts { bias, residual, scales, batch: None };
         let d = Dealt::params(&mut b);
         let (m, n, depth) = (b.dim(a, u32::from(g.trans_a)), b.dim(w, u32::from(!g.trans_b)), b.dim(a, u32::from(!g.trans_a)));
         let tiles = [b.ceil_div(m, g.bm), b.ceil_div(n, g.bn)];
@@ -259,7 +273,7 @@ impl StreamGemm {
             Some(c) => b.if_else(
                 whole,
                 |b| {
-                    let t = g.finished(b, sum, bias, col);
+                    let t = behind.finished(b, g, &[sum], [row, col], g.bm);
                     b.store(c, &[row, col], t);
                     Vec::new()
                 },
@@ -270,8 +284,8 @@ impl StreamGemm {
         b.finish()
     }
 
-    /// The second kernel, of segments that meet in a workspace; its parameters are the views of the workspace, the bias (`[N]`, only if
-    /// there is one) and C, then the scalars of the [`Deal`], each an `i32`.
+    /// The second kernel, of segments that meet in a workspace; its parameters are the views of the workspace, of the gate's (only if there is one), the
+    /// bias (`[N]`, only if there is one), R (only if there is one) and C, `alpha` and `beta` (if scaled), then the scalars of the [`Deal`], each an `i32`.
     ///
     /// # Errors
     /// As [`StreamGemm::build`].
@@ -280,9 +294,11 @@ impl StreamGemm {
         let g = &self.gemm;
         let mut b = KernelBuilder::new(&format!("stream_gemm_sums_{}_{}", g.sum(), g.out));
         b.warps(SUM_WARPS);
-        let w = b.param(self.workspace());
+        let workspaces: Vec<Value> = (0..1 + usize::from(self.behind.gate)).map(|_| b.param(self.workspace())).collect();
         let bias = g.bias.map(|t| b.param(vector(t, g.n)));
+        let residual = self.behind.residual.map(|r| b.param(matrix(r.elem(), g.m, g.n)));
         let c = b.param(matrix(g.out, g.m, g.n));
+        let scales = self.behind.scales(&mut b);
         let d = Dealt::params(&mut b);
         let (m, n) = (b.dim(c, 0), b.dim(c, 1));
         let tiles = [b.ceil_div(m, g.bm), b.ceil_div(n, g.bn)];
@@ -309,27 +325,62 @@ impl StreamGemm {
         let none = b.full(&[rows, g.bn], 0, g.sum());
         let past = b.add(last, 1);
         let together = self.together(rows);
-        let t = b.for_loop(first, past, together, &[none], |b, worker_group, sum| {
-            let parts: Vec<Value> = (0..together)
-                .map(|n| {
-                    let worker_group = b.add(worker_group, n);
-                    let slot = b.mul(worker_group, self.in_flight);
-                    let slot = b.add(slot, beside);
-                    let leads = b.cmp(CmpOp::Eq, worker_group, first);
-                    let more = b.select(leads, ahead, zero);
-                    let slot = b.add(slot, more);
-                    let shape = [1, rows, g.bn];
-                    let there = b.cmp(CmpOp::Le, worker_group, last);
-                    let access = Access { mask: (n > 0).then(|| b.splat(there, &shape)), ..Access::default() };
-                    let part = b.load_with(w, &[slot, down, zero], &shape, access);
-                    b.reshape(part, &[rows, g.bn])
-                })
-                .collect();
-            vec![parts.into_iter().fold(sum[0], |t, part| b.add(t, part))]
-        })[0];
-        let t = g.finished(&mut b, t, bias, col);
+        let sum_of = |b: &mut KernelBuilder, w: Value| {
+            b.for_loop(first, past, together, &[none], |b, worker_group, sum| {
+                let parts: Vec<Value> = (0..together)
+                    .map(|n| {
+                        let worker_group = b.add(worker_group, n);
+                        let slot = b.mul(worker_group, self.in_flight);
+                        let slot = b.add(slot, beside);
+                        let leads = b.cmp(CmpOp::Eq, worker_group, first);
+                        let more = b.select(leads, ahead, zero);
+                        let slot = b.add(slot, more);
+                        let shape = [1, rows, g.bn];
+                        let there = b.cmp(CmpOp::Le, worker_group, last);
+                        let access = Access { mask: (n > 0).then(|| b.splat(there, &shape)), ..Access::default() };
+                        let part = b.load_with(w, &[slot, down, zero], &shape, access);
+                        b.reshape(part, &[rows, g.bn])
+                    })
+                    .collect();
+                vec![parts.into_iter().fold(sum[0], |t, part| b.add(t, part))]
+            })[0]
+        };
+        let sums: Vec<Value> = workspaces.iter().map(|&w| sum_of(&mut b, w)).collect();
+        let t = Parts { bias, residual, scales, batch: None }.finished(&mut b, g, &sums, [row, col], rows);
         b.store(c, &[row, col], t);
         b.finish()
+    }
+
+    /// The launches for a shape: the segments of the product, those of the gate's (if there is one), and, if tiles are dealt out, their sums; by atomics,
+    /// the first one, into C as it was filled.
+    ///
+    /// # Errors
+    /// As [`StreamGemm::deal`].
+    pub fn launches(&self, shape: [u32; 3], workers: u32) -> Result<Launches, BuildErrors> {
+        let (deal, kernel) = (self.deal(shape, workers)?, self.build()?);
+        let counts = deal.scalars().map(|(name, value)| Argument::Count { name, value });
+        let grid = self.grid(&deal);
+        if self.meeting == Meeting::Atomics {
+            let arguments = [Argument::A, Argument::B, Argument::C].into_iter().chain(counts).collect();
+            return Ok(Launches::one(kernel, grid, arguments));
+        }
+        let factors: &[Argument] = if self.behind.gate { &[Argument::B, Argument::Gate] } else { &[Argument::B] };
+        let finish: Vec<Argument> = self.gemm.bias.map(|_| Argument::Bias).into_iter().chain(self.behind.arguments()).collect();
+        // A launch wants memory, even where nothing is dealt out.
+        let slots = deal.slots().max(1);
+        let workspaces = factors.iter().map(|_| Workspace::new(self.gemm.sum(), &[slots, self.gemm.bm, self.gemm.bn])).collect();
+        let whole: &[Argument] = if self.keep_whole { &finish } else { &[] };
+        let of = |(i, &right): (usize, &Argument)| {
+            let first = [Argument::A, right, Argument::Workspace(i)];
+            Launch { kernel: kernel.clone(), grid, arguments: first.iter().chain(whole).chain(&counts).copied().collect() }
+        };
+        let mut list: Vec<Launch> = factors.iter().enumerate().map(of).collect();
+        if deal.dealt() > 0 || deal.tiles == 0 {
+            let parts = (0..factors.len()).map(Argument::Workspace);
+            let arguments = parts.chain(finish.iter().copied()).chain(counts).collect();
+            list.push(Launch { kernel: self.build_sums()?, grid: self.grid_sums(&deal), arguments });
+        }
+        Ok(Launches { list, workspaces })
     }
 
     /// The workspace's view.
@@ -339,7 +390,7 @@ impl StreamGemm {
 
     /// Programs of the second launch per tile.
     fn pieces(&self) -> u32 {
-        if self.gemm.bm.is_multiple_of(ROWS) { self.gemm.bm / ROWS } else { 1 }
+        if self.gemm.bm.is_multiple_of(ROWS) { (self.gemm.bm / ROWS).max(1) } else { 1 }
     }
 
     /// Slots whose sums of so many rows are in flight together.
@@ -351,7 +402,7 @@ impl StreamGemm {
 
     /// The first launch's grid.
     pub fn grid(&self, deal: &Deal) -> [u32; 3] {
-        [(deal.rounds + deal.segments) * deal.workers, 1, 1]
+        [deal.rounds.saturating_add(deal.segments).saturating_mul(deal.workers), 1, 1]
     }
 
     /// The second launch's grid; there is nothing to launch where it is empty.

@@ -41,8 +41,9 @@ pub struct Compiler {
     target: Target,
     settings: Settings,
     store: Option<Arc<dyn Store>>,
-    /// What is the same in all keys, as text.
+    /// What is the same in all keys but for the settings, as text.
     identity: String,
+    salt: String,
     counters: Counters,
     inner: Mutex<Inner>,
     background: Background,
@@ -93,17 +94,14 @@ impl CompilerBuilder {
     pub fn build(self) -> Result<Compiler, Error> {
         let target = targets::by_name(&self.target).filter(targets::has_text).ok_or(Error::Target { name: self.target })?;
         let identity = format!(
-            "tilelift {} format {FORMAT} rules {} target {} settings {}",
+            "tilelift {} format {FORMAT} rules {} target {}",
             env!("CARGO_PKG_VERSION"),
             tilelift_egraph::rules::VERSION,
             target.name,
-            self.settings.text()
         );
-        // Two texts in one: the lengths keep them apart.
-        let identity = format!("{} {identity} {}", identity.len(), self.salt);
         let inner = Mutex::new(Inner { cache: Cache::new(self.memory), flights: HashMap::new() });
         let (counters, background) = (Counters::default(), Background::default());
-        Ok(Compiler { target, settings: self.settings, store: self.store, identity, counters, inner, background })
+        Ok(Compiler { target, settings: self.settings, store: self.store, identity, salt: self.salt, counters, inner, background })
     }
 }
 
@@ -138,9 +136,20 @@ impl Compiler {
     /// # Errors
     /// The kernel breaks rules of the language: such a one has no artifact, so no key.
     pub fn key(&self, kernel: &Kernel) -> Result<Key, Error> {
+        self.key_with(kernel, &self.settings)
+    }
+
+    /// As [`Compiler::key`], of a kernel with settings of its own.
+    ///
+    /// # Errors
+    /// As [`Compiler::key`].
+    pub fn key_with(&self, kernel: &Kernel, settings: &Settings) -> Result<Key, Error> {
+        // Two texts in one: the lengths keep them apart.
+        let identity = format!("{} settings {}", self.identity, settings.text());
+        let identity = format!("{} {identity} {}", identity.len(), self.salt);
         let make = || {
             tilelift_ir::verify(kernel).map_err(|e| Error::Refused(Refusal::new(&kernel.name, e.into())))?;
-            Ok(Key::of(&[("identity", self.identity.as_bytes()), ("kernel", text::print(kernel).as_bytes())]))
+            Ok(Key::of(&[("identity", identity.as_bytes()), ("kernel", text::print(kernel).as_bytes())]))
         };
         if kernel.regions.len() <= FLAT { make() } else { with_room(make)? }
     }
@@ -162,8 +171,16 @@ impl Compiler {
     /// # Errors
     /// The kernel is refused, or the system gives no thread.
     pub fn compile(&self, kernel: &Kernel) -> Made {
-        let key = self.key(kernel)?;
-        self.find(key, |compiler| with_room(|| compiler.make(key, kernel))?)
+        self.compile_with(kernel, &self.settings)
+    }
+
+    /// As [`Compiler::compile`], with settings of the kernel's own in the place of the compiler's: those that a plan says, for instance.
+    ///
+    /// # Errors
+    /// As [`Compiler::compile`].
+    pub fn compile_with(&self, kernel: &Kernel, settings: &Settings) -> Made {
+        let key = self.key_with(kernel, settings)?;
+        self.find(key, |compiler| with_room(|| compiler.make(key, kernel, settings))?)
     }
 
     /// As [`Compiler::compile`], of a text: of its kernel of that name, or of the only one that it has.
@@ -194,6 +211,10 @@ impl Compiler {
     /// Forgets what is in memory; the store keeps what it has.
     pub fn clear_memory(&self) {
         self.lock().cache.clear();
+    }
+
+    pub(super) fn settings(&self) -> &Settings {
+        &self.settings
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -239,17 +260,17 @@ impl Compiler {
     }
 
     /// Compiles. The calling thread's stack should be a large one.
-    pub(super) fn make(&self, key: Key, kernel: &Kernel) -> Made {
-        let kernel = &*in_place(kernel, self.settings.places())?;
+    pub(super) fn make(&self, key: Key, kernel: &Kernel, settings: &Settings) -> Made {
+        let kernel = &*in_place(kernel, settings.places())?;
         #[cfg(feature = "tracing")]
         let _span =
             tracing::info_span!(target: "tilelift", "tilelift.compile", kernel = %kernel.name, target = self.target.name, key = %key)
                 .entered();
-        let made = timed(&self.counters.compile_time, || compile::compile(kernel, &self.target, self.settings.options()));
+        let made = timed(&self.counters.compile_time, || compile::compile(kernel, &self.target, settings.options()));
         let mut artifact = made.map_err(|e| Error::Refused(Refusal::new(&kernel.name, e)))?;
         artifact.key = Some(key);
-        artifact.together = self.settings.together().to_vec();
-        artifact.in_place = self.settings.places().to_vec();
+        artifact.together = settings.together().to_vec();
+        artifact.in_place = settings.places().to_vec();
         log::debug!(target: "tilelift", "compiled @{} for {}: {key}", artifact.name, artifact.target);
         Ok(Arc::new(artifact))
     }

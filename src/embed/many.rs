@@ -22,7 +22,7 @@ impl Compiler {
                 let Some(kernel) = kernels.get(n) else { break };
                 let made = catch_unwind(AssertUnwindSafe(|| {
                     let key = self.key(kernel)?;
-                    self.find(key, |compiler| compiler.make(key, kernel))
+                    self.find(key, |compiler| compiler.make(key, kernel, compiler.settings()))
                 }));
                 let made = made.unwrap_or_else(|panic| Err(Error::Internal { message: said(&*panic) }));
                 done.lock().unwrap_or_else(PoisonError::into_inner).push((n, made));

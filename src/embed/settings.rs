@@ -56,6 +56,16 @@ impl Settings {
         });
         self
     }
+    /// Warpgroups that compute, of a specialised kernel; the planner's number with none. A plan of `tilelift_kernels` says it of a launch.
+    pub fn consumers(mut self, consumers: impl Into<Option<u32>>) -> Settings {
+        self.options.lower.consumers = consumers.into();
+        self
+    }
+    /// Sets of so many consumers that take grid positions in ping-pong; the planner's number with none. A plan says it, too.
+    pub fn consumer_sets(mut self, sets: impl Into<Option<u32>>) -> Settings {
+        self.options.lower.consumer_sets = sets.into();
+        self
+    }
     /// Whether an instance of a specialised kernel runs several grid positions.
     pub fn persistent(mut self, persistent: bool) -> Settings {
         self.options.lower.persistent = Some(persistent);

@@ -1,8 +1,9 @@
 //! The workload of [`SplitGemm`]: one launch or two, judged as the plain product.
 
-use super::definition::{Ran, Step, Workload, tile_rows};
+use super::definition::{Ran, ScalarSpec, Step, Workload, tile_rows};
 use crate::facts::programs;
 use crate::gemm::Gemm;
+use crate::launch::{Argument, Launch};
 use crate::reference::{Columns, Expected, GemmReference, Reference, U, row_major, sum_error};
 use crate::split_gemm::{Meeting, SplitGemm};
 use crate::tensor::{Init, Tensor, TensorSpec};
@@ -55,6 +56,29 @@ pub(super) fn operands_of(g: &Gemm, [m, n, k]: [u32; 3]) -> Vec<TensorSpec> {
         TensorSpec::input("a", g.elem, &stored(g.trans_a, m, k), Init::Normal(1)),
         TensorSpec::input("b", g.elem_b, &stored(g.trans_b, k, n), Init::Normal(2)),
     ]
+}
+
+/// A launch of a product with these tensors: factors, the bias if there is one, the workspace if there is one, C.
+pub(super) fn step_of(launch: Launch, tensors: &[TensorSpec]) -> Step {
+    let last = tensors.len().saturating_sub(1);
+    let place = |&a: &Argument| match a {
+        Argument::A => Some(0),
+        Argument::B => Some(1),
+        Argument::Bias => Some(2),
+        Argument::Workspace(_) => Some(last.saturating_sub(1)),
+        Argument::C => Some(last),
+        Argument::Gate | Argument::Residual | Argument::Alpha | Argument::Beta | Argument::Count { .. } => None,
+    };
+    let count = |&a: &Argument| match a {
+        Argument::Count { name, value } => Some(ScalarSpec { name, elem: Scalar::I32, value: f64::from(value) }),
+        _ => None,
+    };
+    Step {
+        tensors: launch.arguments.iter().filter_map(place).collect(),
+        scalars: launch.arguments.iter().filter_map(count).collect(),
+        kernel: launch.kernel,
+        grid: launch.grid,
+    }
 }
 
 /// A product that atomics add, in so many parts, to what was there, with a rounding each; `ran` says of elements whether they are.
@@ -119,18 +143,8 @@ impl Workload for SplitGemmCase {
         list
     }
     fn steps(&self) -> Result<Vec<Step>, BuildErrors> {
-        let last = self.tensors().len() - 1;
-        let products = |out| {
-            let grid = self.config.grid(self.m, self.n);
-            Ok(Step { kernel: self.config.build()?, grid, tensors: vec![0, 1, out], scalars: Vec::new() })
-        };
-        if self.atomics() {
-            return Ok(vec![products(last)?]);
-        }
-        let bias = self.config.gemm.bias.map(|_| 2);
-        let tensors = [last - 1].into_iter().chain(bias).chain([last]).collect();
-        let sums = Step { kernel: self.config.build_sums()?, grid: self.config.grid_sums(self.m, self.n), tensors, scalars: Vec::new() };
-        Ok(vec![products(last - 1)?, sums])
+        let launches = self.config.launches(self.m, self.n)?;
+        Ok(launches.list.into_iter().map(|l| step_of(l, &self.tensors())).collect())
     }
     fn owned(&self, _: usize, [x, y, z]: [u32; 3]) -> Vec<Range<usize>> {
         let g = &self.config.gemm;

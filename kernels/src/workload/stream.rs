@@ -1,13 +1,13 @@
 //! The workload of [`StreamGemm`]: one launch or two, judged as the plain product.
 
-use super::definition::{Ran, ScalarSpec, Step, Workload, tile_rows};
-use super::split::{added, bar_of_parts, definition_of, name_of, operands_of};
+use super::definition::{Ran, Step, Workload, tile_rows};
+use super::split::{added, bar_of_parts, definition_of, name_of, operands_of, step_of};
 use crate::reference::Reference;
 use crate::split_gemm::Meeting;
 use crate::stream_gemm::{Deal, StreamGemm};
 use crate::tensor::{Init, Tensor, TensorSpec};
 use std::ops::Range;
-use tilelift_ir::{BuildErrors, Kernel, Scalar};
+use tilelift_ir::{BuildErrors, Kernel};
 
 /// [`StreamGemm`] of a shape. Workers have parts of many tiles, so all of it is one program of the workload's grid.
 #[derive(Clone, Debug)]
@@ -72,25 +72,8 @@ impl Workload for StreamGemmCase {
         list
     }
     fn steps(&self) -> Result<Vec<Step>, BuildErrors> {
-        let deal = self.deal()?;
-        let last = self.tensors().len() - 1;
-        let bias = self.config.gemm.bias.map(|_| 2);
-        let scalars = deal.scalars().map(|(name, x)| ScalarSpec { name, elem: Scalar::I32, value: f64::from(x) }).to_vec();
-        let of = |out: Vec<usize>| -> Result<Step, BuildErrors> {
-            let tensors = [0, 1].into_iter().chain(out).collect();
-            Ok(Step { kernel: self.config.build()?, grid: self.config.grid(&deal), tensors, scalars: scalars.clone() })
-        };
-        if self.atomics() {
-            return Ok(vec![of(vec![last])?]);
-        }
-        let whole = self.config.keep_whole.then(|| bias.into_iter().chain([last])).into_iter().flatten();
-        let mut list = vec![of([last - 1].into_iter().chain(whole).collect())?];
-        if deal.dealt() > 0 || deal.tiles == 0 {
-            let tensors = [last - 1].into_iter().chain(bias).chain([last]).collect();
-            let grid = self.config.grid_sums(&deal);
-            list.push(Step { kernel: self.config.build_sums()?, grid, tensors, scalars: scalars.clone() });
-        }
-        Ok(list)
+        let launches = self.config.launches(self.shape(), self.workers)?;
+        Ok(launches.list.into_iter().map(|l| step_of(l, &self.tensors())).collect())
     }
     fn owned(&self, _: usize, program: [u32; 3]) -> Vec<Range<usize>> {
         // What atomics add to is shared.

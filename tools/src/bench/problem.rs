@@ -7,11 +7,12 @@
 use std::fmt;
 use tilelift::{OptLevel, Options};
 use tilelift_ir::{Scalar, SortOrder};
-use tilelift_isel::gemm::{Choice, Clusters, Pair, Product, StreamK};
+use tilelift_isel::gemm::{Choice, Clusters, Product, StreamK};
 use tilelift_isel::{LowerOptions, ScheduleKind};
 use tilelift_kernels::explicit::{
-    self, BLOCKS, ClusterGemm, ClusterGemmCase, ClusterNorm, ClusterNormCase, Ring, RingGemm, RingGemmCase, StreamNorm, StreamNormCase,
+    BLOCKS, ClusterGemm, ClusterGemmCase, ClusterNorm, ClusterNormCase, Ring, RingGemm, RingGemmCase, StreamNorm, StreamNormCase,
 };
+use tilelift_kernels::plan::{Candidate, Sharing};
 use tilelift_kernels::tensor::Init;
 use tilelift_kernels::workload::{
     AttentionCase, CumSumCase, FusedGemmCase, GemmCase, RmsNormCase, SiluMulCase, SoftmaxCase, SplitGemmCase, StreamGemmCase,
@@ -228,6 +229,22 @@ impl From<Choice> for Variant {
             schedule: Some(ScheduleKind::Specialised),
             units: true,
             ..Variant::default()
+        }
+    }
+}
+
+impl From<&Candidate> for Variant {
+    fn from(c: &Candidate) -> Variant {
+        if let Some(r) = &c.ranked {
+            return r.choice.into();
+        }
+        let Gemm { bm, bn, bk, warps, group, .. } = c.gemm;
+        let plain = Variant { tile: Some([bm, bn, bk]), warps: Some(warps), group: Some(group), ..Variant::default() };
+        match c.sharing {
+            Sharing::Whole => plain,
+            Sharing::Parts(splits) => Variant { splits: Some(splits), ..plain },
+            Sharing::Dealt(s) => Variant { stream_k: Some(s), ..plain },
+            Sharing::Clusters(x, consumers) => Variant { clusters: Some(x), consumers: Some(consumers), ..plain },
         }
     }
 }
@@ -450,9 +467,12 @@ impl Problem {
                     None if splits > 1 => name += &format!(" k{splits}"),
                     None => {}
                 }
-                let sharing =
-                    Sharing { splits, stream_k: variant.stream_k, clusters: variant.clusters.map(|c| (c, variant.consumers.unwrap_or(1))) };
-                (name, product_workload(config, &sharing, [m, n, k]))
+                let sharing = match (variant.clusters, variant.stream_k) {
+                    (Some(c), _) => Sharing::Clusters(c, variant.consumers.unwrap_or(1)),
+                    (None, Some(s)) => Sharing::Dealt(s),
+                    (None, None) => Sharing::Parts(splits),
+                };
+                (name, product_workload(config, sharing, [m, n, k]))
             }
             Problem::Attention { elem, causal, heads, length, dim } => {
                 let c = Attention::new(elem, dim, causal).for_shape(length, length).heads(heads);
@@ -477,39 +497,18 @@ impl Problem {
     }
 }
 
-/// How the work of a product is shared out.
-pub(crate) struct Sharing {
-    /// Parts of the depth.
-    pub(crate) splits: u32,
-    /// Steps of the depth are dealt out.
-    pub(crate) stream_k: Option<StreamK>,
-    /// Clusters share an operand, with so many consumer warpgroups in a block.
-    pub(crate) clusters: Option<(Clusters, u32)>,
-}
-
-impl From<&Choice> for Sharing {
-    fn from(c: &Choice) -> Sharing {
-        Sharing { splits: c.splits, stream_k: c.stream_k, clusters: c.clusters.map(|x| (x, c.consumers)) }
-    }
-}
-
 /// A product that is run whole, in parts of its depth, dealt out by steps, or by clusters.
-pub(crate) fn product_workload(config: Gemm, sharing: &Sharing, [m, n, k]: [u32; 3]) -> Box<dyn Workload> {
-    let Sharing { splits, stream_k, clusters } = *sharing;
-    if let Some((Clusters { workers, pair }, consumers)) = clusters {
-        let pair = match pair {
-            Pair::Rows => explicit::Pair::Rows,
-            Pair::Columns => explicit::Pair::Columns,
-        };
-        return Box::new(ClusterGemmCase { config: ClusterGemm::new(config, pair, consumers), workers, m, n, k });
-    }
-    match stream_k {
-        Some(StreamK { workers, in_flight, rest }) => {
+pub(crate) fn product_workload(config: Gemm, sharing: Sharing, [m, n, k]: [u32; 3]) -> Box<dyn Workload> {
+    match sharing {
+        Sharing::Whole | Sharing::Parts(0 | 1) => Box::new(GemmCase { config, m, n, k }),
+        Sharing::Parts(splits) => Box::new(SplitGemmCase { config: SplitGemm::new(config, splits), m, n, k }),
+        Sharing::Dealt(StreamK { workers, in_flight, rest }) => {
             let config = StreamGemm { keep_whole: rest, ..StreamGemm::new(config).in_flight(in_flight) };
             Box::new(StreamGemmCase { config, workers, m, n, k })
         }
-        None if splits > 1 => Box::new(SplitGemmCase { config: SplitGemm::new(config, splits), m, n, k }),
-        None => Box::new(GemmCase { config, m, n, k }),
+        Sharing::Clusters(Clusters { workers, pair }, consumers) => {
+            Box::new(ClusterGemmCase { config: ClusterGemm::new(config, pair.into(), consumers), workers, m, n, k })
+        }
     }
 }
 

@@ -5,10 +5,11 @@ use super::problem::{Problem, Suite, Variant};
 use super::records::{self, Record};
 use super::ring;
 use tilelift_ir::Scalar;
-use tilelift_isel::gemm::{Clusters, StreamK, rank};
+use tilelift_isel::gemm::{Clusters, StreamK};
 use tilelift_isel::{ScheduleKind, Target};
 use tilelift_kernels::Gemm;
 use tilelift_kernels::explicit::StreamNorm;
+use tilelift_kernels::plan::{self, DeviceFacts};
 
 /// Which problems of the suites, and which variants of each.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -132,8 +133,8 @@ impl Selection {
         }
     }
 
-    /// Every variant: all combinations of tiles, warps, stages, groups, consumers, parts and schedules. On a target with units, products
-    /// run with the choice of the model where no tile is given.
+    /// Every variant: all combinations of tiles, warps, stages, groups, consumers, parts and schedules. Products
+    /// run as their plan says where no tile is given.
     pub(crate) fn variants(&self, problem: &Problem, target: Option<&Target>) -> Vec<Variant> {
         fn each<T: Copy>(list: Vec<Variant>, values: &[T], used: bool, set: impl Fn(&mut Variant, T)) -> Vec<Variant> {
             if values.is_empty() || !used {
@@ -152,16 +153,15 @@ impl Selection {
         let rings = loops || matches!(problem, Problem::StreamNorm { .. });
         let pipelined = self.schedules.contains(&ScheduleKind::Pipelined);
         let units = target.filter(|t| loops && t.units.is_some());
-        let modelled = units.filter(|_| gemm && self.tiles.is_empty() && !pipelined);
-        let measured = problem.product().and_then(|p| records::best(&self.records, &p)).map(|r| r.choice);
-        let best = modelled.and_then(|t| measured.or_else(|| rank(t, &problem.product()?).first().map(|r| r.choice)));
+        let modelled = target.filter(|_| gemm && self.tiles.is_empty() && !pipelined);
+        let best = modelled.and_then(|t| best(problem, t, &self.records));
         let plain = Variant { units: units.is_some(), swapped: gemm && self.swapped, ..Variant::default() };
         if self.ablation
-            && let (Some(best), Some(product)) = (best, problem.product())
+            && let (Some(best), Some(product)) = (best.filter(|b| b.schedule.is_some()), problem.product())
         {
-            return ladder(product.elem, Variant::from(best));
+            return ladder(product.elem, best);
         }
-        let list = vec![best.map_or(plain, Variant::from)];
+        let list = vec![best.unwrap_or(plain)];
         let list = each(list, &self.tiles, true, |v, x| v.tile = Some(x));
         let list = each(list, &self.warps, true, |v, x| v.warps = Some(x));
         let list = each(list, &self.stages, rings, |v, x| v.stages = Some(x));
@@ -184,6 +184,17 @@ impl Selection {
         }
         list
     }
+}
+
+/// What a product runs with on a target: the quickest measured choice, else the first candidate of its plan.
+fn best(problem: &Problem, target: &Target, records: &[Record]) -> Option<Variant> {
+    let product = problem.product()?;
+    if let Some(measured) = records::best(records, &product) {
+        return Some(measured.choice.into());
+    }
+    let list = plan::ranked(&(&product).into(), &DeviceFacts::usual(target)).ok()?;
+    let best = Variant::from(list.first()?);
+    Some(Variant { units: target.units.is_some(), ..best })
 }
 
 #[cfg(test)]
@@ -225,6 +236,8 @@ mod tests {
         let target = tilelift::targets::by_name("sm_90a");
         let modelled = selection().variants(&p, target.as_ref());
         assert!(modelled.len() == 1 && modelled[0].units && modelled[0].tile.is_some());
+        let older = selection().variants(&p, tilelift::targets::by_name("sm_80").as_ref());
+        assert!(older.len() == 1 && !older[0].units && older[0].tile.is_some() && older[0].warps.is_some());
         let s = Selection { overlaps: vec![true, false], tiles: vec![[128, 64, 0]], ..selection() };
         let attention = Problem::Attention { elem: Scalar::BF16, causal: false, heads: 6, length: 100, dim: 64 };
         let both = s.variants(&attention, None);

@@ -2,7 +2,7 @@
 
 use super::options;
 use super::outcome::{CliError, Outcome, Streams};
-use crate::bench::problem::{Sharing, product_workload};
+use crate::bench::problem::product_workload;
 use crate::execute::{DeviceKind, Executor, Launch};
 use lexopt::Arg::{Long, Short, Value};
 use std::time::Instant;
@@ -10,8 +10,8 @@ use tilelift::{Artifact, OptLevel, Options, compile_timed, targets};
 #[cfg(feature = "cuda")]
 use tilelift_interp::{Buffer, Memory};
 use tilelift_ir::{Kernel, Scalar};
-use tilelift_isel::gemm::{Product, rank};
 use tilelift_isel::{LowerOptions, ScheduleKind, Target};
+use tilelift_kernels::plan::{self, DeviceFacts, Problem, Sharing};
 use tilelift_kernels::tensor::Tensor;
 use tilelift_kernels::{Activation, Case, CaseLaunch, Gemm, Size};
 
@@ -42,8 +42,10 @@ struct Job {
     kind: Option<DeviceKind>,
     target: Option<Target>,
     emit: bool,
-    /// The tile was asked for.
+    /// The tile was asked for; warps and stages, if they were.
     tiled: bool,
+    warps: Option<u32>,
+    stages: Option<u32>,
     options: Options,
 }
 
@@ -70,23 +72,22 @@ pub(super) fn run(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> Out
     }
     let target = device.target().cloned().unwrap_or_else(targets::usual);
     let (mut config, mut options) = (job.config.clone(), job.options.clone());
-    let mut sharing = Sharing { splits: 1, stream_k: None, clusters: None };
-    let specialised = target.units.is_some() && job.options.lower.schedule != Some(ScheduleKind::Pipelined);
-    if specialised && !job.tiled {
+    let mut sharing = Sharing::Whole;
+    if !job.tiled && job.options.lower.schedule != Some(ScheduleKind::Pipelined) {
         let Gemm { elem, out, trans_a, trans_b, .. } = config;
-        let product = Product { batch: 1, shape: [m, n, k], elem, out, trans: (trans_a, trans_b) };
-        if let Some(best) = rank(&target, &product).first().map(|r| r.choice) {
-            let [bm, bn, bk] = best.tile;
-            sharing = Sharing::from(&best);
-            config = Gemm { group: best.group, ..config.tile(bm, bn, bk).swap(best.swapped) };
-            if best.clusters.is_some() {
-                config.stages = best.stages;
-            }
-            options.lower = LowerOptions { consumers: Some(best.consumers), consumer_sets: Some(best.consumer_sets), ..options.lower };
+        let problem = Problem::new(elem, [m, n, k]).output(out).transposed(trans_a, trans_b);
+        let problem = problem.epilogue(job.bias.then_some(config.out), job.activation);
+        let list = plan::ranked(&problem, &DeviceFacts::usual(&target)).map_err(|e| CliError::Failed(e.to_string()))?;
+        if let Some(best) = list.into_iter().next() {
+            sharing = best.sharing;
+            let LowerOptions { consumers, consumer_sets, .. } = best.options;
+            options.lower = LowerOptions { consumers, consumer_sets, ..options.lower };
+            let (warps, stages) = (job.warps.unwrap_or(best.gemm.warps), job.stages.unwrap_or(best.gemm.stages));
+            config = best.gemm.schedule(warps, stages);
         }
     }
     let config = config.epilogue(job.bias.then_some(job.config.out), job.activation).for_shape(m, n, k);
-    let workload = product_workload(config, &sharing, [m, n, k]);
+    let workload = product_workload(config, sharing, [m, n, k]);
     let case = Case { name: format!("{m}x{n}x{k}"), row: 9, size: Size::Small, workload };
     let launches = case.launches(None).map_err(|e| CliError::Failed(e.to_string()))?;
     // What was chosen is meant for the products; sums of their parts plan for themselves.
@@ -159,7 +160,7 @@ fn job(parser: &mut lexopt::Parser) -> Result<Job, CliError> {
     config.stages = stages.unwrap_or(config.stages);
     lower.stages = stages;
     let options = Options { opt, lower, ..Options::default() };
-    Ok(Job { extents, config, bias, activation, kind, target, emit, tiled: tile.is_some(), options })
+    Ok(Job { extents, config, bias, activation, kind, target, emit, tiled: tile.is_some(), warps, stages, options })
 }
 
 fn tile_of(text: &str) -> Result<[u32; 3], CliError> {

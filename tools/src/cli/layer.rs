@@ -13,7 +13,7 @@ use tilelift::{OptLevel, Options, targets};
 use tilelift_interp::{Buffer, Memory, ScalarArg};
 use tilelift_ir::{BuildErrors, Kernel, KernelBuilder, Scalar, ViewType, num};
 use tilelift_isel::Target;
-use tilelift_isel::gemm::{Choice, Product, rank};
+use tilelift_kernels::plan::{self, Candidate, DeviceFacts, Problem, Sharing};
 use tilelift_kernels::{Activation, Gemm, RmsNorm, known};
 
 pub(super) const HELP: &str = "\
@@ -107,13 +107,10 @@ fn layer(elem: Scalar, activation: Activation, [m, n, k]: [u32; 3], target: &Tar
     let eps = ScalarArg::float(Scalar::F32, 1e-5);
     g.add("norm", norm.build()?, norm.grid(m), &[x.into(), scale.into(), h.into(), eps.into()])?;
     let gemm = Gemm::new(elem).for_shape(m, n, k);
-    let product = Product { batch: 1, shape: [m, n, k], elem, out: elem, trans: (gemm.trans_a, gemm.trans_b) };
     // What a graph launches is one kernel with the planner's consumer sets.
-    let plain = |c: &Choice| !c.sums_apart() && c.consumer_sets == 1 && !c.swapped && c.clusters.is_none();
-    let gemm = match rank(target, &product).into_iter().map(|r| r.choice).find(plain) {
-        Some(Choice { tile: [bm, bn, bk], group, .. }) => Gemm { group, ..gemm.tile(bm, bn, bk) },
-        None => gemm,
-    };
+    let plain = |c: &Candidate| c.sharing == Sharing::Whole && c.options.consumer_sets.unwrap_or(1) == 1 && !c.gemm.swapped;
+    let list = plan::ranked(&Problem::new(elem, [m, n, k]), &DeviceFacts::usual(target))?;
+    let gemm = list.into_iter().find(plain).map_or(gemm, |c| c.gemm);
     g.add("product", gemm.build()?, gemm.grid(m, n), &[h.into(), w.into(), t.into()])?;
     let grid = [n.div_ceil(TILE[1]), m.div_ceil(TILE[0]), 1];
     g.add("bias_act", bias_act(elem, activation, m, n)?, grid, &[t.into(), bias.into(), u.into()])?;

@@ -9,14 +9,15 @@ use std::time::Instant;
 use tilelift::targets;
 use tilelift_ir::Scalar;
 use tilelift_isel::Target;
-use tilelift_isel::gemm::{Prediction, Product, Ranked, rank};
+use tilelift_isel::gemm::Product;
 use tilelift_kernels::Gemm;
+use tilelift_kernels::plan::{self as plans, Candidate, DeviceFacts, Sharing};
 
 pub(super) const PLAN_HELP: &str = "\
 usage: tilelift plan gemm [OPTION…]
 
-Prints the tiles, rings and orders with which a product may run on a target with bulk copies and group matrix instructions, by the time
-that the model predicts, and what the time is made of: rounds of tiles and how full they are, the launch, the main loops and
+Prints the tiles, rings and orders with which a product may run on a target, by the time that the model predicts, and, on a target with bulk copies and
+group matrix instructions, what the time is made of: rounds of tiles and how full they are, the launch, the main loops and
 what bounds them, epilogues, and sums of parts of the depth. The first line is what `bench gemm` and `gemm` take. `k2` stands for two parts
 of the depth, `d132x3` for steps dealt out evenly to 132 workers with 3 tiles in flight, `d132x3r` for the same of the rest that full rounds of
 tiles leave; a second launch adds up what several have of a tile (parts).
@@ -26,7 +27,7 @@ tiles leave; a second launch adds up what several have of a tile (parts).
   --out NAME          element type of C (that of A and B; bf16 of 8-bit floats, i32 of integers)
   --trans NAME        nn, nt (default), tn, tt
   --target NAME       sm_90a (default)
-  --multiprocessors N of the machine (132)
+  --multiprocessors N of the machine (as many as the target's tables were measured on)
   --top N             lines (10)
   --each              so many of each way: whole tiles, parts of the depth, steps dealt out
   --records FILE      measurements of `tune`, shown beside the predictions";
@@ -96,25 +97,18 @@ fn job(parser: &mut lexopt::Parser, top: usize) -> Result<Job, CliError> {
 /// The target that plans are for if nobody says.
 const USUAL: &str = "sm_90a";
 
-fn ranked(job: &Job) -> Result<Vec<Ranked>, CliError> {
-    let list = rank(&job.target, &job.product);
-    if list.is_empty() {
-        return Err(CliError::Failed(format!(
-            "{} has no group matrix instruction, or no prices, for this product, or its rows are no multiple of what bulk copies take (16 bytes); it runs pipelined with the kernel's own tile",
-            job.target.name
-        )));
-    }
-    Ok(list)
+fn ranked(job: &Job) -> Result<Vec<Candidate>, CliError> {
+    plans::ranked(&(&job.product).into(), &DeviceFacts::usual(&job.target)).map_err(|e| CliError::Failed(e.to_string()))
 }
 
 /// The first choices; where that is asked for, of each way to share out the work.
-fn first(list: Vec<Ranked>, job: &Job) -> Vec<Ranked> {
+fn first(list: Vec<Candidate>, job: &Job) -> Vec<Candidate> {
     let mut counts = [0; 3];
-    let of = |r: &Ranked| match (r.choice.stream_k, r.choice.splits) {
+    let of = |c: &Candidate| match c.sharing {
         _ if !job.each => 0,
-        (Some(_), _) => 1,
-        (None, 1) => 0,
-        (None, _) => 2,
+        Sharing::Dealt(_) => 1,
+        Sharing::Whole | Sharing::Clusters(..) => 0,
+        Sharing::Parts(_) => 2,
     };
     list.into_iter()
         .filter(|r| {
@@ -149,15 +143,17 @@ pub(super) fn plan(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> Ou
         "{:<28} {:>9} {:>8} {:>6} {:>6} {:>7} {:>9} {:>8} {:>7}  {:<14} {:>9}",
         "choice", "total", "TFLOP/s", "waves", "full", "launch", "main", "epilogue", "parts", "bound", "measured"
     )?;
-    for r in &first(list, &job) {
-        let p: &Prediction = &r.prediction;
+    for c in &first(list, &job) {
+        write!(streams.out, "{:<28} {:>9.2} {:>8.1} ", c.to_string(), c.micros, flops / c.micros * 1e-6)?;
+        let Some(r) = &c.ranked else {
+            writeln!(streams.out, "{:>6} {:>6} {:>7} {:>9} {:>8} {:>7}  {:<14} {:>9}", "-", "-", "-", "-", "-", "-", "pipelined", "-")?;
+            continue;
+        };
+        let p = &r.prediction;
         let measured = records::of(&known, &job.product, &r.choice).map_or_else(|| "-".to_owned(), |x| format!("{:.2}", x.seconds * 1e6));
         writeln!(
             streams.out,
-            "{:<28} {:>9.2} {:>8.1} {:>6} {:>5.0}% {:>7.2} {:>9.2} {:>8.2} {:>7.2}  {:<14} {:>9}",
-            r.choice.to_string(),
-            p.total(),
-            flops / p.total() * 1e-6,
+            "{:>6} {:>5.0}% {:>7.2} {:>9.2} {:>8.2} {:>7.2}  {:<14} {:>9}",
             p.waves,
             100.0 * p.filled,
             p.launch,
@@ -197,11 +193,11 @@ pub(super) fn tune(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> Ou
     let Product { batch, shape: [m, n, k], elem, out, trans } = job.product;
     let problem = Problem::Gemm { elem, out, trans, batch, m, n, k };
     let chosen = first(list, &job);
-    let variants: Vec<Variant> = chosen.iter().map(|r| r.choice.into()).collect();
+    let variants: Vec<Variant> = chosen.iter().map(|c| Variant { units: target.units.is_some(), ..c.into() }).collect();
     let row = bench.row(&problem, &variants).map_err(|e| CliError::Failed(e.to_string()))?;
     write!(streams.out, "{}", row.table())?;
     let mut new = Vec::new();
-    for (r, v) in chosen.iter().zip(&variants) {
+    for (r, v) in chosen.iter().zip(&variants).filter_map(|(c, v)| Some((c.ranked?, v))) {
         let label = problem.workload(v).0;
         if let Some(seconds) = row.seconds(&label) {
             let predicted = r.prediction.total() * 1e-6;

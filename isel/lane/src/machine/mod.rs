@@ -96,6 +96,7 @@ impl Target {
         if let Some(rates) = &mut self.rates {
             rates.multiprocessors = n.max(1);
         }
+        self.costs.processors = u64::from(n.max(1));
         self
     }
 

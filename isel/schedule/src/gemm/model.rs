@@ -78,9 +78,12 @@ fn rate(peak: f64, latency: f64, inside: f64) -> f64 {
 }
 
 /// Predicts the time of a product. None for a target without prices (for clusters, say), types that it does not multiply by warpgroups, and rows that
-/// nothing copies.
+/// nothing copies; nor where nothing is to be done, or a choice's numbers are no machine's.
 pub fn predict(target: &Target, product: &Product, choice: &Choice) -> Option<Prediction> {
     let (units, rates) = (target.units.as_ref()?, target.rates.as_ref()?);
+    if product.is_empty() || !choice.is_possible() {
+        return None;
+    }
     let row = instruction(units, product)?;
     let [m, n, k] = product.shape.map(f64::from);
     let [bm, bn, bk] = choice.tile.map(f64::from);
@@ -229,9 +232,14 @@ pub(super) fn staging(target: &Target, row: &GroupMatrix, product: &Product, cho
     let taken = (u64::from(product.shape[1]) * u64::from(out)).is_multiple_of(u64::from(units.bulk.align));
     let (worth, least) = if out > 2 { (consumer_sets > 1 && !swapped, WIDE_RESULTS_LEAST) } else { (!swapped || bm == bn, 2) };
     // Consumer sets let the rows of one instruction leave at a time.
-    let leaving = if consumer_sets > 1 { consumer_sets * row.m * consumers } else { rows };
-    let (bytes, slots) = (leaving * columns * out, stages.max(least) * (bm + bn) * bk * product.elem.bytes());
-    if taken && worth && bytes + slots + ALIGN <= target.shared_bytes { bytes } else { 0 }
+    let bytes = |factors: [u32; 4]| factors.iter().fold(1, |all: u64, &x| all.saturating_mul(u64::from(x)));
+    let leaving = if consumer_sets > 1 { [consumer_sets, row.m, consumers] } else { [rows, 1, 1] };
+    let [results, slots] = [
+        bytes([leaving[0], leaving[1], leaving[2], columns]).saturating_mul(u64::from(out)),
+        bytes([stages.max(least), bm + bn, bk, product.elem.bytes()]),
+    ];
+    let fits = results.saturating_add(slots).saturating_add(u64::from(ALIGN)) <= u64::from(target.shared_bytes);
+    if taken && worth && fits { results as u32 } else { 0 }
 }
 
 /// Elements of operands that come from memory for the tiles whose steps are dealt out: what stacks in flight read comes once, and so does

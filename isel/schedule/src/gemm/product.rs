@@ -21,6 +21,20 @@ pub struct Product {
     pub trans: (bool, bool),
 }
 
+impl Product {
+    /// There is nothing to compute: an extent is 0, or there are no products. (Without depth, all of C is to become 0: that is work, but none that
+    /// anything here is chosen for.)
+    pub fn is_empty(&self) -> bool {
+        self.batch == 0 || self.shape.contains(&0)
+    }
+
+    /// Tiles of so many rows and columns that it takes; the largest number where there are more.
+    pub(super) fn tiles(&self, [bm, bn]: [u32; 2]) -> u64 {
+        let [m, n, _] = self.shape;
+        (u64::from(m.div_ceil(bm)) * u64::from(n.div_ceil(bn))).saturating_mul(u64::from(self.batch))
+    }
+}
+
 /// How a product runs on a machine with units.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub struct Choice {
@@ -44,7 +58,19 @@ pub struct Choice {
     pub clusters: Option<Clusters>,
 }
 
+/// The largest extent of a tile, and the largest of the other numbers of a choice.
+const MOST: [u32; 2] = [4096, 1 << 16];
+
 impl Choice {
+    /// No number in it is 0, or more than any machine has: the model has nothing to say of others.
+    pub fn is_possible(&self) -> bool {
+        let within = |most: u32| move |&x: &u32| (1..=most).contains(&x);
+        let dealt = self.stream_k.map_or([1; 2], |s| [s.workers, s.in_flight]);
+        let clusters = self.clusters.map_or(2, |c| c.workers);
+        let others = [self.consumers, self.consumer_sets, self.stages, self.group, self.splits, clusters];
+        self.tile.iter().all(within(MOST[0])) && others.iter().chain(&dealt).all(within(MOST[1])) && dealt[1] <= dealt[0]
+    }
+
     /// A second launch adds up what the first one left in a workspace.
     pub fn sums_apart(&self) -> bool {
         self.splits > 1 || self.stream_k.is_some()

@@ -42,10 +42,13 @@ const MOST_PIECES: u32 = 32;
 const WORTH: [f64; 3] = [1.01, 1.03, 1.02];
 
 /// Everything that the planner would specialise, for a product on a target: none if it has no units, none for these types, or rows that
-/// neither bulk copies nor asynchronous copies by lanes take.
+/// neither bulk copies nor asynchronous copies by lanes take. A product with an extent of 0 is no work, and has none.
 pub fn candidates(target: &Target, product: &Product) -> Vec<Choice> {
     let (Some(units), Some(rates)) = (&target.units, &target.rates) else { return Vec::new() };
     let Some(row) = instruction(units, product) else { return Vec::new() };
+    if product.is_empty() {
+        return Vec::new();
+    }
     let [m, n, k] = product.shape;
     let (size, out) = (product.elem.bytes(), product.out.bytes());
     let [Some(a), Some(b)] = [0, 1].map(|operand| Travel::of(target, units, product, operand)) else { return Vec::new() };
@@ -85,7 +88,7 @@ pub fn candidates(target: &Target, product: &Product) -> Vec<Choice> {
         if slots(staging) < 2 {
             return;
         }
-        let tiles = u64::from(product.batch) * u64::from(m.div_ceil(bm)) * u64::from(n.div_ceil(bn));
+        let tiles = product.tiles([bm, bn]);
         // Groups of about as many rows each: a last one of few rows fetches columns for little.
         let rows = m.div_ceil(bm);
         let mut groups: Vec<u32> = Vec::new();
@@ -107,15 +110,22 @@ pub fn candidates(target: &Target, product: &Product) -> Vec<Choice> {
                 && (product.batch > 1
                     || consumer_sets > 1
                     || steps < LEAST_STEPS
-                    || tiles * u64::from(splits - 1) >= 2 * u64::from(rates.multiprocessors))
+                    || tiles.saturating_mul(u64::from(splits - 1)) >= 2 * u64::from(rates.multiprocessors))
             {
                 break;
             }
             groups.iter().for_each(|&group| add(group, splits, None, None));
         }
         // Clusters take pairs of tiles that are whole operands of theirs.
-        let shared =
-            rates.both.is_some() && product.batch == 1 && consumer_sets == 1 && !swapped && !by_lanes && in_bulk && size == 2 && out == 2;
+        let shared = rates.both.is_some()
+            && rates.multiprocessors > 1
+            && product.batch == 1
+            && consumer_sets == 1
+            && !swapped
+            && !by_lanes
+            && in_bulk
+            && size == 2
+            && out == 2;
         let own = bm / consumers;
         if shared && row.any_order && own.is_multiple_of(row.m) && (!product.trans.0 || (own * size).is_multiple_of(128)) {
             for (pair, wide, half) in [(Pair::Rows, m > bm, bn), (Pair::Columns, n > bn, bm)] {
@@ -176,10 +186,8 @@ const LANES_WORTH: f64 = 0.75;
 fn pipelined(target: &Target, product: &Product) -> Option<f64> {
     const TILE: u32 = 128;
     let rates = target.rates.as_ref()?;
-    let [m, n, k] = product.shape;
-    let tiles = u64::from(product.batch) * u64::from(m.div_ceil(TILE)) * u64::from(n.div_ceil(TILE));
-    let rounds = tiles.div_ceil(u64::from(rates.multiprocessors));
-    let each = f64::from(TILE * TILE) * f64::from(k) * f64::from(product.elem.bytes()) / 2.0;
+    let rounds = product.tiles([TILE; 2]).div_ceil(u64::from(rates.multiprocessors.max(1)));
+    let each = f64::from(TILE * TILE) * f64::from(product.shape[2]) * f64::from(product.elem.bytes()) / 2.0;
     Some(rates.launch[0] + rounds as f64 * each / (rates.pipelined * rates.clock))
 }
 

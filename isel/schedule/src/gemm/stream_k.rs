@@ -56,8 +56,8 @@ pub(super) fn candidates(tiles: u64, steps: u32, workers: u32, group: u32, push:
     let all = tiles.saturating_mul(u64::from(steps));
     let rest = tiles > u64::from(workers);
     // Everybody has a tile of his own, or there is nothing to share.
-    let even = tiles.is_multiple_of(u64::from(workers));
-    if tiles == 0 || even || all < u64::from(workers * LEAST_STEPS) || all > 1 << 30 {
+    let even = workers == 0 || tiles.is_multiple_of(u64::from(workers));
+    if tiles == 0 || workers > MOST || even || all < u64::from(workers * LEAST_STEPS) || all > 1 << 30 {
         return;
     }
     for in_flight in GROUPS_IN_FLIGHT[usize::from(rest)].iter().map(|n| n * group) {
@@ -108,8 +108,8 @@ impl Shares {
         let left = tiles - rounds * workers;
         let stacks = left.div_ceil(in_flight).max(1);
         let steps = steps.max(1);
-        let worker_groups = (workers / in_flight).clamp(1, stacks * steps);
-        let each = (stacks * steps).div_ceil(worker_groups);
+        let worker_groups = (workers / in_flight).clamp(1, stacks.saturating_mul(steps));
+        let each = stacks.saturating_mul(steps).div_ceil(worker_groups);
         // Where borders of shares and of tiles meet, nothing is cut.
         let meet = common(stacks, worker_groups);
         let segments = if worker_groups == meet { 1 } else { (each - 1).div_ceil(steps) + 1 };
@@ -118,9 +118,9 @@ impl Shares {
             rounds: f(rounds),
             steps: f(steps),
             dealt: [f(each), f(segments)],
-            filled: f(tiles * steps) / f(workers * (rounds * steps + each)),
+            filled: f(tiles) * f(steps) / (f(workers) * (f(rounds) * f(steps) + f(each))),
             active: f(if rounds > 0 { workers } else { worker_groups * in_flight }),
-            parts: [f((stacks + worker_groups - meet) * in_flight), f(left)],
+            parts: [f(stacks + worker_groups - meet) * f(in_flight), f(left)],
             depths: [f(worker_groups / meet), f(meet), f(in_flight)],
         }
     }

@@ -1,0 +1,122 @@
+//! A way to run a product.
+
+use super::problem::Problem;
+use crate::explicit::ClusterGemm;
+use crate::fused_gemm::FusedGemm;
+use crate::gemm::Gemm;
+use crate::launch::Launches;
+use crate::split_gemm::SplitGemm;
+use crate::stream_gemm::StreamGemm;
+use std::fmt;
+use tilelift_ir::BuildErrors;
+use tilelift_schedule::gemm::{Choice, Clusters, Ranked, StreamK};
+use tilelift_schedule::plan::LowerOptions;
+
+/// How the work of a product is shared out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum Sharing {
+    /// A program has a tile from end to end.
+    Whole,
+    /// It has a part of a tile's depth, of so many; a second launch adds them up.
+    Parts(u32),
+    /// Steps of the depth are dealt out (stream-K); a second launch adds up what several have of a tile.
+    Dealt(StreamK),
+    /// Clusters of two blocks share an operand, with so many consumer warpgroups in a block.
+    Clusters(Clusters, u32),
+}
+
+impl From<&Choice> for Sharing {
+    fn from(c: &Choice) -> Sharing {
+        match (c.clusters, c.stream_k) {
+            (Some(x), _) => Sharing::Clusters(x, c.consumers),
+            (None, Some(s)) => Sharing::Dealt(s),
+            (None, None) if c.splits > 1 => Sharing::Parts(c.splits),
+            (None, None) => Sharing::Whole,
+        }
+    }
+}
+
+/// A way to run a product.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Candidate {
+    /// Tile, order, warps, stages; types, storage and epilogue.
+    pub gemm: Gemm,
+    /// How the work is shared out.
+    pub sharing: Sharing,
+    /// What the compiler is told for the launches that multiply; sums of parts plan for themselves.
+    pub options: LowerOptions,
+    /// The predicted time in microseconds; of use beside other candidates of the product.
+    pub micros: f64,
+    /// The choice of the model of warpgroups, where it is one.
+    pub ranked: Option<Ranked>,
+}
+
+impl fmt::Display for Candidate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(r) = &self.ranked {
+            return r.choice.fmt(f);
+        }
+        let Gemm { bm, bn, bk, warps, group, .. } = &self.gemm;
+        write!(f, "{bm}x{bn}x{bk} w{warps} g{group}")?;
+        match self.sharing {
+            Sharing::Whole => Ok(()),
+            Sharing::Parts(splits) => write!(f, " k{splits}"),
+            Sharing::Dealt(s) => write!(f, " d{s}"),
+            Sharing::Clusters(c, _) => write!(f, " p{c}"),
+        }
+    }
+}
+
+impl Candidate {
+    /// What the model of warpgroups chose.
+    pub(super) fn of(problem: &Problem, ranked: Ranked) -> Candidate {
+        let Choice { tile: [bm, bn, bk], swapped, group, consumers, consumer_sets, stages, clusters, .. } = ranked.choice;
+        let mut gemm = Gemm { group, ..problem.gemm().tile(bm, bn, bk).swap(swapped) };
+        let mut options = LowerOptions { consumers: Some(consumers), consumer_sets: Some(consumer_sets), ..LowerOptions::default() };
+        if clusters.is_some() {
+            // The author of kernels by clusters says who does what, and with how many slots.
+            (gemm.stages, options) = (stages, LowerOptions::default());
+        }
+        let times = if problem.behind.gate { 2.0 } else { 1.0 };
+        let micros = times * ranked.prediction.total();
+        Candidate { gemm, sharing: Sharing::from(&ranked.choice), options, micros, ranked: Some(ranked) }
+    }
+
+    /// The launches of a product with these numbers.
+    ///
+    /// # Errors
+    /// As the configurations' `launches`.
+    pub(super) fn launches(&self, problem: &Problem) -> Result<Launches, BuildErrors> {
+        let ([m, n, k], behind, gemm) = (problem.shape, problem.behind, self.gemm.clone());
+        match self.sharing {
+            Sharing::Whole if problem.batch > 1 => {
+                let fused = FusedGemm { gate: behind.gate, residual: behind.residual, ..FusedGemm::new(gemm) };
+                fused.batched(problem.batch).launches(m, n, problem.batch)
+            }
+            Sharing::Whole if !behind.is_nothing() => {
+                FusedGemm { gate: behind.gate, residual: behind.residual, ..FusedGemm::new(gemm) }.launches(m, n, 1)
+            }
+            Sharing::Whole => gemm.launches(m, n),
+            Sharing::Parts(splits) => SplitGemm::new(gemm, splits).behind(behind).launches(m, n),
+            Sharing::Dealt(StreamK { workers, in_flight, rest }) => {
+                let stream = StreamGemm { keep_whole: rest, ..StreamGemm::new(gemm).in_flight(in_flight).behind(behind) };
+                stream.launches([m, n, k], workers)
+            }
+            Sharing::Clusters(Clusters { workers, pair }, consumers) => {
+                ClusterGemm::new(gemm, pair.into(), consumers).launches(m, n, workers)
+            }
+        }
+    }
+
+    /// True if its kernels have what is behind a problem's sums.
+    pub(super) fn takes(&self, problem: &Problem) -> bool {
+        let behind = problem.behind;
+        match self.sharing {
+            // Two accumulators take the registers of two tiles: those have candidates of their own.
+            Sharing::Whole => !behind.gate,
+            Sharing::Parts(_) => problem.batch == 1,
+            Sharing::Dealt(s) => problem.batch == 1 && !(behind.gate && s.rest),
+            Sharing::Clusters(..) => problem.batch == 1 && behind.is_nothing(),
+        }
+    }
+}

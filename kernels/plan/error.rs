@@ -1,0 +1,62 @@
+//! Why there is no plan.
+
+use std::fmt;
+use tilelift_ir::BuildErrors;
+
+/// Why there is no plan.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum PlanError {
+    /// The device has no multiprocessors, or more than any machine.
+    Multiprocessors {
+        /// How many it was said to have.
+        found: u32,
+    },
+    /// An extent is larger than kernels count.
+    Extent {
+        /// `m`, `n`, `k` or `batch`.
+        name: &'static str,
+        /// The extent.
+        found: u32,
+        /// The largest one.
+        most: u32,
+    },
+    /// A launch has more positions than a grid.
+    Grid {
+        /// The grid.
+        grid: [u32; 3],
+    },
+    /// No kernel for these types, or this epilogue.
+    Kernel(BuildErrors),
+    /// No kernels were asked for, or for no rows.
+    NoRows,
+}
+
+impl fmt::Display for PlanError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PlanError::Multiprocessors { found } => {
+                write!(f, "a device of {found} multiprocessors; say how many it has, from 1 to {MOST_MULTIPROCESSORS}")
+            }
+            PlanError::Extent { name, found, most } => {
+                write!(f, "`{name}` is {found}, and kernels count to {most}; take the product in several parts")
+            }
+            PlanError::Grid { grid } => write!(f, "a grid of {grid:?} has more positions than a launch; take the product in several parts"),
+            PlanError::Kernel(e) => e.fmt(f),
+            PlanError::NoRows => {
+                f.write_str("no kernel, or no number of rows; ask for one kernel at least, and for a range that has numbers")
+            }
+        }
+    }
+}
+
+impl std::error::Error for PlanError {}
+
+impl From<BuildErrors> for PlanError {
+    fn from(e: BuildErrors) -> PlanError {
+        PlanError::Kernel(e)
+    }
+}
+
+/// Most multiprocessors: more than any machine has.
+pub(super) const MOST_MULTIPROCESSORS: u32 = 1 << 16;

@@ -1,0 +1,303 @@
+//! Plans of products, of every kind and target, run on the simulators of their code against sums in `f64`; plans for any number end in an answer.
+
+use tilelift::interp::{Buffer, Memory};
+use tilelift::ir::{Scalar, num};
+use tilelift::isel::Target;
+use tilelift::runtime::sim::SimDevice;
+use tilelift::{Options, targets};
+use tilelift_kernels::plan::{Candidate, DeviceFacts, Plan, PlanError, Problem, Rows, Sharing, plan, ranked};
+use tilelift_kernels::{Activation, Argument, Residual};
+
+fn target(name: &str) -> Target {
+    targets::by_name(name).unwrap_or_else(|| panic!("no target {name}"))
+}
+
+fn device(name: &str, multiprocessors: u32) -> DeviceFacts {
+    DeviceFacts::new(&target(name), multiprocessors)
+}
+
+/// Small numbers that every type holds, other ones for every buffer: sums of them are exact in every order.
+fn value(buffer: usize, i: usize) -> f64 {
+    ((i.wrapping_mul(7919) + i / 7 + buffer * 31) % 5) as f64 - 2.0
+}
+
+/// Runs a plan on the simulator of its target's code; what it leaves in C.
+fn run(plan: &Plan, device: &DeviceFacts) -> Vec<f64> {
+    let mut memory = Memory::new();
+    for (n, b) in plan.buffers().iter().enumerate() {
+        let elements: usize = b.shape.iter().map(|&e| e as usize).product();
+        memory.add(match b.what {
+            Argument::C | Argument::Workspace(_) => Buffer::uninit_elements(b.elem, elements),
+            _ => Buffer::from_f64(b.elem, (0..elements).map(|i| value(n, i))),
+        });
+    }
+    let simulator = SimDevice::default();
+    for step in &plan.launches {
+        let options = Options { lower: step.options, ..Options::default() };
+        let what = || format!("{:?} by {} on {}", plan.problem, plan.candidate.as_ref().unwrap(), device.target().name);
+        let artifact = tilelift::compile(&step.launch.kernel, device.target(), &options).unwrap_or_else(|e| panic!("{}: {e}", what()));
+        let loaded = simulator.load(&artifact).unwrap_or_else(|e| panic!("{}: {e}", what()));
+        let ran = simulator.execute(&loaded, step.launch.grid, &plan.arguments(step), &mut memory);
+        ran.unwrap_or_else(|e| panic!("{}: {e}", what()));
+    }
+    let at = plan.buffers().iter().position(|b| b.what == Argument::C).unwrap();
+    memory.buffers[at].read_f64(plan.problem.out)
+}
+
+/// Compares what a plan computes with sums in `f64`: exactly, but for activations that are no maximum.
+fn judge(plan: &Plan, device: &DeviceFacts) {
+    let p = &plan.problem;
+    let [m, n, k] = p.shape.map(|e| e as usize);
+    let place = |what: Argument| plan.buffers().iter().position(|b| b.what == what);
+    let (residual, bias, gate) = (place(Argument::Residual), place(Argument::Bias), place(Argument::Gate));
+    let got = run(plan, device);
+    assert_eq!(got.len(), p.batch as usize * m * n);
+    for (i, got) in got.into_iter().enumerate() {
+        let (z, row, col) = (i / (m * n), i / n % m, i % n);
+        let left = |d: usize| value(0, z * m * k + if p.trans.0 { d * m + row } else { row * k + d });
+        let right = |at: usize, d: usize| value(at, z * k * n + if p.trans.1 { col * k + d } else { d * n + col });
+        let sum = |at: usize| (0..k).map(|d| left(d) * right(at, d)).sum::<f64>();
+        let mut t = p.activation.eval(sum(1) + bias.map_or(0.0, |b| value(b, col)));
+        t *= gate.map_or(1.0, sum);
+        let [alpha, beta] = if matches!(p.behind.residual, Some(Residual::Scaled(_))) { p.scales.map(f64::from) } else { [1.0; 2] };
+        t = alpha * t + residual.map_or(0.0, |r| beta * value(r, i));
+        let want = num::round(t, p.out);
+        let near = if matches!(p.activation, Activation::None | Activation::Relu) { 0.0 } else { 0.01 * want.abs().max(1.0) };
+        assert!(
+            (got - want).abs() <= near,
+            "{p:?} by {} on {}: element {i} is {got}, not {want}",
+            plan.candidate.as_ref().unwrap(),
+            device.target().name
+        );
+    }
+}
+
+/// The first candidate of each way to share out the work.
+fn each_way(problem: &Problem, device: &DeviceFacts) -> Vec<Candidate> {
+    let mut list: Vec<Candidate> = Vec::new();
+    for c in ranked(problem, device).unwrap() {
+        if !list.iter().any(|l| std::mem::discriminant(&l.sharing) == std::mem::discriminant(&c.sharing)) {
+            list.push(c);
+        }
+    }
+    list
+}
+
+const TARGETS: [&str; 3] = ["sm_80", "sm_90a", "gfx942"];
+
+#[test]
+fn every_way_to_share_out_the_work_gives_the_product() {
+    let mut seen = [0; 3];
+    for name in TARGETS {
+        // Few multiprocessors, so that small products have every way.
+        let device = device(name, 7);
+        let problem = Problem::new(Scalar::BF16, [200, 256, 512]).output(Scalar::F32).transposed(false, true);
+        for c in each_way(&problem, &device) {
+            seen[match c.sharing {
+                Sharing::Whole | Sharing::Clusters(..) => 0,
+                Sharing::Parts(_) => 1,
+                Sharing::Dealt(_) => 2,
+            }] += 1;
+            judge(&Plan::of(&problem, c).unwrap(), &device);
+        }
+    }
+    assert_eq!(seen.map(|n| n >= 3), [true; 3], "{seen:?}");
+}
+
+#[test]
+fn every_way_has_bias_residual_and_gate() {
+    for name in TARGETS {
+        let device = device(name, 7);
+        let plain = Problem::new(Scalar::F16, [72, 192, 512]).transposed(false, true).output(Scalar::F32);
+        let biased = plain.clone().epilogue(Some(Scalar::F32), Activation::Relu);
+        for problem in [
+            biased.clone(),
+            plain.clone().plus(Residual::Plain(Scalar::F16)),
+            biased.clone().plus(Residual::Scaled(Scalar::F32)).scaled(0.5, -2.0),
+            biased.clone().gated(),
+            biased.gated().plus(Residual::Scaled(Scalar::F16)).scaled(2.0, 3.0),
+        ] {
+            let ways = each_way(&problem, &device);
+            assert!(ways.len() >= 3, "{problem:?} on {name}: {ways:?}");
+            for c in ways {
+                judge(&Plan::of(&problem, c).unwrap(), &device);
+            }
+        }
+    }
+}
+
+#[test]
+fn odd_batched_and_small_products_are_planned() {
+    for name in TARGETS {
+        let device = device(name, 132);
+        let of = |shape| Problem::new(Scalar::F16, shape).output(Scalar::F32);
+        for problem in [
+            of([1, 64, 256]).transposed(false, true),
+            of([5, 200, 640]).transposed(false, true).epilogue(Some(Scalar::F16), Activation::Silu),
+            of([33, 65, 97]),
+            of([129, 7, 1000]).transposed(true, false),
+            of([40, 72, 64]).batched(3),
+            of([17, 72, 96]).batched(2).transposed(true, true).plus(Residual::Plain(Scalar::F32)),
+            of([17, 72, 96]).batched(2).gated().epilogue(Some(Scalar::F32), Activation::Silu),
+            // Without depth C is what the epilogue makes of zeros.
+            of([20, 24, 0]).epilogue(Some(Scalar::F32), Activation::Relu),
+        ] {
+            judge(&plan(&problem, &device).unwrap(), &device);
+        }
+    }
+}
+
+#[test]
+fn all_types_are_planned() {
+    for name in TARGETS {
+        let device = device(name, 108);
+        let types = [Scalar::F16, Scalar::BF16, Scalar::F32, Scalar::F8E4M3, Scalar::F8E5M2, Scalar::I8];
+        for elem in types {
+            judge(&plan(&Problem::new(elem, [48, 64, 512]).transposed(false, true), &device).unwrap(), &device);
+        }
+        let mixed = Problem::new(Scalar::F8E4M3, [48, 64, 256]).weights(Scalar::F8E5M2).transposed(false, true).output(Scalar::F32);
+        judge(&plan(&mixed, &device).unwrap(), &device);
+    }
+}
+
+/// Every candidate can be compiled with what its plan says, not the best one alone.
+#[test]
+fn every_launch_of_the_first_candidates_compiles() {
+    for name in TARGETS {
+        let device = device(name, 114);
+        let of = |shape| Problem::new(Scalar::BF16, shape).transposed(false, true);
+        for problem in [
+            of([4096, 4096, 4096]).plus(Residual::Plain(Scalar::BF16)),
+            of([16, 8192, 4096]).epilogue(Some(Scalar::F32), Activation::Gelu).plus(Residual::Scaled(Scalar::F32)),
+            of([2048, 2048, 1024]).output(Scalar::F32).plus(Residual::Plain(Scalar::F32)),
+            of([512, 2048, 4096]).gated().epilogue(None, Activation::Silu),
+            of([512, 512, 512]).batched(8).plus(Residual::Plain(Scalar::BF16)),
+        ] {
+            for c in ranked(&problem, &device).unwrap().into_iter().take(4) {
+                let what = format!("{problem:?} by {c} on {name}");
+                for step in Plan::of(&problem, c).unwrap().launches {
+                    let options = Options { lower: step.options, ..Options::default() };
+                    tilelift::compile(&step.launch.kernel, device.target(), &options).unwrap_or_else(|e| panic!("{what}: {e}"));
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn few_kernels_serve_all_numbers_of_rows() {
+    for name in TARGETS {
+        let device = device(name, 13);
+        let problem = Problem::new(Scalar::F16, [0, 192, 384])
+            .transposed(false, true)
+            .output(Scalar::F32)
+            .epilogue(Some(Scalar::F32), Activation::Relu);
+        let mut worst = f64::INFINITY;
+        for most in [1, 2, 4, 8] {
+            let rows = Rows::plan(&problem, &device, 1..=2048, most).unwrap();
+            assert!((1..=most).contains(&rows.kernels().len()));
+            assert!(rows.worst_loss().is_finite() || most == 1, "{name} {most}: {}", rows.worst_loss());
+            worst = rows.worst_loss().min(worst);
+            for m in 1..=2048 {
+                let k = rows.kernel_for(m).unwrap();
+                assert!(rows.kernels()[k].spans.iter().any(|s| s.contains(&m)), "{m}");
+                assert!(rows.loss(m).unwrap() <= rows.worst_loss());
+            }
+            assert_eq!((rows.kernel_for(0), rows.kernel_for(2049)), (None, None));
+        }
+        let rows = Rows::plan(&problem, &device, 1..=2048, 4).unwrap();
+        assert!(worst < 0.25, "{name}: {worst}");
+        // One kernel serves all of its rows: its text says nothing of them.
+        let mut texts: Vec<Vec<Vec<String>>> = vec![Vec::new(); rows.kernels().len()];
+        for m in [1, 16, 17, 100, 257, 1000, 2048] {
+            let plan = rows.launches(m).unwrap();
+            texts[rows.kernel_for(m).unwrap()].push(plan.launches.iter().map(|l| tilelift::ir::text::print(&l.launch.kernel)).collect());
+            if m <= 257 {
+                judge(&plan, &device);
+            }
+        }
+        for list in texts {
+            // A launch of sums may have nothing to do, and none is left out otherwise.
+            assert!(list.windows(2).all(|w| w[0].iter().zip(&w[1]).all(|(a, b)| a == b)), "{name}");
+        }
+        assert!(rows.launches(0).unwrap().launches.is_empty());
+    }
+}
+
+/// Numbers at which arithmetic goes wrong, if it does.
+const ODD: [u32; 11] = [0, 1, 2, 3, 63, 129, 65535, 65536, 1 << 30, i32::MAX as u32, u32::MAX];
+
+#[test]
+fn any_number_ends_in_a_plan_or_a_reason() {
+    let mut seen = [0; 2];
+    for name in TARGETS {
+        for (i, &m) in ODD.iter().enumerate() {
+            for (j, &n) in ODD.iter().enumerate() {
+                let k = ODD[(3 * i + 5 * j) % ODD.len()];
+                for (x, multiprocessors) in [(i, 1), (j, 132), (i + j, ODD[(i + 2 * j) % ODD.len()])] {
+                    let batch = ODD[(x * 7 + 1) % ODD.len()];
+                    let problem = Problem::new([Scalar::F16, Scalar::I8, Scalar::F32][x % 3], [m, n, k]).transposed(x % 2 == 0, true);
+                    for problem in [problem.clone(), problem.batched(batch)] {
+                        let made = plan(&problem, &device(name, multiprocessors));
+                        if made.as_ref().is_ok_and(|p| problem.is_empty() != p.launches.is_empty()) {
+                            panic!("{problem:?}: {made:?}");
+                        }
+                        if let Ok(p) = &made {
+                            assert!(p.buffers().iter().all(|b| b.bytes() < u64::MAX));
+                            p.launches.iter().for_each(|l| assert_eq!(p.arguments(l).len(), l.launch.kernel.params.len()));
+                        }
+                        seen[usize::from(made.is_ok())] += 1;
+                    }
+                }
+            }
+        }
+        let small = Problem::new(Scalar::F16, [1, 64, 64]);
+        for last in ODD {
+            for most in [0, 1, usize::MAX] {
+                let rows = Rows::plan(&small, &device(name, 3), 1..=last, most);
+                assert_eq!(rows.is_ok(), most > 0 && (1..=1 << 30).contains(&last), "{last} {most}");
+            }
+        }
+        #[allow(clippy::reversed_empty_ranges)] // the caller's mistake
+        let backwards = Rows::plan(&small, &device(name, 3), 5..=2, 1);
+        assert!(matches!(backwards, Err(PlanError::NoRows)));
+    }
+    assert!(seen.iter().all(|&n| n > 100), "{seen:?}");
+}
+
+/// The model itself, asked without a plan around it.
+#[test]
+fn the_model_answers_any_number() {
+    use tilelift::isel::gemm::{Choice, Clusters, Pair, Product, StreamK, predict, rank};
+    for multiprocessors in ODD {
+        let target = target("sm_90a").with_multiprocessors(multiprocessors);
+        for (i, &m) in ODD.iter().enumerate() {
+            for (j, &k) in ODD.iter().enumerate() {
+                let product = Product {
+                    batch: ODD[(i + j) % ODD.len()],
+                    shape: [m, ODD[(i * 3 + j * 5) % ODD.len()], k],
+                    elem: Scalar::BF16,
+                    out: Scalar::BF16,
+                    trans: (false, true),
+                };
+                let list = rank(&target, &product);
+                assert!(list.is_empty() || !product.is_empty());
+                assert!(list.iter().all(|r| r.prediction.total() > 0.0));
+                let [a, b] = [ODD[i], ODD[j]];
+                let choice = Choice {
+                    tile: [a, b, 64],
+                    consumers: b,
+                    consumer_sets: a,
+                    swapped: i % 2 == 0,
+                    stages: a,
+                    group: b,
+                    splits: a,
+                    stream_k: (i % 3 == 0).then_some(StreamK { workers: a, in_flight: b, rest: j % 2 == 0 }),
+                    clusters: (j % 3 == 0).then_some(Clusters { workers: b, pair: Pair::Rows }),
+                };
+                let possible = choice.is_possible();
+                assert!(predict(&target, &product, &choice).is_none() || possible, "{choice:?}");
+            }
+        }
+    }
+}
