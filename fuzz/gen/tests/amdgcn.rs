@@ -37,15 +37,15 @@ fn all(seeds: u64, least: u64, make: impl Fn(&mut Source) -> Result<Trial, Build
 
 #[test]
 fn kernels_of_any_ops_are_right() {
-    all(count(150), 80, |src| generate_plain(src, &Config::default()));
+    all(count(36), 60, |src| generate_plain(src, &Config::default()));
 }
 
 #[test]
 fn loops_are_right() {
-    all(count(60), 80, generate_loops);
+    all(count(36), 90, generate_loops);
 }
 
 #[test]
 fn products_are_right() {
-    all(count(60), 40, generate_trial);
+    all(count(24), 40, generate_trial);
 }

@@ -142,7 +142,7 @@ fn refused(e: &CompileError) -> Answer {
         CompileError::Lower(LowerError::Unsupported { why, .. }) if own(why) => Answer::Failed(failure(Kind::Malformed, "proof", e)),
         CompileError::Lower(e) => Answer::PassedOver(without_numbers(&first_sentence(&oracle::reason(e)))),
         CompileError::Registers { why, .. } => Answer::PassedOver(without_numbers(&format!("registers: {why}"))),
-        CompileError::Code(e) if e.is_of_chip() => Answer::PassedOver(without_numbers(&format!("the chip: {e}"))),
+        CompileError::Code(e) if e.is_of_chip() || e.is_resource() => Answer::PassedOver(without_numbers(&format!("the chip: {e}"))),
         CompileError::Emit(_) | CompileError::Code(_) | CompileError::NoBackend { .. } => {
             Answer::Failed(failure(Kind::Malformed, "emit", e))
         }
