@@ -203,7 +203,7 @@ fn loads_that_are_not_waited_for_before_a_barrier() {
         assert!(run.is_ok(), "{}", run.expect_err("a fault"));
         let Some(object) = changed("global_load_dword v2, v1, s[4:5]", "s_load_dword s10, s[4:5], 0x0") else { return };
         let f = launch(&object, 1, 128, vec![Buf::In(vec![0; 256])], config.clone()).expect_err("a race");
-        assert!(matches!(f.kind, FaultKind::Race { memory: Shared::Global, write: true, other_pending: true, .. }), "{f}");
+        assert!(matches!(f.kind, FaultKind::Race { memory: Shared::Global, write: true, other_write: false, .. }), "{f}");
         let Some(object) = changed("s_barrier", "") else { return };
         let f = launch(&object, 1, 128, vec![Buf::In(vec![0; 256])], config).expect_err("a race");
         assert!(matches!(f.kind, FaultKind::Race { memory: Shared::Global, .. }), "{f}");
