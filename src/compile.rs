@@ -203,6 +203,7 @@ impl CompileError {
             ) => "unsupported",
             CompileError::Lower(LowerError::Requirement { .. }) => "layout",
             CompileError::Lower(LowerError::ResourceExceeded { .. }) | CompileError::Registers { .. } => "resource",
+            CompileError::Code(e) if e.is_resource() => "resource",
             CompileError::Lane(_) => "internal",
             CompileError::Emit(_) | CompileError::Code(_) => "emit",
             CompileError::NoBackend { .. } => "target",

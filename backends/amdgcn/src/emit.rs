@@ -7,7 +7,7 @@
 
 use crate::alloc::{AllocError, Allocated, Facts};
 use crate::chip::Chip;
-use crate::encode::{EncodeError, encode};
+use crate::encode::{self, EncodeError, encode};
 use crate::mir::KernArg;
 use crate::select::{Reach, Reason, SelectError, reaches_far, select_within};
 use crate::{kernel, object, order, text};
@@ -56,6 +56,15 @@ impl EmitError {
                 | EmitError::Allocate(AllocError::NoScratch)
         )
     }
+
+    /// True if the program is well-formed, but larger than the chip's registers, scratch memory, or the reach of its branches.
+    pub fn is_resource(&self) -> bool {
+        match self {
+            EmitError::Select(_) => false,
+            EmitError::Allocate(e) => e.is_resource(),
+            EmitError::Encode(e) => matches!(e.reason, encode::Reason::Branch(_)),
+        }
+    }
 }
 
 impl fmt::Display for EmitError {
@@ -63,6 +72,9 @@ impl fmt::Display for EmitError {
         match self {
             EmitError::Select(e) => e.fmt(f),
             EmitError::Allocate(e) => write!(f, "registers: {e}; use more warps, smaller tiles, or an even extent"),
+            EmitError::Encode(e) if self.is_resource() => {
+                write!(f, "machine code: {e}, and branches reach 32768; use more warps, smaller tiles, or less in a loop")
+            }
             EmitError::Encode(e) => write!(f, "machine code: {e}"),
         }
     }

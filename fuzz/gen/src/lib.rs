@@ -37,4 +37,4 @@ pub use reduce::reduce;
 pub use shrink::{shrink, shrink_as};
 pub use source::Source;
 pub use specialised::generate_specialised;
-pub use trial::{Trial, generate_loops, generate_trial};
+pub use trial::{Trial, generate_loops, generate_plain, generate_trial};

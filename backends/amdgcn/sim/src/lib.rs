@@ -8,7 +8,8 @@
 //!   any order; flat accesses count for both counters.
 //! * **Wait states** between instructions that the hardware does not interlock ([`Rule`]), by the numbers of the chip.
 //! * **Races** on LDS between waves within a barrier interval, also with accesses that were not waited for before the barrier; and
-//!   on global memory between waves and workgroups, ordered by barriers, and by atomics and accesses of the device's scope.
+//!   on global memory between waves and workgroups, ordered by barriers, and by atomics and accesses of the device's scope. Stores and
+//!   scalar loads must be waited for before the barrier; vector loads need not, as a compute unit executes vector accesses in order.
 //! * **Undefined values.** Registers, LDS and scratch start undefined. Undefined values may be moved and computed with; one that
 //!   reaches an address, the condition of a branch, EXEC, or global memory is a fault.
 //! * **Bounds**: accesses outside every buffer, LDS beyond the workgroup's, misaligned ones; registers beyond the descriptor's counts,
@@ -27,7 +28,7 @@
 //! Rounding of f32 other than to the nearest, trap handlers, messages, global data share, formatted and typed buffers, sparse matrix
 //! instructions, stores and atomics of the scalar cache, and relative register addressing are [`FaultKind::Unsupported`] or
 //! [`FaultKind::UnsupportedField`]. 16-bit loads keep the other half of their register, as the documents say; with error correction
-//! on, hardware may not. Caches are not modelled: an access of the device's scope synchronises whatever invalidations surround it. Between workgroups
+//! on, hardware may not. Workgroups that are split over compute units (`tg_split`) are not modelled. Caches are not modelled, either: an access of the device's scope synchronises whatever invalidations surround it. Between workgroups
 //! clocks are those of workgroups, not of waves. A barrier that a wave has ended without is a fault, where
 //! hardware stops counting that wave. The mapping of `ds_read_*_tr` follows what compilers make of it; which lanes of a 16-byte read of LDS share a cycle is known for gfx950 only.
 //!

@@ -139,7 +139,11 @@ impl Selector<'_> {
         let (x, y) = (self.op(a), self.op(b));
         match (op, s) {
             (BinOp::Sub, Scalar::F64) => {
-                self.valu_with(Opcode::VAddF64, &[to], &[x, y], negated(0b10));
+                // A constant has no modifier: the sign is its own.
+                match y {
+                    Operand::Imm(bits) => self.valu(Opcode::VAddF64, to, &[x, Operand::Imm(bits ^ i64::MIN)]),
+                    y => self.valu_with(Opcode::VAddF64, &[to], &[x, y], negated(0b10)),
+                }
                 Ok(())
             }
             (BinOp::Minimum | BinOp::Maximum, Scalar::F16 | Scalar::F32 | Scalar::F64) => {

@@ -1,7 +1,9 @@
 //! Generated kernels that are specialised or explicit, each on the interpreter and on a device: results are equal, or within the derived bound.
+//! With `--plain`, kernels of any ops; a target that specialises nothing, such as those of AMD chips, takes all.
 //!
 //! ```text
 //! generated --rounds 2000 --seed 0 --device interp|sim|cuda [--jobs N] [--out FOLDER]
+//! generated --plain --target gfx942 --rounds 10000 [--jobs N]
 //! generated --show SEED [--device sim] [--reduce]
 //! ```
 //! Kernels run in processes of this program, a range of seeds each: one that ends a process, or a context of the driver, or does not end, fails
@@ -20,18 +22,19 @@ use tilelift::isel::Target;
 use tilelift::{lower, targets};
 use tilelift_fuzzgen::oracle::{Failure, Kind};
 use tilelift_fuzzgen::trial::{Answer, Axis, Judge};
-use tilelift_fuzzgen::{Case, Source, Trial, generate_loops, generate_trial, reduce, shrink_as};
+use tilelift_fuzzgen::{Case, Config, Source, Trial, generate_loops, generate_plain, generate_trial, reduce, shrink_as};
 use tilelift_ir::text;
 use tilelift_tools::execute::DeviceKind;
 
 const HELP: &str = "\
 usage: generated [OPTION…]
 
-Makes kernels, keeps those whose main loop is specialised or whose author says who does what, runs each on the interpreter and on a device,
-and fails if a result differs. Prints what the kernels are made of.
+Makes kernels, keeps those whose main loop is specialised or whose author says who does what (all, for a target that specialises nothing),
+runs each on the interpreter and on a device, and fails if a result differs. Prints what the kernels are made of.
   --rounds N --seed N  kernels that count, and the first seed to try (2000, 0)
   --device NAME        interp, sim (default), cuda; interp runs what the compiler writes as a program
   --loops              kernels whose loops go where memory says, however they run
+  --plain              kernels of any ops, however they run
   --target NAME        what they are compiled for (sm_90a)
   --jobs N             processes at a time (1)
   --out FOLDER         failures: kernel, seed and message (generated-failures)
@@ -39,13 +42,35 @@ and fails if a result differs. Prints what the kernels are made of.
   --show SEED          prints a kernel, what becomes of it, and whether it fails; with --reduce, a smaller one that fails so, too
   --because TEXT       with --show --reduce: a smaller one that is not specialised for a reason with this text";
 
+/// Which kernels are made.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Family {
+    /// Those that may be specialised or are explicit.
+    Trials,
+    Loops,
+    Plain,
+}
+
+impl Family {
+    const ALL: [Family; 3] = [Family::Trials, Family::Loops, Family::Plain];
+
+    /// The option that asks for it.
+    const fn option(self) -> Option<&'static str> {
+        match self {
+            Family::Trials => None,
+            Family::Loops => Some("--loops"),
+            Family::Plain => Some("--plain"),
+        }
+    }
+}
+
 #[derive(Clone)]
 struct Job {
     rounds: u64,
     seed: u64,
     device: DeviceKind,
     target: Target,
-    loops: bool,
+    family: Family,
     jobs: usize,
     out: PathBuf,
     patience: Duration,
@@ -62,7 +87,7 @@ fn job() -> Result<Job, String> {
         seed: 0,
         device: DeviceKind::Sim,
         target: targets::by_name("sm_90a").unwrap_or_else(targets::usual),
-        loops: false,
+        family: Family::Trials,
         jobs: 1,
         out: "generated-failures".into(),
         patience: Duration::from_secs(120),
@@ -86,7 +111,6 @@ fn job() -> Result<Job, String> {
                 let word = value()?;
                 job.target = targets::by_name(&word).ok_or(format!("`{word}` is no target"))?;
             }
-            "--loops" => job.loops = true,
             "--jobs" => job.jobs = number(value()?)?.clamp(1, 1024) as usize,
             "--out" => job.out = value()?.into(),
             "--patience" => job.patience = Duration::from_secs(number(value()?)?),
@@ -98,7 +122,10 @@ fn job() -> Result<Job, String> {
                 println!("{HELP}");
                 std::process::exit(0);
             }
-            _ => return Err(format!("unknown option {a}; `generated --help` lists them")),
+            _ => {
+                let family = Family::ALL.into_iter().find(|f| f.option() == Some(&a));
+                job.family = family.ok_or(format!("unknown option {a}; `generated --help` lists them"))?;
+            }
         }
     }
     Ok(job)
@@ -106,7 +133,11 @@ fn job() -> Result<Job, String> {
 
 impl Job {
     fn generate(&self, src: &mut Source) -> Result<Trial, String> {
-        let made = if self.loops { generate_loops(src) } else { generate_trial(src) };
+        let made = match self.family {
+            Family::Trials => generate_trial(src),
+            Family::Loops => generate_loops(src),
+            Family::Plain => generate_plain(src, &Config::default()),
+        };
         made.map_err(|e| format!("the generator: {e}"))
     }
 
@@ -234,9 +265,7 @@ impl Run<'_> {
 
     fn start(&self, [from, to]: [u64; 2]) -> std::io::Result<Child> {
         let mut command = Command::new(std::env::current_exe()?);
-        if self.job.loops {
-            command.arg("--loops");
-        }
+        command.args(self.job.family.option());
         command.args(["--target", self.job.target.name, "--device", self.job.device.word(), "--part", &from.to_string(), &to.to_string()]);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()
     }
@@ -374,12 +403,13 @@ fn report(job: &Job, run: &Run<'_>, took: Duration) -> ExitCode {
         println!("  {n:6}  {why}");
     }
     let device = run.device.lock().unwrap_or_else(|e| e.into_inner()).clone().unwrap_or_default();
+    let passed_over = over.values().sum::<u64>();
     println!(
-        "{counted} kernels of seeds {}..{end} on {device}: {} equal, {} failed, {} passed over, {:.0} s",
+        "{counted} kernels of seeds {}..{end} on {device}: {} equal, {} failed, {passed_over} passed over ({:.1} %), {:.0} s",
         job.seed,
         counted - failed.len() as u64,
         failed.len(),
-        over.values().sum::<u64>(),
+        100.0 * passed_over as f64 / (counted + passed_over).max(1) as f64,
         took.as_secs_f64()
     );
     if let Some(why) = &*run.broken.lock().unwrap_or_else(|e| e.into_inner()) {

@@ -53,6 +53,8 @@ pub enum Axis {
     Nest,
     /// What an iteration does.
     Body,
+    /// Warps that the kernel asks for.
+    Warps,
     /// Why a loop is not specialised.
     Pipelined,
 }
@@ -83,6 +85,7 @@ impl Axis {
         Axis::Walk,
         Axis::Nest,
         Axis::Body,
+        Axis::Warps,
         Axis::Pipelined,
     ];
 
@@ -112,6 +115,7 @@ impl Axis {
             Axis::Walk => "walk",
             Axis::Nest => "nest",
             Axis::Body => "body",
+            Axis::Warps => "warps",
             Axis::Pipelined => "pipelined, as",
         }
     }

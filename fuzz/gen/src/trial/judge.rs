@@ -62,22 +62,29 @@ impl Judge {
     }
 
     /// Judges a trial; adds to its classes what the compiler decided. `seed` is that of the simulator's schedule.
+    ///
+    /// For a target that specialises nothing, no trial asks for that, and each counts.
     pub fn judge(&self, trial: &mut Trial, seed: u64) -> Answer {
         let at = self.device.kind().to_string();
+        let specialises = self.target.units.is_some();
+        if !specialises {
+            trial.options.lower.schedule = None;
+        }
         let lowered = match guarded("compile", || Ok(lower(&trial.case.kernel, &self.target, &trial.options))) {
             Err(f) => return Answer::Failed(f),
             Ok(Err(e)) => return refused(&e),
             Ok(Ok(l)) => l,
         };
-        if let (Schedule::Pipelined { why }, false) = (&lowered.plan.schedule, trial.any) {
+        if let (Schedule::Pipelined { why }, true) = (&lowered.plan.schedule, specialises && !trial.any) {
             return Answer::PassedOver(format!("pipelined: {}", without_numbers(&first_sentence(&why.to_string()))));
         }
         trial.classes.add_lowered(&lowered);
         let answer = oracle::reference(&trial.case).and_then(|want| self.compare(trial, &lowered, &want, seed, &at));
-        answer.map_or_else(Answer::Failed, |()| Answer::Equal)
+        answer.unwrap_or_else(Answer::Failed)
     }
 
-    fn compare(&self, trial: &Trial, lowered: &Lowered, want: &Memory, seed: u64, at: &str) -> Result<(), Failure> {
+    /// Equal, or passed over, if a backend refuses what was lowered.
+    fn compare(&self, trial: &Trial, lowered: &Lowered, want: &Memory, seed: u64, at: &str) -> Result<Answer, Failure> {
         let case = &trial.case;
         let different = |got: &Memory| case.difference(want, got).map_or(Ok(()), |d| Err(failure(Kind::Mismatch, at, d)));
         if self.device.kind() == DeviceKind::Interp {
@@ -87,15 +94,19 @@ impl Judge {
                 let got = oracle::reference(&made).map_err(|f| Failure { message: format!("of what is written: {}", f.message), ..f })?;
                 different(&got)?;
             }
-            return Ok(());
+            return Ok(Answer::Equal);
         }
         guarded(at, || {
             let launch = Launch { grid: case.grid, args: &case.args(), programs: None, seed, steps: None, options: &trial.options };
             let mut memory = case.memory();
-            let mut ready = self.device.prepare(&case.kernel, &trial.options).map_err(|e| failure(Kind::Malformed, at, e))?;
+            let mut ready = match self.device.prepare(&case.kernel, &trial.options) {
+                Ok(r) => r,
+                Err(ExecError::Compile(e)) => return Ok(refused(&e)),
+                Err(e) => return Err(failure(Kind::Malformed, at, e)),
+            };
             limit(&mut ready);
             ready.run(&launch, &mut memory).map_err(|e| failure(Kind::Fault, at, e))?;
-            different(&memory)
+            different(&memory).map(|()| Answer::Equal)
         })
     }
 }
@@ -130,7 +141,8 @@ fn refused(e: &CompileError) -> Answer {
         // What the compiler itself writes is right.
         CompileError::Lower(LowerError::Unsupported { why, .. }) if own(why) => Answer::Failed(failure(Kind::Malformed, "proof", e)),
         CompileError::Lower(e) => Answer::PassedOver(without_numbers(&first_sentence(&oracle::reason(e)))),
-        CompileError::Registers { why, .. } => Answer::PassedOver(format!("registers: {why}")),
+        CompileError::Registers { why, .. } => Answer::PassedOver(without_numbers(&format!("registers: {why}"))),
+        CompileError::Code(e) if e.is_of_chip() || e.is_resource() => Answer::PassedOver(without_numbers(&format!("the chip: {e}"))),
         CompileError::Emit(_) | CompileError::Code(_) | CompileError::NoBackend { .. } => {
             Answer::Failed(failure(Kind::Malformed, "emit", e))
         }
@@ -159,7 +171,7 @@ mod tests {
                 let exact = trial.case.tensors().all(|t| t.tolerance.is_none());
                 let Some(Ok(_)) = lowered.written.as_ref().filter(|_| exact) else { continue };
                 let mut want = oracle::reference(&trial.case).map_err(|f| f.to_string()).expect("it runs");
-                assert_eq!(judge.compare(&trial, &lowered, &want, seed, "device"), Ok(()), "seed {seed}, {kind}");
+                assert_eq!(judge.compare(&trial, &lowered, &want, seed, "device"), Ok(Answer::Equal), "seed {seed}, {kind}");
                 let kernel = &trial.case.kernel;
                 let changed = want.buffers.iter().zip(&trial.case.memory().buffers).position(|(a, b)| a.bytes() != b.bytes());
                 let buffer = changed.unwrap_or_else(|| panic!("seed {seed}: {} stores nothing", kernel.name));

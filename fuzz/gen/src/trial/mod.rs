@@ -7,6 +7,7 @@
 //! ```
 //!
 //! A kernel counts if it is specialised or explicit; what the planner runs in another way, and what it refuses, is passed over with the reason.
+//! For a target that specialises nothing, each counts that it does not refuse.
 
 mod classes;
 mod epilogue;
@@ -15,6 +16,7 @@ mod loops;
 mod matrix;
 mod mixed;
 mod options;
+mod plain;
 mod product;
 mod ring;
 mod step;
@@ -25,6 +27,7 @@ pub use classes::{Axis, Classes};
 pub use judge::{Answer, Judge};
 pub use subject::Trial;
 
+use crate::config::Config;
 use crate::explicit::generate_explicit;
 use crate::source::Source;
 use crate::specialised::generate_specialised;
@@ -60,4 +63,12 @@ pub fn generate_trial(src: &mut Source) -> Result<Trial, BuildErrors> {
 /// As [`generate_trial`].
 pub fn generate_loops(src: &mut Source) -> Result<Trial, BuildErrors> {
     loops::loops(src)
+}
+
+/// Makes a trial of a kernel of any ops within these limits; it counts however its loops run.
+///
+/// # Errors
+/// As [`generate_trial`].
+pub fn generate_plain(src: &mut Source, limits: &Config) -> Result<Trial, BuildErrors> {
+    plain::plain(src, limits)
 }

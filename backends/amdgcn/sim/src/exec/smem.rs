@@ -5,6 +5,7 @@ use crate::check::flight::{Kind, Landing, Pending};
 use crate::decode::inst::Smem;
 use crate::fault::{FaultKind, Result};
 use crate::isa::memory::SmemKind;
+use crate::state::races::Access;
 use smallvec::{SmallVec, smallvec};
 
 impl Ctx<'_, '_> {
@@ -27,7 +28,7 @@ impl Ctx<'_, '_> {
                     let address = base.wrapping_add(at) & !3;
                     let mut data = [0; 4];
                     let defined = self.device.read(address, &mut data, None)?;
-                    self.device.issue(self.group, self.wave.index, self.lds.epoch, address, 4, (false, false, false), 0)?;
+                    self.device.issue(self.group, self.wave.index, self.lds.epoch, address, 4, Access::default(), 0)?;
                     global.push((address, 4, false));
                     self.wave.set_s(dst, u32::from_le_bytes(data), if defined { u32::MAX } else { 0 });
                 }

@@ -8,6 +8,7 @@ use crate::fault::{FaultKind, Result, Use};
 use crate::isa::memory::{Atomic, Load, MemKind, Part, Space};
 use crate::span::{Span, Touch};
 use crate::state::device::{PRIVATE_BASE, SHARED_BASE};
+use crate::state::races::Access;
 use smallvec::{SmallVec, smallvec};
 
 /// Where a lane's access goes.
@@ -67,7 +68,7 @@ impl Ctx<'_, '_> {
                     MemKind::Store { bytes, high } => self.leaves(a, self.stored(bytes, high, lane, data), usize::from(bytes)),
                     _ => false,
                 };
-                let touch = (write, equal, sync);
+                let touch = Access { write, equal, sync, vector: true };
                 self.device.issue(self.group, self.wave.index, self.lds.epoch, a, u16::from(inside), touch, lane as u32)?;
                 global.push((a, u16::from(inside), write));
             }

@@ -1,6 +1,6 @@
 //! What all workgroups of a launch share: memory, arguments, code, the report, and who touched which byte of memory.
 
-use super::races::Races;
+use super::races::{Access, Races};
 use crate::chip::Chip;
 use crate::fault::{FaultKind, Result};
 use crate::object::Module;
@@ -78,12 +78,13 @@ impl Device<'_> {
     }
 
     /// Notes an access to global memory; a fault if another one is not ordered with it.
-    /// `touch` says whether it is a write, one that leaves memory as it is, and one that synchronises.
     #[allow(clippy::too_many_arguments)]
-    pub fn issue(&mut self, group: u32, wave: u32, epoch: u32, address: u64, len: u16, touch: (bool, bool, bool), lane: u32) -> Result<()> {
+    pub fn issue(&mut self, group: u32, wave: u32, epoch: u32, address: u64, len: u16, touch: Access, lane: u32) -> Result<()> {
         match &mut self.races {
             // What lies below the buffers is read only.
-            Some(r) if address >= FIRST => r.issue((group, wave, epoch), address, len, touch).map_err(|o| o.fault(address, touch.0, lane)),
+            Some(r) if address >= FIRST => {
+                r.issue((group, wave, epoch), address, len, touch).map_err(|o| o.fault(address, touch.write, lane))
+            }
             _ => Ok(()),
         }
     }

@@ -1,6 +1,8 @@
 //! Races on global memory.
 //!
-//! Within a workgroup, barriers order accesses as in LDS: by epochs, and an access counts from the wait that covers it. Between
+//! Within a workgroup, barriers order accesses as in LDS: by epochs, and an access counts from the wait that covers it. Vector loads alone
+//! count from their issue: a workgroup is on one compute unit, which executes vector memory operations in order, so that no write behind
+//! the barrier comes before the load in flight (LLVM's memory model waits for none there, either). Scalar loads go another way. Between
 //! workgroups only atomics and accesses of the device's scope order: one releases what its workgroup has completed, and a later one at the
 //! same address acquires it. Workgroups, not waves, have clocks: what one wave has acquired counts for its whole workgroup.
 
@@ -10,7 +12,19 @@ use rustc_hash::FxHashMap;
 /// An access: workgroup, wave, epoch.
 pub(crate) type Agent = (u32, u32, u32);
 
-/// An access: workgroup and wave, plus one, 0 is none; the epoch, and the clock of the workgroup, when it was complete.
+/// How an instruction touches global memory.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Access {
+    pub write: bool,
+    /// It leaves memory as it is.
+    pub equal: bool,
+    /// It synchronises workgroups.
+    pub sync: bool,
+    /// It goes through the unit that executes the workgroup's accesses in order.
+    pub vector: bool,
+}
+
+/// An access: workgroup and wave, plus one, 0 is none; the epoch from which it counts, and the clock of the workgroup when it was complete.
 #[derive(Clone, Copy, Default)]
 struct Mark {
     agent: u32,
@@ -18,6 +32,13 @@ struct Mark {
     time: u32,
     /// It was one that synchronises.
     sync: bool,
+}
+
+impl Mark {
+    /// The workgroup, if there is one.
+    fn group(&self) -> u32 {
+        self.agent.wrapping_sub(1) / WAVES
+    }
 }
 
 /// The last write, and the last reads of two different agents: one of the two is another's than the next writer's.
@@ -106,22 +127,24 @@ fn number((group, wave, _): Agent) -> u32 {
 }
 
 impl Races {
-    pub fn issue(&mut self, me: Agent, address: u64, len: u16, (write, equal, sync): (bool, bool, bool)) -> Result<(), Other> {
+    pub fn issue(&mut self, me: Agent, address: u64, len: u16, access: Access) -> Result<(), Other> {
+        let Access { write, equal, sync, vector } = access;
         if sync {
             self.order.synchronise(me, address);
         }
         self.order.now(me.0);
-        let mark = Mark { agent: number(me), epoch: PENDING, time: PENDING, sync };
+        let mark = Mark { agent: number(me), epoch: if vector && !write { me.2 } else { PENDING }, time: PENDING, sync };
+        let pending = |other: &Mark| if other.group() == me.0 { other.epoch == PENDING } else { other.time == PENDING };
         let order = &self.order;
         let races = |other: &Mark| other.agent != 0 && !(sync && other.sync) && !order.ordered(me, other);
         self.cells.each(address, len, |c| {
             // A write of what is there does not conflict with other writes.
             if !equal && races(&c.write) {
-                return Err(Other { agent: c.write.agent, write: true, pending: c.write.epoch == PENDING });
+                return Err(Other { agent: c.write.agent, write: true, pending: pending(&c.write) });
             }
             if write {
                 if let Some(r) = c.reads.iter().find(|r| races(r)) {
-                    return Err(Other { agent: r.agent, write: false, pending: r.epoch == PENDING });
+                    return Err(Other { agent: r.agent, write: false, pending: pending(r) });
                 }
                 c.write = mark;
                 return Ok(());
@@ -140,8 +163,8 @@ impl Races {
         let _: Result<(), std::convert::Infallible> = self.cells.each(address, len, |c| {
             let [first, second] = &mut c.reads;
             let marks = if write { [Some(&mut c.write), None] } else { [Some(first), Some(second)] };
-            for m in marks.into_iter().flatten().filter(|m| m.agent == agent && m.epoch == PENDING) {
-                (m.epoch, m.time) = (me.2, time);
+            for m in marks.into_iter().flatten().filter(|m| m.agent == agent && m.time == PENDING) {
+                (m.epoch, m.time) = (m.epoch.min(me.2), time);
             }
             Ok(())
         });
@@ -156,7 +179,7 @@ impl Order {
 
     /// Whether an access of another agent is ordered before one of `me`.
     fn ordered(&self, me: Agent, other: &Mark) -> bool {
-        let group = (other.agent - 1) / WAVES;
+        let group = other.group();
         if group == me.0 {
             return other.agent == number(me) || other.epoch < me.2;
         }
