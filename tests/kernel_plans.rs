@@ -95,8 +95,8 @@ fn every_way_to_share_out_the_work_gives_the_product() {
         for c in each_way(&problem, &device) {
             seen[match c.sharing {
                 Sharing::Whole | Sharing::Clusters(..) => 0,
-                Sharing::Parts(_) => 1,
-                Sharing::Dealt(_) => 2,
+                Sharing::SplitK(_) => 1,
+                Sharing::StreamK(_) => 2,
             }] += 1;
             judge(&Plan::of(&problem, c).unwrap(), &device);
         }
@@ -201,7 +201,6 @@ fn few_kernels_serve_all_numbers_of_rows() {
             for m in 1..=2048 {
                 let k = rows.kernel_for(m).unwrap();
                 assert!(rows.kernels()[k].spans.iter().any(|s| s.contains(&m)), "{m}");
-                assert!(rows.loss(m).unwrap() <= rows.worst_loss());
             }
             assert_eq!((rows.kernel_for(0), rows.kernel_for(2049)), (None, None));
         }
@@ -269,35 +268,91 @@ fn any_number_ends_in_a_plan_or_a_reason() {
 #[test]
 fn the_model_answers_any_number() {
     use tilelift::isel::gemm::{Choice, Clusters, Pair, Product, StreamK, predict, rank};
+    let mut state = 1u64;
+    let mut of = |list: &[u32]| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        list[(state >> 33) as usize % list.len()]
+    };
+    let mut answered = 0;
     for multiprocessors in ODD {
         let target = target("sm_90a").with_multiprocessors(multiprocessors);
-        for (i, &m) in ODD.iter().enumerate() {
-            for (j, &k) in ODD.iter().enumerate() {
-                let product = Product {
-                    batch: ODD[(i + j) % ODD.len()],
-                    shape: [m, ODD[(i * 3 + j * 5) % ODD.len()], k],
-                    elem: Scalar::BF16,
-                    out: Scalar::BF16,
-                    trans: (false, true),
-                };
-                let list = rank(&target, &product);
-                assert!(list.is_empty() || !product.is_empty());
-                assert!(list.iter().all(|r| r.prediction.total() > 0.0));
-                let [a, b] = [ODD[i], ODD[j]];
+        for _ in 0..400 {
+            let (batch, shape) = (of(&ODD), [of(&ODD), of(&ODD), of(&ODD)]);
+            let product = Product { batch, shape, elem: Scalar::BF16, out: Scalar::BF16, trans: (false, true) };
+            let list = rank(&target, &product);
+            assert!(list.is_empty() || !product.is_empty());
+            assert!(list.iter().all(|r| r.prediction.total() > 0.0));
+            for _ in 0..10 {
+                let odd = |of: &mut dyn FnMut(&[u32]) -> u32| if of(&[0, 1, 1]) == 1 { of(&[1, 2, 4]) } else { of(&ODD) };
                 let choice = Choice {
-                    tile: [a, b, 64],
-                    consumers: b,
-                    consumer_sets: a,
-                    swapped: i % 2 == 0,
-                    stages: a,
-                    group: b,
-                    splits: a,
-                    stream_k: (i % 3 == 0).then_some(StreamK { workers: a, in_flight: b, rest: j % 2 == 0 }),
-                    clusters: (j % 3 == 0).then_some(Clusters { workers: b, pair: Pair::Rows }),
+                    tile: [of(&[0, 64, 128, 4096, u32::MAX]), of(&[0, 64, 128, 4096, u32::MAX]), of(&[0, 64, 64, u32::MAX])],
+                    consumers: odd(&mut of),
+                    consumer_sets: odd(&mut of),
+                    swapped: of(&[0, 1]) == 1,
+                    stages: odd(&mut of),
+                    group: odd(&mut of),
+                    splits: odd(&mut of),
+                    stream_k: (of(&[0, 1]) == 1).then(|| StreamK { workers: of(&ODD), in_flight: odd(&mut of), rest: of(&[0, 1]) == 1 }),
+                    clusters: (of(&[0, 0, 1]) == 1).then(|| Clusters { workers: of(&ODD), pair: Pair::Rows }),
                 };
-                let possible = choice.is_possible();
-                assert!(predict(&target, &product, &choice).is_none() || possible, "{choice:?}");
+                let prediction = predict(&target, &product, &choice);
+                assert!(prediction.is_none() || choice.is_possible(), "{choice:?}");
+                answered += u32::from(prediction.is_some());
             }
         }
+    }
+    assert!(answered > 1000, "{answered}");
+}
+
+/// Numbers that a product of two, or a sum of two, takes beyond what integers hold.
+#[test]
+fn the_model_answers_where_numbers_end() {
+    use tilelift::isel::gemm::{Choice, Product, StreamK, predict};
+    let target = target("sm_90a");
+    let product = |batch: u32, shape: [u32; 3]| Product { batch, shape, elem: Scalar::BF16, out: Scalar::BF16, trans: (false, true) };
+    let choice = |consumers: u32, consumer_sets: u32, stream_k: Option<StreamK>| Choice {
+        tile: [64; 3],
+        consumers,
+        consumer_sets,
+        swapped: false,
+        stages: 4,
+        group: 8,
+        splits: 1,
+        stream_k,
+        clusters: None,
+    };
+    let _ = predict(&target, &product(1, [4096; 3]), &choice(1 << 16, 1 << 16, None));
+    let dealt = StreamK { workers: 132, in_flight: 1, rest: false };
+    let _ = predict(&target, &product(u32::MAX, [u32::MAX, u32::MAX, 1 << 30]), &choice(1, 1, Some(dealt)));
+}
+
+/// A candidate of another problem is refused where its kernels lack what this one has.
+#[test]
+fn a_candidate_serves_its_own_kind_of_problem() {
+    let device = device("sm_90a", 132);
+    let plain = Problem::new(Scalar::BF16, [1000, 1000, 1000]);
+    let list = ranked(&plain, &device).unwrap();
+    let clusters = list.iter().find(|c| matches!(c.sharing, Sharing::Clusters(..))).expect("clusters of two for rows that are no lines");
+    for other in [plain.clone().plus(Residual::Plain(Scalar::BF16)), plain.clone().gated(), plain.clone().batched(2)] {
+        assert!(matches!(Plan::of(&other, clusters.clone()), Err(PlanError::Candidate { .. })), "{other:?}");
+    }
+    for empty in [plain.clone().rows(0), plain.clone().batched(0)] {
+        assert!(Plan::of(&empty, list[0].clone()).unwrap().launches.is_empty());
+    }
+    // Types, storage and epilogue are the problem's, whatever the candidate was ranked for.
+    let other = Problem::new(Scalar::F16, [200, 136, 264]).transposed(true, false).epilogue(Some(Scalar::F32), Activation::Relu);
+    let whole = list.iter().find(|c| c.sharing == Sharing::Whole).expect("whole tiles");
+    judge(&Plan::of(&other, whole.clone()).unwrap(), &device);
+}
+
+#[test]
+fn clusters_give_the_product() {
+    let device = device("sm_90a", 8);
+    let problem = Problem::new(Scalar::BF16, [200, 264, 136]).output(Scalar::BF16);
+    let list = ranked(&problem, &device).unwrap();
+    let clusters: Vec<_> = list.into_iter().filter(|c| matches!(c.sharing, Sharing::Clusters(..))).take(2).collect();
+    assert!(!clusters.is_empty(), "rows that are no lines have candidates with clusters");
+    for c in clusters {
+        judge(&Plan::of(&problem, c).unwrap(), &device);
     }
 }

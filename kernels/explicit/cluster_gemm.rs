@@ -149,7 +149,7 @@ impl ClusterGemm {
         let fields = [
             ("elem", matches!(g.elem, Scalar::F16 | Scalar::BF16) && g.elem_b == g.elem, "use f16 or bf16 for both operands"),
             ("swapped", !g.swapped, "clusters multiply operands as they are"),
-            ("stages", (1..=64).contains(&g.stages), "use 2 slots at least, so that copies run beside products"),
+            ("stages", (2..=64).contains(&g.stages), "use 2 slots at least, so that copies run beside products"),
             ("consumers", self.consumers > 0 && g.bm.is_multiple_of(self.consumers.saturating_mul(ATOM)), "use what divides a tile's rows"),
             ("bm", !g.trans_a || whole(g.bm / self.consumers.max(1)), "use rows of 128 bytes for each consumer"),
             ("bk", self.half().is_some(), "use halves of rows that lie whole in a swizzled tile"),

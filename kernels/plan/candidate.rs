@@ -2,6 +2,7 @@
 
 use super::problem::Problem;
 use crate::explicit::ClusterGemm;
+use crate::facts::ANY;
 use crate::fused_gemm::FusedGemm;
 use crate::gemm::Gemm;
 use crate::launch::Launches;
@@ -18,9 +19,9 @@ pub enum Sharing {
     /// A program has a tile from end to end.
     Whole,
     /// It has a part of a tile's depth, of so many; a second launch adds them up.
-    Parts(u32),
+    SplitK(u32),
     /// Steps of the depth are dealt out (stream-K); a second launch adds up what several have of a tile.
-    Dealt(StreamK),
+    StreamK(StreamK),
     /// Clusters of two blocks share an operand, with so many consumer warpgroups in a block.
     Clusters(Clusters, u32),
 }
@@ -29,8 +30,8 @@ impl From<&Choice> for Sharing {
     fn from(c: &Choice) -> Sharing {
         match (c.clusters, c.stream_k) {
             (Some(x), _) => Sharing::Clusters(x, c.consumers),
-            (None, Some(s)) => Sharing::Dealt(s),
-            (None, None) if c.splits > 1 => Sharing::Parts(c.splits),
+            (None, Some(s)) => Sharing::StreamK(s),
+            (None, None) if c.splits > 1 => Sharing::SplitK(c.splits),
             (None, None) => Sharing::Whole,
         }
     }
@@ -60,8 +61,8 @@ impl fmt::Display for Candidate {
         write!(f, "{bm}x{bn}x{bk} w{warps} g{group}")?;
         match self.sharing {
             Sharing::Whole => Ok(()),
-            Sharing::Parts(splits) => write!(f, " k{splits}"),
-            Sharing::Dealt(s) => write!(f, " d{s}"),
+            Sharing::SplitK(splits) => write!(f, " k{splits}"),
+            Sharing::StreamK(s) => write!(f, " d{s}"),
             Sharing::Clusters(c, _) => write!(f, " p{c}"),
         }
     }
@@ -87,7 +88,7 @@ impl Candidate {
     /// # Errors
     /// As the configurations' `launches`.
     pub(super) fn launches(&self, problem: &Problem) -> Result<Launches, BuildErrors> {
-        let ([m, n, k], behind, gemm) = (problem.shape, problem.behind, self.gemm.clone());
+        let ([m, n, k], behind, gemm) = (problem.shape, problem.behind, self.for_problem(problem));
         match self.sharing {
             Sharing::Whole if problem.batch > 1 => {
                 let fused = FusedGemm { gate: behind.gate, residual: behind.residual, ..FusedGemm::new(gemm) };
@@ -97,8 +98,8 @@ impl Candidate {
                 FusedGemm { gate: behind.gate, residual: behind.residual, ..FusedGemm::new(gemm) }.launches(m, n, 1)
             }
             Sharing::Whole => gemm.launches(m, n),
-            Sharing::Parts(splits) => SplitGemm::new(gemm, splits).behind(behind).launches(m, n),
-            Sharing::Dealt(StreamK { workers, in_flight, rest }) => {
+            Sharing::SplitK(splits) => SplitGemm::new(gemm, splits).behind(behind).launches(m, n),
+            Sharing::StreamK(StreamK { workers, in_flight, rest }) => {
                 let stream = StreamGemm { keep_whole: rest, ..StreamGemm::new(gemm).in_flight(in_flight).behind(behind) };
                 stream.launches([m, n, k], workers)
             }
@@ -108,14 +109,30 @@ impl Candidate {
         }
     }
 
-    /// True if its kernels have what is behind a problem's sums.
+    /// Its tile, order, warps and slots for a problem's types, storage, epilogue and facts; where it has no facts of the rows, none of these.
+    fn for_problem(&self, problem: &Problem) -> Gemm {
+        let Gemm { bm, bn, bk, group, swapped, warps, stages, m, .. } = self.gemm;
+        let own = problem.gemm();
+        let m = if m == ANY { ANY } else { own.m };
+        Gemm { bm, bn, bk, group, swapped, warps, stages, m, ..own }
+    }
+
+    /// True if the model of warpgroups, which knows plain products, may speak for a problem.
     pub(super) fn takes(&self, problem: &Problem) -> bool {
         let behind = problem.behind;
+        // Two accumulators take the registers of two tiles: those have candidates of their own. Nor is anything left beside two sets of consumers.
+        let whole = matches!(self.sharing, Sharing::Whole);
+        let room = !whole || !behind.gate && (behind.residual.is_none() || self.options.consumer_sets != Some(2));
+        room && self.serves(problem)
+    }
+
+    /// True if its kernels have a problem's batch, and what is behind its sums.
+    pub(super) fn serves(&self, problem: &Problem) -> bool {
+        let behind = problem.behind;
         match self.sharing {
-            // Two accumulators take the registers of two tiles: those have candidates of their own.
-            Sharing::Whole => !behind.gate,
-            Sharing::Parts(_) => problem.batch == 1,
-            Sharing::Dealt(s) => problem.batch == 1 && !(behind.gate && s.rest),
+            Sharing::Whole => true,
+            Sharing::SplitK(_) => problem.batch == 1,
+            Sharing::StreamK(s) => problem.batch == 1 && !(behind.gate && s.rest),
             Sharing::Clusters(..) => problem.batch == 1 && behind.is_nothing(),
         }
     }

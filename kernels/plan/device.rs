@@ -15,13 +15,13 @@ impl DeviceFacts {
         DeviceFacts { target: target.clone().with_multiprocessors(multiprocessors), multiprocessors }
     }
 
-    /// A device with as many multiprocessors as the chip has that its target's tables were measured on.
+    /// A device with as many multiprocessors as its target's tables say.
     pub fn usual(target: &Target) -> DeviceFacts {
         let usual = target.costs.processors.min(u64::from(u32::MAX)) as u32;
         DeviceFacts::new(target, target.rates.as_ref().map_or(usual, |r| r.multiprocessors))
     }
 
-    /// The target, with this number of multiprocessors in its rates.
+    /// The target, with this number of multiprocessors in its rates and costs.
     pub fn target(&self) -> &Target {
         &self.target
     }

@@ -1,5 +1,6 @@
 //! Why there is no plan.
 
+use super::candidate::Sharing;
 use std::fmt;
 use tilelift_ir::BuildErrors;
 
@@ -26,6 +27,11 @@ pub enum PlanError {
         /// The grid.
         grid: [u32; 3],
     },
+    /// A candidate that has no batches, or not what is behind the sums of the problem.
+    Candidate {
+        /// How it shares out the work.
+        sharing: Sharing,
+    },
     /// No kernel for these types, or this epilogue.
     Kernel(BuildErrors),
     /// No kernels were asked for, or for no rows.
@@ -42,6 +48,12 @@ impl fmt::Display for PlanError {
                 write!(f, "`{name}` is {found}, and kernels count to {most}; take the product in several parts")
             }
             PlanError::Grid { grid } => write!(f, "a grid of {grid:?} has more positions than a launch; take the product in several parts"),
+            PlanError::Candidate { sharing } => {
+                write!(
+                    f,
+                    "a candidate with {sharing:?} does not have the batch, the gate or the residual of this product; take one that `ranked` gives for it"
+                )
+            }
             PlanError::Kernel(e) => e.fmt(f),
             PlanError::NoRows => {
                 f.write_str("no kernel, or no number of rows; ask for one kernel at least, and for a range that has numbers")

@@ -52,10 +52,10 @@ pub(super) fn candidates(problem: &Problem, device: &DeviceFacts) -> Vec<Candida
             continue;
         }
         for splits in SPLITS.into_iter().filter(|&s| model.steps / u64::from(s) >= u64::from(LEAST_STEPS)) {
-            add(Sharing::Parts(splits), model.whole(splits), padded * WORTH[1]);
+            add(Sharing::SplitK(splits), model.whole(splits), padded * WORTH[1]);
         }
         for s in model.deals(gemm.group) {
-            add(Sharing::Dealt(s), model.dealt(&s), padded * WORTH[1]);
+            add(Sharing::StreamK(s), model.dealt(&s), padded * WORTH[1]);
         }
     }
     list.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -67,8 +67,8 @@ pub(super) fn predict(problem: &Problem, device: &DeviceFacts, candidate: &Candi
     let model = Model::of(problem, device, &candidate.gemm);
     match &candidate.sharing {
         Sharing::Whole | Sharing::Clusters(..) => model.whole(1),
-        Sharing::Parts(splits) => model.whole(*splits),
-        Sharing::Dealt(s) => model.dealt(s),
+        Sharing::SplitK(splits) => model.whole(*splits),
+        Sharing::StreamK(s) => model.dealt(s),
     }
 }
 

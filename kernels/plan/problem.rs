@@ -7,7 +7,8 @@ use crate::gemm::Gemm;
 use tilelift_ir::Scalar;
 use tilelift_schedule::gemm::Product;
 
-/// A product of matrices with its epilogue, `C = act(A · B + bias) [* (A · U)] [+ R]`.
+/// A product of matrices with its epilogue, `C = act(A · B + bias) [* (A · U)] [+ R]`; with a scaled
+/// residual `C = alpha * (…) + beta * R`.
 ///
 /// ```
 /// use tilelift_ir::Scalar;

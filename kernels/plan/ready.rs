@@ -28,14 +28,12 @@ pub struct Buffer {
     pub elem: Scalar,
     /// Extents, outermost first.
     pub shape: Vec<u32>,
-    /// It must be filled with zeros in front of the first launch.
-    pub zeroed: bool,
 }
 
 impl Buffer {
     /// Its bytes; the largest number where there are more.
     pub fn bytes(&self) -> u64 {
-        Workspace { elem: self.elem, shape: self.shape.clone(), zeroed: self.zeroed }.bytes()
+        Workspace { elem: self.elem, shape: self.shape.clone() }.bytes()
     }
 }
 
@@ -70,7 +68,7 @@ pub struct Plan {
 pub fn plan(problem: &Problem, device: &DeviceFacts) -> Result<Plan, PlanError> {
     match ranked(problem, device)?.into_iter().next() {
         Some(best) => Plan::of(problem, best),
-        None => Ok(Plan { problem: problem.clone(), candidate: None, launches: Vec::new(), workspaces: Vec::new() }),
+        None => Ok(Plan::nothing(problem)),
     }
 }
 
@@ -79,12 +77,23 @@ const MAX_GRID: [u32; 3] = [i32::MAX as u32, 65535, 65535];
 const MAX_POSITIONS: u64 = i32::MAX as u64;
 
 impl Plan {
+    /// Nothing is to be done.
+    fn nothing(problem: &Problem) -> Plan {
+        Plan { problem: problem.clone(), candidate: None, launches: Vec::new(), workspaces: Vec::new() }
+    }
+
     /// The launches of a product with a candidate of its own.
     ///
     /// # Errors
-    /// Extents, types or an epilogue that no kernel of the candidate's has; grids that no launch has.
+    /// Extents, types, a batch or an epilogue that no kernel of the candidate's has; grids that no launch has.
     pub fn of(problem: &Problem, candidate: Candidate) -> Result<Plan, PlanError> {
         problem.check()?;
+        if problem.is_empty() {
+            return Ok(Plan::nothing(problem));
+        }
+        if !candidate.serves(problem) {
+            return Err(PlanError::Candidate { sharing: candidate.sharing });
+        }
         let made = candidate.launches(problem)?;
         for l in &made.list {
             let positions = l.grid.iter().fold(1u64, |all, &e| all.saturating_mul(u64::from(e)));
@@ -103,17 +112,16 @@ impl Plan {
         let [m, n, k] = p.shape;
         let matrix = |what: Argument, elem: Scalar, [rows, columns]: [u32; 2]| {
             let shape = (p.batch != 1).then_some(p.batch).into_iter().chain([rows, columns]).collect();
-            Buffer { what, elem, shape, zeroed: false }
+            Buffer { what, elem, shape }
         };
         let left = if p.trans.0 { [k, m] } else { [m, k] };
         let right = if p.trans.1 { [n, k] } else { [k, n] };
         let mut list = vec![matrix(Argument::A, p.elem, left), matrix(Argument::B, p.weights, right)];
         list.extend(p.behind.gate.then(|| matrix(Argument::Gate, p.weights, right)));
-        list.extend(p.bias.map(|elem| Buffer { what: Argument::Bias, elem, shape: vec![n], zeroed: false }));
+        list.extend(p.bias.map(|elem| Buffer { what: Argument::Bias, elem, shape: vec![n] }));
         list.extend(p.behind.residual.map(|r| matrix(Argument::Residual, r.elem(), [m, n])));
         list.push(matrix(Argument::C, p.out, [m, n]));
-        let of =
-            |(i, w): (usize, &Workspace)| Buffer { what: Argument::Workspace(i), elem: w.elem, shape: w.shape.clone(), zeroed: w.zeroed };
+        let of = |(i, w): (usize, &Workspace)| Buffer { what: Argument::Workspace(i), elem: w.elem, shape: w.shape.clone() };
         list.extend(self.workspaces.iter().enumerate().map(of));
         list
     }

@@ -174,8 +174,8 @@ fn loss(problem: &Problem, device: &DeviceFacts, candidate: &Candidate, m: u32, 
         None => Some(pipelined::predict(&problem, device, candidate)),
     };
     let runs = match candidate.sharing {
-        Sharing::Dealt(_) | Sharing::Clusters(..) => Plan::of(&problem, candidate.clone()).is_ok(),
-        Sharing::Whole | Sharing::Parts(_) => true,
+        Sharing::StreamK(_) | Sharing::Clusters(..) => Plan::of(&problem, candidate.clone()).is_ok(),
+        Sharing::Whole | Sharing::SplitK(_) => true,
     };
     micros.filter(|_| runs).map_or(f64::INFINITY, |t| (t / best.max(f64::MIN_POSITIVE) - 1.0).max(0.0))
 }

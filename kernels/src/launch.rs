@@ -43,21 +43,19 @@ pub struct Launch {
     pub arguments: Vec<Argument>,
 }
 
-/// Memory between launches: a dense tensor that nobody else uses meanwhile.
+/// Memory between launches: a dense tensor that nobody else uses meanwhile. It may hold anything at first: what is read has been written.
 #[derive(Clone, PartialEq, Eq, Debug, Hash)]
 pub struct Workspace {
     /// Element type.
     pub elem: Scalar,
     /// Extents, outermost first.
     pub shape: Vec<u32>,
-    /// It must be filled with zeros in front of the first launch. (None has to be so far: what is read has been written.)
-    pub zeroed: bool,
 }
 
 impl Workspace {
     /// A workspace that may hold anything.
     pub fn new(elem: Scalar, shape: &[u32]) -> Workspace {
-        Workspace { elem, shape: shape.to_vec(), zeroed: false }
+        Workspace { elem, shape: shape.to_vec() }
     }
 
     /// Its bytes; the largest number where there are more.

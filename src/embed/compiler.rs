@@ -213,7 +213,8 @@ impl Compiler {
         self.lock().cache.clear();
     }
 
-    pub(super) fn settings(&self) -> &Settings {
+    /// What `compile` tells the stages: settings of one kernel begin with a clone of these.
+    pub fn settings(&self) -> &Settings {
         &self.settings
     }
 

@@ -242,8 +242,8 @@ impl From<&Candidate> for Variant {
         let plain = Variant { tile: Some([bm, bn, bk]), warps: Some(warps), group: Some(group), ..Variant::default() };
         match c.sharing {
             Sharing::Whole => plain,
-            Sharing::Parts(splits) => Variant { splits: Some(splits), ..plain },
-            Sharing::Dealt(s) => Variant { stream_k: Some(s), ..plain },
+            Sharing::SplitK(splits) => Variant { splits: Some(splits), ..plain },
+            Sharing::StreamK(s) => Variant { stream_k: Some(s), ..plain },
             Sharing::Clusters(x, consumers) => Variant { clusters: Some(x), consumers: Some(consumers), ..plain },
         }
     }
@@ -469,8 +469,8 @@ impl Problem {
                 }
                 let sharing = match (variant.clusters, variant.stream_k) {
                     (Some(c), _) => Sharing::Clusters(c, variant.consumers.unwrap_or(1)),
-                    (None, Some(s)) => Sharing::Dealt(s),
-                    (None, None) => Sharing::Parts(splits),
+                    (None, Some(s)) => Sharing::StreamK(s),
+                    (None, None) => Sharing::SplitK(splits),
                 };
                 (name, product_workload(config, sharing, [m, n, k]))
             }
@@ -500,9 +500,9 @@ impl Problem {
 /// A product that is run whole, in parts of its depth, dealt out by steps, or by clusters.
 pub(crate) fn product_workload(config: Gemm, sharing: Sharing, [m, n, k]: [u32; 3]) -> Box<dyn Workload> {
     match sharing {
-        Sharing::Whole | Sharing::Parts(0 | 1) => Box::new(GemmCase { config, m, n, k }),
-        Sharing::Parts(splits) => Box::new(SplitGemmCase { config: SplitGemm::new(config, splits), m, n, k }),
-        Sharing::Dealt(StreamK { workers, in_flight, rest }) => {
+        Sharing::Whole | Sharing::SplitK(0 | 1) => Box::new(GemmCase { config, m, n, k }),
+        Sharing::SplitK(splits) => Box::new(SplitGemmCase { config: SplitGemm::new(config, splits), m, n, k }),
+        Sharing::StreamK(StreamK { workers, in_flight, rest }) => {
             let config = StreamGemm { keep_whole: rest, ..StreamGemm::new(config).in_flight(in_flight) };
             Box::new(StreamGemmCase { config, workers, m, n, k })
         }

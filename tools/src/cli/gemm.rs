@@ -72,11 +72,12 @@ pub(super) fn run(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> Out
     }
     let target = device.target().cloned().unwrap_or_else(targets::usual);
     let (mut config, mut options) = (job.config.clone(), job.options.clone());
+    config = config.epilogue(job.bias.then_some(job.config.out), job.activation).for_shape(m, n, k);
     let mut sharing = Sharing::Whole;
     if !job.tiled && job.options.lower.schedule != Some(ScheduleKind::Pipelined) {
         let Gemm { elem, out, trans_a, trans_b, .. } = config;
         let problem = Problem::new(elem, [m, n, k]).output(out).transposed(trans_a, trans_b);
-        let problem = problem.epilogue(job.bias.then_some(config.out), job.activation);
+        let problem = problem.epilogue(config.bias, config.activation);
         let list = plan::ranked(&problem, &DeviceFacts::usual(&target)).map_err(|e| CliError::Failed(e.to_string()))?;
         if let Some(best) = list.into_iter().next() {
             sharing = best.sharing;
@@ -86,7 +87,6 @@ pub(super) fn run(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> Out
             config = best.gemm.schedule(warps, stages);
         }
     }
-    let config = config.epilogue(job.bias.then_some(job.config.out), job.activation).for_shape(m, n, k);
     let workload = product_workload(config, sharing, [m, n, k]);
     let case = Case { name: format!("{m}x{n}x{k}"), row: 9, size: Size::Small, workload };
     let launches = case.launches(None).map_err(|e| CliError::Failed(e.to_string()))?;

@@ -106,9 +106,9 @@ fn first(list: Vec<Candidate>, job: &Job) -> Vec<Candidate> {
     let mut counts = [0; 3];
     let of = |c: &Candidate| match c.sharing {
         _ if !job.each => 0,
-        Sharing::Dealt(_) => 1,
+        Sharing::StreamK(_) => 1,
         Sharing::Whole | Sharing::Clusters(..) => 0,
-        Sharing::Parts(_) => 2,
+        Sharing::SplitK(_) => 2,
     };
     list.into_iter()
         .filter(|r| {

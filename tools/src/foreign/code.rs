@@ -47,6 +47,7 @@ impl fmt::Display for NoCode {
                 | LoadError::NotAmdgpu { .. }
                 | LoadError::Truncated(_)
                 | LoadError::BadDescriptor { .. }
+                | LoadError::SplitWorkgroups { .. }
                 | LoadError::BadEntry { .. }),
             ) => write!(f, "does not run: {e}"),
             NoCode::Cubin => f.write_str("is a CUDA binary; the simulator of NVIDIA chips runs PTX text"),

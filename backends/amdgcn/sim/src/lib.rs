@@ -28,7 +28,7 @@
 //! Rounding of f32 other than to the nearest, trap handlers, messages, global data share, formatted and typed buffers, sparse matrix
 //! instructions, stores and atomics of the scalar cache, and relative register addressing are [`FaultKind::Unsupported`] or
 //! [`FaultKind::UnsupportedField`]. 16-bit loads keep the other half of their register, as the documents say; with error correction
-//! on, hardware may not. Workgroups that are split over compute units (`tg_split`) are not modelled. Caches are not modelled, either: an access of the device's scope synchronises whatever invalidations surround it. Between workgroups
+//! on, hardware may not. Workgroups that are split over compute units (`tg_split`) are refused. Caches are not modelled, either: an access of the device's scope synchronises whatever invalidations surround it. Between workgroups
 //! clocks are those of workgroups, not of waves. A barrier that a wave has ended without is a fault, where
 //! hardware stops counting that wave. The mapping of `ds_read_*_tr` follows what compilers make of it; which lanes of a 16-byte read of LDS share a cycle is known for gfx950 only.
 //!

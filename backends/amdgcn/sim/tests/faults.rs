@@ -204,6 +204,12 @@ fn loads_that_are_not_waited_for_before_a_barrier() {
         let Some(object) = changed("global_load_dword v2, v1, s[4:5]", "s_load_dword s10, s[4:5], 0x0") else { return };
         let f = launch(&object, 1, 128, vec![Buf::In(vec![0; 256])], config.clone()).expect_err("a race");
         assert!(matches!(f.kind, FaultKind::Race { memory: Shared::Global, write: true, other_write: false, .. }), "{f}");
+        // A flat load may be one of LDS, for which another counter speaks.
+        let flat = "v_add_u32 v4, s4, v1\n v_mov_b32 v5, s5\n flat_load_dword v2, v[4:5]";
+        let both = plant(&plant(body, "s_waitcnt vmcnt(0)", 0, ""), "global_load_dword v2, v1, s[4:5]", 0, flat);
+        let Some(object) = assemble(&kernel(&both, needs()), Chip::Gfx942) else { return };
+        let f = launch(&object, 1, 128, vec![Buf::In(vec![0; 256])], config.clone()).expect_err("a race");
+        assert!(matches!(f.kind, FaultKind::Race { memory: Shared::Global, write: true, other_write: false, .. }), "{f}");
         let Some(object) = changed("s_barrier", "") else { return };
         let f = launch(&object, 1, 128, vec![Buf::In(vec![0; 256])], config).expect_err("a race");
         assert!(matches!(f.kind, FaultKind::Race { memory: Shared::Global, .. }), "{f}");

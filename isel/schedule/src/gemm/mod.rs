@@ -4,7 +4,7 @@
 //! Product ── candidates(target): what the planner would specialise ─► predict(…): time by what bounds it ─► rank(…): best first
 //! ```
 //!
-//! An engine asks [`rank`] for a product's shape and builds the kernel with the first answer, or times the first few and keeps the best.
+//! The kernel library's plans ask [`rank`] for a product's shape; an engine asks them, or times the first few and keeps the best.
 
 mod clusters;
 mod model;

@@ -151,7 +151,7 @@ pub fn predict(target: &Target, product: &Product, choice: &Choice) -> Option<Pr
     // Who is at a depth of his own gets copies when he multiplies, and both go through shared memory.
     let through = (instructions * (f64::from(row.m) + columns) * 32.0 + bytes) / rates.bytes_per_cycle;
     // A group by itself has nobody who multiplies while it waits.
-    let penalty = if choice.consumers * choice.consumer_sets == 1 { rates.single_group_penalty } else { 0.0 };
+    let penalty = if choice.consumers == 1 && choice.consumer_sets == 1 { rates.single_group_penalty } else { 0.0 };
     let dealt_step = step.max(dealt_alone).max(through) + penalty;
 
     // A tile: its main loop, its epilogue, and the way of all its bytes through the cache.

@@ -120,7 +120,7 @@ impl Shares {
             dealt: [f(each), f(segments)],
             filled: f(tiles) * f(steps) / (f(workers) * (f(rounds) * f(steps) + f(each))),
             active: f(if rounds > 0 { workers } else { worker_groups * in_flight }),
-            parts: [f(stacks + worker_groups - meet) * f(in_flight), f(left)],
+            parts: [(f(stacks) + f(worker_groups - meet)) * f(in_flight), f(left)],
             depths: [f(worker_groups / meet), f(meet), f(in_flight)],
         }
     }

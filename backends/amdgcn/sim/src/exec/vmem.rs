@@ -68,7 +68,7 @@ impl Ctx<'_, '_> {
                     MemKind::Store { bytes, high } => self.leaves(a, self.stored(bytes, high, lane, data), usize::from(bytes)),
                     _ => false,
                 };
-                let touch = Access { write, equal, sync, vector: true };
+                let touch = Access { write, equal, sync, vector: m.space != Space::Flat };
                 self.device.issue(self.group, self.wave.index, self.lds.epoch, a, u16::from(inside), touch, lane as u32)?;
                 global.push((a, u16::from(inside), write));
             }

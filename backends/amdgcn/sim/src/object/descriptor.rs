@@ -40,6 +40,8 @@ pub struct Descriptor {
     pub ieee: bool,
     /// A clamp turns NaN into zero.
     pub dx10_clamp: bool,
+    /// Waves of a workgroup may be on several compute units.
+    pub split: bool,
     /// Which pointers are in user SGPRs.
     pub properties: u16,
     /// Dwords of arguments that are loaded into user SGPRs, and the first of them.
@@ -59,6 +61,7 @@ impl Descriptor {
             entry: u64_at(b, 16)? as i64,
             registers,
             accum_offset: ((rsrc3 & 63) + 1) * 4,
+            split: rsrc3 >> 16 & 1 != 0,
             sgprs: (((rsrc1 >> 6) & 15) / 2 + 1) * 16,
             user_sgprs: (rsrc2 >> 1) & 31,
             workgroup_ids: [rsrc2 >> 7 & 1 != 0, rsrc2 >> 8 & 1 != 0, rsrc2 >> 9 & 1 != 0],

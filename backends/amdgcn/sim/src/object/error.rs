@@ -31,6 +31,11 @@ pub enum LoadError {
         /// The kernel.
         kernel: String,
     },
+    /// A kernel whose workgroups may be split over compute units (`tg_split`), where nothing keeps accesses in order.
+    SplitWorkgroups {
+        /// The kernel.
+        kernel: String,
+    },
     /// The entry of a kernel is not in the loaded bytes.
     BadEntry {
         /// The kernel.
@@ -47,6 +52,12 @@ impl fmt::Display for LoadError {
             LoadError::UnknownChip { flags } => write!(f, "the flags {flags:#x} name no chip that is simulated"),
             LoadError::Truncated(what) => write!(f, "the {what} points outside the file"),
             LoadError::BadDescriptor { kernel } => write!(f, "the descriptor of kernel `{kernel}` is missing or contradicts itself"),
+            LoadError::SplitWorkgroups { kernel } => {
+                write!(
+                    f,
+                    "workgroups of kernel `{kernel}` may be split over compute units, which is not simulated; assemble it without `.amdhsa_tg_split 1`"
+                )
+            }
             LoadError::BadEntry { kernel } => write!(f, "the entry of kernel `{kernel}` is outside the code"),
         }
     }

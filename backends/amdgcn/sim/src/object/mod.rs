@@ -143,6 +143,9 @@ fn loaded(elf: &Elf, address: u64, len: u64) -> Option<&[u8]> {
 fn kernel(elf: &Elf, chip: Chip, name: &str, address: u64, metadata: Option<&Value>) -> Result<Kernel, LoadError> {
     let bad = || LoadError::BadDescriptor { kernel: name.to_owned() };
     let descriptor = loaded(elf, address, 64).and_then(|b| Descriptor::read(b, chip)).ok_or_else(bad)?;
+    if descriptor.split {
+        return Err(LoadError::SplitWorkgroups { kernel: name.to_owned() });
+    }
     let entry = address.wrapping_add_signed(descriptor.entry);
     if entry % 4 != 0 || loaded(elf, entry, 4).is_none() {
         return Err(LoadError::BadEntry { kernel: name.to_owned() });

@@ -2,7 +2,7 @@
 //!
 //! Within a workgroup, barriers order accesses as in LDS: by epochs, and an access counts from the wait that covers it. Vector loads alone
 //! count from their issue: a workgroup is on one compute unit, which executes vector memory operations in order, so that no write behind
-//! the barrier comes before the load in flight (LLVM's memory model waits for none there, either). Scalar loads go another way. Between
+//! the barrier comes before the load in flight (LLVM's memory model waits for none there, either). Scalar loads go another way, and flat ones may. Between
 //! workgroups only atomics and accesses of the device's scope order: one releases what its workgroup has completed, and a later one at the
 //! same address acquires it. Workgroups, not waves, have clocks: what one wave has acquired counts for its whole workgroup.
 
