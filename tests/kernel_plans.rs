@@ -301,7 +301,7 @@ fn the_model_answers_any_number() {
             }
         }
     }
-    assert!(answered > 1000, "{answered}");
+    assert!(answered > 100, "{answered}");
 }
 
 /// Numbers that a product of two, or a sum of two, takes beyond what integers hold.
