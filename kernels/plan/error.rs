@@ -1,6 +1,6 @@
 //! Why there is no plan.
 
-use super::candidate::Sharing;
+use super::sharing::Sharing;
 use std::fmt;
 use tilelift_ir::BuildErrors;
 

@@ -20,11 +20,13 @@ mod problem;
 mod ranked;
 mod ready;
 mod rows;
+mod sharing;
 
-pub use candidate::{Candidate, Sharing};
+pub use candidate::Candidate;
 pub use device::DeviceFacts;
 pub use error::PlanError;
 pub use problem::Problem;
 pub use ranked::ranked;
 pub use ready::{Buffer, Plan, Ready, plan};
 pub use rows::{RowKernel, Rows};
+pub use sharing::Sharing;

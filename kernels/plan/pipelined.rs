@@ -8,9 +8,10 @@
 //! The model tells tiles that fill a machine from tiles that do not; what it says of two that do is within what it does not know, and the kernel's own tile
 //! goes first.
 
-use super::candidate::{Candidate, Sharing};
+use super::candidate::Candidate;
 use super::device::DeviceFacts;
 use super::problem::Problem;
+use super::sharing::Sharing;
 use crate::gemm::Gemm;
 use tilelift_schedule::gemm::StreamK;
 use tilelift_schedule::plan::LowerOptions;

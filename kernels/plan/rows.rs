@@ -7,13 +7,14 @@
 //!
 //! Kernels are compiled without facts of M, so that one serves all of its rows; grids, workspaces and numbers of a launch are those of the M at hand.
 
-use super::candidate::{Candidate, Sharing};
+use super::candidate::Candidate;
 use super::device::DeviceFacts;
 use super::error::PlanError;
 use super::pipelined;
 use super::problem::Problem;
 use super::ranked::ranked;
 use super::ready::{Plan, plan};
+use super::sharing::Sharing;
 use crate::facts::ANY;
 use std::ops::RangeInclusive;
 use tilelift_schedule::gemm;
