@@ -17,6 +17,8 @@ use crate::gemm::Gemm;
 use crate::launch::{Argument, Launches};
 use tilelift_ir::{BuildError, BuildErrors, CmpOp, Kernel, KernelBuilder, Scalar, Task, Value};
 
+pub use tilelift_schedule::gemm::Pair;
+
 /// Blocks of a cluster.
 const BLOCKS: u32 = 2;
 /// Warps of a warpgroup.
@@ -27,24 +29,6 @@ const SWIZZLE: u32 = 128;
 const ATOM: u32 = 8;
 /// Registers per lane of the producer and of consumers where there are two of them.
 const REGISTERS: [u32; 2] = [40, 232];
-
-/// What the tiles of a cluster's blocks are to one another.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
-pub enum Pair {
-    /// One below the other: they share operand B.
-    Rows,
-    /// Side by side: they share operand A.
-    Columns,
-}
-
-impl From<tilelift_schedule::gemm::Pair> for Pair {
-    fn from(pair: tilelift_schedule::gemm::Pair) -> Pair {
-        match pair {
-            tilelift_schedule::gemm::Pair::Rows => Pair::Rows,
-            tilelift_schedule::gemm::Pair::Columns => Pair::Columns,
-        }
-    }
-}
 
 /// A matrix product by clusters of two blocks.
 #[derive(Clone, PartialEq, Debug)]

@@ -67,22 +67,17 @@ impl Candidate {
     pub(super) fn launches(&self, problem: &Problem) -> Result<Launches, BuildErrors> {
         let ([m, n, k], behind, gemm) = (problem.shape, problem.behind, self.for_problem(problem));
         match self.sharing {
-            Sharing::Whole if problem.batch > 1 => {
+            Sharing::Whole if behind.is_nothing() && problem.batch == 1 => gemm.launches(m, n),
+            Sharing::Whole => {
                 let fused = FusedGemm { gate: behind.gate, residual: behind.residual, ..FusedGemm::new(gemm) };
-                fused.batched(problem.batch).launches(m, n, problem.batch)
+                if problem.batch > 1 { fused.batched(problem.batch) } else { fused }.launches(m, n, problem.batch)
             }
-            Sharing::Whole if !behind.is_nothing() => {
-                FusedGemm { gate: behind.gate, residual: behind.residual, ..FusedGemm::new(gemm) }.launches(m, n, 1)
-            }
-            Sharing::Whole => gemm.launches(m, n),
             Sharing::SplitK(splits) => SplitGemm::new(gemm, splits).behind(behind).launches(m, n),
             Sharing::StreamK(StreamK { workers, in_flight, rest }) => {
                 let stream = StreamGemm { keep_whole: rest, ..StreamGemm::new(gemm).in_flight(in_flight).behind(behind) };
                 stream.launches([m, n, k], workers)
             }
-            Sharing::Clusters(Clusters { workers, pair }, consumers) => {
-                ClusterGemm::new(gemm, pair.into(), consumers).launches(m, n, workers)
-            }
+            Sharing::Clusters(Clusters { workers, pair }, consumers) => ClusterGemm::new(gemm, pair, consumers).launches(m, n, workers),
         }
     }
 

@@ -9,7 +9,7 @@ use crate::split_gemm::{Meeting, SplitGemm};
 use crate::tensor::{Init, Tensor, TensorSpec};
 use std::collections::BTreeSet;
 use std::ops::Range;
-use tilelift_ir::{BuildErrors, Kernel, Scalar, num};
+use tilelift_ir::{BuildError, BuildErrors, Kernel, Scalar, num};
 
 /// [`SplitGemm`] of a shape. A program of the workload's grid is a tile, with all parts of its depth.
 #[derive(Clone, Debug)]
@@ -59,7 +59,14 @@ pub(super) fn operands_of(g: &Gemm, [m, n, k]: [u32; 3]) -> Vec<TensorSpec> {
 }
 
 /// A launch of a product with these tensors: factors, the bias if there is one, the workspace if there is one, C.
-pub(super) fn step_of(launch: Launch, tensors: &[TensorSpec]) -> Step {
+///
+/// # Errors
+/// It has a gate or a residual, which no case has tensors for.
+pub(super) fn step_of(launch: Launch, tensors: &[TensorSpec]) -> Result<Step, BuildErrors> {
+    let more = |a: &Argument| matches!(a, Argument::Gate | Argument::Residual | Argument::Alpha | Argument::Beta);
+    if launch.arguments.iter().any(more) {
+        return Err(BuildErrors(vec![BuildError::new("steps", "cases of split products have neither a gate nor a residual")]));
+    }
     let last = tensors.len().saturating_sub(1);
     let place = |&a: &Argument| match a {
         Argument::A => Some(0),
@@ -73,12 +80,12 @@ pub(super) fn step_of(launch: Launch, tensors: &[TensorSpec]) -> Step {
         Argument::Count { name, value } => Some(ScalarSpec { name, elem: Scalar::I32, value: f64::from(value) }),
         _ => None,
     };
-    Step {
+    Ok(Step {
         tensors: launch.arguments.iter().filter_map(place).collect(),
         scalars: launch.arguments.iter().filter_map(count).collect(),
         kernel: launch.kernel,
         grid: launch.grid,
-    }
+    })
 }
 
 /// A product that atomics add, in so many parts, to what was there, with a rounding each; `ran` says of elements whether they are.
@@ -144,7 +151,7 @@ impl Workload for SplitGemmCase {
     }
     fn steps(&self) -> Result<Vec<Step>, BuildErrors> {
         let launches = self.config.launches(self.m, self.n)?;
-        Ok(launches.list.into_iter().map(|l| step_of(l, &self.tensors())).collect())
+        launches.list.into_iter().map(|l| step_of(l, &self.tensors())).collect()
     }
     fn owned(&self, _: usize, [x, y, z]: [u32; 3]) -> Vec<Range<usize>> {
         let g = &self.config.gemm;

@@ -73,7 +73,7 @@ impl Workload for StreamGemmCase {
     }
     fn steps(&self) -> Result<Vec<Step>, BuildErrors> {
         let launches = self.config.launches(self.shape(), self.workers)?;
-        Ok(launches.list.into_iter().map(|l| step_of(l, &self.tensors())).collect())
+        launches.list.into_iter().map(|l| step_of(l, &self.tensors())).collect()
     }
     fn owned(&self, _: usize, program: [u32; 3]) -> Vec<Range<usize>> {
         // What atomics add to is shared.
