@@ -507,7 +507,7 @@ pub(crate) fn product_workload(config: Gemm, sharing: Sharing, [m, n, k]: [u32; 
             Box::new(StreamGemmCase { config, workers, m, n, k })
         }
         Sharing::Clusters(Clusters { workers, pair }, consumers) => {
-            Box::new(ClusterGemmCase { config: ClusterGemm::new(config, pair.into(), consumers), workers, m, n, k })
+            Box::new(ClusterGemmCase { config: ClusterGemm::new(config, pair, consumers), workers, m, n, k })
         }
     }
 }
