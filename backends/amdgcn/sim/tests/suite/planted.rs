@@ -1,0 +1,104 @@
+//! Faults planted into the machine code of foreign kernels: each wait, each `s_nop` and each barrier is taken out in turn.
+//!
+//! What remains without a finding is listed: a wait may be redundant where another one covers it, and waits behind which the program reads nothing
+//! are. For barriers and for `s_nop`s that stand alone every one must be found.
+
+use crate::common::{Buf, Random, assemble, launch_kernel, required};
+use std::path::PathBuf;
+use std::process::Command;
+use tilelift_amdgcn_sim::{Chip, FaultKind, SimConfig};
+
+/// A kernel's object, its name, waves and LDS.
+struct Compiled {
+    name: String,
+    entry: String,
+    waves: u32,
+    shared: u32,
+    object: Vec<u8>,
+}
+
+fn compile(names: &[&str]) -> Vec<Compiled> {
+    let Some(python) = tilelift_oracle::triton() else {
+        assert!(!required(), "TILELIFT_REQUIRE_ORACLES is set, and there is no Triton (set TILELIFT_TRITON_PYTHON)");
+        return Vec::new();
+    };
+    let folder = std::env::temp_dir().join(format!("tilelift-sim-planted-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a temporary folder");
+    let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/data/triton_kernels.py");
+    let run = Command::new(python).arg(script).arg(&folder).arg("gfx942").env("TRITON_CACHE_DIR", folder.join("cache")).output();
+    let run = run.expect("Python runs");
+    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+    let mut all = Vec::new();
+    for line in String::from_utf8_lossy(&run.stdout).lines() {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        if !names.contains(&words[0]) {
+            continue;
+        }
+        let text = std::fs::read_to_string(folder.join(format!("{}.s", words[0]))).expect("a text");
+        let Some(object) = assemble(&text, Chip::Gfx942) else { return Vec::new() };
+        let number = |i: usize| words[i].parse().expect("a number");
+        all.push(Compiled { name: words[0].into(), entry: words[1].into(), waves: number(2), shared: number(3), object });
+    }
+    let _ = std::fs::remove_dir_all(&folder);
+    all
+}
+
+impl Compiled {
+    /// Runs on fixed inputs under two orders: the outputs, or the first fault.
+    fn run(&self, object: &[u8]) -> Result<Vec<u8>, FaultKind> {
+        let mut random = Random(77);
+        let mut halves = |n: usize| Buf::In((0..n).flat_map(|_| ((random.next() as u16) & 0x83ff | 0x3800).to_le_bytes()).collect());
+        let gemm = self.name.starts_with("gemm");
+        let mut last = Vec::new();
+        for seed in 0..2 {
+            // A product of 64 x 64 x 96 or the like; rows of 400 numbers otherwise.
+            let (buffers, scalars): (Vec<Buf>, Vec<i32>) = if gemm {
+                (vec![halves(128 * 192), halves(192 * 128), Buf::Out(4 * 128 * 128)], vec![128, 128, 192])
+            } else {
+                (vec![halves(2 * 800), Buf::Out(4 * 800)], vec![400])
+            };
+            let mut more: Vec<u8> = scalars.iter().flat_map(|s| s.to_le_bytes()).collect();
+            more.resize(more.len().next_multiple_of(8) + 16, 0);
+            let config = SimConfig { seed, max_steps: 3_000_000, ..SimConfig::default() };
+            let shape = ([if gemm { 1 } else { 2 }, 1, 1], 64 * self.waves, self.shared);
+            let (mut out, _) = launch_kernel(object, &self.entry, shape, buffers, &more, config).map_err(|f| f.kind)?;
+            last = out.pop().expect("an output");
+        }
+        Ok(last)
+    }
+}
+
+/// The instructions that are taken out, by their dwords.
+fn kind(word: u32) -> Option<&'static str> {
+    match word {
+        0xbf8a_0000 => Some("s_barrier"),
+        _ if word >> 16 == 0xbf8c => Some("s_waitcnt"),
+        // Not those of the padding behind the code.
+        _ if word >> 16 == 0xbf80 && word & 15 != 0 => Some("s_nop"),
+        _ => None,
+    }
+}
+
+#[test]
+fn every_one_is_found_or_not_needed() {
+    for k in compile(&["softmax", "cumsum", "gemm_f16", "gemm_f16_large", "gemm_i8"]) {
+        let good = k.run(&k.object).unwrap_or_else(|f| panic!("{}: {f}", k.name));
+        let (mut found, mut missed) = (0, Vec::new());
+        for at in (0..k.object.len() - 3).step_by(4) {
+            let word = u32::from_le_bytes(k.object[at..at + 4].try_into().expect("four bytes"));
+            let Some(what) = kind(word) else { continue };
+            let mut bytes = k.object.clone();
+            bytes[at..at + 4].copy_from_slice(&0xbf80_0000u32.to_le_bytes());
+            match k.run(&bytes) {
+                Err(_) => found += 1,
+                // Without effect on anything: it was not executed, or was not needed.
+                Ok(out) => {
+                    assert_eq!(out, good, "{}: wrong numbers without a finding, {what} at {at:#x}", k.name);
+                    missed.push((what, at));
+                }
+            }
+        }
+        eprintln!("{}: {found} found, not needed: {missed:x?}", k.name);
+        assert!(found > 0);
+    }
+}

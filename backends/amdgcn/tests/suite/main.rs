@@ -1,0 +1,15 @@
+//! Tests of the AMD backend.
+//! `cargo test -p tilelift-amdgcn FILE::` runs those of one file.
+
+mod checkers;
+mod common;
+mod encode;
+mod kernels;
+mod memory;
+mod object;
+mod ops;
+mod refusals;
+mod run;
+mod select;
+mod text;
+mod triton_gemm;

@@ -1,0 +1,31 @@
+//! Tests of the NVIDIA backend, one program: it is linked once, and its tests share both cores.
+//! `cargo test -p tilelift-nvptx FILE::` runs those of one file.
+
+mod atomics;
+mod cluster_gemm;
+mod cluster_proofs;
+mod clusters;
+mod common;
+mod control;
+mod explicit;
+mod functions;
+mod loops;
+mod memory;
+mod mixed_schedules;
+mod pipelines;
+mod planted;
+mod planted_registers;
+mod products;
+mod proof_bounds;
+mod proof_choices;
+mod proof_litmus;
+mod renew;
+mod ring_gemm;
+mod ring_layouts;
+mod rotating_rings;
+mod rules;
+mod schedules;
+mod searched_rings;
+mod specialised;
+mod text;
+mod written;

@@ -1,0 +1,10 @@
+//! Tests of the rewriter.
+//! `cargo test -p tilelift-egraph FILE::` runs those of one file.
+
+mod common;
+mod docs;
+mod forms;
+mod kernels;
+mod proofs;
+mod rules;
+mod widths;

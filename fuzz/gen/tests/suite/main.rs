@@ -1,0 +1,10 @@
+//! Tests of the generators.
+//! `cargo test -p tilelift-fuzzgen FILE::` runs those of one file.
+
+mod amdgcn;
+mod coverage;
+mod explicit;
+mod loops;
+mod oracles;
+mod specialised;
+mod trials;
