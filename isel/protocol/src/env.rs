@@ -58,6 +58,16 @@ impl Homes {
         }
     }
 
+    /// The slots of what an iteration of a loop makes.
+    pub fn iteration(&self, iv: LVal) -> Range<usize> {
+        self.iterations.get(&iv).cloned().unwrap_or_default()
+    }
+
+    /// How many slots a role has.
+    pub fn of_role(&self, role: usize) -> usize {
+        self.roles.get(role).copied().unwrap_or(0)
+    }
+
     fn give(&mut self, v: LVal, next: &mut usize) {
         if matches!(self.of[v.index()], Home::Nowhere) {
             self.of[v.index()] = Home::Slot(*next as u32);

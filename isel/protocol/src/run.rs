@@ -4,6 +4,7 @@ pub(super) mod agents;
 mod cases;
 mod checker;
 pub(super) mod code;
+mod dead;
 mod ends;
 mod fuel;
 mod iterations;
@@ -315,6 +316,7 @@ impl<'a> Checker<'a> {
                 return self.error(Problem::ClusterEnd, Site(t, std::ptr::null()), None);
             }
             self.end_cluster_phase(s);
+            s.shared.facts.reset(self.places.known(t));
             return Ok(Step::Ran);
         };
         let Some(op) = self.code.ops(frame.block).get(frame.at) else {

@@ -7,7 +7,7 @@ use crate::problem::Problem;
 use crate::run::Checker;
 use crate::run::agents::ROLE;
 use crate::state::keys::{Agents, RANK, add_agent, block_of};
-use crate::state::region::Writer;
+use crate::state::region::{Reads, Writer};
 use crate::state::rotation::Rotated;
 use crate::state::shared::{Bar, Before, Meeting, Shared, bar_key};
 use smallvec::SmallVec;
@@ -274,7 +274,58 @@ impl<'a> Checker<'a> {
         facts.end_phase(&p.phases(mbarrier), ended, before);
         facts.set(gathered + 1, ended);
         facts.set(gathered + 1, before);
+        if self.turns {
+            self.forget_names(&mut s.shared, mbarrier);
+        }
         Ok(())
+    }
+
+    /// Of what the phase that has ended tells to be over nobody asks any more who did it: where roles take turns, states would differ by whose was the
+    /// last in each slot. Reads, and waits, have numbers then instead of an agent's, as many as there are.
+    fn forget_names(&self, s: &mut Shared, mbarrier: usize) {
+        let (p, names) = (&self.places, self.agents.len());
+        let told = p.phase(mbarrier) + 1;
+        let Shared { facts, regions, bars, .. } = s;
+        for (r, region) in regions.iter_mut().enumerate() {
+            // Nobody brings another part of what one phase counts once it has ended.
+            if let Some(w) = region.write.as_mut().filter(|w| w.mbarrier == Some(mbarrier) && !w.copied) {
+                let again = |x: &u32| region.reads.iter().any(|read| read.agent == *x as usize);
+                w.readers.iter().filter(|x| !again(x)).for_each(|&x| facts.forget(p.read(r, x as usize)));
+                w.readers.clear();
+            }
+            let over = |x: &Reads| x.agent >= names || x.is_over() && facts.has(told, p.read(r, x.agent));
+            if region.reads.iter().any(|x| x.agent < names) && region.reads.iter().all(over) {
+                let mut name = names;
+                for n in 0..region.reads.len() {
+                    if region.reads[n].agent >= names {
+                        continue;
+                    }
+                    while region.reads.iter().any(|x| x.agent == name) {
+                        name += 1;
+                    }
+                    facts.rename(p.read(r, region.reads[n].agent), p.read(r, name));
+                    region.reads[n].agent = name;
+                }
+                region.reads.sort_unstable_by_key(|x| x.agent);
+            }
+        }
+        for (n, b) in bars.iter_mut().enumerate().filter_map(|(n, b)| Some((n, b.as_mut()?))) {
+            let over = |&t: &u32| t as usize >= names || facts.has(told, p.passed(n, t as usize));
+            if b.passed.iter().any(|&t| (t as usize) < names) && b.passed.iter().all(over) {
+                let mut name = names;
+                for k in 0..b.passed.len() {
+                    if b.passed[k] as usize >= names {
+                        continue;
+                    }
+                    while b.passed.iter().any(|&t| t as usize == name) {
+                        name += 1;
+                    }
+                    facts.rename(p.passed(n, b.passed[k] as usize), p.passed(n, name));
+                    b.passed[k] = name as u32;
+                }
+                b.passed.sort_unstable();
+            }
+        }
     }
 
     /// Waits for the phase of a parity; false while it is in flight.

@@ -2,6 +2,7 @@
 
 use super::agents::{self, Agent, Groups, ROLE, agent};
 use super::code::{Code, Needs};
+use super::dead::dead;
 use super::fuel::Fuel;
 use super::lifetimes::{Lifetime, lifetimes};
 use crate::env::{Env, Homes};
@@ -64,6 +65,8 @@ pub(crate) struct Checker<'a> {
     pub(super) less: Map<LVal, (LVal, LVal)>,
     /// A state of which more is known than of one that was followed is not followed.
     pub(super) subsumes: bool,
+    /// Roles take iterations of a loop in turns: who has read a slot last is forgotten once that is known to be over.
+    pub(crate) turns: bool,
     pub(super) fuel: Fuel,
 }
 
@@ -106,6 +109,7 @@ impl<'a> Checker<'a> {
             lifetimes: Vec::new(),
             trip_classes,
             subsumes: true,
+            turns: effort.cases && !trip_classes.skips.is_empty(),
             readers: Vec::new(),
             relevant,
             computed: Vec::new(),
@@ -148,6 +152,10 @@ impl<'a> Checker<'a> {
         let needs = Needs { program, analysis, computed, homes };
         let front = code.add(&needs, &program.body);
         let bodies: Vec<usize> = roles.iter().map(|r| code.add(&needs, &r.body)).collect();
+        for (role, &body) in bodies.iter().enumerate() {
+            let slots = dead(&code, homes, body, homes.of_role(role));
+            code.forget(slots);
+        }
         checker.agents.iter_mut().for_each(|a| a.code = if a.whole { front } else { bodies[a.role] });
         let all: Vec<usize> = [front].into_iter().chain(bodies).collect();
         checker.lifetimes = lifetimes(program, &checker.analysis, &code, &all);

@@ -95,6 +95,8 @@ pub(in super::super) struct Loop<'a> {
     pub body: usize,
     /// What matters of what it carries: of hundreds of accumulator registers nothing does. With each whether it counts.
     pub carried: Vec<(&'a Carried, bool)>,
+    /// Slots that are forgotten where it begins: nobody asks for them any more.
+    pub dead: Vec<usize>,
 }
 
 /// An instruction.
@@ -152,6 +154,11 @@ impl<'a> Code<'a> {
 
     pub fn counted_loop(&self, n: usize) -> &Loop<'a> {
         &self.loops[n]
+    }
+
+    /// Says what is forgotten where loops begin, by their number.
+    pub fn forget(&mut self, dead: Vec<(usize, Vec<usize>)>) {
+        dead.into_iter().for_each(|(n, slots)| self.loops[n].dead = slots);
     }
 
     pub fn accesses(&self, n: usize) -> &Accesses<'a> {
@@ -215,7 +222,7 @@ impl<'a> Code<'a> {
                 let body = self.add(c, &l.body);
                 let matters = |x: &&Carried| c.computed[x.param.index()] || c.computed[x.result.index()];
                 let carried = l.carried.iter().filter(matters).map(|x| (x, c.analysis.counters.contains(&x.param)));
-                self.loops.push(Loop { l, body, carried: carried.collect() });
+                self.loops.push(Loop { l, body, carried: carried.collect(), dead: Vec::new() });
                 What::Loop(self.loops.len() - 1)
             }),
             Inst::If(choice) => (matters(&choice.then, local) || matters(&choice.otherwise, local)).then(|| {

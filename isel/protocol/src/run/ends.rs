@@ -13,7 +13,7 @@ use tilelift_lane::{For, Inst, Unit};
 impl<'a> Checker<'a> {
     /// The instruction at which an agent stands.
     pub(in super::super) fn here(&self, s: &State<'a>, t: usize) -> Option<Site> {
-        let frame = s.tasks[t].frames.last()?;
+        let frame = s.tasks.get(t)?.frames.last()?;
         Some(Site(t, self.code.ops(frame.block).get(frame.at)?.inst))
     }
 

@@ -49,6 +49,14 @@ impl<'a> Checker<'a> {
     /// An iteration is over and it is not known yet whether there is another one: nothing else of it outlives it.
     fn rest(&self, env: &mut Env, n: usize) {
         let Loop { l, carried, .. } = self.code.counted_loop(n);
+        // What is carried is known as it will be where it arrives.
+        for (c, _) in carried.iter().filter(|c| c.1) {
+            if let (Some(slot), Some(a)) = (env.slot(c.next), env.get(&c.next))
+                && self.homes.iteration(l.iv).contains(&slot)
+            {
+                env.put(slot, self.analysis.carried(c.param, a));
+            }
+        }
         env.end_iteration_but(l.iv, carried.iter().map(|c| c.0.next).chain([l.iv]));
     }
 
@@ -144,7 +152,7 @@ impl<'a> Checker<'a> {
 
     /// Goes round a loop again, or leaves it.
     pub(super) fn iterate(&self, s: &mut State<'a>, t: usize, n: usize, first: bool) -> Result<Step, ProtocolError> {
-        let &Loop { l, body, ref carried } = self.code.counted_loop(n);
+        let &Loop { l, body, ref carried, ref dead } = self.code.counted_loop(n);
         // What an iteration has learnt of what stands in front of the loop says nothing of the next one.
         if !first && s.tasks[t].env.has_learnt() {
             self.rest(&mut s.tasks[t].env, n);
@@ -185,6 +193,9 @@ impl<'a> Checker<'a> {
             task.env.end_iteration(l.iv);
         }
         if let Some(index) = index {
+            if first {
+                dead.iter().for_each(|&slot| task.env.put(slot, Abs::Any));
+            }
             passed.into_iter().for_each(|(v, a)| task.env.insert(v, a));
             task.env.insert(l.iv, index);
             task.frames.push(Frame { block: body, at: 0, end: End::Iteration(n) });

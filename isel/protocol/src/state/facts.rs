@@ -183,6 +183,24 @@ impl Facts {
         }
     }
 
+    /// Who knows a fact knows another one instead, and nobody else does.
+    pub fn rename(&mut self, from: usize, to: usize) {
+        self.forget(to);
+        if from / 64 >= self.width {
+            return;
+        }
+        if to / 64 >= self.width {
+            self.width = to / 64 + 1;
+            self.mbarriers.resize(self.rows * self.width, 0);
+        }
+        for row in 0..self.rows {
+            if self.has(row, from) {
+                self.clear(row, from);
+                self.set(row, to);
+            }
+        }
+    }
+
     /// Nobody knows a few any more; who knew a fact knows another one instead.
     pub fn end_phase(&mut self, few: &Few, ended: usize, before: usize) {
         if ended / 64 >= self.width {
@@ -322,6 +340,16 @@ mod tests {
         assert_ne!(key(&a, 5..6).0, key(&b, 5..6).0);
         a.set(0, 2);
         assert!(!known_of(&key(&a, 20..30).1, &more.1));
+    }
+
+    #[test]
+    fn who_knew_a_fact_knows_what_it_is_renamed_to() {
+        let mut f = Facts::default();
+        f.grow(10);
+        [(0, 3), (0, 70), (1, 3), (2, 70), (2, 130)].into_iter().for_each(|(row, fact)| f.set(row, fact));
+        f.rename(3, 130);
+        f.rename(200, 5);
+        assert_eq!(known(&f, 10, 210), [(0, 70), (0, 130), (1, 130), (2, 70)]);
     }
 
     #[test]

@@ -89,6 +89,11 @@ pub(crate) enum Fence {
 pub(crate) const OLDEST: u64 = 1 << 63;
 
 impl Reads {
+    /// True if nothing of them is in flight, or has yet to be ordered.
+    pub(crate) fn is_over(&self) -> bool {
+        !self.busy() && !self.alone && !self.lanes && self.fence == Fence::Done
+    }
+
     pub(crate) fn busy(&self) -> bool {
         self.groups != [0; 2]
     }

@@ -113,6 +113,8 @@ pub(crate) struct Shift {
 /// How a state is rotated.
 pub(crate) struct Rotated {
     pub(crate) by: By,
+    /// Classes that can't be rotated yet.
+    pub(crate) stays: SmallVec<[bool; 8]>,
     pub(crate) shift: Rc<Shift>,
 }
 

@@ -11,6 +11,7 @@ impl<'a> Checker<'a> {
     pub(in super::super::super) fn rotated(&self, s: &State<'a>) -> Option<Rotated> {
         let rotation = self.rotation.as_ref()?;
         let mut by: By = SmallVec::from_elem(0, rotation.classes.len());
+        let mut stays: SmallVec<[bool; 8]> = SmallVec::from_elem(false, by.len());
         // The counter of each class that is known best: the first one modulo most.
         let mut best: SmallVec<[i64; 8]> = SmallVec::from_elem(0, by.len());
         for (task, agent) in s.tasks.iter().zip(&self.agents).filter(|x| !x.1.whole) {
@@ -31,13 +32,16 @@ impl<'a> Checker<'a> {
                             (best[class], by[class]) = (m, (-at).rem_euclid(m));
                         }
                     }
-                    // In its first round it can't be rotated.
-                    Abs::All(_) | Abs::Lanes(_) | Abs::Count(..) | Abs::Index(..) => return None,
+                    // In its first round it can't be rotated, and with it nothing of its class.
+                    Abs::All(_) | Abs::Lanes(_) | Abs::Count(..) | Abs::Index(..) => {
+                        stays[rotation.classes[origin]] = true;
+                    }
                 }
             }
         }
+        by.iter_mut().zip(&stays).filter(|x| *x.1).for_each(|x| *x.0 = 0);
         let shift = rotation.shift(&self.places, &by)?;
-        Some(Rotated { by, shift })
+        Some(Rotated { by, stays, shift })
     }
 
     /// What an agent knows, rotated; false if that can't be said in numbers.
@@ -60,7 +64,13 @@ impl<'a> Checker<'a> {
     /// A value that depends on a counter: the counter rotated, and of what is made of it the part that a rotation leaves as it is.
     fn rotated_value(&self, env: &Env, kind: Kind, a: Abs, rotated: &Rotated, out: &mut Vec<u64>) -> Option<()> {
         let rotation = self.rotation.as_ref()?;
-        let by = rotated.by[rotation.classes[kind.origin]];
+        let class = rotation.classes[kind.origin];
+        if rotated.stays[class] {
+            out.push(7);
+            a.key(out);
+            return Some(());
+        }
+        let by = rotated.by[class];
         let counted = |root, slots| match env.get(&root) {
             Some(Abs::Count(v, m)) if m % slots == 0 => Some(v),
             _ => None,

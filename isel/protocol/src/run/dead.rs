@@ -1,0 +1,146 @@
+//! Values that nobody asks for inside a loop, nor behind it: they are forgotten where it begins, or states would differ by them.
+//!
+//! ```text
+//! for tile, c ─┬─ first = c …            asked for here only: dead in the loop below
+//!              ├─ row = tile · …         asked for behind it
+//!              └─ for step, d from c ─── d, what it reads of what stands in front, what the next tile reads of that: live
+//! ```
+//!
+//! A value is live with all that it is made of: where it stands for a slot, the counter behind it says which.
+
+use super::code::{Code, Op, What};
+use crate::env::Homes;
+use tilelift_lane::visit::reads;
+use tilelift_lane::{Inst, LVal};
+
+/// A set of slots.
+#[derive(Clone)]
+struct Live(Vec<bool>);
+
+struct Search<'c, 'a> {
+    code: &'c Code<'a>,
+    homes: &'c Homes,
+    /// What each slot's value is made of, in slots.
+    made: Vec<Vec<usize>>,
+    /// For each loop that was met, by number, the slots that are dead in it.
+    dead: Vec<(usize, Vec<usize>)>,
+}
+
+/// The slots that are dead in each loop of a role's body, by the loop's number.
+pub(super) fn dead(code: &Code<'_>, homes: &Homes, body: usize, slots: usize) -> Vec<(usize, Vec<usize>)> {
+    let mut s = Search { code, homes, made: vec![Vec::new(); slots], dead: Vec::new() };
+    s.makers(body);
+    s.block(body, Live(vec![false; slots]));
+    s.dead
+}
+
+impl Search<'_, '_> {
+    fn add(&self, live: &mut Live, v: LVal) {
+        if let Some(n) = self.homes.slot(v) {
+            self.add_slot(live, n);
+        }
+    }
+
+    fn add_slot(&self, live: &mut Live, n: usize) {
+        if live.0.get(n) == Some(&false) {
+            live.0[n] = true;
+            self.made[n].iter().for_each(|&m| self.add_slot(live, m));
+        }
+    }
+
+    fn blocks(&self, op: &Op<'_>) -> [Option<usize>; 2] {
+        match op.what {
+            What::Loop(n) => [Some(self.code.counted_loop(n).body), None],
+            What::Choice(_, arms, _) => arms.map(Some),
+            What::Endless(both, _) => both.map(Some),
+            What::Compute(_) | What::Copies(_) | What::Unit(_) | What::Accesses(_) | What::Roles | What::Barrier => [None; 2],
+        }
+    }
+
+    /// Instructions of an operation, without those inside its blocks.
+    fn insts<'x>(&'x self, op: &'x Op<'_>) -> Vec<&'x Inst> {
+        match op.what {
+            What::Compute(n) => self.code.group(n).insts.clone(),
+            What::Accesses(n) => self.code.accesses(n).all.iter().map(|x| x.0).collect(),
+            What::Unit(_) => vec![op.inst],
+            What::Loop(_) | What::Choice(..) | What::Endless(..) | What::Copies(_) | What::Roles | What::Barrier => Vec::new(),
+        }
+    }
+
+    fn makers(&mut self, block: usize) {
+        let code = self.code;
+        for op in code.ops(block) {
+            if let What::Compute(n) = op.what {
+                for inst in &code.group(n).insts {
+                    let mut of = Vec::new();
+                    reads(inst, &mut |v| of.extend(self.homes.slot(v)));
+                    for dst in inst.results() {
+                        if let Some(slot) = self.homes.slot(*dst).filter(|&n| n < self.made.len()) {
+                            self.made[slot].clone_from(&of);
+                        }
+                    }
+                }
+            }
+            self.blocks(op).into_iter().flatten().for_each(|b| self.makers(b));
+        }
+    }
+
+    /// Everything that a block reads, or one inside it.
+    fn reads_of(&self, block: usize, live: &mut Live) {
+        for op in self.code.ops(block) {
+            self.own_reads(op, live);
+            self.blocks(op).into_iter().flatten().for_each(|b| self.reads_of(b, live));
+        }
+    }
+
+    /// What an operation reads but for its blocks.
+    fn own_reads(&self, op: &Op<'_>, live: &mut Live) {
+        self.insts(op).into_iter().for_each(|inst| reads(inst, &mut |v| self.add(live, v)));
+        match op.what {
+            What::Loop(n) => {
+                let l = self.code.counted_loop(n);
+                [l.l.lo, l.l.hi, l.l.step].into_iter().for_each(|v| self.add(live, v));
+                l.carried.iter().for_each(|c| [c.0.init, c.0.next].into_iter().for_each(|v| self.add(live, v)));
+            }
+            What::Choice(c, ..) => {
+                self.add(live, c.condition);
+                c.results.iter().for_each(|r| [r.1, r.2].into_iter().for_each(|v| self.add(live, v)));
+            }
+            What::Endless(..) => reads(op.inst, &mut |v| self.add(live, v)),
+            What::Compute(_) | What::Copies(_) | What::Unit(_) | What::Accesses(_) | What::Roles | What::Barrier => {}
+        }
+    }
+
+    /// Goes through a block from its end, behind which some slots are live.
+    fn block(&mut self, block: usize, mut live: Live) {
+        let code = self.code;
+        for op in code.ops(block).iter().rev() {
+            if let What::Loop(n) = op.what {
+                let l = code.counted_loop(n);
+                let mut during = live.clone();
+                [l.l.lo, l.l.hi, l.l.step].into_iter().for_each(|v| self.add(&mut during, v));
+                l.carried.iter().for_each(|c| self.add(&mut during, c.0.next));
+                self.reads_of(l.body, &mut during);
+                let own = self.homes.iteration(l.l.iv);
+                let dead = (0..during.0.len()).filter(|n| !during.0[*n] && !own.contains(n)).collect();
+                self.dead.push((n, dead));
+                // What the next iteration reads of what stands in front of the loop is live at the end of one; of what an iteration makes, what it carries is.
+                let mut behind = during;
+                behind.0.iter_mut().enumerate().filter(|x| own.contains(&x.0)).for_each(|x| *x.1 = false);
+                l.carried.iter().for_each(|c| self.add(&mut behind, c.0.next));
+                self.block(l.body, behind);
+            } else {
+                for (arm, b) in self.blocks(op).into_iter().flatten().enumerate() {
+                    let mut behind = live.clone();
+                    match op.what {
+                        What::Choice(c, ..) => c.results.iter().for_each(|r| self.add(&mut behind, if arm == 0 { r.1 } else { r.2 })),
+                        _ => self.own_reads(op, &mut behind),
+                    }
+                    self.block(b, behind);
+                }
+                self.blocks(op).into_iter().flatten().for_each(|b| self.reads_of(b, &mut live));
+            }
+            self.own_reads(op, &mut live);
+        }
+    }
+}
