@@ -124,7 +124,7 @@ fn values_of_a_kernel_are_drawn_by_name_number_and_line() {
     holds_every_element_once(&stored, &[128, 128]);
     // Loads became copies into rings.
     let list = shown(&["layout", &path, "--list", "--target", "sm_90a"]);
-    assert!(list.contains("swizzle(128)") && list.contains("%sum") && list.contains("shared<"), "{list}");
+    assert!(list.contains("swizzle(128)") && list.contains("`for` at 10:5") && list.contains("shared<"), "{list}");
     let staged = shown(&["layout", &path, "--list", "--target", "sm_80"]);
     assert!(staged.split("in shared memory").nth(1).is_some_and(|m| m.contains("bytes")), "{staged}");
 }

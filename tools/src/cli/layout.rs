@@ -9,6 +9,7 @@ use crate::picture::grid::{PictureError, Window};
 use crate::picture::svg::Canvas;
 use crate::picture::{banks, registers};
 use lexopt::Arg::{Long, Short, Value};
+use std::collections::BTreeSet;
 use std::ops::Range;
 use tilelift_ir::layout::{LayoutSpec, SharedMap, SharedOp, swizzle_of_width};
 use tilelift_ir::{Kernel, Scalar, text, verify};
@@ -23,7 +24,7 @@ Draws how a value of a kernel lies, as SVG: a tile as a grid of its elements, ea
 a buffer of shared memory, or a load that waits there for dots, as a grid of banks, with the lanes of an access and the banks that they ask for.
 
 VALUE is `v7` or `%name` as the file has it, or the number of a line: what is drawn are the tiles and buffers that come of that line in the program
-that is lowered (`compile --emit schedule` prints it; of a load that becomes copies into a ring, it is the ring). --list names all of them.
+that is lowered, which `compile --emit schedule` prints; the rings of a loop stand at the loop's line. --list names all of them.
 LAYOUT is one of docs/language.md: `blocked(…)` or `linear(…)` for registers, `swizzle(N)` for shared memory, and `row_major`, without a swizzle.
   --tile S         the tile of LAYOUT: 64x128xbf16
   --access WHAT    whose conflicts a map of banks shows: matrix (eight rows of 16 bytes, as matrix loads take them; default), row (lanes side by
@@ -206,12 +207,19 @@ pub(super) fn memory_name(p: &Placement, m: &MemoryPlace) -> String {
 fn listed(job: &Job, path: &str, streams: &mut Streams<'_>) -> Outcome {
     let (_, kernel, _, p) = placed(job, path, streams)?;
     writeln!(streams.out, "@{} on {}: tiles in registers", kernel.name, job.compiling.target.name)?;
-    for t in &p.tiles {
-        writeln!(streams.out, "  {}\n      {}", tile_name(&p, t), t.layout)?;
-    }
+    each_once(p.tiles.iter().map(|t| format!("  {}\n      {}", tile_name(&p, t), t.layout)), streams)?;
     writeln!(streams.out, "in shared memory")?;
-    for m in &p.memories {
-        writeln!(streams.out, "  {}\n      {}, {} bytes", memory_name(&p, m), m.layout, m.layout.bytes())?;
+    each_once(p.memories.iter().map(|m| format!("  {}\n      {}, {} bytes", memory_name(&p, m), m.layout, m.layout.bytes())), streams)
+}
+
+/// Prints entries, those that are there several times once.
+fn each_once(entries: impl Iterator<Item = String>, streams: &mut Streams<'_>) -> Outcome {
+    let mut seen = BTreeSet::new();
+    for entry in entries {
+        if !seen.contains(&entry) {
+            writeln!(streams.out, "{entry}")?;
+            seen.insert(entry);
+        }
     }
     Ok(())
 }

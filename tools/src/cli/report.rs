@@ -11,6 +11,7 @@ use crate::picture::page::{Body, Section, page};
 use crate::picture::shared::Allocation;
 use crate::picture::{registers, shared};
 use lexopt::Arg::{Long, Short, Value};
+use std::collections::BTreeSet;
 use tilelift::{Artifact, CompileError, compile, lower, optimise as improve, targets};
 use tilelift_egraph::explain as reasons;
 use tilelift_ir::layout::{Axis, Layout};
@@ -30,6 +31,8 @@ refuses the kernel, the page has the stages before it and the reason, and the ex
 
 /// Rows and columns of the tiles that are drawn: what lies behind repeats.
 const SHOWN: [u32; 2] = [64, 64];
+/// Tiles whose registers are told, the largest first.
+const TAKERS: usize = 6;
 /// Layouts that are drawn, of registers and of shared memory; what else there is is named.
 const PICTURES: usize = 24;
 
@@ -136,13 +139,17 @@ fn resources(compiling: &Compiling, done: &Lowered, placement: &Placement, artif
     row("conversions of layouts", format!("{selects} by selects, {shuffles} by shuffles, {trips} through shared memory"));
     let t = done.traffic;
     row(
-        "memory accesses of the text, each once",
+        "accesses of memory by lanes, each of the text once",
         format!("{} sectors, {} bank wavefronts, {} of them conflicts", t.sectors, t.wavefronts, t.conflicts),
     );
     let mut takers: Vec<&TilePlace> = placement.tiles.iter().collect();
     takers.sort_by_key(|t| std::cmp::Reverse(words(t)));
-    for t in takers.iter().take(8) {
-        row(&format!("registers of {}", tile_name(placement, t)), format!("{} a lane", words(t)));
+    let mut told = BTreeSet::new();
+    for t in takers {
+        let name = tile_name(placement, t);
+        if told.len() < TAKERS && told.insert(name.clone()) {
+            row(&format!("registers of {name}"), format!("{} a lane", words(t)));
+        }
     }
     let mut section = section("resources", "Resources", "registers, shared memory and who takes it", Body::Table(rows));
     let allocations: Vec<Allocation> = program

@@ -13,8 +13,8 @@ const CELL: f64 = 19.0;
 /// Height of a word in the chart of the banks, and the most that are drawn.
 const BAR: f64 = 6.0;
 const BARS: usize = 40;
-/// Width of a caption in characters, at least.
-const CHARACTERS: usize = 100;
+/// Width of a caption, at least.
+const CAPTION_WIDTH: f64 = 720.0;
 
 /// Elements side by side that lie in one word, or one element that takes several.
 struct Cell {
@@ -62,10 +62,11 @@ pub(crate) fn draw(memory: &Memory<'_>, access: Option<&Access>, caption: &str, 
     let mut canvas = Canvas::new();
     let names: Vec<String> = rows.clone().map(|r| grid.row_name(r)).collect();
     let left = names.iter().map(|n| width_of(n, LABEL)).fold(0.0, f64::max) + 8.0;
-    let most = CHARACTERS.max(((left + columns.len() as f64 * column) / (CAPTION * 0.602)) as usize);
-    let mut lines = wrapped(caption, most);
-    lines.push(format!("a cell is {WORD} bytes, numbered and coloured by its bank of {banks}; four banks, 16 bytes, have a hue"));
-    lines.extend(phase.as_ref().map(|p| format!("framed: {}", p.verdict())));
+    let most = CAPTION_WIDTH.max(left + columns.len() as f64 * column);
+    let mut lines = wrapped(caption, CAPTION, most);
+    let says = format!("a cell is {WORD} bytes, numbered and coloured by its bank of {banks}; four banks, 16 bytes, have a hue");
+    lines.extend(wrapped(&says, CAPTION, most));
+    lines.extend(phase.iter().flat_map(|p| wrapped(&format!("framed: {}", p.verdict()), CAPTION, most)));
     lines.extend(grid.left_out(&part));
     let top = canvas.lines([0.0, 0.0], CAPTION, &lines) + LABEL + 6.0;
     let x = |c: u32| left + f64::from(c - columns.start) * column;

@@ -45,6 +45,7 @@ details{border:1px solid #d4d4d4;border-radius:4px;margin:.6rem 0;padding:.2rem 
 summary{cursor:pointer;font-weight:600;padding:.3rem 0}
 summary small{font-weight:400;color:#666;margin-left:.6rem}
 pre{font:12px/1.4 'DejaVu Sans Mono',Menlo,Consolas,monospace;overflow:auto;max-height:40rem;background:#f7f7f7;padding:.6rem;margin:.4rem 0}
+pre.said{white-space:pre-wrap}
 pre a.n{color:#999;display:inline-block;width:4ch;margin-right:1.2ch;text-align:right;user-select:none}
 pre span:target{background:#fff0b3}
 table{border-collapse:collapse;margin:.4rem 0}td{padding:.1rem 1.2rem .1rem 0;vertical-align:top}td:first-child{color:#666}
@@ -87,7 +88,7 @@ fn body(out: &mut String, body: &Body) {
             out.push_str("</pre>\n");
         }
         Body::Said(text) => {
-            let _ = writeln!(out, "<pre>{}</pre>", pointing(&escape(text)));
+            let _ = writeln!(out, "<pre class=\"said\">{}</pre>", pointing(&escape(text)));
         }
         Body::Table(rows) => {
             out.push_str("<table>\n");

@@ -13,8 +13,8 @@ const CAPTION: f64 = 11.0;
 const COLUMN: [f64; 2] = [4.0, 64.0];
 /// Width that a grid should not exceed.
 const WIDE: f64 = 2200.0;
-/// Width of a caption in characters, at least.
-const CHARACTERS: usize = 100;
+/// Width of a caption, at least.
+const CAPTION_WIDTH: f64 = 720.0;
 
 /// Who holds an element.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -144,9 +144,9 @@ pub(crate) fn draw(layout: &Layout, caption: &str, window: &Window) -> Result<Ca
     let mut canvas = Canvas::new();
     let names: Vec<String> = rows.clone().map(|r| grid.row_name(r)).collect();
     let left = names.iter().map(|n| width_of(n, LABEL)).fold(0.0, f64::max) + 8.0;
-    let most = CHARACTERS.max(((left + shown * column) / (CAPTION * 0.602)) as usize);
-    let mut lines = wrapped(caption, most);
-    lines.extend(wrapped(&layout.to_string(), most));
+    let most = CAPTION_WIDTH.max(left + shown * column);
+    let mut lines = wrapped(caption, CAPTION, most);
+    lines.extend(wrapped(&layout.to_string(), CAPTION, most));
     let count = |a: Axis, n: &str| format!("{} {n}", layout.size(a));
     lines.push(format!(
         "T lane : registers; colours are warps; {}, {}, {}",

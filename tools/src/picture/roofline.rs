@@ -7,7 +7,7 @@
 //!      └──────────── operations per byte
 //! ```
 
-use super::svg::{Anchor, Canvas, colour, hue, number, width_of};
+use super::svg::{Anchor, Canvas, colour, hue, number, width_of, wrapped};
 use tilelift_isel::Target;
 
 const CAPTION: f64 = 11.0;
@@ -126,18 +126,17 @@ pub(crate) fn draw(machine: &Machine, points: &[Point]) -> Canvas {
     let highest = machine.peaks.iter().map(|p| p.1).fold(0.0, f64::max) * tera;
     let x = Axis::over(intensities().fold(ridge / 30.0, f64::min), intensities().fold(ridge * 30.0, f64::max), PLANE[0]);
     let roof = |i: f64, peak: f64| (i * machine.bandwidth).min(peak) * tera;
-    let y = Axis::over(rates().fold(roof(10f64.powf(x.from), highest), f64::min), highest * 1.01, PLANE[1]);
+    let y = Axis::over(rates().fold(roof(10f64.powf(x.from), machine.peak()), f64::min), highest * 1.01, PLANE[1]);
 
-    let caption = [
-        format!(
-            "roofline of {}: {} GB/s, ridge at {} operations per byte; bytes of tensors and operations of dots as `bench` counts them",
-            machine.name,
-            number(machine.bandwidth * 1e-9),
-            number(ridge)
-        ),
-        "% of floor: the time that bandwidth or the peak of 2-byte operands would need, over the measured one".to_owned(),
-    ];
-    let top = canvas.lines([0.0, 0.0], CAPTION, &caption) + 16.0;
+    let caption = format!(
+        "roofline of {}: {} GB/s, ridge at {} operations per byte; bytes of tensors and operations of dots as `bench` counts them; \
+         % of floor: the time that bandwidth, or the peak of 2-byte operands, would need, over the measured one",
+        machine.name,
+        number(machine.bandwidth * 1e-9),
+        number(ridge)
+    );
+    let caption = wrapped(&caption, CAPTION, LEFT + PLANE[0]);
+    let top = canvas.lines([0.0, 0.0], CAPTION, &caption) + 22.0;
     let place = |i: f64, rate: f64| [LEFT + x.at(i), top + PLANE[1] - y.at(rate)];
     for n in x.decades() {
         let [at, _] = place(10f64.powi(n), 1.0);
@@ -168,7 +167,7 @@ pub(crate) fn draw(machine: &Machine, points: &[Point]) -> Canvas {
         let (Some(intensity), Some(operations)) = (p.intensity(), p.operations) else { continue };
         let [px, py] = place(intensity, operations / p.seconds * tera);
         let label = labelled(machine, p);
-        let fill = colour(hue(n as u32), 0.7, 0.45);
+        let fill = colour(hue(n as u32), 0.75, 0.36);
         canvas.disc([px, py], 4.5, &fill, &label);
         let [tx, ty] = free(&taken, [px, py], width_of(&label, LABEL), LEFT + PLANE[0]);
         taken.push([tx, ty - LABEL, tx + width_of(&label, LABEL), ty + 3.0]);
@@ -240,6 +239,8 @@ mod tests {
         for part in ["@gemm&lt;0&gt; 50%", "@gemm&lt;1&gt; 50%", "@copy 50% (500 GB/s)", "ridge at 100 operations"] {
             assert!(svg.contains(part), "{part}: {svg}");
         }
+        // The axis begins where the lowest point or roof is: at an intensity of 1, of 1 TFLOP/s.
+        assert!(svg.contains(">100</text>") && !svg.contains(">0.01</text>"), "{svg}");
         let taken = [[10.0, 0.0, 60.0, 13.0]];
         let [x, y] = free(&taken, [2.0, 5.0], 50.0, 1000.0);
         assert!(x == 10.0 && y - LABEL >= 13.0, "{x} {y}");

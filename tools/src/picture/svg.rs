@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-/// Width of a character of the font, in parts of its size; all pictures use a font of equal widths.
-const CHARACTER: f64 = 0.602;
+/// Width of a character of the font, in parts of its size; all pictures use a font of equal widths, and some renderers round it up.
+const CHARACTER: f64 = 0.645;
 
 /// Where a text begins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -46,8 +46,9 @@ pub(crate) fn width_of(text: &str, size: f64) -> f64 {
     text.chars().count() as f64 * size * CHARACTER
 }
 
-/// A text in lines of at most so many characters, broken between words.
-pub(crate) fn wrapped(text: &str, most: usize) -> Vec<String> {
+/// A text in lines that are as wide at most, broken between words.
+pub(crate) fn wrapped(text: &str, size: f64, width: f64) -> Vec<String> {
+    let most = (width / (size * CHARACTER)) as usize;
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
         match lines.last_mut() {
@@ -211,7 +212,7 @@ mod tests {
     fn texts_are_escaped_and_numbers_are_short() {
         assert_eq!(escape("a<b & \"c\" 'd'\u{1}"), "a&lt;b &amp; &quot;c&quot; &#39;d&#39;\u{fffd}");
         assert_eq!([number(1.0), number(-0.5), number(2.25), number(10.0)], ["1", "-0.5", "2.25", "10"]);
-        assert_eq!(wrapped("one two three", 7), ["one two", "three"]);
+        assert_eq!(wrapped("one two three", 10.0, width_of("one two", 10.0) + 1.0), ["one two", "three"]);
         assert_eq!([colour(0.0, 1.0, 0.5), colour(1.0 / 3.0, 1.0, 0.5), colour(0.3, 0.0, 1.0)], ["#ff0000", "#00ff00", "#ffffff"]);
     }
 

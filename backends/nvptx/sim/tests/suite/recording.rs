@@ -38,7 +38,9 @@ fn a_recording_changes_nothing_and_everything_that_begins_ends() {
         assert_eq!(recorded.1, plain.1);
         assert_eq!(recorded.0.instructions, plain.0.instructions);
         let r = &recording;
-        assert!(r.dropped == 0 && r.events.windows(2).all(|w| w[0].at <= w[1].at) && r.events.last().is_some_and(|e| e.at <= r.instructions));
+        assert!(
+            r.dropped == 0 && r.events.windows(2).all(|w| w[0].at <= w[1].at) && r.events.last().is_some_and(|e| e.at <= r.instructions)
+        );
         let (mut flying, mut waiting, mut phases) = (BTreeSet::new(), BTreeMap::new(), BTreeMap::new());
         let (mut copied, mut products, mut over, mut left) = (0, 0, 0, 0);
         for &Event { block, what, .. } in &r.events {
