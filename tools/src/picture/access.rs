@@ -74,13 +74,13 @@ impl Phase {
         self.wavefronts() > self.least()
     }
 
-    /// What is said of it.
-    pub(crate) fn verdict(&self) -> String {
+    /// What is said of it: what it is, and what it comes to.
+    pub(crate) fn verdict(&self) -> [String; 2] {
         let lanes: BTreeSet<u32> = self.elements.values().copied().collect();
         let (words, n) = (self.all(), self.wavefronts());
         let judged = if self.conflicts() { format!("conflicts: {} would do", self.least()) } else { "no conflicts".to_owned() };
         let s = if n == 1 { "" } else { "s" };
-        format!("{}: {} lanes served together, {words} words, {n} wavefront{s}, {judged}", self.name, lanes.len())
+        [format!("framed: {}, {} lanes served together:", self.name, lanes.len()), format!("{words} words, {n} wavefront{s}, {judged}")]
     }
 }
 

@@ -66,7 +66,7 @@ pub(crate) fn draw(memory: &Memory<'_>, access: Option<&Access>, caption: &str, 
     let mut lines = wrapped(caption, CAPTION, most);
     let says = format!("a cell is {WORD} bytes, numbered and coloured by its bank of {banks}; four banks, 16 bytes, have a hue");
     lines.extend(wrapped(&says, CAPTION, most));
-    lines.extend(phase.iter().flat_map(|p| wrapped(&format!("framed: {}", p.verdict()), CAPTION, most)));
+    lines.extend(phase.iter().flat_map(Phase::verdict));
     lines.extend(grid.left_out(&part));
     let top = canvas.lines([0.0, 0.0], CAPTION, &lines) + LABEL + 6.0;
     let x = |c: u32| left + f64::from(c - columns.start) * column;

@@ -151,6 +151,8 @@ pub(crate) fn draw(machine: &Machine, points: &[Point]) -> Canvas {
     canvas.text([LEFT + PLANE[0] / 2.0, top + PLANE[1] + 34.0], CAPTION, Anchor::Middle, "operations per byte");
     canvas.text([0.0, top - 6.0], CAPTION, Anchor::Start, "TFLOP/s");
     let [x0, x1] = [x.from, x.to].map(|e| 10f64.powf(e));
+    // Where labels stand, which are not written over.
+    let mut taken: Vec<[f64; 4]> = Vec::new();
     for (n, &(bytes, peak)) in machine.peaks.iter().enumerate() {
         let knee = (peak / machine.bandwidth).clamp(x0, x1);
         let [a, b, c] = [x0, knee, x1].map(|i| place(i, roof(i, peak)));
@@ -161,8 +163,8 @@ pub(crate) fn draw(machine: &Machine, points: &[Point]) -> Canvas {
         canvas.line([b[0], b[1], c[0], c[1]], stroke, if n == 0 { 2.0 } else { 1.0 });
         let says = format!("{bytes}-byte operands: {} TFLOP/s", number(peak * tera));
         canvas.coloured([c[0] - 4.0, c[1] - 4.0], LABEL, Anchor::End, stroke, &says);
+        taken.push([c[0] - 4.0 - width_of(&says, LABEL), c[1] - 4.0 - LABEL, c[0], c[1]]);
     }
-    let mut taken: Vec<[f64; 4]> = Vec::new();
     for (n, p) in multiply.iter().enumerate() {
         let (Some(intensity), Some(operations)) = (p.intensity(), p.operations) else { continue };
         let [px, py] = place(intensity, operations / p.seconds * tera);
