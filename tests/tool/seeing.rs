@@ -104,7 +104,8 @@ fn layouts_as_written_are_drawn() {
     }
     let access = "blocked(size=[1, 1], lanes=[32, 1], warps=[1, 1], order=[0, 1])";
     let svg = shown(&["layout", "row_major", "--tile", "32x32xf32", "--access", access]);
-    assert!(svg.contains("32 wavefronts, conflicts: 1 would do"), "a column of words is in one bank");
+    // A lane has a row, of which it loads 16 bytes at once; eight lanes are served together, and all rows begin in one bank.
+    assert!(svg.contains("4 elements a lane, 8 lanes") && svg.contains("8 wavefronts, conflicts: 1 would do"), "{svg}");
     assert!(!shown(&["layout", "row_major", "--tile", "8x8xf32", "--access", "none"]).contains("wavefront"));
 }
 
