@@ -18,7 +18,7 @@ mod placement;
 
 pub use chosen::{Chosen, Declined, choose, estimate};
 pub use exposure::{ESTIMATE, Exposure, LoopEstimate, LoopExposure, exposure};
-pub use layout::Layouts;
+pub use layout::kept::Layouts;
 pub use layout::search::seconds;
 pub use lower::Lowered;
 pub use pipeline::lower;

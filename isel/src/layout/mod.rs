@@ -7,13 +7,12 @@
 
 pub(crate) mod assign;
 pub(crate) mod dots;
-mod kept;
+pub(crate) mod kept;
 mod owners;
 pub(crate) mod packed;
 pub(crate) mod require;
 pub(crate) mod search;
 
-pub use kept::Layouts;
 pub(crate) use owners::{Owner, owners};
 
 pub(crate) use tilelift_schedule::access::{legal_width, memory_type};

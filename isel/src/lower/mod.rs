@@ -40,8 +40,8 @@ mod task;
 mod vectors;
 mod warpgroup;
 
-use crate::layout::Layouts;
 use crate::layout::assign::Assignment;
+use crate::layout::kept::Layouts;
 use crate::lower::facts::{dim_of, staged_of};
 use crate::lower::history::{History, histories};
 use crate::lower::location::{Tile, ValueLocation};
