@@ -153,6 +153,11 @@ fn what_can_not_be_drawn_says_why_and_what_can() {
         (vec!["layout", "swizzle(64)", "--tile", "64x64"], Status::Usage, "64x128xbf16"),
         (vec!["layout", "swizzle(64)", "--tile", "64x64xf16", "--rows", "80..90"], Status::Failed, "choose some from 0..64"),
         (vec!["layout", "swizzle(64)", "--tile", "64x64xf16", "--access", "rows"], Status::Usage, "matrix, row, column, none or a layout"),
+        (
+            vec!["layout", "row_major", "--tile", "64x64xf16", "--access", "matrix", "--target", "gfx942"],
+            Status::Usage,
+            "gfx942 has no matrix loads",
+        ),
         (vec!["layout", "row_major", "--tile", "4096x4096xf16"], Status::Failed, "can't be drawn"),
         (vec!["report", &path, "--frob"], Status::Usage, "--frob"),
         (vec!["trace", &path, "--run", "2"], Status::Usage, "has 1 `; run:` line"),

@@ -27,7 +27,7 @@ VALUE is `v7` or `%name` as the file has it, or the number of a line: what is dr
 that is lowered, which `compile --emit schedule` prints; the rings of a loop stand at the loop's line. --list names all of them.
 LAYOUT is one of docs/language.md: `blocked(…)` or `linear(…)` for registers, `swizzle(N)` for shared memory, and `row_major`, without a swizzle.
   --tile S         the tile of LAYOUT: 64x128xbf16
-  --access WHAT    whose conflicts a map of banks shows: matrix (eight rows of 16 bytes, as matrix loads take them; default), row (lanes side by
+  --access WHAT    whose conflicts a map of banks shows: matrix (eight rows of 16 bytes, as matrix loads take them; default, where there are some), row (lanes side by
                    side), column (lanes below one another), none, or a LAYOUT of the same shape for its first load
   --store          the LAYOUT of --access stores
   --rows A..B, --columns A..B   what is drawn of a large one; rows are all dimensions but the last
@@ -158,10 +158,20 @@ fn written(job: &Job, word: &str, tile: &str) -> Result<Canvas, CliError> {
     drawn(banks::draw(&memory, access(job, &shape)?.as_ref(), &format!("{word} of a tile<{tile}>"), &job.window))
 }
 
+/// The access whose conflicts count on a target: its matrix loads, where it has some.
+pub(super) fn usual_access(target: &Target) -> Option<Access> {
+    (target.load_matrix || target.units.is_some()).then_some(Access::Matrix)
+}
+
 /// The access of `--access`.
 fn access(job: &Job, shape: &[u32]) -> Result<Option<Access>, CliError> {
-    let Some(word) = &job.access else { return Ok(Some(Access::Matrix)) };
+    let target = &job.compiling.target;
+    let Some(word) = &job.access else { return Ok(usual_access(target)) };
     if let Some((_, known)) = ACCESSES.iter().find(|(w, _)| w == word) {
+        if matches!(known, Some(Access::Matrix)) && usual_access(target).is_none() {
+            let e = "has no matrix loads: write row, column, or the layout of the lanes that load";
+            return Err(CliError::Usage(format!("--access matrix: {} {e}", target.name)));
+        }
         return Ok(known.clone());
     }
     let words: Vec<&str> = ACCESSES.iter().map(|a| a.0).collect();

@@ -2,10 +2,9 @@
 
 use super::compiling::{self, Compiling, reason};
 use super::input;
-use super::layout::{memory_name, of_memory, place, tile_name};
+use super::layout::{memory_name, of_memory, place, tile_name, usual_access};
 use super::outcome::{CliError, Outcome, Streams};
 use super::{files, optimise, options};
-use crate::picture::access::Access;
 use crate::picture::grid::Window;
 use crate::picture::page::{Body, Section, page};
 use crate::picture::shared::Allocation;
@@ -224,7 +223,7 @@ fn memories(placement: &Placement, compiling: &Compiling) -> Section {
             continue;
         }
         let part = window(&m.layout.shape);
-        match of_memory(m, &compiling.target, Some(&Access::Matrix), &title, &part) {
+        match of_memory(m, &compiling.target, usual_access(&compiling.target).as_ref(), &title, &part) {
             Ok(canvas) => bodies.push(Body::Picture { title, svg: canvas.document() }),
             Err(e) => bodies.push(Body::Text(format!("{title}: {e}"))),
         }
