@@ -181,7 +181,7 @@ fn access(job: &Job, shape: &[u32]) -> Result<Option<Access>, CliError> {
     let layout = spec(word)?.layout(shape).map_err(|e| CliError::Failed(format!("--access: `{word}` is no layout of {shape:?}: {e}")))?;
     let op = if job.store { SharedOp::Store } else { SharedOp::Load };
     match layout {
-        Some(layout) => Ok(Some(Access::Layout(layout, op))),
+        Some(layout) => Ok(Some(Access::Layout(Box::new(layout), op))),
         None => Err(CliError::Usage(format!("--access: `{word}` says nothing of lanes; write blocked(…) or linear(…)"))),
     }
 }

@@ -37,7 +37,7 @@ pub(crate) enum Access {
     /// Lanes below one another, an element each.
     Column,
     /// The first access of a register layout, in the widest vectors that it has there.
-    Layout(Layout, SharedOp),
+    Layout(Box<Layout>, SharedOp),
 }
 
 /// What the lanes of one phase ask for.
@@ -252,7 +252,12 @@ mod tests {
                 let width = tilelift_ir::layout::vector_width(&columns, 2, 16).width;
                 for op in [SharedOp::Load, SharedOp::Store] {
                     let want = wavefronts(&columns, 2, width, op, &banks, 0).per_phase;
-                    assert_eq!(wavefronts_of(map, 2, &Access::Layout(layout.clone(), op)), want as usize, "{} {layout}", map.layout());
+                    assert_eq!(
+                        wavefronts_of(map, 2, &Access::Layout(Box::new(layout.clone()), op)),
+                        want as usize,
+                        "{} {layout}",
+                        map.layout()
+                    );
                 }
             }
         }

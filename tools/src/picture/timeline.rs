@@ -19,12 +19,15 @@ pub(crate) const CLOCK: &str = "one microsecond is one warp instruction of the l
 /// Threads from here on are mbarriers.
 const MBARRIERS: u64 = 1000;
 
+/// Since when, and what a warp waits for in which line; none while it runs.
+type Doing = (u64, Option<(WaitFor, u32)>);
+
 /// Builds the events of a trace.
 struct Trace<'t> {
     lines: Vec<&'t str>,
     events: Vec<Value>,
-    /// Since when a warp runs or waits, and what for.
-    warps: BTreeMap<(u32, u32), (u64, Option<(WaitFor, u32)>)>,
+    /// Since when a warp runs, or waits: what for, and in which line.
+    warps: BTreeMap<(u32, u32), Doing>,
     /// Since when a phase of an mbarrier lasts; its thread.
     mbarriers: BTreeMap<(u32, u64), (u64, u64)>,
     flying: BTreeMap<u64, Open>,
