@@ -14,12 +14,15 @@ mod fit;
 mod layout;
 mod lower;
 mod pipeline;
+mod placement;
 
 pub use chosen::{Chosen, Declined, choose, estimate};
 pub use exposure::{ESTIMATE, Exposure, LoopEstimate, LoopExposure, exposure};
+pub use layout::kept::Layouts;
 pub use layout::search::seconds;
 pub use lower::Lowered;
 pub use pipeline::lower;
+pub use placement::{MemoryPlace, Placement, TilePlace, placement};
 pub use tilelift_lane as lane;
 pub use tilelift_lane::{BulkTensor, Costs, GroupMatrix, GroupMatrixId, MatrixId, MatrixInstr, Rates, RegisterPool, Target, Units, abi};
 pub use tilelift_protocol::{MOST_STEPS, Proof, ProtocolError, Spot, prove, prove_by_all_states};

@@ -13,5 +13,7 @@ mod filetests;
 mod op_types;
 #[cfg(feature = "cuda")]
 mod own;
+mod seeing;
 mod streams;
 mod triton;
+mod xml;

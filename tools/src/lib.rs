@@ -4,6 +4,7 @@
 //! cli ─┬─► filetest   `.tile` texts that say what must come of them
 //!      ├─► bench      kernels beside libraries, compiles, models
 //!      ├─► foreign    PTX and code objects of other compilers, in the simulators
+//!      ├─► picture    layouts, banks, rooflines, timelines and pages; drawn from data, knows no command
 //!      └─► execute    one way to run a kernel on any device; what all of them stand on
 //! ```
 //!
@@ -19,4 +20,5 @@ mod descriptor;
 pub mod execute;
 pub mod filetest;
 pub mod foreign;
+mod picture;
 mod read;

@@ -47,5 +47,5 @@ pub use error::{ParseCode, ParseError, ParseErrors};
 pub use file::{File, MAX_ERRORS, MAX_NESTING, MAX_TEXT};
 pub use lexer::Comment;
 pub use literal::literal_text;
-pub use parser::parse;
+pub use parser::{parse, parse_layout};
 pub use printer::{Line, lines, print, print_with};

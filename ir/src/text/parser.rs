@@ -5,9 +5,10 @@
 
 use super::error::{ParseCode, ParseError, ParseErrors, did_you_mean};
 use super::file::{File, MAX_ERRORS, MAX_TEXT};
-use super::lexer::{Tok, Token, lex};
+use super::lexer::{Comment, Tok, Token, lex};
 use crate::entities::{Region, Value};
 use crate::kernel::{Kernel, Loc};
+use crate::layout::LayoutSpec;
 use crate::types::Scalar;
 use std::collections::HashMap;
 use std::fmt;
@@ -72,32 +73,60 @@ pub fn parse(text: &str) -> Result<File, ParseErrors> {
     }
     // Some editors put a byte order mark in front.
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let lexed = lex(text);
-    let mut p = Parser {
-        lines: text.split('\n').map(|l| l.strip_suffix('\r').unwrap_or(l)).collect(),
-        tokens: lexed.tokens,
-        at: 0,
-        errors: Vec::new(),
-        more: false,
-        truncated: false,
-        kernel: Kernel::new(""),
-        names: HashMap::new(),
-        scopes: Vec::new(),
-    };
-    for e in lexed.errors.into_iter().take(MAX_ERRORS + 1) {
-        let line = p.line(e.loc);
-        p.errors.push(ParseError::new(e.code, e.loc, e.len, line, e.message));
-    }
-    // The parser's own errors count separately, so that the limit does not depend on how far the lexer got.
-    let lexical = std::mem::take(&mut p.errors);
+    let (mut p, lexical, comments) = Parser::over(text);
     let mut file = p.file();
-    file.comments = lexed.comments;
-    let mut errors = lexical;
-    errors.append(&mut p.errors);
-    errors.sort_by_key(|e| (e.loc.line, e.loc.col));
-    let more = p.more || errors.len() > MAX_ERRORS;
-    errors.truncate(MAX_ERRORS);
-    if errors.is_empty() { Ok(file) } else { Err(ParseErrors { errors, more }) }
+    file.comments = comments;
+    p.done(lexical).map(|()| file)
+}
+
+/// A layout alone, as it stands in a `require_layout`.
+///
+/// # Errors
+/// What is wrong with it, and what stands behind it.
+pub fn parse_layout(text: &str) -> Result<LayoutSpec, ParseErrors> {
+    let (mut p, lexical, _) = Parser::over(text);
+    let found = p.layout().and_then(|spec| {
+        p.skip_newlines();
+        if p.peek().tok == Tok::End { Ok(spec) } else { Err(p.expected("the end of the layout")) }
+    });
+    p.done(lexical)?;
+    // A parser that skips something says why.
+    found.map_err(|Skip| ParseErrors { errors: Vec::new(), more: true })
+}
+
+impl<'t> Parser<'t> {
+    /// A parser at the start of a text, what is wrong with its words, and its comments.
+    fn over(text: &'t str) -> (Parser<'t>, Vec<ParseError>, Vec<Comment>) {
+        let lexed = lex(text);
+        let mut p = Parser {
+            lines: text.split('\n').map(|l| l.strip_suffix('\r').unwrap_or(l)).collect(),
+            tokens: lexed.tokens,
+            at: 0,
+            errors: Vec::new(),
+            more: false,
+            truncated: false,
+            kernel: Kernel::new(""),
+            names: HashMap::new(),
+            scopes: Vec::new(),
+        };
+        for e in lexed.errors.into_iter().take(MAX_ERRORS + 1) {
+            let line = p.line(e.loc);
+            p.errors.push(ParseError::new(e.code, e.loc, e.len, line, e.message));
+        }
+        // The parser's own errors count separately, so that the limit does not depend on how far the lexer got.
+        let lexical = std::mem::take(&mut p.errors);
+        (p, lexical, lexed.comments)
+    }
+
+    /// All that is wrong, in order.
+    fn done(self, lexical: Vec<ParseError>) -> Result<(), ParseErrors> {
+        let mut errors = lexical;
+        errors.extend(self.errors);
+        errors.sort_by_key(|e| (e.loc.line, e.loc.col));
+        let more = self.more || errors.len() > MAX_ERRORS;
+        errors.truncate(MAX_ERRORS);
+        if errors.is_empty() { Ok(()) } else { Err(ParseErrors { errors, more }) }
+    }
 }
 
 /// A token as messages name it.

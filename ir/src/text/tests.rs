@@ -2,7 +2,7 @@
 
 mod refusals;
 
-use super::{literal_text, parse, print};
+use super::{literal_text, parse, parse_layout, print};
 use crate::builder::KernelBuilder;
 use crate::entities::Value;
 use crate::kernel::{Kernel, Loc};
@@ -628,5 +628,23 @@ fn an_if_may_have_one_block() {
         "    if v1 {\n        store v0[0], v2\n    } else {\n    }",
     ] {
         assert_eq!(within(short), long, "{short}");
+    }
+}
+
+#[test]
+fn a_layout_alone_is_read_and_nothing_may_stand_behind_it() {
+    for text in [
+        "blocked(size=[1, 8], lanes=[4, 8], warps=[4, 1], order=[1, 0])",
+        "linear(registers=[[0, 1]], lanes=[[1, 0], [2, 0]], warps=[])",
+        "mma(acc)",
+        "swizzle(64)",
+    ] {
+        assert_eq!(parse_layout(text).map(|l| l.to_string()), Ok(text.to_owned()));
+    }
+    for (text, part) in
+        [("swizzle(64) x", "the end of the layout"), ("", "a layout"), ("swizzel(64)", "`swizzel` is no layout"), ("mma(\u{1})", "")]
+    {
+        let e = parse_layout(text).expect_err(text);
+        assert!(!e.errors.is_empty() && e.to_string().contains(part), "{text}: {e}");
     }
 }

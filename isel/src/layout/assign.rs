@@ -55,6 +55,11 @@ impl Assignment {
         self.layouts[v].as_ref()
     }
 
+    /// True if both give every value the same layout.
+    pub fn same_layouts(&self, other: &Assignment) -> bool {
+        self.layouts == other.layouts
+    }
+
     /// This assignment with what was found for its values.
     pub fn with(mut self, found: &Solution) -> Assignment {
         self.searched = true;

@@ -14,7 +14,7 @@ mod dot;
 mod elementwise;
 mod exchange;
 mod explicit;
-mod facts;
+pub(crate) mod facts;
 pub(crate) mod footprint;
 mod functions;
 mod global;
@@ -35,12 +35,13 @@ mod shapes;
 mod shared;
 pub(crate) mod sizes;
 mod sort;
-mod stage;
+pub(crate) mod stage;
 mod task;
 mod vectors;
 mod warpgroup;
 
 use crate::layout::assign::Assignment;
+use crate::layout::kept::Layouts;
 use crate::lower::facts::{dim_of, staged_of};
 use crate::lower::history::{History, histories};
 use crate::lower::location::{Tile, ValueLocation};
@@ -75,6 +76,8 @@ pub struct Lowered {
     pub fallback: Option<LowerError>,
     /// What its memory accesses will cost, as far as layouts say it.
     pub traffic: Traffic,
+    /// The layouts of what was lowered.
+    pub layouts: Layouts,
 }
 
 pub(crate) struct Lower<'a> {
@@ -157,7 +160,8 @@ pub(crate) fn lane_program(
         return Err(sizes::no_room(program.shared_bytes.into(), target, takers));
     }
     let (conversions, searched) = (cx.conversions, cx.assigned.searched);
-    let done = Lowered { program, plan: cx.plan, conversions, searched, written: None, fallback: None, traffic };
+    let layouts = Layouts { assigned: cx.assigned, plan: cx.plan.clone() };
+    let done = Lowered { program, plan: cx.plan, conversions, searched, written: None, fallback: None, traffic, layouts };
     Ok((done, acts))
 }
 

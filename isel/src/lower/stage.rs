@@ -36,7 +36,7 @@ pub(super) fn copy_layout(access: &GlobalAccess<'_>, shape: &[u32], target: &Tar
 }
 
 /// The map of a load on its way to shared memory, which a layout copies in vectors of so many bytes, runs of a dimension.
-pub(super) fn load_map(
+pub(crate) fn load_map(
     (kernel, target, assigned): (&Kernel, &Target, &Assignment),
     i: Inst,
     fast: usize,

@@ -17,7 +17,7 @@ use tilelift_isel::abi::ParamValue;
 use tilelift_nvptx_sim as ptx;
 
 pub use failure::SimFailure;
-pub use tilelift_nvptx_sim::{Landing, Policy, Report, SimConfig, SiteReport};
+pub use tilelift_nvptx_sim::{Landing, Policy, Recording, Report, SimConfig, SiteReport};
 
 /// The simulator device.
 #[derive(Clone, Debug, Default)]
@@ -72,6 +72,32 @@ impl SimDevice {
     /// # Errors
     /// Arguments that break promises, or the first thing the text does that no hardware defines; memory is untouched then.
     pub fn execute(&self, kernel: &SimKernel, grid: [u32; 3], args: &[Arg], memory: &mut Memory) -> Result<Report, SimFailure> {
+        self.run(kernel, grid, (args, memory), None)
+    }
+
+    /// As [`SimDevice::execute`], and takes down what warps waited for and what was in flight, up to a fault if there is one. Of code objects nothing is
+    /// taken down.
+    ///
+    /// # Errors
+    /// As [`SimDevice::execute`].
+    pub fn execute_recorded(
+        &self,
+        kernel: &SimKernel,
+        grid: [u32; 3],
+        args: &[Arg],
+        memory: &mut Memory,
+        recording: &mut Recording,
+    ) -> Result<Report, SimFailure> {
+        self.run(kernel, grid, (args, memory), Some(recording))
+    }
+
+    fn run(
+        &self,
+        kernel: &SimKernel,
+        grid: [u32; 3],
+        (args, memory): (&[Arg], &mut Memory),
+        record: Option<&mut Recording>,
+    ) -> Result<Report, SimFailure> {
         let artifact = &kernel.artifact;
         check(artifact, args, &memory.buffers.iter().map(|b| b.len() as u64).collect::<Vec<_>>()).map_err(SimFailure::Args)?;
         // No positions: nothing to do, and nothing is wrong.
@@ -102,7 +128,11 @@ impl SimDevice {
             // As the driver launches it.
             config: SimConfig { early_launch: artifact.early_launch, ..self.config.clone() },
         };
-        let report = module.launch(&launch, &mut device).map_err(|e| SimFailure::Run(Box::new(e)))?;
+        let done = match record {
+            Some(recording) => module.launch_recorded(&launch, &mut device, recording),
+            None => module.launch(&launch, &mut device),
+        };
+        let report = done.map_err(|e| SimFailure::Run(Box::new(e)))?;
         let is_written = |base, len| device.is_written(base, len);
         written_back(memory, &bases, &is_written, &|base, len| device.read_unchecked(base, len)).map_err(SimFailure::Memory)?;
         Ok(report)

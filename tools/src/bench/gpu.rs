@@ -235,6 +235,7 @@ impl Bench {
         Ok(Row {
             problem: problem.name(),
             cost: problem.cost(),
+            bytes: problem.bytes(),
             sets: data.sets.len(),
             check,
             limits: self.limits(problem),

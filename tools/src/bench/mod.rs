@@ -34,6 +34,7 @@ pub(crate) mod own;
 pub(crate) mod problem;
 pub(crate) mod records;
 pub(crate) mod report;
+pub(crate) mod results;
 pub(crate) mod ring;
 pub(crate) mod selection;
 pub(crate) mod sim;

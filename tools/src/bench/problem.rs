@@ -319,10 +319,13 @@ impl Problem {
             | Problem::StreamNorm { .. }
             | Problem::CumSum { .. }
             | Problem::Sort { .. }
-            | Problem::Transpose { .. } => {
-                Cost::Bytes(self.workload(&Variant::default()).1.tensors().iter().map(|t| t.byte_len() as f64).sum())
-            }
+            | Problem::Transpose { .. } => Cost::Bytes(self.bytes()),
         }
+    }
+
+    /// Bytes of its tensors: what has to come and go once.
+    pub(crate) fn bytes(&self) -> f64 {
+        self.workload(&Variant::default()).1.tensors().iter().map(|t| t.byte_len() as f64).sum()
     }
 
     /// The product, if it is one.

@@ -50,6 +50,8 @@ pub(crate) struct Refusal {
 pub(crate) struct Row {
     pub(crate) problem: String,
     pub(crate) cost: Cost,
+    /// Bytes of its tensors.
+    pub(crate) bytes: f64,
     /// Buffer sets in rotation.
     pub(crate) sets: usize,
     /// What the outputs were compared with.
@@ -178,8 +180,9 @@ impl Row {
             .map(|r| format!("{{\"label\": {}, \"wrong\": {}, \"reason\": {}}}", quote(&r.label), r.wrong, quote(&r.reason)))
             .collect();
         format!(
-            "{{\"problem\": {}, \"{kind}\": {amount}, \"unit\": {}, \"sets\": {}, \"check\": {}, \"limits\": {{{}}},\n     \"entries\": [{}],\n     \"refused\": [{}]}}",
+            "{{\"problem\": {}, \"{kind}\": {amount}, \"tensor_bytes\": {}, \"unit\": {}, \"sets\": {}, \"check\": {}, \"limits\": {{{}}},\n     \"entries\": [{}],\n     \"refused\": [{}]}}",
             quote(&self.problem),
+            self.bytes,
             quote(self.unit()),
             self.sets,
             quote(&self.check),
@@ -241,6 +244,7 @@ mod tests {
         Row {
             problem: "gemm_nn".into(),
             cost: Cost::Flops(2e12),
+            bytes: 1e9,
             sets: 2,
             check: "all elements".into(),
             limits: vec![("peak", 1000.0)],

@@ -2,6 +2,7 @@
 
 use super::options;
 use super::outcome::{CliError, Outcome, Streams};
+use super::progress::Progress;
 use crate::execute::{DeviceKind, Executor, Launch, Prepared};
 use lexopt::Arg::{Long, Short, Value};
 use std::collections::BTreeMap;
@@ -162,6 +163,8 @@ pub(super) fn run(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> Out
     let width = chosen.iter().map(|c| c.name.len()).max().unwrap_or(0);
     writeln!(streams.out, "{:<width$} {:>9} {:>10} {:>10} {:>10} {:>9}", "case", "programs", "elements", "worst E", "relL2", "time s")?;
     let mut failed = 0;
+    let progress = Progress::of(chosen.len(), streams);
+    progress.begins("cases");
     let mut print = |case: &Case, result: Result<CaseResult, String>| -> Outcome {
         let line = match result {
             Ok(r) => {
@@ -176,10 +179,12 @@ pub(super) fn run(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> Out
                 format!("ERROR\n    {}", e.replace('\n', "\n    "))
             }
         };
-        writeln!(streams.out, "{:<width$} {line}", case.name)?;
-        Ok(streams.out.flush()?)
+        progress.done();
+        progress.aside(|| writeln!(streams.out, "{:<width$} {line}", case.name).and_then(|()| streams.out.flush()))?;
+        Ok(())
     };
     in_order(&chosen, jobs, |case| run_case(case, &device, effort), &mut print)?;
+    drop(progress);
     writeln!(streams.out, "{} of {} cases pass", chosen.len() - failed, chosen.len())?;
     if failed > 0 { Err(CliError::Failed(format!("{failed} cases failed"))) } else { Ok(()) }
 }

@@ -4,7 +4,8 @@
 #![cfg_attr(not(feature = "cuda"), allow(dead_code))]
 
 use super::outcome::{CliError, Outcome, Streams};
-use super::{options, own};
+use super::progress::Progress;
+use super::{options, own, roofline};
 use crate::bench::problem::{ELEMS, ORDERS, OUTS, Suite, Variant};
 use crate::bench::report::quote;
 use crate::bench::selection::Selection;
@@ -20,6 +21,7 @@ use tilelift_isel::Target;
 pub(super) const HELP: &str = "\
 usage: tilelift bench FILE [OPTION…]
        tilelift bench [SUITE…] [OPTION…]
+       tilelift bench --roofline FILE.svg --from RESULTS.json [--target NAME]
        tilelift bench compile [--explicit] [--filter TEXT] [--target NAME] [--repeat N] [--json FILE]
 
 FILE (it ends in `.tile`, or has a `/`): times launches of your own kernels on the GPU: those of its `; run:` lines, or others. The
@@ -31,7 +33,7 @@ outputs of sampled instances are compared with the interpreter first. docs/bench
   --check N           instances that the interpreter runs, too (4; 0 for none)
   --peer-us X         what a peer takes for the launch, or for all of them in a row
   --device NAME       cuda (default), or sim: counts of the sampled instances instead of times
-  --target, --opt, --schedule, --seed, --json   as below
+  --target, --opt, --schedule, --seed, --json, --roofline   as below
 
 SUITE: times kernels of the library on the GPU: ours in every variant asked for, cuBLASLt (products) and a device copy (the others), interleaved in one
 process. Every output is checked before it is timed. Suites: elementwise, norms (softmax,
@@ -82,6 +84,9 @@ how to measure
   --opt N             0: kernels as written, 1: improved by equality saturation (default), 2: layouts, too
   --records FILE      measurements of `tune`: products run with the quickest choice in them instead of the model's
   --json FILE         results as JSON, too
+  --roofline FILE     a chart (SVG) of what was timed: operations a second over operations per byte, under the roofs of the target's bandwidth and
+                      matrix units, each kernel with its share of the floor that these set; with --from RESULTS.json, of an earlier run, and
+                      without measuring
   --emit              print the compiled texts and stop";
 
 /// What goes to the JSON file.
@@ -106,6 +111,7 @@ struct Job {
     kind: DeviceKind,
     target: Option<Target>,
     json: Option<String>,
+    roofline: Option<String>,
     opt: OptLevel,
     emit: bool,
     /// What the names of problems have to contain.
@@ -122,6 +128,9 @@ const SWITCH: [(&str, bool); 2] = [("on", true), ("off", false)];
 
 pub(super) fn run(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> Outcome {
     let args: Vec<OsString> = parser.raw_args()?.collect();
+    if roofline::names_results(&args) {
+        return roofline::run(args);
+    }
     if own::names_file(&args) {
         return own::run(args, streams);
     }
@@ -137,11 +146,14 @@ pub(super) fn run(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> Out
         counts(&job, &mut json, streams)
     };
     // What was measured before an error is worth keeping.
+    let head: Vec<String> = json.head.iter().map(|(k, v)| format!("{}: {v}, ", quote(k))).collect();
+    let version = quote(env!("CARGO_PKG_VERSION"));
+    let text = format!("{{\"tilelift\": {version}, {}\"rows\": [\n  {}\n]}}\n", head.concat(), json.rows.join(",\n  "));
     if let Some(path) = &job.json {
-        let head: Vec<String> = json.head.iter().map(|(k, v)| format!("{}: {v}, ", quote(k))).collect();
-        let version = quote(env!("CARGO_PKG_VERSION"));
-        let text = format!("{{\"tilelift\": {version}, {}\"rows\": [\n  {}\n]}}\n", head.concat(), json.rows.join(",\n  "));
-        fs::write(path, text).map_err(|e| CliError::Unusable(format!("{path}: {e}")))?;
+        fs::write(path, &text).map_err(|e| CliError::Unusable(format!("{path}: {e}")))?;
+    }
+    if let Some(path) = job.roofline.as_ref().filter(|_| !json.rows.is_empty()) {
+        roofline::of_results(path, "the results", &text, job.target.as_ref())?;
     }
     result
 }
@@ -151,7 +163,7 @@ fn job(parser: &mut lexopt::Parser) -> Result<Job, CliError> {
     let (mut compile, mut repeat, mut times, mut sets, mut seed) = (false, None, BURST, None, 1);
     let mut filter = String::new();
     let (mut library, mut kind, mut target, mut json, mut opt) = (true, DeviceKind::Cuda, None, None, OptLevel::default());
-    let (mut emit, mut device) = (false, false);
+    let (mut emit, mut device, mut roofline) = (false, false, None);
     while let Some(arg) = parser.next()? {
         match arg {
             Value(v) if v == "compile" => compile = true,
@@ -225,6 +237,7 @@ fn job(parser: &mut lexopt::Parser) -> Result<Job, CliError> {
             Long("emit") => emit = true,
             Long("records") => s.records = records::read(&options::text(parser)?).map_err(CliError::Unusable)?,
             Long("json") => json = Some(options::text(parser)?),
+            Long("roofline") => roofline = Some(options::text(parser)?),
             Long(_) | Short(_) => return Err(arg.unexpected().into()),
         }
     }
@@ -235,6 +248,9 @@ fn job(parser: &mut lexopt::Parser) -> Result<Job, CliError> {
         return Err(CliError::Usage(
             "`bench compile` times the library's kernels and runs nothing; leave out `--shape`, `--tile` and `--device`".into(),
         ));
+    }
+    if roofline.is_some() && (compile || emit || kind == DeviceKind::Sim) {
+        return Err(CliError::Usage("`--roofline` draws times of kernels: leave out `compile`, `--emit` and `--device sim`".into()));
     }
     if s.swapped && s.tiles.is_empty() {
         return Err(CliError::Usage("`--swapped` goes with `--tile`; without one the model decides that, too".into()));
@@ -285,7 +301,7 @@ fn job(parser: &mut lexopt::Parser) -> Result<Job, CliError> {
             )));
         }
     }
-    Ok(Job { selection: s, compile, repeat, times, sets, seed, library, kind, target, json, opt, emit, filter })
+    Ok(Job { selection: s, compile, repeat, times, sets, seed, library, kind, target, json, roofline, opt, emit, filter })
 }
 
 /// Adds the suite of a word, or every suite for `all`.
@@ -381,11 +397,13 @@ fn compiles(job: &Job, json: &mut Json, streams: &mut Streams<'_>) -> Outcome {
     )?;
     writeln!(streams.out, "{}", compile::head(width))?;
     json.head.push(("target", quote(target.name)));
+    let progress = Progress::of(kernels.len(), streams);
     for (name, workload) in &kernels {
+        progress.begins(name);
         let row =
             compile::measure(name, workload.as_ref(), &target, job.opt, repeat).map_err(|e| CliError::Failed(format!("{name}: {e}")))?;
-        writeln!(streams.out, "{}", row.line(width))?;
-        streams.out.flush()?;
+        progress.done();
+        progress.aside(|| writeln!(streams.out, "{}", row.line(width)).and_then(|()| streams.out.flush()))?;
         json.rows.push(row.json());
     }
     Ok(())
@@ -514,6 +532,7 @@ fn hardware(job: &Job, json: &mut Json, streams: &mut Streams<'_>) -> Outcome {
     json.head = vec![
         ("device", quote(device.name())),
         ("target", quote(target.name)),
+        ("multiprocessors", target.costs.processors.to_string()),
         ("library", bench.library().map_or_else(|| "null".into(), |l| quote(&l))),
         ("copy_gb_per_s", format!("{:.1}", bench.copy_rate)),
         (
@@ -525,18 +544,22 @@ fn hardware(job: &Job, json: &mut Json, streams: &mut Streams<'_>) -> Outcome {
         ),
     ];
     let mut wrong = 0;
+    let progress = Progress::of(problems.len(), streams);
     // Rows, too, come in a random order, so that none always follows the same one.
     for i in stats::shuffled(problems.len(), job.seed) {
         let problem = &problems[i];
-        match bench.row(problem, &selection.variants(problem, Some(target))) {
+        progress.begins(&problem.name());
+        let row = bench.row(problem, &selection.variants(problem, Some(target)));
+        progress.done();
+        match row {
             Ok(row) => {
-                writeln!(streams.out, "{}", row.table())?;
+                progress.aside(|| writeln!(streams.out, "{}", row.table()))?;
                 wrong += row.refused.iter().filter(|r| r.wrong).count();
                 json.rows.push(row.json());
             }
             // The next row may fit.
             Err(e @ (BenchError::Memory { .. } | BenchError::Type(_) | BenchError::Cuda(CudaError::Driver { call: "cuMemAlloc", .. }))) => {
-                writeln!(streams.out, "{problem}: not timed: {e}\n")?;
+                progress.aside(|| writeln!(streams.out, "{problem}: not timed: {e}\n"))?;
             }
             Err(e @ BenchError::Cuda(_)) => return Err(CliError::Failed(format!("{problem}: {e}; the bench stops here"))),
         }
@@ -597,7 +620,7 @@ mod tests {
     #[test]
     fn huge_problems_are_left_out() {
         let (mut out, mut err) = (Vec::new(), Vec::new());
-        let mut streams = Streams { out: &mut out, err: &mut err };
+        let mut streams = Streams { out: &mut out, err: &mut err, terminal: false };
         let j = parse("transpose --shape 65536x65536,64x64").unwrap();
         let list = problems(&j, &small, &mut streams).unwrap();
         assert_eq!(list.len(), 1);

@@ -1,5 +1,6 @@
 //! `check`, `fmt` and `compile`.
 
+use super::compiling::reason;
 use super::outcome::{CliError, Outcome, Streams};
 use super::{input, options};
 use lexopt::Arg::{Long, Short, Value};
@@ -181,12 +182,7 @@ pub(super) fn compile(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) ->
         match emitted(kernel, &target, &opts, emit, times, streams)? {
             Ok(part) => parts.push(part),
             Err(e) => {
-                // The place stands in front of the message already.
-                let (loc, message) = (e.loc(), e.to_string());
-                let message = message.strip_prefix(&format!("{}:{}: ", loc.line, loc.col)).unwrap_or(&message);
-                // And so does the kind of the error.
-                let message = message.strip_prefix(&format!("{}: ", e.code())).unwrap_or(message);
-                input::report(&source, loc, &format!("error[{}]: {message}", e.code()), 1, streams)?;
+                input::report(&source, e.loc(), &format!("error[{}]: {}", e.code(), reason(&e)), 1, streams)?;
                 return Err(CliError::Failed(format!("@{} does not compile for {} (stage {})", kernel.name, target.name, e.stage())));
             }
         }
@@ -254,7 +250,7 @@ const SHOWN: usize = 8;
 
 /// The ways to run a specialised loop, with what they cost and which was taken, as a comment; nothing for other loops. Below level 2 the plan's own
 /// is taken whatever others cost.
-fn considered(kernel: &Kernel, target: &Target, opts: &Options, done: &Lowered) -> String {
+pub(super) fn considered(kernel: &Kernel, target: &Target, opts: &Options, done: &Lowered) -> String {
     if done.plan.specialised().is_none() {
         return String::new();
     }
@@ -280,7 +276,7 @@ mod tests {
         let target = targets::by_name("sm_90a").expect("known");
         let shown = |opt, opts: Options| {
             let (mut out, mut err) = (Vec::new(), Vec::new());
-            let mut streams = Streams { out: &mut out, err: &mut err };
+            let mut streams = Streams { out: &mut out, err: &mut err, terminal: false };
             let opts = Options { opt, ..opts };
             let made = emitted(&kernel, &target, &opts, Emit::Schedule, false, &mut streams).map_err(|e| e.to_string()).unwrap().unwrap();
             String::from_utf8(made).unwrap()

@@ -2,6 +2,7 @@
 
 use super::files::{each, some};
 use super::outcome::{CliError, Outcome, Streams};
+use super::progress::Progress;
 use super::{input, options};
 use crate::execute::{DeviceKind, Executor, Launch};
 use crate::filetest::runline::{ArgSpec, Init, MOST_STEPS, RunLine};
@@ -124,7 +125,7 @@ fn execute(path: &str, device: &Executor, schedule: (u64, Option<u64>), options:
 }
 
 /// The run lines of a file, and whether it says that its tasks are not proved.
-fn directives(path: &str, text: &str, streams: &mut Streams<'_>) -> Result<(Vec<RunLine>, bool), CliError> {
+pub(super) fn directives(path: &str, text: &str, streams: &mut Streams<'_>) -> Result<(Vec<RunLine>, bool), CliError> {
     if !text.contains("; test ") && !text.contains("run:") {
         return Ok((Vec::new(), false));
     }
@@ -230,19 +231,23 @@ pub(super) fn test(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> Ou
         }
     }
     let (mut passed, mut failed) = (0, 0);
+    let mut files = Vec::new();
     for path in some(paths)? {
-        for file in filetest::find(Path::new(&path)).map_err(|f| CliError::Unusable(f.to_string()))? {
-            match filetest::run_file(&file, &config) {
-                Ok(()) => passed += 1,
-                Err(failures) => {
-                    failed += 1;
-                    for f in failures {
-                        writeln!(streams.err, "{f}")?;
-                    }
-                }
+        files.extend(filetest::find(Path::new(&path)).map_err(|f| CliError::Unusable(f.to_string()))?);
+    }
+    let progress = Progress::of(files.len(), streams);
+    for file in &files {
+        progress.begins(&file.to_string_lossy());
+        match filetest::run_file(file, &config) {
+            Ok(()) => passed += 1,
+            Err(failures) => {
+                failed += 1;
+                progress.aside(|| failures.iter().try_for_each(|f| writeln!(streams.err, "{f}")))?;
             }
         }
+        progress.done();
     }
+    drop(progress);
     writeln!(streams.out, "{passed} passed, {failed} failed")?;
     if failed > 0 {
         Err(CliError::Failed(String::new()))

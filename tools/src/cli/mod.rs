@@ -1,7 +1,7 @@
 //! The `tilelift` tool: checks, formats, runs, compiles and tests `.tile` files, and runs the kernels of the library.
 //!
 //! ```text
-//! args ─► Command ─► a module per group: files (check, fmt, compile), optimise (opt, explain, dot), launch (run, interp, test), gemm, accept, devices
+//! args ─► Command ─► a module per group: files (check, fmt, compile), optimise (opt, explain, dot), launch (run, interp, test), layout, report, trace, gemm, accept, devices
 //! ```
 //!
 //! Results go to standard output, everything about errors to standard error. Exit codes: 0 all well, 1 an input is wrong or a check
@@ -9,6 +9,7 @@
 
 pub mod accept;
 mod bench;
+mod compiling;
 mod devices;
 mod doctor;
 mod files;
@@ -16,13 +17,18 @@ mod gemm;
 mod input;
 mod launch;
 mod layer;
+mod layout;
 mod optimise;
 mod options;
 mod outcome;
 mod own;
 mod plan;
+mod progress;
+mod report;
+mod roofline;
 mod sim;
 mod sim_report;
+mod trace;
 
 pub use outcome::Status;
 
@@ -80,6 +86,14 @@ const COMMANDS: &[Command] = &[
         help: optimise::DOT_HELP,
         run: optimise::dot,
     },
+    Command {
+        name: "layout",
+        summary: "draw which lane holds what of a tile, and in which bank what lies in shared memory",
+        help: layout::HELP,
+        run: layout::run,
+    },
+    Command { name: "report", summary: "everything about one kernel, stage by stage, as a page", help: report::HELP, run: report::run },
+    Command { name: "trace", summary: "a launch in the simulator as a timeline for Perfetto", help: trace::HELP, run: trace::run },
     Command { name: "gemm", summary: "build, compile, run and check a matrix product", help: gemm::HELP, run: gemm::run },
     Command { name: "plan", summary: "rank the tiles of a product by a model of the machine", help: plan::PLAN_HELP, run: plan::plan },
     Command { name: "tune", summary: "time the first choices of the model on a GPU", help: plan::TUNE_HELP, run: plan::tune },
@@ -102,7 +116,15 @@ const COMMANDS: &[Command] = &[
 
 /// Runs the tool on arguments (without the program's name).
 pub fn run(args: Vec<OsString>, out: &mut dyn Write, err: &mut dyn Write) -> Status {
-    let mut streams = Streams { out, err };
+    run_in(args, Streams { out, err, terminal: false })
+}
+
+/// As [`run`], where `err` is the terminal's standard error: long commands show there how far they are.
+pub fn run_at_terminal(args: Vec<OsString>, out: &mut dyn Write, err: &mut dyn Write) -> Status {
+    run_in(args, Streams { out, err, terminal: true })
+}
+
+fn run_in(args: Vec<OsString>, mut streams: Streams<'_>) -> Status {
     let result = dispatch(args, &mut streams).and_then(|()| streams.out.flush().map_err(CliError::Output));
     let (status, message) = match result {
         Ok(()) => return Status::Done,
@@ -145,6 +167,11 @@ fn dispatch(args: Vec<OsString>, streams: &mut Streams<'_>) -> Outcome {
     (command.run)(&mut lexopt::Parser::from_args(rest), streams)
 }
 
+/// Options that several commands share, behind their own.
+fn shared_help(name: &str) -> &'static str {
+    if matches!(name, "layout" | "report" | "trace") { compiling::HELP } else { "" }
+}
+
 fn find(name: &str) -> Result<&'static Command, CliError> {
     COMMANDS.iter().find(|c| c.name == name).ok_or_else(|| {
         let known: Vec<&str> = COMMANDS.iter().map(|c| c.name).collect();
@@ -155,7 +182,7 @@ fn find(name: &str) -> Result<&'static Command, CliError> {
 fn help(topic: Option<&str>, streams: &mut Streams<'_>) -> Outcome {
     if let Some(name) = topic {
         let command = find(name)?;
-        return Ok(writeln!(streams.out, "{}\n\n{}", command.summary, command.help)?);
+        return Ok(writeln!(streams.out, "{}\n\n{}{}", command.summary, command.help, shared_help(command.name))?);
     }
     writeln!(streams.out, "tilelift: a JIT compiler for GPU tile kernels\n\nusage: tilelift COMMAND [OPTION…] [FILE…]\n")?;
     for c in COMMANDS {

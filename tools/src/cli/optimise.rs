@@ -191,18 +191,24 @@ fn schedule(job: &Job, kernel: &Kernel, streams: &mut Streams<'_>) -> Outcome {
     let layouts = if job.physical { LayoutChoice::Searched } else { LayoutChoice::Spread };
     // Tasks that are not proved run, too, where the author says so.
     let options = LowerOptions { layouts, unproven: true, ..LowerOptions::default() };
-    let found = match exposure(&verified, &target, &options) {
+    let said = exposed(&verified, &target, &options);
+    Ok(said.lines().try_for_each(|line| writeln!(streams.out, "; {line}"))?)
+}
+
+/// How a kernel runs, and what its loops wait for.
+pub(super) fn exposed(kernel: &Verified<'_>, target: &Target, options: &LowerOptions) -> String {
+    let found = match exposure(kernel, target, options) {
         Ok(found) => found,
-        Err(e) => return Ok(writeln!(streams.out, "; @{} does not run on {}: {e}", kernel.name, target.name)?),
+        Err(e) => return format!("@{} does not run on {}: {e}\n", kernel.name, target.name),
     };
-    writeln!(streams.out, "; @{} on {}: {}", kernel.name, target.name, found.outline)?;
+    let mut said = format!("@{} on {}: {}\n", kernel.name, target.name, found.outline);
     for l in &found.loops {
-        writeln!(streams.out, ";   {}", l.to_string().replace('\n', "\n;   "))?;
+        said += &format!("  {}\n", l.to_string().replace('\n', "\n  "));
     }
     if found.loops.iter().any(|l| !l.is_fast()) {
-        writeln!(streams.out, ";   ({ESTIMATE})")?;
+        said += &format!("  ({ESTIMATE})\n");
     }
-    Ok(())
+    said
 }
 
 /// The table of what searched layouts change, or of times.

@@ -74,4 +74,6 @@ pub(crate) type Outcome = Result<(), CliError>;
 pub(crate) struct Streams<'s> {
     pub(crate) out: &'s mut dyn Write,
     pub(crate) err: &'s mut dyn Write,
+    /// Standard error is a terminal, on which something may be drawn over.
+    pub(crate) terminal: bool,
 }

@@ -1,7 +1,7 @@
 //! `bench FILE`: launches of an author's own kernels, timed on a GPU, or counted by the simulator.
 
 use super::outcome::{CliError, Outcome, Streams};
-use super::{input, options};
+use super::{input, options, roofline};
 use crate::bench::own::launches::{self, Asked};
 use crate::bench::own::{self, Job, NotBenched};
 use crate::bench::report::quote;
@@ -57,6 +57,7 @@ struct Command {
     seed: u64,
     peer: Option<f64>,
     json: Option<String>,
+    roofline: Option<String>,
 }
 
 fn command(parser: &mut lexopt::Parser) -> Result<Command, CliError> {
@@ -74,6 +75,7 @@ fn command(parser: &mut lexopt::Parser) -> Result<Command, CliError> {
         seed: 1,
         peer: None,
         json: None,
+        roofline: None,
     };
     while let Some(arg) = parser.next()? {
         match arg {
@@ -89,13 +91,14 @@ fn command(parser: &mut lexopt::Parser) -> Result<Command, CliError> {
             Long("seed") => c.seed = options::number(parser, "seed", 0..=u64::MAX)?,
             Long("peer-us") => c.peer = Some(options::number(parser, "peer-us", 1e-3..=1e9)? * 1e-6),
             Long("json") => c.json = Some(options::text(parser)?),
+            Long("roofline") => c.roofline = Some(options::text(parser)?),
             Value(v) if path.is_none() => path = Some(v.to_string_lossy().into_owned()),
             Value(v) => {
                 let one = "`bench FILE` takes one file; the launches of several are benched by several calls";
                 return Err(CliError::Usage(format!("`{}`: {one}", v.to_string_lossy())));
             }
             Long(name) => {
-                let known = "--launch, --launches, --device, --target, --opt, --schedule, --iterations, --rest-ms, --check, --seed, --peer-us, --json";
+                let known = "--launch, --launches, --device, --target, --opt, --schedule, --iterations, --rest-ms, --check, --seed, --peer-us, --json, --roofline";
                 return Err(CliError::Usage(format!("`--{name}` does not go with `bench FILE`, which takes {known}")));
             }
             Short(_) => return Err(arg.unexpected().into()),
@@ -104,6 +107,9 @@ fn command(parser: &mut lexopt::Parser) -> Result<Command, CliError> {
     c.path = path.ok_or_else(|| CliError::Usage("no file is given".into()))?;
     if c.kind == DeviceKind::Sim && c.peer.is_some() {
         return Err(CliError::Usage("`--peer-us` is for times; leave it out with `--device sim`".into()));
+    }
+    if c.kind == DeviceKind::Sim && c.roofline.is_some() {
+        return Err(CliError::Usage("`--roofline` draws times; leave it out with `--device sim`".into()));
     }
     Ok(c)
 }
@@ -124,15 +130,21 @@ pub(super) fn run(args: Vec<OsString>, streams: &mut Streams<'_>) -> Outcome {
         DeviceKind::Cuda => timed(&c, &jobs, &executor, &mut rows, streams),
         DeviceKind::Interp | DeviceKind::Lane | DeviceKind::Sim | DeviceKind::Hip => counted(&c, &jobs, &executor, &mut rows, streams),
     };
+    let target = executor
+        .target()
+        .map_or_else(String::new, |t| format!(", \"target\": {}, \"multiprocessors\": {}", quote(t.name), t.costs.processors));
+    let head = format!(
+        "\"tilelift\": {}, \"file\": {}, \"device\": {}{target}",
+        quote(env!("CARGO_PKG_VERSION")),
+        quote(&c.path),
+        quote(&executor.describe())
+    );
+    let text = format!("{{{head}, \"rows\": [\n  {}\n]}}\n", rows.join(",\n  "));
     if let Some(path) = &c.json {
-        let head = format!(
-            "\"tilelift\": {}, \"file\": {}, \"device\": {}",
-            quote(env!("CARGO_PKG_VERSION")),
-            quote(&c.path),
-            quote(&executor.describe())
-        );
-        let text = format!("{{{head}, \"rows\": [\n  {}\n]}}\n", rows.join(",\n  "));
-        fs::write(path, text).map_err(|e| CliError::Unusable(format!("{path}: {e}")))?;
+        fs::write(path, &text).map_err(|e| CliError::Unusable(format!("{path}: {e}")))?;
+    }
+    if let Some(path) = c.roofline.as_ref().filter(|_| !rows.is_empty()) {
+        roofline::of_results(path, "the results", &text, executor.target())?;
     }
     result
 }

@@ -36,19 +36,7 @@ pub(super) fn run(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> Out
         }
     }
     let path = path.ok_or_else(|| CliError::Usage("name a launch description; see `tilelift help sim`".into()))?;
-    let launch = description(&path)?;
-    let folder = Path::new(&path).parent().map(Path::to_path_buf).unwrap_or_default();
-    let code_path = folder.join(&launch.code);
-    let shown = code_path.display().to_string();
-    let code = Code::of(input::bytes(&code_path.to_string_lossy(), MAX_CODE)?).map_err(|e| CliError::Failed(format!("{shown} {e}")))?;
-    let contents = launch.args.iter().map(|a| match a {
-        ForeignArg::Buffer { input: Some(p), bytes, .. } => {
-            let p = folder.join(p);
-            crate::read::whole(&p, *bytes as u64).map(Some).map_err(|e| unusable(&p, &e))
-        }
-        ForeignArg::Buffer { input: None, .. } | ForeignArg::Scalar(_) => Ok(None),
-    });
-    let contents = contents.collect::<Result<Vec<_>, _>>()?;
+    let Described { launch, code, shown, folder, contents } = described(&path)?;
     match &code {
         Code::Ptx(text) => match simulate(text, &launch, &contents, SimDevice::schedule(seed)) {
             Ok(run) => {
@@ -65,6 +53,36 @@ pub(super) fn run(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> Out
             Err(e) => failed(&code, &shown, &e, (seed, as_json), streams),
         },
     }
+}
+
+/// A launch description, with everything that it names.
+pub(super) struct Described {
+    pub(super) launch: ForeignLaunch,
+    pub(super) code: Code,
+    /// Where the code is, for messages.
+    pub(super) shown: String,
+    /// What paths are relative to.
+    pub(super) folder: PathBuf,
+    /// Initial contents, an entry per argument.
+    pub(super) contents: Vec<Option<Vec<u8>>>,
+}
+
+/// Reads a description and the files that it names.
+pub(super) fn described(path: &str) -> Result<Described, CliError> {
+    let launch = description(path)?;
+    let folder = Path::new(path).parent().map(Path::to_path_buf).unwrap_or_default();
+    let code_path = folder.join(&launch.code);
+    let shown = code_path.display().to_string();
+    let code = Code::of(input::bytes(&code_path.to_string_lossy(), MAX_CODE)?).map_err(|e| CliError::Failed(format!("{shown} {e}")))?;
+    let contents = launch.args.iter().map(|a| match a {
+        ForeignArg::Buffer { input: Some(p), bytes, .. } => {
+            let p = folder.join(p);
+            crate::read::whole(&p, *bytes as u64).map(Some).map_err(|e| unusable(&p, &e))
+        }
+        ForeignArg::Buffer { input: None, .. } | ForeignArg::Scalar(_) => Ok(None),
+    });
+    let contents = contents.collect::<Result<Vec<_>, _>>()?;
+    Ok(Described { launch, code, shown, folder, contents })
 }
 
 fn unusable(p: &Path, e: &std::io::Error) -> CliError {

@@ -15,4 +15,4 @@ pub use amdgcn::{describe, simulate_object};
 pub use code::{Code, MAX_CODE, NoCode};
 pub use description::{DescriptionError, ForeignArg, ForeignLaunch, MAX_BUFFER};
 pub use error::{ForeignError, ForeignRun};
-pub use ptx::simulate;
+pub use ptx::{simulate, simulate_recorded};

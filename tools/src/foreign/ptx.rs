@@ -2,7 +2,7 @@
 
 use super::description::{ForeignArg, ForeignLaunch};
 use super::error::{ForeignError, ForeignRun, contents as initial, entry};
-use tilelift::runtime::sim::{Report, SimConfig};
+use tilelift::runtime::sim::{Recording, Report, SimConfig};
 use tilelift_nvptx_sim::{Arg, Init, Launch, Memory, Module};
 
 /// Runs a launch of a text. `contents` has an entry per argument: a buffer's initial bytes, or `None` for never written ones.
@@ -14,6 +14,30 @@ pub fn simulate(
     launch: &ForeignLaunch,
     contents: &[Option<Vec<u8>>],
     config: SimConfig,
+) -> Result<ForeignRun<Report>, ForeignError> {
+    run(text, launch, contents, config, None)
+}
+
+/// As [`simulate`], and takes down what warps waited for and what was in flight, up to a fault if there is one.
+///
+/// # Errors
+/// As [`simulate`].
+pub fn simulate_recorded(
+    text: &str,
+    launch: &ForeignLaunch,
+    contents: &[Option<Vec<u8>>],
+    config: SimConfig,
+    recording: &mut Recording,
+) -> Result<ForeignRun<Report>, ForeignError> {
+    run(text, launch, contents, config, Some(recording))
+}
+
+fn run(
+    text: &str,
+    launch: &ForeignLaunch,
+    contents: &[Option<Vec<u8>>],
+    config: SimConfig,
+    record: Option<&mut Recording>,
 ) -> Result<ForeignRun<Report>, ForeignError> {
     let module = Module::parse(text).map_err(ForeignError::Parse)?;
     let known: Vec<String> = module.entries().map(str::to_owned).collect();
@@ -36,7 +60,11 @@ pub fn simulate(
         }
     }
     let launch = Launch { entry, grid: launch.grid, block: launch.block, shared_bytes: launch.shared_bytes, args: &args, config };
-    let report = module.launch(&launch, &mut memory).map_err(|e| ForeignError::Fault(Box::new(e)))?;
+    let done = match record {
+        Some(recording) => module.launch_recorded(&launch, &mut memory, recording),
+        None => module.launch(&launch, &mut memory),
+    };
+    let report = done.map_err(|e| ForeignError::Fault(Box::new(e)))?;
     let read = |b: Option<(u64, usize)>| match b {
         Some((base, bytes)) => memory.read_unchecked(base, bytes).map(<[u8]>::to_vec).map_err(ForeignError::Memory),
         None => Ok(Vec::new()),

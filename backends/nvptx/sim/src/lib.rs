@@ -22,7 +22,7 @@
 //!
 //! Warps run in seeded orders ([`Policy`]) and asynchronous operations land when the seed says ([`Landing`]): the same seed
 //! gives the same run on every machine. The [`Report`] counts instructions, bank conflicts and
-//! global sectors (of ordinary accesses). A deadlock names every waiting warp, its instruction, and the state of what it waits for.
+//! global sectors (of ordinary accesses). A [`Recording`] holds what warps waited for and what was in flight. A deadlock names every waiting warp, its instruction, and the state of what it waits for.
 //!
 //! Kernels that use tensor maps get them as [`Arg::TensorMap`], or from memory as [`TensorMap::encode`] gives them.
 //!
@@ -81,6 +81,7 @@ mod exec;
 mod memory;
 mod num;
 mod program;
+mod record;
 mod report;
 mod run;
 mod state;
@@ -92,6 +93,7 @@ mod units;
 pub use config::{Arg, Landing, Launch, Policy, SimConfig};
 pub use error::{ErrorKind, ParseError, SimError, Site};
 pub use memory::{Init, Memory, MemoryError};
+pub use record::{Event, MAX_EVENTS, Recording, Transfer, WaitFor, What};
 pub use report::{Report, SiteReport};
 pub use tensor_map::{MapElement, MapFill, MapSwizzle, TensorMap, TensorMapError};
 
@@ -147,6 +149,19 @@ impl Module {
     /// # Errors
     /// The first fault found; `mem` is then left as it was at that moment.
     pub fn launch(&self, launch: &Launch<'_>, mem: &mut Memory) -> Result<Report, SimError> {
+        self.run(launch, mem, None)
+    }
+
+    /// As [`Module::launch`], and takes down what warps waited for and what was in flight. Where a fault ends the launch, the recording holds what was
+    /// before it.
+    ///
+    /// # Errors
+    /// As [`Module::launch`].
+    pub fn launch_recorded(&self, launch: &Launch<'_>, mem: &mut Memory, recording: &mut Recording) -> Result<Report, SimError> {
+        self.run(launch, mem, Some(recording))
+    }
+
+    fn run(&self, launch: &Launch<'_>, mem: &mut Memory, record: Option<&mut Recording>) -> Result<Report, SimError> {
         let Some(prog) = self.programs.iter().find(|p| p.name == launch.entry) else {
             let m = format!("there is no entry `{}`", launch.entry);
             return Err(*SimError::new(ErrorKind::BadLaunch, m));
@@ -159,6 +174,6 @@ impl Module {
             }
             globals.push(mem.module_variable(v));
         }
-        run::launch(prog, &self.src, &globals, launch, mem).map_err(|e| *e)
+        run::launch(prog, &self.src, &globals, launch, mem, record).map_err(|e| *e)
     }
 }

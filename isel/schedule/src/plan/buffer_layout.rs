@@ -1,9 +1,11 @@
 //! How a buffer lies in shared memory.
 
 use super::handle::Part;
+use std::fmt;
 use std::rc::Rc;
 use tilelift_ir::layout::SharedMap;
 use tilelift_lane::number::gcd;
+use tilelift_lane::swizzled_byte;
 
 /// Rows of a swizzle atom: after them the pattern repeats.
 const PHASE: u32 = 8;
@@ -128,6 +130,25 @@ impl BufferLayout {
         }
     }
 
+    /// The byte at which an element lies, from the buffer's start; `None` outside the buffer.
+    pub fn byte(&self, coord: &[u32]) -> Option<u64> {
+        if coord.len() != self.shape.len() || coord.iter().zip(&self.shape).any(|(c, e)| c >= e) {
+            return None;
+        }
+        let flat = |d: &[usize]| d.iter().fold(0u64, |n, &d| n * u64::from(self.shape[d]) + u64::from(coord[d]));
+        if let Some((map, lead, bytes)) = self.slots() {
+            let slot = flat(&(0..lead).collect::<Vec<_>>());
+            return Some(slot * u64::from(bytes) + u64::from(map.offset(&coord[lead..])?) * u64::from(self.size));
+        }
+        let all: Vec<usize> = (0..self.shape.len()).collect();
+        let Some(p) = self.swizzled else { return Some(flat(&all) * u64::from(self.size)) };
+        let row = flat(&all.into_iter().filter(|&d| d != p.contiguous).collect::<Vec<_>>());
+        let (block, row) = (row / u64::from(p.rows), (row % u64::from(p.rows)) as u32);
+        let at = coord[p.contiguous] * self.size;
+        let inside = at / p.swizzle * self.atom_stride() + swizzled_byte(p.swizzle, row, at % p.swizzle);
+        Some(block * u64::from(self.block_bytes()) + u64::from(inside))
+    }
+
     /// Bytes from one position of a dimension to the next, for an index that is not known; `None` if that is not the same everywhere.
     pub fn index_step(&self, d: usize) -> Option<u32> {
         if let Some((_, lead, bytes)) = self.slots() {
@@ -146,5 +167,56 @@ impl BufferLayout {
             // Of one position nothing else is known.
             (self.shape[d] == 1).then_some(0)
         }
+    }
+}
+
+impl fmt::Display for BufferLayout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.slot, self.swizzled) {
+            (Some(map), _) => write!(f, "slots of the map {}", map.layout()),
+            (None, Some(p)) => write!(f, "swizzle({}) in blocks of {} rows along dimension {}", p.swizzle, p.rows, p.contiguous),
+            (None, None) => f.write_str("row-major"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{BufferLayout, Swizzled};
+    use std::collections::BTreeSet;
+    use std::rc::Rc;
+    use tilelift_ir::layout::SharedMap;
+
+    fn bytes(b: &BufferLayout) -> BTreeSet<u64> {
+        let n: u32 = b.shape.iter().product();
+        let coord = |mut i: u32| {
+            let mut c: Vec<u32> = b.shape.iter().rev().map(|&e| (i % e, i /= e).0).collect();
+            c.reverse();
+            c
+        };
+        (0..n).map(|i| b.byte(&coord(i)).unwrap()).collect()
+    }
+
+    #[test]
+    fn every_element_of_a_buffer_has_bytes_of_its_own_inside() {
+        let with = |shape: &[u32], swizzled| BufferLayout { shape: shape.to_vec(), size: 2, swizzled, slot: None };
+        let of = |contiguous, swizzle, rows| Some(Swizzled { contiguous, swizzle, rows });
+        let slot = SharedMap::swizzled(&[16, 64], &[1, 0], 8, 1, 8).unwrap();
+        for b in [
+            with(&[3, 16, 64], None),
+            with(&[2, 64, 128], of(2, 128, 64)),
+            with(&[2, 64, 32], of(2, 64, 64)),
+            with(&[2, 16, 48], of(2, 32, 16)),
+            with(&[2, 64, 16], of(1, 128, 16)),
+            BufferLayout { slot: Some(Rc::new(slot)), ..with(&[2, 16, 64], None) },
+        ] {
+            let found = bytes(&b);
+            assert_eq!(found.len(), b.shape.iter().product::<u32>() as usize, "{b}");
+            assert!(found.iter().all(|&at| at % 2 == 0 && at < b.bytes()), "{b}: {:?} of {}", found.last(), b.bytes());
+        }
+        let b = with(&[2, 64, 128], of(2, 128, 64));
+        // The second atom of the row, its first piece where row 3 has it.
+        assert_eq!(b.byte(&[1, 3, 64]), Some(64 * 256 + 64 * 128 + 3 * 128 + (3 << 4)));
+        assert_eq!((b.byte(&[1, 3, 128]), b.byte(&[1, 3])), (None, None));
     }
 }

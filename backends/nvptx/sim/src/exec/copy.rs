@@ -6,6 +6,7 @@
 use crate::config::Landing;
 use crate::error::{ErrorKind, R};
 use crate::program::op::CpAsync;
+use crate::record::What;
 use crate::state::Simulator;
 use crate::state::race::{ASYNC, GRANULE, Rec, byte_mask};
 use crate::state::warp::{Flight, Warp, lanes};
@@ -106,6 +107,11 @@ impl Simulator<'_> {
             self.land(&mut f, mask);
         }
         w.flights.push(f);
+        if self.record.is_some() {
+            let bytes = lanes(mask).map(|l| u64::from(src_bytes[l])).sum();
+            let group = ordinal[mask.trailing_zeros() as usize % 32];
+            self.note(w.linear, at, What::Copy { warp: w.id, group, bytes });
+        }
         Ok(())
     }
 
@@ -181,10 +187,12 @@ impl Simulator<'_> {
     }
 
     /// `cp.async.wait_group n`.
-    pub(crate) fn cp_wait(&mut self, w: &mut Warp, mask: u32, n: u32) {
+    pub(crate) fn cp_wait(&mut self, w: &mut Warp, at: u32, mask: u32, n: u32) {
         for l in lanes(mask) {
             w.waited[l] = w.waited[l].max(newest_complete(w, l, n));
         }
+        let group = w.waited[mask.trailing_zeros() as usize % 32];
+        self.note(w.linear, at, What::CopiesDone { warp: w.id, group });
         let mut flights = std::mem::take(&mut w.flights);
         flights.retain_mut(|f| {
             let ready = lanes(f.mask & mask).filter(|&l| f.ordinal[l] <= w.waited[l]).fold(0u32, |m, l| m | 1 << l);

@@ -4,6 +4,7 @@ use crate::config::{Arg, Launch, Rng};
 use crate::error::{ErrorKind, SimError};
 use crate::memory::{Memory, SHARED_BASE};
 use crate::program::op::Program;
+use crate::record::Recording;
 use crate::report::{Report, Stat};
 use crate::state::race::Shadow;
 use crate::state::warp::Warp;
@@ -64,7 +65,14 @@ fn cluster_of(prog: &Program, l: &Launch<'_>) -> Result<[u32; 3], Box<SimError>>
 }
 
 /// Runs a launch.
-pub(crate) fn launch(prog: &Program, src: &str, globals: &[u64], l: &Launch<'_>, mem: &mut Memory) -> Result<Report, Box<SimError>> {
+pub(crate) fn launch(
+    prog: &Program,
+    src: &str,
+    globals: &[u64],
+    l: &Launch<'_>,
+    mem: &mut Memory,
+    record: Option<&mut Recording>,
+) -> Result<Report, Box<SimError>> {
     let params = pack_args(prog, l.args)?;
     let threads = product(l.block);
     if threads == 0 || threads > 1024 || l.block[2] > 64 {
@@ -129,6 +137,7 @@ pub(crate) fn launch(prog: &Program, src: &str, globals: &[u64], l: &Launch<'_>,
         dynamic,
         globals,
         template: Warp::default(),
+        record,
     };
     m.template = m.make_template();
     m.run_all(list)

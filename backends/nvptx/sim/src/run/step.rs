@@ -217,10 +217,10 @@ impl Simulator<'_> {
             Op::Fence { cta } => self.fence(w, *cta),
             Op::CpAsync(c) => self.cp_async(w, at, mask, c)?,
             Op::CpCommit => Self::cp_commit(w, mask),
-            Op::CpWait { n } => self.cp_wait(w, mask, *n),
+            Op::CpWait { n } => self.cp_wait(w, at, mask, *n),
             Op::CpWaitAll => {
                 Self::cp_commit(w, mask);
-                self.cp_wait(w, mask, 0);
+                self.cp_wait(w, at, mask, 0);
             }
             Op::LdMatrix { addr, trans, d } => {
                 self.whole_warp(w, at, mask)?;

@@ -3,10 +3,12 @@
 use crate::config::{Landing, Policy};
 use crate::error::{ErrorKind, SimError};
 use crate::program::op::Op;
+use crate::record::{WaitFor, What};
 use crate::report::{Report, SiteReport};
 use crate::run::sched::Sched;
 use crate::state::Simulator;
 use crate::state::cta::Cta;
+use crate::state::warp::{Wait, Warp};
 
 /// How often polls that found nothing are let run again when nothing else can.
 const FUTILE: u32 = 64;
@@ -50,6 +52,9 @@ impl Simulator<'_> {
                 let Some(c) = waiting.next() else { break };
                 for rank in 0..self.cluster_size {
                     let cta = self.new_cta(c, rank);
+                    if let Some(r) = &mut self.record {
+                        r.push(cta.linear, 0, What::Begin { warps: self.n_warps });
+                    }
                     self.ctas.push(cta);
                 }
                 sched.clear();
@@ -74,8 +79,12 @@ impl Simulator<'_> {
                 let mut warp = std::mem::take(&mut self.ctas[c].warps[w]);
                 let was_live = warp.live;
                 let quantum = quantum.min(left);
+                if let Some(r) = &mut self.record {
+                    r.turns(warp.linear, warp.id);
+                }
                 let used = self.run(&mut warp, quantum)?;
                 left -= used;
+                self.record_turn(&warp, used);
                 if self.cfg.landing == Landing::Random && !warp.flights.is_empty() {
                     self.land_some(&mut warp);
                 }
@@ -114,6 +123,33 @@ impl Simulator<'_> {
         }
         while self.land_one()? {}
         Ok(self.report(n))
+    }
+
+    /// Takes down how a warp stands behind a turn of so many instructions, if somebody wants it.
+    fn record_turn(&mut self, w: &Warp, used: u64) {
+        let Some(r) = &mut self.record else { return };
+        r.instructions += used;
+        let code = &self.prog.code;
+        let line = |pc: u32| code.get(pc as usize).map_or(0, |i| i.line);
+        if w.done() {
+            return r.push(w.linear, 0, What::Exited { warp: w.id });
+        }
+        let group = w.others.iter().find(|_| !w.runnable());
+        let on = group.and_then(|g| match g.wait {
+            Wait::No => None,
+            Wait::Converge => Some(WaitFor::Lanes),
+            Wait::Bar(id) => Some(WaitFor::Barrier(id)),
+            Wait::Mbar(stream) => {
+                let b = self.ctas.iter().find_map(|c| c.mbars.iter().find(|b| b.stream == stream))?;
+                Some(WaitFor::Mbarrier { offset: b.off, phase: b.phase })
+            }
+            Wait::Cluster => Some(WaitFor::Cluster),
+            Wait::Regs => Some(WaitFor::Registers),
+            Wait::Wgmma => Some(WaitFor::Products),
+        });
+        // Who waits at a barrier goes on behind the instruction.
+        let at = group.map_or(0, |g| line(if matches!(g.wait, Wait::Bar(_)) { g.pc.saturating_sub(1) } else { g.pc }));
+        r.turned((w.linear, w.id), at, on);
     }
 
     fn report(self, ctas: u64) -> Report {

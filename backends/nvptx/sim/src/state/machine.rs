@@ -3,6 +3,7 @@
 use crate::config::{Rng, SimConfig};
 use crate::memory::Memory;
 use crate::program::op::Program;
+use crate::record::{Recording, What};
 use crate::report::Stat;
 use crate::state::cta::Cta;
 use crate::state::flight::Flight;
@@ -46,6 +47,8 @@ pub(crate) struct Simulator<'a> {
     pub(crate) dynamic: u64,
     pub(crate) globals: &'a [u64],
     pub(crate) template: Warp,
+    /// Where events are taken down, if somebody wants them.
+    pub(crate) record: Option<&'a mut Recording>,
 }
 
 /// Elements of a box.
@@ -74,6 +77,13 @@ impl Simulator<'_> {
         let at = [cluster % nx, cluster / nx % ny, cluster / nx / ny];
         let r = [rank % x, rank / x % y, rank / x / y];
         [0, 1, 2].map(|i| at[i] * self.cluster[i] + r[i])
+    }
+
+    /// Takes an event of an instruction down, if somebody wants it.
+    pub(crate) fn note(&mut self, block: u32, at: u32, what: What) {
+        if let Some(r) = &mut self.record {
+            r.push(block, self.prog.code[at as usize].line, what);
+        }
     }
 
     /// Position of the cluster's CTA of rank 0.

@@ -9,6 +9,7 @@ use crate::config::Landing;
 use crate::error::{ErrorKind, R, SimError};
 use crate::exec::atomic::apply_element;
 use crate::num::f32_to_tf32;
+use crate::record::{Transfer, What};
 use crate::state::Simulator;
 use crate::state::flight::Flight;
 use crate::state::flight::{Mem, Run, Way};
@@ -24,6 +25,15 @@ impl Simulator<'_> {
 
     /// Sends an operation off.
     pub(crate) fn take_off(&mut self, f: Flight) -> R<()> {
+        if let Some(r) = &mut self.record {
+            let transfer = match f.way {
+                Way::In => Transfer::In,
+                Way::Out => Transfer::Out,
+                Way::Arrive(..) => Transfer::Arrival,
+            };
+            let bytes = f.segments.iter().flatten().map(|run| u64::from(run.len)).sum();
+            r.took_off((f.issuer.0, f.issuer.1), self.prog.code[f.at as usize].line, transfer, bytes);
+        }
         self.flights.push(f);
         if self.cfg.landing == Landing::Eager {
             self.land_fully(self.flights.len() - 1)?;
@@ -94,6 +104,9 @@ impl Simulator<'_> {
             Way::Arrive(..) => {}
         }
         let f = self.flights.swap_remove(i);
+        if let Some(r) = &mut self.record {
+            r.landed(i);
+        }
         self.complete(&f)?;
         Ok(true)
     }
@@ -214,6 +227,7 @@ impl Simulator<'_> {
         let Some(c) = self.position(f.issuer.0) else { return };
         let was = std::mem::replace(&mut self.cur, c);
         let wi = f.issuer.1 as usize;
+        self.note(f.issuer.0, f.at, What::CopiesDone { warp: f.issuer.1, group: upto });
         let mut flights = std::mem::take(&mut self.ctas[c].warps[wi].flights);
         self.finish_copies(&mut flights, lane, upto);
         self.ctas[c].warps[wi].flights = flights;

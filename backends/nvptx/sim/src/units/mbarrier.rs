@@ -15,6 +15,7 @@ use crate::error::{ErrorKind, Fail, R, Site};
 use crate::memory::SHARED_BASE;
 use crate::program::hop::{Arrive, MbarWait, Phase, Sem};
 use crate::program::operand::{Addr, Reg};
+use crate::record::What;
 use crate::state::Simulator;
 use crate::state::mbar::{At, Mbar, Released};
 use crate::state::race::{Clocks, StreamKind};
@@ -143,6 +144,7 @@ impl Simulator<'_> {
                 in_flight: 0,
             };
             self.ctas[cta].mbars.push(b);
+            self.note(self.ctas[cta].linear, at, What::Mbarrier { offset: off });
         }
         Self::tick(w);
         Ok(())
@@ -254,6 +256,10 @@ impl Simulator<'_> {
         b.pending = b.count;
         b.log.clear();
         self.wakes.push(b.stream);
+        let offset = b.off;
+        if let Some(r) = &mut self.record {
+            r.push(linear, 0, What::Phase { offset, phase });
+        }
         Ok(())
     }
 

@@ -11,6 +11,7 @@ use crate::error::{ErrorKind, R};
 use crate::program::hop::{Hop, WgA, Wgmma};
 use crate::program::op::Op;
 use crate::program::operand::Reg;
+use crate::record::What;
 use crate::state::Simulator;
 use crate::state::race::{Clocks, StreamKind};
 use crate::state::warp::{FULL, Wait, Warp};
@@ -174,6 +175,7 @@ impl Simulator<'_> {
             return Ok(());
         }
         self.wg_start(w, g, i, o)?;
+        self.note(w.linear, at, What::Product { warpgroup: g as u32, group: mine.ordinal });
         let eager = match self.cfg.landing {
             Landing::Eager => true,
             Landing::Lazy => false,
@@ -276,6 +278,7 @@ impl Simulator<'_> {
         }
         if covered > 0 {
             self.wg_compute(w, g, covered - 1);
+            self.note(w.linear, at, What::ProductsDone { warpgroup: g as u32, group: upto });
         }
         let group = &self.ctas[self.cur].groups[g];
         for q in group.queue.iter().take(covered) {

@@ -13,6 +13,7 @@ mod litmus;
 mod matrix;
 mod parse;
 mod pipeline;
+mod recording;
 mod speed;
 mod tensor_copies;
 mod wgmma;
