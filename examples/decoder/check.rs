@@ -15,6 +15,7 @@ use super::engine::{Choice, Engine, Trace};
 use super::memory::Limits;
 use super::numbers::random;
 use super::reference::{Model, Passed, Rounding};
+use super::steps::EngineOptions;
 use super::weights::{Weights, write};
 
 /// How far off a layer may be, beside a framework.
@@ -27,8 +28,7 @@ pub(crate) struct Conversation {
     pub more: usize,
     /// Tokens that are decoded.
     pub decoded: usize,
-    /// Whether the first products of the MLP are joined, where the engine is not to choose.
-    pub gate: Option<bool>,
+    pub options: EngineOptions,
 }
 
 /// A sequence: its tokens, what was made of each, and which of them the engine chose.
@@ -77,7 +77,7 @@ pub(crate) fn check(c: &Config, talk: &Conversation, device: Device, target: Opt
     let most = (first + second).max(third + 1 + talk.more).max(3) as u32;
     let limits = Limits { tokens: most, sequences: 3, context, pages: 3 * context / c.page, k: 16.min(c.vocab) };
     let mut engine = Engine::new(c, &weights, limits, device, target)?;
-    engine.gate = talk.gate;
+    engine.options = talk.options;
     let mut all: [Sequence; 3] = Default::default();
 
     run(&mut engine, &mut all, vec![(0, tokens(10, first)), (1, tokens(11, second))])?;

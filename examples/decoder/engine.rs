@@ -6,7 +6,7 @@ use super::kernels::sample::{GREEDY, TopK};
 use super::memory::{EngineMemory, Limits};
 use super::numbers::{bf16s, bytes_of_f32, bytes_of_i32, f32s, i32s, spread};
 use super::pages::Pages;
-use super::steps::{Maker, Shape, Step};
+use super::steps::{EngineOptions, Maker, Shape, Step};
 use super::weights::Weights;
 use std::collections::HashMap;
 use tilelift::Compiler;
@@ -43,10 +43,7 @@ pub(crate) struct Engine {
     choices: HashMap<(u32, Option<u32>), Vec<Launch>>,
     /// Sequences of the last step.
     rows: u32,
-    /// Chunks of keys in decode, where somebody asks for a number.
-    pub chunks: Option<u32>,
-    /// Whether both products of the MLP are joined, where somebody asks for it.
-    pub gate: Option<bool>,
+    pub options: EngineOptions,
 }
 
 /// Steps of a chunk of keys at least, and blocks of pages that decode steps are made for.
@@ -75,8 +72,7 @@ impl Engine {
             steps: HashMap::new(),
             choices: HashMap::new(),
             rows: 0,
-            chunks: None,
-            gate: None,
+            options: EngineOptions::default(),
         })
     }
 
@@ -171,14 +167,14 @@ impl Engine {
         let c = &self.config;
         let longest = longest.next_multiple_of(c.page * PAGES);
         let programs = sequences * c.kv_heads;
-        let chunks = self.chunks.unwrap_or_else(|| self.facts.multiprocessors().div_ceil(programs)).max(1);
+        let chunks = self.options.chunks.unwrap_or_else(|| self.facts.multiprocessors().div_ceil(programs)).max(1);
         let length = longest.div_ceil(chunks).next_multiple_of(c.steps[1]).max(LEAST_STEPS * c.steps[1]);
         (longest.div_ceil(length), length)
     }
 
     fn maker(&mut self) -> Maker<'_> {
-        let Engine { config, compiler, facts, device, memory, gate, .. } = self;
-        Maker { config, compiler, facts, device, memory, gate: *gate }
+        let Engine { config, compiler, facts, device, memory, options, .. } = self;
+        Maker { config, compiler, facts, device, memory, options: *options }
     }
 
     /// The next token of each sequence of the last step.

@@ -27,6 +27,7 @@ mod weights;
 use check::{Conversation, check};
 use config::Config;
 use device::{Device, Outcome};
+use steps::EngineOptions;
 use timing::{Timing, timing};
 
 const USAGE: &str = "\
@@ -40,6 +41,7 @@ usage: decoder [--check | --llama3-8b] [--sim] [--target NAME]
     --prompt N         tokens of a prompt (2048); 0 for none
     --chunks N         chunks of keys of decode, instead of the engine's choice
     --joined, --gated  the MLP's first products as one and a launch that multiplies, or by a plan with a gate
+    --unpadded         products of as many rows as there are tokens
     --rounds N         replays, of which the median counts (21)
     --each             each launch by itself, too, and which plans products have
   --sim                on the simulator, even if there is a GPU
@@ -56,7 +58,8 @@ struct Flags {
 }
 
 fn flags(args: &[String]) -> Outcome<Flags> {
-    let timing = Timing { batches: vec![1, 16, 64], context: 4096, prompt: 2048, rounds: 21, chunks: None, gate: None, each: false };
+    let timing =
+        Timing { batches: vec![1, 16, 64], context: 4096, prompt: 2048, rounds: 21, options: EngineOptions::default(), each: false };
     let mut f = Flags { check: false, llama: false, sim: false, target: None, layers: 2, timing };
     let mut args = args.iter();
     while let Some(arg) = args.next() {
@@ -65,15 +68,16 @@ fn flags(args: &[String]) -> Outcome<Flags> {
             "--check" => f.check = true,
             "--llama3-8b" => f.llama = true,
             "--sim" => f.sim = true,
-            "--joined" => f.timing.gate = Some(true),
-            "--gated" => f.timing.gate = Some(false),
+            "--unpadded" => f.timing.options.pad = false,
+            "--joined" => f.timing.options.gate = Some(true),
+            "--gated" => f.timing.options.gate = Some(false),
             "--each" => f.timing.each = true,
             "--target" => f.target = Some(value()?.to_owned()),
             "--layers" => f.layers = value()?.parse()?,
             "--batches" => f.timing.batches = value()?.split(',').map(str::parse).collect::<Result<_, _>>()?,
             "--context" => f.timing.context = value()?.parse()?,
             "--prompt" => f.timing.prompt = value()?.parse()?,
-            "--chunks" => f.timing.chunks = Some(value()?.parse()?),
+            "--chunks" => f.timing.options.chunks = Some(value()?.parse()?),
             "--rounds" => f.timing.rounds = value()?.parse()?,
             _ => return Err(format!("{arg} is no option\n{USAGE}").into()),
         }
@@ -89,21 +93,21 @@ pub(crate) fn run(args: &[String]) -> Outcome<()> {
     let f = flags(args)?;
     let target = f.target.as_deref();
     let device = || if f.sim { Device::simulator() } else { Device::cuda().unwrap_or_else(|_| Device::simulator()) };
-    let small = Conversation { prompts: [19, 5, 9], more: 12, decoded: 3, gate: None };
+    let small = Conversation { prompts: [19, 5, 9], more: 12, decoded: 3, options: f.timing.options };
     match (f.check, f.llama) {
         (false, false) => check(&Config::tiny(), &small, device(), target),
         (false, true) => timing(&Config::llama3_8b(f.layers), &f.timing, device(), target),
         (true, true) => {
-            let talk = Conversation { prompts: [70, 3, 1], more: 5, decoded: 2, gate: f.timing.gate };
+            let talk = Conversation { prompts: [70, 3, 1], more: 5, decoded: 2, options: f.timing.options };
             check(&Config { vocab: 2000, ..Config::llama3_8b(1) }, &talk, device(), target)
         }
         (true, false) => {
             for gate in [false, true] {
-                let gate = Some(gate);
-                check(&Config::tiny(), &Conversation { gate, ..small }, device(), target)?;
-                let one = Conversation { prompts: [1, 33, 64], more: 1, decoded: 9, gate };
+                let options = EngineOptions { gate: Some(gate), ..f.timing.options };
+                check(&Config::tiny(), &Conversation { options, ..small }, device(), target)?;
+                let one = Conversation { prompts: [1, 33, 64], more: 1, decoded: 9, options };
                 check(&Config::tiny(), &one, device(), target)?;
-                let long = Conversation { prompts: [301, 129, 77], more: 200, decoded: 4, gate };
+                let long = Conversation { prompts: [301, 129, 77], more: 200, decoded: 4, options };
                 check(&Config::medium(), &long, device(), target)?;
             }
             Ok(())

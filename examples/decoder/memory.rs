@@ -3,6 +3,7 @@
 use super::config::Config;
 use super::device::{Contents, Device, Outcome, Tensor};
 use super::numbers::bytes_of_f32;
+use super::products::ROWS;
 use super::weights::Weights;
 use tilelift::ir::Scalar;
 
@@ -120,18 +121,23 @@ impl EngineMemory {
             last: int(device, &[s])?,
             number: device.alloc(Scalar::F32, &[s], Contents::Zeros)?,
         };
+        let [t, s] = [t, s].map(|rows| rows.next_multiple_of(ROWS));
+        // What products read has rows that no token wrote.
+        let mut rows = |shape: &[u32]| device.alloc(bf16, shape, Contents::Zeros);
+        let (x, y, n, last) = (rows(&[t, hidden])?, rows(&[t, hidden])?, rows(&[t, hidden])?, rows(&[s, hidden])?);
+        let (o, inner) = (rows(&[t, c.kv_heads, c.group(), dim])?, rows(&[t, mlp])?);
         let mut room = |elem: Scalar, shape: &[u32]| device.alloc(elem, shape, Contents::Undefined);
         let chunks = super::kernels::sample::TopK { k: limits.k, vocab }.chunks();
         let between = Between {
-            x: room(bf16, &[t, hidden])?,
-            y: room(bf16, &[t, hidden])?,
-            n: room(bf16, &[t, hidden])?,
+            x,
+            y,
+            n,
             joined: room(bf16, &[t, all])?,
             q: room(bf16, &[t, c.kv_heads, c.group(), dim])?,
-            o: room(bf16, &[t, c.kv_heads, c.group(), dim])?,
+            o,
             gate_up: room(bf16, &[t, 2 * mlp])?,
-            inner: room(bf16, &[t, mlp])?,
-            last: room(bf16, &[s, hidden])?,
+            inner,
+            last,
             logits: room(Scalar::F32, &[s, vocab])?,
             value: room(Scalar::F32, &[s, chunks, limits.k])?,
             token: room(Scalar::I32, &[s, chunks, limits.k])?,

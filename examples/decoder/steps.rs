@@ -17,7 +17,7 @@ use super::kernels::gate;
 use super::kernels::residual_norm::residual_norm;
 use super::kernels::rope::Rope;
 use super::memory::EngineMemory;
-use super::products::Product;
+use super::products::{LAUNCH, Product};
 use tilelift::interp::{Arg, ScalarArg};
 use tilelift::ir::{Kernel, Scalar};
 use tilelift::{Compiler, Settings};
@@ -48,6 +48,23 @@ impl Shape {
     }
 }
 
+/// What somebody may ask of an engine, instead of its own choice.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct EngineOptions {
+    /// Chunks of keys in decode.
+    pub chunks: Option<u32>,
+    /// Whether the gate's product is joined with the other.
+    pub gate: Option<bool>,
+    /// Whether products may have more rows than there are tokens.
+    pub pad: bool,
+}
+
+impl Default for EngineOptions {
+    fn default() -> EngineOptions {
+        EngineOptions { chunks: None, gate: None, pad: true }
+    }
+}
+
 /// A step's launches.
 pub(crate) struct Step {
     pub embed: Vec<Launch>,
@@ -64,8 +81,7 @@ pub(crate) struct Maker<'e> {
     pub facts: &'e DeviceFacts,
     pub device: &'e mut Device,
     pub memory: &'e mut EngineMemory,
-    /// Whether the gate's product is joined with the other, where somebody asks for it.
-    pub gate: Option<bool>,
+    pub options: EngineOptions,
 }
 
 /// A layer's products.
@@ -92,8 +108,8 @@ impl Gated {
     }
 }
 
-/// What a launch that multiplies costs beside its bytes, in microseconds, and bytes that it moves in one.
-const GATE: [f64; 2] = [2.0, 3e6];
+/// Bytes that a launch moves in a microsecond.
+const BYTES: f64 = 3e6;
 
 fn number(value: f32) -> Arg {
     ScalarArg::float(Scalar::F32, f64::from(value)).into()
@@ -138,7 +154,7 @@ impl Maker<'_> {
     }
 
     pub fn step(&mut self, shape: Shape) -> Outcome<Step> {
-        let (c, facts) = (self.config, self.facts);
+        let (c, facts, pad) = (self.config, self.facts, self.options.pad);
         let t = shape.tokens();
         let (heads, joined) = (c.heads * c.dim, c.joined_heads() * c.dim);
         // Weights are stored `[out, in]`.
@@ -146,13 +162,13 @@ impl Maker<'_> {
         let plus = Residual::Plain(Scalar::BF16);
         let gated = problem(c.mlp, c.hidden).epilogue(None, Activation::Silu).gated();
         let products = Products {
-            joined: Product::or_parts(&problem(joined, c.hidden), facts)?,
-            out: Product::or_parts(&problem(c.hidden, heads).plus(plus), facts)?,
-            gated: self.gated(Product::whole(&gated, facts)?, Product::or_parts(&problem(2 * c.mlp, c.hidden), facts)?),
-            down: Product::or_parts(&problem(c.hidden, c.mlp).plus(plus), facts)?,
+            joined: Product::new(&problem(joined, c.hidden), facts, true, pad)?,
+            out: Product::new(&problem(c.hidden, heads).plus(plus), facts, true, pad)?,
+            gated: self.gated(Product::new(&gated, facts, false, pad)?, Product::new(&problem(2 * c.mlp, c.hidden), facts, true, pad)?),
+            down: Product::new(&problem(c.hidden, c.mlp).plus(plus), facts, true, pad)?,
         };
         let logits = Problem::new(Scalar::BF16, [shape.sequences(), c.vocab, c.hidden]).transposed(false, true).output(Scalar::F32);
-        let logits = Product::whole(&logits, facts)?;
+        let logits = Product::new(&logits, facts, false, pad)?;
         let embed = self.embed(t)?;
         let layers = (0..c.layers).map(|l| self.layer(l, shape, &products)).collect::<Outcome<Vec<_>>>()?;
         let head = self.head(shape, &logits)?;
@@ -169,7 +185,7 @@ impl Maker<'_> {
     fn gated(&self, plan: Product, joined: Product) -> Gated {
         let [_, n, _] = joined.plan.problem.shape;
         let bytes = 4.0 * f64::from(joined.plan.problem.shape[0]) * f64::from(n);
-        let prefer = self.gate.unwrap_or_else(|| joined.micros() + GATE[0] + bytes / GATE[1] < plan.micros());
+        let prefer = self.options.gate.unwrap_or_else(|| joined.cost + LAUNCH + bytes / BYTES < plan.cost);
         if prefer { Gated::Joined(joined) } else { Gated::Plan(plan) }
     }
 
@@ -201,7 +217,7 @@ impl Maker<'_> {
         let inner = between.inner.rows(t);
 
         let mut list = self.product(&products.joined, &[(Argument::A, &n), (Argument::B, &w_joined), (Argument::C, &joined)])?;
-        list.push(self.rope(l, t, &joined, products.joined.parts)?);
+        list.push(self.rope(l, t, &joined, &products.joined)?);
         list.extend(self.attention(l, shape)?);
         let operands = [(Argument::A, &o), (Argument::B, &w_out), (Argument::Residual, &x), (Argument::C, &y)];
         list.extend(self.added(&products.out, &operands, [&x, &y], &post_norm)?);
@@ -225,7 +241,7 @@ impl Maker<'_> {
             Gated::Joined(product) => {
                 let mut list = self.product(product, &[(Argument::A, &n), (Argument::B, &w), (Argument::C, &both)])?;
                 let both = match product.parts {
-                    Some(parts) => self.memory.scratch(self.device, 0, Scalar::F32, &[parts, t, 2, c.mlp])?,
+                    Some(parts) => self.memory.scratch(self.device, 0, Scalar::F32, &[parts, product.rows(), 2, c.mlp])?,
                     None => both.seen(&[t, 2, c.mlp]),
                 };
                 let kernel = gate::gate(product.parts, c.mlp)?;
@@ -235,10 +251,10 @@ impl Maker<'_> {
         }
     }
 
-    fn rope(&mut self, l: usize, t: u32, joined: &Tensor, parts: Option<u32>) -> Outcome<Launch> {
-        let c = self.config;
+    fn rope(&mut self, l: usize, t: u32, joined: &Tensor, product: &Product) -> Outcome<Launch> {
+        let (c, parts) = (self.config, product.parts);
         let rope = Rope { heads: c.heads, kv_heads: c.kv_heads, dim: c.dim, page: c.page, parts };
-        let of_token = [t, c.joined_heads(), c.dim];
+        let of_token = [product.rows(), c.joined_heads(), c.dim];
         let joined = match parts {
             Some(n) => self.memory.scratch(self.device, 0, Scalar::F32, &[&[n][..], &of_token].concat())?,
             None => joined.seen(&of_token),
@@ -316,7 +332,7 @@ impl Maker<'_> {
         let mut list = self.product(product, operands)?;
         list.push(match product.parts {
             Some(parts) => {
-                let sums = self.memory.scratch(self.device, 0, Scalar::F32, &[parts, t, c.hidden])?;
+                let sums = self.memory.scratch(self.device, 0, Scalar::F32, &[parts, product.rows(), c.hidden])?;
                 let mut args = [&sums, x, weight, y, &self.memory.between.n.rows(t)].map(Arg::from).to_vec();
                 args.push(number(c.eps));
                 self.launch(&residual_norm(parts, c.hidden)?, [t, 1, 1], args)?

@@ -4,7 +4,7 @@ use super::config::Config;
 use super::device::{Device, Outcome};
 use super::engine::Engine;
 use super::memory::Limits;
-use super::steps::Shape;
+use super::steps::{EngineOptions, Shape};
 use super::weights::Weights;
 
 /// What is timed.
@@ -16,10 +16,7 @@ pub(crate) struct Timing {
     /// Tokens of a prompt; 0 leaves it out.
     pub prompt: u32,
     pub rounds: usize,
-    /// Chunks of keys of decode, where the engine is not to choose.
-    pub chunks: Option<u32>,
-    /// Whether both products of the MLP are joined, likewise.
-    pub gate: Option<bool>,
+    pub options: EngineOptions,
     /// Each launch by itself, too.
     pub each: bool,
 }
@@ -43,7 +40,7 @@ pub(crate) fn timing(c: &Config, t: &Timing, device: Device, target: Option<&str
         mega(c.layer_bytes())
     );
     let mut engine = Engine::new(c, &weights, limits, device, target)?;
-    (engine.chunks, engine.gate) = (t.chunks, t.gate);
+    engine.options = t.options;
     engine.fill_cache(2)?;
     println!("{:<14} {:>8} {:>10} {:>8} {:>8} {:>9}", "per layer", "launches", "us", "MB", "GB/s", "TFLOP/s");
     for &batch in &t.batches {
