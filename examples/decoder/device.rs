@@ -83,6 +83,8 @@ pub(crate) struct Cuda {
 pub(crate) struct Launch {
     /// The kernel's name.
     pub name: String,
+    /// Grid, threads, bytes of shared memory, and on a GPU registers, where what does not fit them is marked.
+    pub facts: String,
     how: How,
 }
 
@@ -183,6 +185,7 @@ impl Device {
     /// Loads an artifact, once, and binds a launch of it.
     pub fn bind(&mut self, artifact: &Arc<Artifact>, grid: [u32; 3], args: Vec<Arg>) -> Outcome<Launch> {
         let key = artifact.key.ok_or("an artifact of a compiler has a key")?;
+        let mut facts = format!("{grid:?} x {}, {} bytes", artifact.threads, artifact.shared_bytes);
         let how = match self {
             Device::Sim(s) => {
                 let kernel = match s.kernels.get(&key) {
@@ -211,10 +214,14 @@ impl Device {
                     None => Rc::new(c.device.load(artifact)?),
                 };
                 c.kernels.insert(key, kernel.clone());
+                facts += &format!(", {} registers", kernel.registers());
+                if kernel.local_bytes() > 0 {
+                    facts += &format!(" and {} bytes of local memory", kernel.local_bytes());
+                }
                 How::Cuda(kernel.bind(grid, &args, &c.buffers.iter().collect::<Vec<_>>())?)
             }
         };
-        Ok(Launch { name: artifact.name.clone(), how })
+        Ok(Launch { name: artifact.name.clone(), facts, how })
     }
 
     /// Puts launches on the device's stream, one behind the other.

@@ -258,7 +258,8 @@ impl Engine {
         let mut parts = Vec::new();
         for n in 0..if each { step.layers[0].len() } else { 0 } {
             let list = (0..times).flat_map(|_| step.layers.iter().map(|layer| &layer[n])).collect();
-            parts.push((step.layers[0][n].name.clone(), over(list, &mut self.device)?));
+            let launch = &step.layers[0][n];
+            parts.push((format!("{:<24} {}", launch.name, launch.facts), over(list, &mut self.device)?));
         }
         Ok((whole, parts))
     }

@@ -164,7 +164,10 @@ impl Maker<'_> {
         let products = Products {
             joined: Product::new(&problem(joined, c.hidden), facts, true, pad)?,
             out: Product::new(&problem(c.hidden, heads).plus(plus), facts, true, pad)?,
-            gated: self.gated(Product::new(&gated, facts, false, pad)?, Product::new(&problem(2 * c.mlp, c.hidden), facts, true, pad)?),
+            gated: self.gated(
+                Product::gated(&gated, &problem(2 * c.mlp, c.hidden), facts, pad)?,
+                Product::new(&problem(2 * c.mlp, c.hidden), facts, true, pad)?,
+            ),
             down: Product::new(&problem(c.hidden, c.mlp).plus(plus), facts, true, pad)?,
         };
         let logits = Problem::new(Scalar::BF16, [shape.sequences(), c.vocab, c.hidden]).transposed(false, true).output(Scalar::F32);
@@ -202,7 +205,10 @@ impl Maker<'_> {
     /// The norm of some rows.
     fn norm(&mut self, t: u32, x: &Tensor, weight: &Tensor) -> Outcome<Launch> {
         let c = self.config;
-        let norm = RmsNorm { cols: known(c.hidden), ..RmsNorm::new(Scalar::BF16, c.hidden) };
+        let norm = RmsNorm::new(Scalar::BF16, c.hidden);
+        // A few rows take more lanes each.
+        let warps = if t < self.facts.multiprocessors() { (norm.tile_cols / 256).clamp(1, 16) } else { norm.warps };
+        let norm = RmsNorm { cols: known(c.hidden), warps, ..norm };
         let args = vec![x.into(), weight.into(), (&self.memory.between.n.rows(t)).into(), number(c.eps)];
         self.launch(&norm.build()?, norm.grid(t), args)
     }

@@ -84,7 +84,7 @@ fn row(engine: &mut Engine, name: &str, shape: Shape, t: &Timing, [bytes, operat
     }
     if t.each {
         step.plans.iter().for_each(|p| println!("    {p}"));
-        parts.iter().for_each(|(name, us)| println!("    {name:<32} {:>8.1}", us.unwrap_or(f64::NAN)));
+        parts.iter().for_each(|(name, us)| println!("    {:>8.1} {name}", us.unwrap_or(f64::NAN)));
     }
     Ok(())
 }
