@@ -29,6 +29,16 @@ pub(crate) struct Trace {
     pub logits: Vec<f32>,
 }
 
+/// Microseconds of a step; none without a clock.
+pub(crate) struct Times {
+    /// Of a layer.
+    pub layer: Option<f64>,
+    /// Of each of its launches by itself, if asked for.
+    pub launches: Vec<(String, Option<f64>)>,
+    /// Of the logits.
+    pub head: Option<f64>,
+}
+
 pub(crate) struct Engine {
     pub config: Config,
     pub device: Device,
@@ -245,8 +255,8 @@ impl Engine {
         self.steps.get(&shape)
     }
 
-    /// Microseconds of a step's layers, so many times one behind the other, and of each of their launches by itself, if asked for; per layer.
-    pub fn time(&mut self, shape: Shape, times: usize, rounds: usize, each: bool) -> Outcome<(Option<f64>, Vec<(String, Option<f64>)>)> {
+    /// Times a step: its layers, so many times one behind the other, each of their launches by itself (if asked for), and its logits.
+    pub fn time(&mut self, shape: Shape, times: usize, rounds: usize, each: bool) -> Outcome<Times> {
         let step = self.steps.get(&shape).ok_or("the step was not prepared")?;
         if let Device::Cuda(_) = self.device {
             self.device.run(&step.embed)?;
@@ -254,13 +264,14 @@ impl Engine {
         let layers = step.layers.len() * times;
         let over = |list: Vec<&Launch>, device: &mut Device| device.time(&list, rounds).map(|t| t.map(|t| t / layers as f64));
         let all = (0..times).flat_map(|_| step.layers.iter().flatten()).collect();
-        let whole = over(all, &mut self.device)?;
-        let mut parts = Vec::new();
+        let layer = over(all, &mut self.device)?;
+        let mut launches = Vec::new();
         for n in 0..if each { step.layers[0].len() } else { 0 } {
             let list = (0..times).flat_map(|_| step.layers.iter().map(|layer| &layer[n])).collect();
             let launch = &step.layers[0][n];
-            parts.push((format!("{:<24} {}", launch.name, launch.facts), over(list, &mut self.device)?));
+            launches.push((format!("{:<24} {}", launch.name, launch.facts), over(list, &mut self.device)?));
         }
-        Ok((whole, parts))
+        let head = self.device.time(&step.head.iter().collect::<Vec<_>>(), rounds)?;
+        Ok(Times { layer, launches, head })
     }
 }

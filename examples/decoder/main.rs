@@ -92,11 +92,23 @@ fn flags(args: &[String]) -> Outcome<Flags> {
 pub(crate) fn run(args: &[String]) -> Outcome<()> {
     let f = flags(args)?;
     let target = f.target.as_deref();
-    let device = || if f.sim { Device::simulator() } else { Device::cuda().unwrap_or_else(|_| Device::simulator()) };
+    let device = || {
+        if f.sim {
+            return Device::simulator();
+        }
+        Device::cuda().unwrap_or_else(|e| {
+            println!("{e}");
+            Device::simulator()
+        })
+    };
     let small = Conversation { prompts: [19, 5, 9], more: 12, decoded: 3, options: f.timing.options };
     match (f.check, f.llama) {
         (false, false) => check(&Config::tiny(), &small, device(), target),
-        (false, true) => timing(&Config::llama3_8b(f.layers), &f.timing, device(), target),
+        (false, true) => match device() {
+            // There only the kernels are compiled, which takes gigabytes for weights that nobody reads.
+            Device::Sim(_) if !f.sim => Err("times need a GPU".into()),
+            device => timing(&Config::llama3_8b(f.layers), &f.timing, device, target),
+        },
         (true, true) => {
             let talk = Conversation { prompts: [70, 3, 1], more: 5, decoded: 2, options: f.timing.options };
             check(&Config { vocab: 2000, ..Config::llama3_8b(1) }, &talk, device(), target)

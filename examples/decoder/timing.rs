@@ -51,7 +51,7 @@ pub(crate) fn timing(c: &Config, t: &Timing, device: Device, target: Option<&str
         let sequences: Vec<(usize, &[u32])> = (0..batch as usize).map(|s| (s, &[1][..])).collect();
         let shape = engine.prepare(&sequences)?;
         let bytes = c.layer_bytes() + u64::from(batch) * u64::from(t.context) * c.token_bytes();
-        let scores = 4 * u64::from(batch * t.context) * u64::from(c.heads * c.dim);
+        let scores = 4 * u64::from(batch) * u64::from(t.context) * u64::from(c.heads * c.dim);
         row(&mut engine, &format!("decode {batch}"), shape, t, [bytes, u64::from(batch) * c.token_operations() + scores])?;
         (0..batch as usize).for_each(|s| engine.release(s));
     }
@@ -71,20 +71,24 @@ fn mega(bytes: u64) -> String {
 
 /// A row of the table: the bytes that have to be read, and the operations.
 fn row(engine: &mut Engine, name: &str, shape: Shape, t: &Timing, [bytes, operations]: [u64; 2]) -> Outcome<()> {
-    let times = LAYERS.div_ceil(engine.config.layers.max(1));
-    let (whole, parts) = engine.time(shape, times, t.rounds, t.each)?;
+    let repeats = LAYERS.div_ceil(engine.config.layers.max(1));
+    let times = engine.time(shape, repeats, t.rounds, t.each)?;
     let step = engine.step(shape).ok_or("the step was not prepared")?;
     let launches = step.layers.first().map_or(0, Vec::len);
-    match whole {
+    match times.layer {
         Some(us) => {
             let [gigabytes, tera] = [bytes as f64 / us / 1e3, operations as f64 / us / 1e6];
             println!("{name:<14} {launches:>8} {us:>10.1} {:>8} {gigabytes:>8.0} {tera:>9.1}", mega(bytes));
         }
         None => println!("{name:<14} {launches:>8} {:>10} {:>8}", "no clock", mega(bytes)),
     }
+    if let Some(us) = times.head {
+        let bytes = 2 * u64::from(engine.config.vocab) * u64::from(engine.config.hidden);
+        println!("{:<14} {:>8} {us:>10.1} {:>8} {:>8.0}", "  its logits", step.head.len(), mega(bytes), bytes as f64 / us / 1e3);
+    }
     if t.each {
         step.plans.iter().for_each(|p| println!("    {p}"));
-        parts.iter().for_each(|(name, us)| println!("    {:>8.1} {name}", us.unwrap_or(f64::NAN)));
+        times.launches.iter().for_each(|(name, us)| println!("    {:>8.1} {name}", us.unwrap_or(f64::NAN)));
     }
     Ok(())
 }
