@@ -14,8 +14,8 @@ use super::device::{Device, Outcome};
 use super::engine::{Choice, Engine, Trace};
 use super::memory::Limits;
 use super::numbers::random;
+use super::products::EngineOptions;
 use super::reference::{Model, Passed, Rounding};
-use super::steps::EngineOptions;
 use super::weights::{Weights, write};
 
 /// How far off a layer may be, beside a framework.

@@ -40,6 +40,11 @@ impl Config {
         }
     }
 
+    /// Deep enough for products in parts: one layer.
+    pub fn wide() -> Config {
+        Config { name: "wide", layers: 1, hidden: 512, heads: 8, dim: 64, mlp: 1024, ..Config::tiny() }
+    }
+
     /// Odd numbers of everything that may be odd.
     pub fn medium() -> Config {
         Config {

@@ -27,12 +27,12 @@ mod weights;
 use check::{Conversation, check};
 use config::Config;
 use device::{Device, Outcome};
-use steps::EngineOptions;
+use products::EngineOptions;
 use timing::{Timing, timing};
 
 const USAGE: &str = "\
 usage: decoder [--check | --llama3-8b] [--sim] [--target NAME]
-  (nothing)            the smallest model, checked, on a GPU or else on the simulator
+  (nothing)            the smallest models, checked, on a GPU or else on the simulator
   --check              models of several sizes, checked
   --llama3-8b          times per layer of Llama 3 8B; with --check: one layer of it, checked
     --layers N         layers (2)
@@ -42,6 +42,7 @@ usage: decoder [--check | --llama3-8b] [--sim] [--target NAME]
     --chunks N         chunks of keys of decode, instead of the engine's choice
     --joined, --gated  the MLP's first products as one and a launch that multiplies, or by a plan with a gate
     --unpadded         products of as many rows as there are tokens
+    --split            products in parts of their depth wherever the kernel behind adds them up
     --rounds N         replays, of which the median counts (21)
     --each             each launch by itself, too, and which plans products have
   --sim                on the simulator, even if there is a GPU
@@ -69,6 +70,7 @@ fn flags(args: &[String]) -> Outcome<Flags> {
             "--llama3-8b" => f.llama = true,
             "--sim" => f.sim = true,
             "--unpadded" => f.timing.options.pad = false,
+            "--split" => f.timing.options.split = true,
             "--joined" => f.timing.options.gate = Some(true),
             "--gated" => f.timing.options.gate = Some(false),
             "--each" => f.timing.each = true,
@@ -101,9 +103,14 @@ pub(crate) fn run(args: &[String]) -> Outcome<()> {
             Device::simulator()
         })
     };
+    let options = EngineOptions { gate: Some(true), split: true, ..f.timing.options };
+    let parts = Conversation { prompts: [7, 18, 3], more: 2, decoded: 2, options };
     let small = Conversation { prompts: [19, 5, 9], more: 12, decoded: 3, options: f.timing.options };
     match (f.check, f.llama) {
-        (false, false) => check(&Config::tiny(), &small, device(), target),
+        (false, false) => {
+            check(&Config::tiny(), &small, device(), target)?;
+            check(&Config::wide(), &parts, device(), target)
+        }
         (false, true) => match device() {
             // There only the kernels are compiled, which takes gigabytes for weights that nobody reads.
             Device::Sim(_) if !f.sim => Err("times need a GPU".into()),
@@ -114,6 +121,7 @@ pub(crate) fn run(args: &[String]) -> Outcome<()> {
             check(&Config { vocab: 2000, ..Config::llama3_8b(1) }, &talk, device(), target)
         }
         (true, false) => {
+            check(&Config::wide(), &parts, device(), target)?;
             for gate in [false, true] {
                 let options = EngineOptions { gate: Some(gate), ..f.timing.options };
                 check(&Config::tiny(), &Conversation { options, ..small }, device(), target)?;

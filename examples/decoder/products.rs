@@ -12,9 +12,31 @@ pub(crate) const ROWS: u32 = 16;
 /// What a launch more costs, in microseconds.
 pub(crate) const LAUNCH: f64 = 2.0;
 
+/// Launches less that count for ways that somebody asks for.
+const PREFERRED: f64 = -1e6;
+
 /// Columns of a tile, at least, and where they are rows of the matrix unit.
 const COLUMNS: u32 = 16;
 const SWAPPED_COLUMNS: u32 = 64;
+
+/// What somebody may ask of an engine, instead of its own choice.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct EngineOptions {
+    /// Chunks of keys in decode.
+    pub chunks: Option<u32>,
+    /// Whether the gate's product is joined with the other.
+    pub gate: Option<bool>,
+    /// Whether products may have more rows than there are tokens.
+    pub pad: bool,
+    /// Whether products are in parts of their depth wherever the kernel behind adds them up.
+    pub split: bool,
+}
+
+impl Default for EngineOptions {
+    fn default() -> EngineOptions {
+        EngineOptions { chunks: None, gate: None, pad: true, split: false }
+    }
+}
 
 /// A planned product.
 pub(crate) struct Product {
@@ -26,17 +48,18 @@ pub(crate) struct Product {
 }
 
 impl Product {
-    /// The quickest way, of the own rows if `pad` is true also of more; if parts of the depth are `taken` by the kernel behind, without the launch that adds them up.
-    pub fn new(problem: &Problem, device: &DeviceFacts, taken: bool, pad: bool) -> Outcome<Product> {
+    /// The quickest way, of the own rows if the options allow also of more; if parts of the depth are `taken` by the kernel behind, without the launch that adds them up.
+    pub fn new(problem: &Problem, device: &DeviceFacts, taken: bool, options: EngineOptions) -> Outcome<Product> {
         let own = problem.shape[0];
         let mut ways: Vec<(f64, Problem, Candidate)> = Vec::new();
         let padded = own.next_multiple_of(ROWS);
-        let all: &[u32] = if pad && padded != own { &[own, padded] } else { &[own] };
+        let all: &[u32] = if options.pad && padded != own { &[own, padded] } else { &[own] };
         for &rows in all {
             let problem = problem.clone().rows(rows);
             for way in ranked(&problem, device)? {
                 let more = match way.sharing {
                     Sharing::Whole | Sharing::Clusters(..) => 0.0,
+                    Sharing::SplitK(_) if taken && options.split => PREFERRED,
                     Sharing::SplitK(_) => f64::from(u8::from(!taken)),
                     Sharing::StreamK(_) => 1.0,
                 };
@@ -48,10 +71,10 @@ impl Product {
 
     /// The quickest way of a product with a gate: one of the library's, or tiles of the product of both matrices at once (`joined`), each of which has
     /// half of its columns of either: as many accumulators, and as many bytes.
-    pub fn gated(problem: &Problem, joined: &Problem, device: &DeviceFacts, pad: bool) -> Outcome<Product> {
+    pub fn gated(problem: &Problem, joined: &Problem, device: &DeviceFacts, options: EngineOptions) -> Outcome<Product> {
         let own = problem.shape[0];
-        let padded = if pad { own.next_multiple_of(ROWS) } else { own };
-        let mut ways = vec![Product::new(problem, device, false, pad)?.way()];
+        let padded = if options.pad { own.next_multiple_of(ROWS) } else { own };
+        let mut ways = vec![Product::new(problem, device, false, options)?.way()];
         for rows in [own, padded] {
             for mut way in ranked(&joined.clone().rows(rows), device)? {
                 let least = if way.gemm.swapped { SWAPPED_COLUMNS } else { COLUMNS };

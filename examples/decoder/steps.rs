@@ -17,7 +17,7 @@ use super::kernels::gate;
 use super::kernels::residual_norm::residual_norm;
 use super::kernels::rope::Rope;
 use super::memory::EngineMemory;
-use super::products::{LAUNCH, Product};
+use super::products::{EngineOptions, LAUNCH, Product};
 use tilelift::interp::{Arg, ScalarArg};
 use tilelift::ir::{Kernel, Scalar};
 use tilelift::{Compiler, Settings};
@@ -45,23 +45,6 @@ impl Shape {
         match self {
             Shape::Prompt { sequences, .. } | Shape::Decode { sequences, .. } => sequences,
         }
-    }
-}
-
-/// What somebody may ask of an engine, instead of its own choice.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct EngineOptions {
-    /// Chunks of keys in decode.
-    pub chunks: Option<u32>,
-    /// Whether the gate's product is joined with the other.
-    pub gate: Option<bool>,
-    /// Whether products may have more rows than there are tokens.
-    pub pad: bool,
-}
-
-impl Default for EngineOptions {
-    fn default() -> EngineOptions {
-        EngineOptions { chunks: None, gate: None, pad: true }
     }
 }
 
@@ -154,7 +137,7 @@ impl Maker<'_> {
     }
 
     pub fn step(&mut self, shape: Shape) -> Outcome<Step> {
-        let (c, facts, pad) = (self.config, self.facts, self.options.pad);
+        let (c, facts, options) = (self.config, self.facts, self.options);
         let t = shape.tokens();
         let (heads, joined) = (c.heads * c.dim, c.joined_heads() * c.dim);
         // Weights are stored `[out, in]`.
@@ -162,16 +145,16 @@ impl Maker<'_> {
         let plus = Residual::Plain(Scalar::BF16);
         let gated = problem(c.mlp, c.hidden).epilogue(None, Activation::Silu).gated();
         let products = Products {
-            joined: Product::new(&problem(joined, c.hidden), facts, true, pad)?,
-            out: Product::new(&problem(c.hidden, heads).plus(plus), facts, true, pad)?,
+            joined: Product::new(&problem(joined, c.hidden), facts, true, options)?,
+            out: Product::new(&problem(c.hidden, heads).plus(plus), facts, true, options)?,
             gated: self.gated(
-                Product::gated(&gated, &problem(2 * c.mlp, c.hidden), facts, pad)?,
-                Product::new(&problem(2 * c.mlp, c.hidden), facts, true, pad)?,
+                Product::gated(&gated, &problem(2 * c.mlp, c.hidden), facts, options)?,
+                Product::new(&problem(2 * c.mlp, c.hidden), facts, true, options)?,
             ),
-            down: Product::new(&problem(c.hidden, c.mlp).plus(plus), facts, true, pad)?,
+            down: Product::new(&problem(c.hidden, c.mlp).plus(plus), facts, true, options)?,
         };
         let logits = Problem::new(Scalar::BF16, [shape.sequences(), c.vocab, c.hidden]).transposed(false, true).output(Scalar::F32);
-        let logits = Product::new(&logits, facts, false, pad)?;
+        let logits = Product::new(&logits, facts, false, options)?;
         let embed = self.embed(t)?;
         let layers = (0..c.layers).map(|l| self.layer(l, shape, &products)).collect::<Outcome<Vec<_>>>()?;
         let head = self.head(shape, &logits)?;
@@ -207,7 +190,7 @@ impl Maker<'_> {
         let c = self.config;
         let norm = RmsNorm::new(Scalar::BF16, c.hidden);
         // A few rows take more lanes each.
-        let warps = if t < self.facts.multiprocessors() { (norm.tile_cols / 256).clamp(1, 16) } else { norm.warps };
+        let warps = if t < self.facts.multiprocessors() { (norm.tile_cols / 512).clamp(1, 16) } else { norm.warps };
         let norm = RmsNorm { cols: known(c.hidden), warps, ..norm };
         let args = vec![x.into(), weight.into(), (&self.memory.between.n.rows(t)).into(), number(c.eps)];
         self.launch(&norm.build()?, norm.grid(t), args)

@@ -4,7 +4,8 @@ use super::config::Config;
 use super::device::{Device, Outcome};
 use super::engine::Engine;
 use super::memory::Limits;
-use super::steps::{EngineOptions, Shape};
+use super::products::EngineOptions;
+use super::steps::Shape;
 use super::weights::Weights;
 
 /// What is timed.
