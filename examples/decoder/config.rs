@@ -62,6 +62,22 @@ impl Config {
         }
     }
 
+    /// Heads, groups and pages as Llama 3 has them, and little else.
+    pub fn heads() -> Config {
+        Config {
+            name: "heads",
+            layers: 1,
+            hidden: 512,
+            heads: 8,
+            kv_heads: 2,
+            dim: 128,
+            mlp: 768,
+            page: 128,
+            steps: [128, 64],
+            ..Config::tiny()
+        }
+    }
+
     /// Llama 3 8B.
     pub fn llama3_8b(layers: usize) -> Config {
         Config {

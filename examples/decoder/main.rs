@@ -122,6 +122,8 @@ pub(crate) fn run(args: &[String]) -> Outcome<()> {
         }
         (true, false) => {
             check(&Config::wide(), &parts, device(), target)?;
+            let pages = Conversation { prompts: [150, 37, 129], more: 100, decoded: 2, options: f.timing.options };
+            check(&Config::heads(), &pages, device(), target)?;
             for gate in [false, true] {
                 let options = EngineOptions { gate: Some(gate), ..f.timing.options };
                 check(&Config::tiny(), &Conversation { options, ..small }, device(), target)?;
