@@ -165,3 +165,35 @@ fn an_empty_expert_is_no_error() {
         stream.synchronize().unwrap_or_else(|e| panic!("{grid:?}: {e}"));
     }
 }
+
+#[test]
+fn captured_launches_run_when_they_are_replayed() {
+    let Some(device) = device() else { return };
+    let compiler = Compiler::new(device.target_name().expect("a target")).unwrap_or_else(|e| panic!("{e}"));
+    let artifact = compiler.compile_text(&source(1), None).unwrap_or_else(|e| panic!("{e}"));
+    let kernel = device.load(&artifact).unwrap_or_else(|e| panic!("{e}"));
+    let x: Vec<f32> = (0..N).map(|n| n as f32).collect();
+    let buffers = [buffer(&device, &x), buffer(&device, &vec![0.0; N]), buffer(&device, &vec![0.0; N])];
+    let bind = |from: usize, to: usize| {
+        let binding = kernel.bind([8, 1, 1], &args(N as i64, 2.0), &[&buffers[from], &buffers[to]]);
+        binding.unwrap_or_else(|e| panic!("{e}"))
+    };
+    let (first, second) = (bind(0, 1), bind(1, 2));
+    let stream = device.stream().unwrap_or_else(|e| panic!("{e}"));
+    // SAFETY: buffers and bindings live until the stream is done, and are used by nothing else; so below.
+    let graph = stream.capture(|| unsafe { first.launch(&stream).and_then(|()| second.launch(&stream)) }).unwrap_or_else(|e| panic!("{e}"));
+    stream.synchronize().unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(values(&buffers[1]), vec![0.0; N], "what is captured does not run");
+    for _ in 0..2 {
+        // SAFETY: as above.
+        unsafe { graph.launch(&stream) }.unwrap_or_else(|e| panic!("{e}"));
+    }
+    stream.synchronize().unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(values(&buffers[2]), x.iter().map(|v| ((v + 1.5) * 2.0 + 1.5) * 2.0).collect::<Vec<_>>());
+    // An error of what is captured is the capture's, and the stream goes on.
+    let failed = stream.capture(|| Err(CudaError::ZeroByte)).map(|_| ());
+    assert_eq!(failed, Err(CudaError::ZeroByte));
+    // SAFETY: as above.
+    unsafe { first.launch(&stream) }.unwrap_or_else(|e| panic!("{e}"));
+    stream.synchronize().unwrap_or_else(|e| panic!("{e}"));
+}

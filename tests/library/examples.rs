@@ -2,6 +2,8 @@
 
 #[path = "../../examples/compile_text.rs"]
 mod compile_text;
+#[path = "../../examples/decoder/main.rs"]
+mod decoder;
 #[path = "../../examples/find_a_race.rs"]
 mod find_a_race;
 #[path = "../../examples/fuse_graph.rs"]
@@ -23,6 +25,7 @@ type Main = fn() -> Result<(), Box<dyn Error>>;
 
 const EXAMPLES: &[(&str, Main)] = &[
     ("compile_text", compile_text::main),
+    ("decoder", || decoder::run(&["--sim".to_owned()])),
     ("find_a_race", find_a_race::main),
     ("fuse_graph", fuse_graph::main),
     ("gemm_epilogue", gemm_epilogue::main),

@@ -49,6 +49,12 @@ const FUNCTIONS: &[&str] = &[
     "cuEventDestroy_v2",
     "cuEventRecord",
     "cuEventSynchronize",
+    "cuStreamBeginCapture_v2",
+    "cuStreamEndCapture",
+    "cuGraphInstantiateWithFlags",
+    "cuGraphLaunch",
+    "cuGraphExecDestroy",
+    "cuGraphDestroy",
 ];
 
 /// `cuEventElapsedTime`: the bindings name it differently from one CUDA version to the next, the driver keeps the first name.

@@ -194,10 +194,10 @@ impl Facts {
             self.mbarriers.resize(self.rows * self.width, 0);
         }
         for row in 0..self.rows {
-            if self.has(row, from) {
-                self.clear(row, from);
-                self.set(row, to);
-            }
+            let (old, new) = (self.at(row, from / 64), self.at(row, to / 64));
+            let known = self.mbarriers[old] >> (from % 64) & 1;
+            self.mbarriers[old] &= !(1 << (from % 64));
+            self.mbarriers[new] |= known << (to % 64);
         }
     }
 
