@@ -9,6 +9,7 @@
 
 pub mod accept;
 mod bench;
+mod bench_job;
 mod compiling;
 mod devices;
 mod doctor;
