@@ -15,10 +15,6 @@ pub(crate) const LAUNCH: f64 = 2.0;
 /// Launches less that count for ways that somebody asks for.
 const PREFERRED: f64 = -1e6;
 
-/// Columns of a tile, at least, and where they are rows of the matrix unit.
-const COLUMNS: u32 = 16;
-const SWAPPED_COLUMNS: u32 = 64;
-
 /// What somebody may ask of an engine, instead of its own choice.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct EngineOptions {
@@ -67,35 +63,6 @@ impl Product {
             }
         }
         Product::first(ways, taken)
-    }
-
-    /// The quickest way of a product with a gate: one of the library's, or tiles of the product of both matrices at once (`joined`), each of which has
-    /// half of its columns of either: as many accumulators, and as many bytes.
-    pub fn gated(problem: &Problem, joined: &Problem, device: &DeviceFacts, options: EngineOptions) -> Outcome<Product> {
-        let own = problem.shape[0];
-        let padded = if options.pad { own.next_multiple_of(ROWS) } else { own };
-        let mut ways = vec![Product::new(problem, device, false, options)?.way()];
-        for rows in [own, padded] {
-            for mut way in ranked(&joined.clone().rows(rows), device)? {
-                let least = if way.gemm.swapped { SWAPPED_COLUMNS } else { COLUMNS };
-                if !matches!(way.sharing, Sharing::Whole) || !way.gemm.bn.is_multiple_of(2 * least) || way.options.consumer_sets == Some(2)
-                {
-                    continue;
-                }
-                way.gemm.bn /= 2;
-                if way.gemm.swapped {
-                    // Columns are rows of the matrix unit then: half of them are half as many warpgroups'.
-                    way.options.consumers = way.options.consumers.map(|n| (n / 2).max(1));
-                }
-                way.ranked = None;
-                ways.push(Some((way.micros, problem.clone().rows(rows), way)));
-            }
-        }
-        Product::first(ways.into_iter().flatten().collect(), false)
-    }
-
-    fn way(self) -> Option<(f64, Problem, Candidate)> {
-        Some((self.cost, self.plan.problem, self.plan.candidate?))
     }
 
     /// The first that has launches. Of equal ones the library's order decides, and no rows too many.

@@ -147,10 +147,8 @@ impl Maker<'_> {
         let products = Products {
             joined: Product::new(&problem(joined, c.hidden), facts, true, options)?,
             out: Product::new(&problem(c.hidden, heads).plus(plus), facts, true, options)?,
-            gated: self.gated(
-                Product::gated(&gated, &problem(2 * c.mlp, c.hidden), facts, options)?,
-                Product::new(&problem(2 * c.mlp, c.hidden), facts, true, options)?,
-            ),
+            gated: self
+                .gated(Product::new(&gated, facts, false, options)?, Product::new(&problem(2 * c.mlp, c.hidden), facts, true, options)?),
             down: Product::new(&problem(c.hidden, c.mlp).plus(plus), facts, true, options)?,
         };
         let logits = Problem::new(Scalar::BF16, [shape.sequences(), c.vocab, c.hidden]).transposed(false, true).output(Scalar::F32);

@@ -5,6 +5,8 @@ use super::device::DeviceFacts;
 use super::error::{MOST_MULTIPROCESSORS, PlanError};
 use super::pipelined;
 use super::problem::Problem;
+use super::sharing::Sharing;
+use crate::gemm::Gemm;
 use tilelift_schedule::gemm;
 
 /// Ways to run a product on a device, best first; none if there is nothing to do. Every one has launches.
@@ -24,7 +26,7 @@ pub fn ranked(problem: &Problem, device: &DeviceFacts) -> Result<Vec<Candidate>,
         return Ok(pipelined::candidates(problem, device));
     }
     if problem.behind.gate {
-        // Whole tiles with two sums are the other model's.
+        list.extend(of_both(problem, device));
         list.extend(pipelined::candidates(problem, device));
         list.sort_by(|a, b| a.micros.total_cmp(&b.micros));
     }
@@ -39,4 +41,33 @@ fn by_warpgroups(problem: &Problem, device: &DeviceFacts) -> Vec<Candidate> {
     }
     let list = gemm::rank(device.target(), &problem.product()).into_iter();
     list.map(|r| Candidate::of(problem, r)).filter(|c| c.takes(problem)).collect()
+}
+
+/// Columns that a tile of a product with a gate has of each matrix, at least, and where they are rows of the matrix unit.
+const LEAST: [u32; 2] = [16, 64];
+
+/// Whole tiles of a product with a gate: those of the product of both matrices at once, with half of the columns of either. They have as many sums, and
+/// read as many bytes.
+fn of_both(problem: &Problem, device: &DeviceFacts) -> Vec<Candidate> {
+    let [m, n, k] = problem.shape;
+    let mut both = problem.clone();
+    both.behind.gate = false;
+    both.shape = [m, 2 * n, k];
+    let ways = by_warpgroups(&both, device).into_iter();
+    ways.filter(|c| matches!(c.sharing, Sharing::Whole) && c.options.consumer_sets != Some(2)).filter_map(|c| halved(problem, c)).collect()
+}
+
+/// A tile of both matrices as one of each; `None` if halves of its columns are too few.
+fn halved(problem: &Problem, way: Candidate) -> Option<Candidate> {
+    let Gemm { bm, bn, bk, group, swapped, .. } = way.gemm;
+    if !bn.is_multiple_of(2 * LEAST[usize::from(swapped)]) {
+        return None;
+    }
+    let mut options = way.options;
+    if swapped {
+        // Half as many rows of the matrix unit are half as many warpgroups'.
+        options.consumers = options.consumers.map(|n| (n / 2).max(1));
+    }
+    let gemm = Gemm { group, ..problem.gemm().tile(bm, bn / 2, bk).swap(swapped) };
+    Some(Candidate { gemm, options, ranked: None, ..way })
 }
