@@ -94,8 +94,6 @@ struct Json {
     rows: Vec<String>,
 }
 
-/// A command line.
-
 pub(super) fn run(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> Outcome {
     let args: Vec<OsString> = parser.raw_args()?.collect();
     if roofline::names_results(&args) {

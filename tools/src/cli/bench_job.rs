@@ -14,6 +14,7 @@ use tilelift::OptLevel;
 use tilelift_ir::Scalar;
 use tilelift_isel::Target;
 
+/// A command line.
 #[derive(Clone, Debug)]
 pub(super) struct Job {
     pub(super) selection: Selection,
