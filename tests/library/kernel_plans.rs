@@ -236,7 +236,7 @@ fn any_number_ends_in_a_plan_or_a_reason() {
                 for (x, multiprocessors) in [(i, 1), (j, 132), (i + j, ODD[(i + 2 * j) % ODD.len()])] {
                     let batch = ODD[(x * 7 + 1) % ODD.len()];
                     let problem = Problem::new([Scalar::F16, Scalar::I8, Scalar::F32][x % 3], [m, n, k]).transposed(x % 2 == 0, true);
-                    for problem in [problem.clone(), problem.batched(batch)] {
+                    for problem in [problem.clone(), problem.clone().gated(), problem.batched(batch)] {
                         let made = plan(&problem, &device(name, multiprocessors));
                         if made.as_ref().is_ok_and(|p| problem.is_empty() != p.launches.is_empty()) {
                             panic!("{problem:?}: {made:?}");

@@ -1,4 +1,4 @@
-//! Tests of the NVIDIA backend, one program: it is linked once, and its tests share both cores.
+//! Tests of the NVIDIA backend, one program: it is linked once, and its tests run side by side.
 //! `cargo test -p tilelift-nvptx FILE::` runs those of one file.
 
 mod atomics;

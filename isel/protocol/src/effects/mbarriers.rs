@@ -295,16 +295,13 @@ impl<'a> Checker<'a> {
             }
             let over = |x: &Reads| x.agent >= names || x.is_over() && facts.has(told, p.read(r, x.agent));
             if region.reads.iter().any(|x| x.agent < names) && region.reads.iter().all(over) {
-                let mut name = names;
                 for n in 0..region.reads.len() {
-                    if region.reads[n].agent >= names {
-                        continue;
+                    let agent = region.reads[n].agent;
+                    let free = |name: &usize| region.reads.iter().all(|x| x.agent != *name);
+                    if let Some(name) = (names..).find(free).filter(|_| agent < names) {
+                        facts.rename(p.read(r, agent), p.read(r, name));
+                        region.reads[n].agent = name;
                     }
-                    while region.reads.iter().any(|x| x.agent == name) {
-                        name += 1;
-                    }
-                    facts.rename(p.read(r, region.reads[n].agent), p.read(r, name));
-                    region.reads[n].agent = name;
                 }
                 region.reads.sort_unstable_by_key(|x| x.agent);
             }
@@ -312,16 +309,13 @@ impl<'a> Checker<'a> {
         for (n, b) in bars.iter_mut().enumerate().filter_map(|(n, b)| Some((n, b.as_mut()?))) {
             let over = |&t: &u32| t as usize >= names || facts.has(told, p.passed(n, t as usize));
             if b.passed.iter().any(|&t| (t as usize) < names) && b.passed.iter().all(over) {
-                let mut name = names;
                 for k in 0..b.passed.len() {
-                    if b.passed[k] as usize >= names {
-                        continue;
+                    let agent = b.passed[k] as usize;
+                    let free = |name: &usize| b.passed.iter().all(|&t| t as usize != *name);
+                    if let Some(name) = (names..).find(free).filter(|_| agent < names) {
+                        facts.rename(p.passed(n, agent), p.passed(n, name));
+                        b.passed[k] = name as u32;
                     }
-                    while b.passed.iter().any(|&t| t as usize == name) {
-                        name += 1;
-                    }
-                    facts.rename(p.passed(n, b.passed[k] as usize), p.passed(n, name));
-                    b.passed[k] = name as u32;
                 }
                 b.passed.sort_unstable();
             }
