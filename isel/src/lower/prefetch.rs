@@ -10,8 +10,8 @@ use super::Lower;
 use super::shared::representative;
 use std::rc::Rc;
 use tilelift_ir::layout::{AccessColumns, Axis, coalesced, vectors_without};
-use tilelift_ir::{Attr, Inst};
-use tilelift_lane::LaneBuilder;
+use tilelift_ir::{Attr, CmpOp, Inst};
+use tilelift_lane::{LaneBuilder, Special};
 use tilelift_schedule::LowerError;
 use tilelift_schedule::access::GlobalAccess;
 use tilelift_schedule::reason::Missing;
@@ -36,10 +36,17 @@ impl Lower<'_> {
         let (bytes, order) = (access.view.elem.bytes(), access.order());
         // Without a dimension whose elements are next to each other every element has a line of its own.
         let vec = if access.contiguous().is_some() { LINE / bytes } else { 1 };
-        let layout = Rc::new(coalesced(&shape, bytes, &order, vec, self.target.lanes, self.plan.warps)?);
+        // Layouts are of powers of two: the warps behind the last one ask for nothing.
+        let warps = 1 << self.plan.warps.max(1).ilog2();
+        let layout = Rc::new(coalesced(&shape, bytes, &order, vec, self.target.lanes, warps)?);
         let columns = AccessColumns::global(&layout, &order)?;
         let vectors = vectors_without(&columns, bytes, vec * bytes, layout.free_mask(Axis::Reg));
-        let asks = representative(b, layout.free_mask(Axis::Lane), layout.free_mask(Axis::Warp));
+        let mut asks = representative(b, layout.free_mask(Axis::Lane), layout.free_mask(Axis::Warp));
+        if warps < self.plan.warps {
+            let (warp, end) = (b.special(Special::Warp), b.i32(i64::from(warps)));
+            let some = b.cmp(CmpOp::Lt, warp, end);
+            asks = b.and_guard(asks, Some(some));
+        }
         let points = self.points(b, access, &indices, &layout)?;
         for first in vectors.groups.iter().filter_map(|group| group.first()) {
             let (addr, offset, guard) = self.point(b, &points, &layout, *first);
