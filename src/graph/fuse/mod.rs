@@ -12,21 +12,25 @@
 mod access;
 mod cost;
 mod demand;
+mod inline;
 mod maker;
 mod pair;
 mod report;
 mod retile;
+mod sets;
 mod split;
 mod sym;
 mod tiles;
 
-pub use report::{Decision, FuseReport, How, Outcome, Refusal, RefusalKind};
+pub use report::{Decision, FuseReport, FuseRule, How, Outcome, Refusal, RefusalKind};
 
 use crate::compile::{OptLevel, Options, lower};
 use crate::graph::nodes::{Graph, Node, Tensor, TensorId, uses};
 use cost::{Estimate, estimate};
 use pair::Pair;
+use sets::{Set, closed, sets};
 use std::collections::BTreeMap;
+use tilelift_egraph::Class;
 use tilelift_isel::{LowerOptions, Schedule, Target};
 
 /// What fusion may be told.
@@ -36,11 +40,21 @@ pub struct FuseOptions {
     pub typical: u32,
     /// Fuse wherever it is right, whatever it costs; for tests.
     pub always: bool,
+    /// What may change of results: with [`Class::Reassoc`] the number and order of roundings of sums and products, with [`Class::Free`]
+    /// nothing but what a `dot` leaves open.
+    pub allow: Class,
 }
 
 impl Default for FuseOptions {
     fn default() -> FuseOptions {
-        FuseOptions { typical: 2048, always: false }
+        FuseOptions { typical: 2048, always: false, allow: Class::Reassoc }
+    }
+}
+
+impl FuseOptions {
+    /// Fused kernels compute the same bits as those that they stand for, but for the order of sums that `dot` leaves open.
+    pub fn exact() -> FuseOptions {
+        FuseOptions { allow: Class::Free, ..FuseOptions::default() }
     }
 }
 
@@ -72,13 +86,31 @@ impl Candidate {
     }
 }
 
+/// Producers inside of their sink.
+struct Joined {
+    node: Node,
+    after: Estimate,
+    rules: Vec<FuseRule>,
+    /// The target is known to take it.
+    accepted: bool,
+}
+
+/// What was found out about sets of producers.
+type KnownSets = BTreeMap<Set, Result<Joined, Refusal>>;
+
+/// Sets that are lowered for the target in one step, the best first.
+const MOST_LOWERED: usize = 8;
+
+/// How much a fusion is worth: launches that go (only if all is fused that is right), then what it gains.
+type Worth = (usize, u64);
+
 /// What was found out about pairs, by what stays the same while other nodes are fused.
 type Known = BTreeMap<(u32, u32, TensorId), Result<Candidate, Vec<(Option<How>, Refusal)>>>;
 
 impl Graph {
     /// Makes one kernel of several where their tiles line up, it costs less, and the target takes it as well.
     ///
-    /// Fused nodes compute the same bits as those that they stand for, but for the order of sums that `dot` leaves open.
+    /// Fused nodes compute what those compute that they stand for, up to what [`FuseOptions::allow`] allows.
     pub fn fuse(&self, target: &Target, options: &FuseOptions) -> Fused {
         let mut search = Search {
             graph: self.clone(),
@@ -86,6 +118,7 @@ impl Graph {
             costs: self.nodes.iter().map(|n| estimate(self, n, options.typical, target)).collect(),
             next: self.nodes.len() as u32,
             known: Known::new(),
+            known_sets: KnownSets::new(),
             target,
             options,
         };
@@ -109,6 +142,7 @@ struct Search<'a> {
     costs: Vec<Estimate>,
     next: u32,
     known: Known,
+    known_sets: KnownSets,
     target: &'a Target,
     options: &'a FuseOptions,
 }
@@ -130,9 +164,29 @@ impl Search<'_> {
         all
     }
 
-    /// Fuses the pair that gains most, if one gains.
+    /// Fuses the pair or set that gains most, if one gains.
     fn step(&mut self) -> Option<Decision> {
-        let mut best: Option<(u64, (usize, usize, TensorId))> = None;
+        let pair = self.best_pair();
+        // What a pair does whole comes first; then what takes more.
+        let simple = pair.is_some_and(|(_, (p, c, t))| self.joins(p, c, t) == Some(true));
+        let set = if simple { None } else { self.best_set() };
+        let decision = match (pair, set) {
+            (Some((worth, pair)), set) if set.as_ref().is_none_or(|s| s.0 <= worth) => self.take_pair(pair)?,
+            (_, Some((_, set))) => self.take_set(&set)?,
+            (_, None) => return None,
+        };
+        // Proofs and reasons that rest on order, on who else reads, or on the nodes that are gone.
+        self.known.clear();
+        self.known_sets.clear();
+        Some(decision)
+    }
+
+    fn worth(&self, launches: usize, before: u64, after: u64) -> Worth {
+        (if self.options.always { launches } else { 0 }, before.saturating_sub(after))
+    }
+
+    fn best_pair(&mut self) -> Option<(Worth, (usize, usize, TensorId))> {
+        let mut best: Option<(bool, Worth, (usize, usize, TensorId))> = None;
         for (p, c, t) in self.pairs() {
             let key = (self.ids[p], self.ids[c], t);
             if !self.known.contains_key(&key) {
@@ -140,36 +194,133 @@ impl Search<'_> {
                 self.known.insert(key, found);
             }
             let Some(Ok(found)) = self.known.get(&key) else { continue };
-            let gain = self.costs[p].cost.saturating_add(self.costs[c].cost).saturating_sub(found.cost().cost);
-            if best.is_none_or(|(g, _)| gain > g) {
-                best = Some((gain, (p, c, t)));
+            let before = self.costs[p].cost.saturating_add(self.costs[c].cost);
+            let worth = self.worth(usize::from(found.folds.is_none()), before, found.cost().cost);
+            let simple = found.folds.is_none();
+            if best.is_none_or(|(s, w, _)| (simple, worth) > (s, w)) {
+                best = Some((simple, worth, (p, c, t)));
             }
         }
-        let (_, (p, c, t)) = best?;
+        best.map(|(_, worth, pair)| (worth, pair))
+    }
+
+    /// Whether a pair is joined without leaving folds behind; `None` if it could be, but should not.
+    fn joins(&self, p: usize, c: usize, t: TensorId) -> Option<bool> {
+        match self.known.get(&(self.ids[p], self.ids[c], t)) {
+            Some(Ok(found)) => Some(found.folds.is_none()),
+            Some(Err(why)) => {
+                let right = |how: &Option<How>, why: &Refusal| {
+                    *how != Some(How::SplitPrologue) && matches!(why.kind, RefusalKind::Cost | RefusalKind::Target)
+                };
+                (!why.iter().any(|(how, why)| right(how, why))).then_some(false)
+            }
+            None => Some(false),
+        }
+    }
+
+    fn take_pair(&mut self, (p, c, t): (usize, usize, TensorId)) -> Option<Decision> {
         let key = (self.ids[p], self.ids[c], t);
         let Some(Ok(found)) = self.known.remove(&key) else { return None };
         let (before, after) = ([self.costs[p], self.costs[c]], found.cost());
         let decision = self.decision(
-            (p, c, t),
+            &[(p, t)],
+            c,
             Outcome::Fused {
                 how: found.how,
                 cost: [before[0].cost.saturating_add(before[1].cost), after.cost],
                 bytes: [before[0].bytes.saturating_add(before[1].bytes), after.bytes],
+                rules: Vec::new(),
             },
         );
-        for n in [c, p] {
-            self.graph.nodes.remove(n);
-            self.ids.remove(n);
-            self.costs.remove(n);
-        }
+        self.remove(&[p, c]);
         self.insert(found.at, found.node, found.after);
         if let Some((node, cost, tensors)) = found.folds {
             self.graph.tensors.extend(tensors);
             self.insert(p, node, cost);
         }
-        // Proofs and reasons that rest on order, on who else reads, or on the nodes that are gone.
-        self.known.clear();
         Some(decision)
+    }
+
+    /// Cost and bytes of the kernels of a set as they are.
+    fn apart(&self, set: &Set) -> [u64; 2] {
+        let all = set.producers.iter().map(|p| p.0).chain([set.sink]).map(|n| self.costs[n]);
+        all.fold([0u64; 2], |n, e| [n[0].saturating_add(e.cost), n[1].saturating_add(e.bytes)])
+    }
+
+    /// The set that is worth most and that the target takes; few are lowered.
+    fn best_set(&mut self) -> Option<(Worth, Set)> {
+        let mut found = Vec::new();
+        for set in sets(&self.graph) {
+            if !self.known_sets.contains_key(&set) {
+                let made = self.joined(&set);
+                self.known_sets.insert(set.clone(), made);
+            }
+            if let Some(Ok(made)) = self.known_sets.get(&set) {
+                found.push((self.worth(set.producers.len(), self.apart(&set)[0], made.after.cost), set));
+            }
+        }
+        found.sort_by(|a, b| b.cmp(a));
+        for (worth, set) in found.into_iter().take(MOST_LOWERED) {
+            let Some(Ok(made)) = self.known_sets.remove(&set) else { continue };
+            let members: Vec<usize> = set.producers.iter().map(|p| p.0).chain([set.sink]).collect();
+            let members = if self.options.always { &[] } else { &members[..] };
+            let taken =
+                if made.accepted { Ok(made) } else { self.accepted(members, made.node.clone()).map(|_| Joined { accepted: true, ..made }) };
+            let taken = self.known_sets.entry(set.clone()).or_insert(taken);
+            if taken.is_ok() {
+                return Some((worth, set));
+            }
+        }
+        None
+    }
+
+    /// The kernel of a set, and what it costs.
+    fn joined(&self, set: &Set) -> Result<Joined, Refusal> {
+        closed(&self.graph, set)?;
+        self.needed(set)?;
+        let made = inline::inlined(&self.graph, set.sink, &set.producers, self.options.allow)?;
+        let node = self.improved(made.node)?;
+        let after = estimate(&self.graph, &node, self.options.typical, self.target);
+        let [before, bytes] = self.apart(set);
+        if after.cost >= before && !self.options.always {
+            let why = format!("it would cost {} instead of {before}, and ask for {} bytes instead of {bytes}", after.cost, after.bytes);
+            return Err(Refusal::new(RefusalKind::Cost, why));
+        }
+        Ok(Joined { node, after, rules: made.rules, accepted: false })
+    }
+
+    /// Whether each producer of a set is there because pairs do not do: no pair of its links is joined, or would be if it paid.
+    fn needed(&self, set: &Set) -> Result<(), Refusal> {
+        let members = || set.producers.iter().map(|p| p.0).chain([set.sink]);
+        for &(p, t) in &set.producers {
+            for c in members().filter(|&c| c > p && uses(&self.graph.nodes[c], t).reads) {
+                if self.joins(p, c, t) != Some(false) {
+                    let [p, c] = [p, c].map(|n| &self.graph.nodes[n].name);
+                    return Err(Refusal::new(RefusalKind::Cost, format!("`{p}` and `{c}` are joined as a pair, if at all")));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn take_set(&mut self, set: &Set) -> Option<Decision> {
+        let Some(Ok(made)) = self.known_sets.remove(set) else { return None };
+        let [cost, bytes] = self.apart(set);
+        let (cost, bytes) = ([cost, made.after.cost], [bytes, made.after.bytes]);
+        let decision = self.decision(&set.producers, set.sink, Outcome::Fused { how: How::Inlined, cost, bytes, rules: made.rules });
+        let members: Vec<usize> = set.producers.iter().map(|p| p.0).chain([set.sink]).collect();
+        self.remove(&members);
+        self.insert(set.sink - set.producers.len(), made.node, made.after);
+        Some(decision)
+    }
+
+    /// Takes nodes out, given in program order.
+    fn remove(&mut self, nodes: &[usize]) {
+        for &n in nodes.iter().rev() {
+            self.graph.nodes.remove(n);
+            self.ids.remove(n);
+            self.costs.remove(n);
+        }
     }
 
     fn insert(&mut self, at: usize, node: Node, cost: Estimate) {
@@ -179,18 +330,25 @@ impl Search<'_> {
         self.next += 1;
     }
 
-    fn decision(&self, (p, c, t): (usize, usize, TensorId), outcome: Outcome) -> Decision {
+    fn decision(&self, producers: &[(usize, TensorId)], consumer: usize, outcome: Outcome) -> Decision {
         let name = |n: usize| self.graph.nodes[n].name.clone();
-        Decision { producer: name(p), consumer: name(c), tensor: self.graph.tensors[t.index()].name.clone(), outcome }
+        let producer = producers.iter().map(|p| name(p.0)).collect::<Vec<_>>().join(", ");
+        let tensors = producers.iter().map(|p| self.graph.tensors[p.1.index()].name.as_str());
+        Decision { producer, consumer: name(consumer), tensor: tensors.collect::<Vec<_>>().join(", "), outcome }
     }
 
-    /// The pairs that stay apart.
+    /// The pairs and sets that stay apart.
     fn rest(&mut self) -> Vec<Decision> {
         let mut all = Vec::new();
         for (p, c, t) in self.pairs() {
             let key = (self.ids[p], self.ids[c], t);
             if let Some(Err(why)) = self.known.get(&key) {
-                all.push(self.decision((p, c, t), Outcome::Refused(why.clone())));
+                all.push(self.decision(&[(p, t)], c, Outcome::Refused(why.clone())));
+            }
+        }
+        for (set, made) in &self.known_sets {
+            if let Err(why) = made {
+                all.push(self.decision(&set.producers, set.sink, Outcome::Refused(vec![(Some(How::Inlined), why.clone())])));
             }
         }
         all
@@ -203,22 +361,23 @@ impl Search<'_> {
         let mut best: Option<Candidate> = None;
         let mut reasons = Vec::new();
         let before = self.costs[p].cost.saturating_add(self.costs[c].cost);
-        for &how in How::ALL {
+        for &how in How::PAIRS {
             let made = match how {
                 How::Epilogue => pair.epilogue().map(|node| (node, None)),
                 How::SameTile => pair.same_tile().map(|node| (node, None)),
                 How::Prologue => pair.prologue().map(|node| (node, None)),
                 // Where the whole producer goes in front of the consumer there is nothing to split.
                 How::SplitPrologue if best.is_some() => continue,
+                How::Inlined => continue,
                 How::SplitPrologue => self.split(&pair, p, c, t).map(|(node, folds)| (node, Some(folds))),
             };
             let found = made.and_then(|(node, folds)| {
-                let node = self.accepted(p, c, self.improved(node)?)?;
+                let node = self.accepted(&[p, c], self.improved(node)?)?;
                 let mut sized = self.graph.clone();
                 let folds = match folds {
                     Some((node, tensors)) => {
                         sized.tensors.extend(tensors.iter().cloned());
-                        let node = self.accepted(p, p, self.improved(node)?)?;
+                        let node = self.accepted(&[p], self.improved(node)?)?;
                         Some((estimate(&sized, &node, self.options.typical, self.target), node, tensors))
                     }
                     None => None,
@@ -265,12 +424,13 @@ impl Search<'_> {
     /// The node with its kernel through the logical stage.
     fn improved(&self, node: Node) -> Result<Node, Refusal> {
         let verified = tilelift_ir::verify(&node.kernel).map_err(|e| Refusal::new(RefusalKind::Shape, e.to_string()))?;
-        let (kernel, _) = tilelift_egraph::optimise(&verified, &tilelift_egraph::Options::default());
+        let options = tilelift_egraph::Options { allow: self.options.allow, ..Default::default() };
+        let (kernel, _) = tilelift_egraph::optimise(&verified, &options);
         Ok(Node { kernel: kernel.into_kernel(), ..node })
     }
 
-    /// Whether the target takes the node, and its main loop as well as before.
-    fn accepted(&self, p: usize, c: usize, node: Node) -> Result<Node, Refusal> {
+    /// Whether the target takes the node, and its main loop as well as those of the nodes that it stands for.
+    fn accepted(&self, before: &[usize], node: Node) -> Result<Node, Refusal> {
         let no = |why: String| Refusal::new(RefusalKind::Target, why);
         let options = Options { opt: OptLevel::None, ..Options::default() };
         let lowered = lower(&node.kernel, self.target, &options).map_err(|e| no(e.to_string()))?;
@@ -279,7 +439,7 @@ impl Search<'_> {
                 let plan = tilelift_isel::plan(&self.graph.nodes[n].kernel, self.target, &LowerOptions::default());
                 plan.is_ok_and(|p| p.specialised().is_some())
             };
-            if let Some(n) = [p, c].into_iter().find(|&n| special(n)) {
+            if let Some(n) = before.iter().copied().find(|&n| special(n)) {
                 return Err(no(format!("the main loop of `{}` would no longer be specialised: {why}", self.graph.nodes[n].name)));
             }
         }

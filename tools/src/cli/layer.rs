@@ -41,7 +41,7 @@ const TILE: [u32; 2] = [8, 512];
 pub(super) fn run(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> Outcome {
     let mut activation = Activation::Silu;
     let (mut extents, mut elem, mut fuse, mut kind, mut target, mut print) =
-        ([None; 3], Scalar::BF16, FuseOptions::default(), None, None, false);
+        ([None; 3], Scalar::BF16, FuseOptions::exact(), None, None, false);
     while let Some(arg) = parser.next()? {
         match arg {
             Long("m") => extents[0] = Some(options::number(parser, "m", 1..=MAX)?),

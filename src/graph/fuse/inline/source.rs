@@ -1,0 +1,101 @@
+//! Producers that may be written again somewhere else, and what is proven of them first.
+
+use super::super::access::{Place, Seen};
+use super::super::report::{Refusal, RefusalKind};
+use super::super::sym::Atoms;
+use super::super::tiles::tiling;
+use crate::graph::nodes::{Graph, Node, Role, TensorId, uses};
+use tilelift_egraph::Class;
+use tilelift_ir::Inst;
+
+/// A kernel and the one store by which it makes a tensor.
+pub(super) struct Source<'g> {
+    pub seen: Seen<'g>,
+    pub tensor: TensorId,
+    pub store: Inst,
+    /// The tile that it stores.
+    pub anchor: Place,
+}
+
+/// The producers of a set, and what may be done to them.
+pub(super) struct Sources<'g> {
+    pub graph: &'g Graph,
+    pub atoms: Atoms,
+    pub all: Vec<Source<'g>>,
+    /// What rules may change of results.
+    pub allow: Class,
+}
+
+fn no<T>(kind: RefusalKind, why: String) -> Result<T, Refusal> {
+    Err(Refusal::new(kind, why))
+}
+
+impl<'g> Sources<'g> {
+    /// Looks at producers, given by number and tensor, that shall be written again in a later node.
+    pub fn new(graph: &'g Graph, sink: usize, producers: &[(usize, TensorId)], allow: Class) -> Result<Sources<'g>, Refusal> {
+        let mut sources = Sources { graph, atoms: Atoms::default(), all: Vec::new(), allow };
+        for &(node, tensor) in producers {
+            sources.moves(node, sink, tensor)?;
+            let source = sources.source(node, tensor)?;
+            sources.all.push(source);
+        }
+        Ok(sources)
+    }
+
+    pub fn name(&self, id: TensorId) -> &'g str {
+        &self.graph.tensors[id.index()].name
+    }
+
+    /// The producer of a tensor.
+    pub fn of(&self, id: TensorId) -> Option<&Source<'g>> {
+        self.all.iter().find(|s| s.tensor == id)
+    }
+
+    /// Whether a node's loads give later, in the sink's place, what they give in its own.
+    fn moves(&self, node: usize, sink: usize, tensor: TensorId) -> Result<(), Refusal> {
+        let nodes = &self.graph.nodes;
+        let (p, s) = (&nodes[node], &nodes[sink]);
+        for (id, _) in p.args.iter().filter_map(|a| a.tensor()) {
+            let (own, name) = (uses(p, id), self.name(id));
+            if let Some(between) = nodes[node + 1..sink].iter().find(|n| (own.reads || id == tensor) && uses(n, id).writes) {
+                let why = format!("`{}` writes `{name}` between `{}` and `{}`", between.name, p.name, s.name);
+                return no(RefusalKind::Order, why);
+            }
+            if (own.reads || id == tensor) && uses(s, id).writes {
+                return no(RefusalKind::Hazard, format!("`{}` writes `{name}`, which `{}` accesses", s.name, p.name));
+            }
+            if own.reads && own.writes {
+                return no(RefusalKind::Hazard, format!("`{}` changes `{name}` in place", p.name));
+            }
+        }
+        Ok(())
+    }
+
+    fn source(&mut self, node: usize, tensor: TensorId) -> Result<Source<'g>, Refusal> {
+        let graph = self.graph;
+        let node: &'g Node = &graph.nodes[node];
+        let name = self.name(tensor);
+        if node.kernel.is_explicit() {
+            return no(RefusalKind::Shape, format!("`{}` says which tasks do what", node.name));
+        }
+        let seen = Seen::new(graph, node, &mut self.atoms);
+        let stores: Vec<_> = seen.of(tensor).cloned().collect();
+        let [access] = &stores[..] else {
+            return no(RefusalKind::Place, format!("`{}` accesses `{name}` at several places", node.name));
+        };
+        let Some(anchor) = access.place.clone().filter(|p| access.writes && !access.reads && !p.flat) else {
+            return no(RefusalKind::Place, format!("`{}` does not write `{name}` as a tile", node.name));
+        };
+        if access.masked {
+            return no(RefusalKind::Place, format!("`{}` stores `{name}` under a mask", node.name));
+        }
+        let t = &graph.tensors[tensor.index()];
+        // An element that nobody wrote may not be read, so that all that is read is what the only writer wrote.
+        let sole = t.role == Role::Intermediate && graph.nodes.iter().filter(|n| uses(n, tensor).writes).count() == 1;
+        if !sole && !(access.outermost && tiling(&self.atoms, &node.grid, &anchor, &graph.extents(t, false)).covers) {
+            return no(RefusalKind::Coverage, format!("`{name}` is not known to be written by `{}` everywhere", node.name));
+        }
+        let store = access.inst;
+        Ok(Source { seen, tensor, store, anchor })
+    }
+}
