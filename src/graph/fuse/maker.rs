@@ -5,7 +5,7 @@ use super::report::{FuseRule, Refusal, RefusalKind};
 use super::sym::ScalarKey;
 use crate::graph::nodes::{Graph, Node, NodeArg, TensorId};
 use crate::graph::size::Size;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use tilelift_ir::typing::result_type;
 use tilelift_ir::{Attr, CmpOp, Cursor, Inst, Kernel, Literal, Op, Region, Scalar, Type, Value};
 
@@ -24,13 +24,15 @@ pub(crate) struct Maker<'g> {
     others: Vec<TensorId>,
     /// The rules by which producers were written again.
     pub rules: Vec<FuseRule>,
+    /// Conversions to the element type of a tensor that is stored no more, which may be left out.
+    pub narrowed: BTreeSet<Value>,
 }
 
 impl<'g> Maker<'g> {
     pub fn new(graph: &'g Graph, name: &str, gone: Vec<TensorId>, others: Vec<TensorId>) -> Maker<'g> {
         let kernel = Kernel::new(name);
         let at = vec![Cursor::start(kernel.body)];
-        Maker { graph, kernel, args: Vec::new(), at, levels: BTreeMap::new(), gone, others, rules: Vec::new() }
+        Maker { graph, kernel, args: Vec::new(), at, levels: BTreeMap::new(), gone, others, rules: Vec::new(), narrowed: BTreeSet::new() }
     }
 
     /// Starts a region; what is made goes there until [`Maker::leave`].
@@ -131,6 +133,32 @@ impl<'g> Maker<'g> {
     pub fn op(&mut self, op: Op, args: &[Value], attrs: &[Attr], explicit: Option<&Type>) -> Result<Value, Refusal> {
         let all = self.results(op, args, 0, attrs, explicit)?;
         all.first().copied().ok_or_else(|| Refusal::new(RefusalKind::Shape, format!("`{op}` has no result")))
+    }
+
+    /// What a value was before it went through the element type of a tensor that is stored no more, if it was of this type.
+    pub fn widened(&mut self, v: Value, elem: Scalar) -> Result<Option<Value>, Refusal> {
+        let Some(inst) = self.kernel.def_inst(v).filter(|_| elem.is_float()) else { return Ok(None) };
+        let d = self.kernel.insts[inst].clone();
+        let Type::Tile(mut ty) = self.kernel.ty(v).clone() else { return Ok(None) };
+        match d.op {
+            Op::Cast => {
+                let from = self.kernel.ty(d.args[0]).elem();
+                Ok((self.narrowed.contains(&v) && from == elem && ty.elem.is_float()).then_some(d.args[0]))
+            }
+            Op::Reshape | Op::Transpose | Op::Broadcast => {
+                let Some(x) = self.widened(d.args[0], elem)? else { return Ok(None) };
+                ty.elem = elem;
+                let ty = Type::Tile(ty);
+                self.op(d.op, &[x], &d.attrs, d.op.info().typed().then_some(&ty)).map(Some)
+            }
+            Op::Select => {
+                let Some(x) = self.widened(d.args[1], elem)? else { return Ok(None) };
+                ty.elem = elem;
+                let other = self.op(Op::Cast, &[d.args[2]], &[], Some(&Type::Tile(ty)))?;
+                self.op(Op::Select, &[d.args[0], x, other], &[], None).map(Some)
+            }
+            _ => Ok(None),
+        }
     }
 
     /// A sum with a number.
@@ -279,6 +307,12 @@ impl<'g> Copier<'g> {
             return Ok(());
         }
         let args = self.values(maker, &d.args)?;
+        if d.op == Op::Cast
+            && let Some(wide) = maker.widened(args[0], node.kernel.ty(d.results[0]).elem())?
+        {
+            self.map.insert(d.results[0], wide);
+            return Ok(());
+        }
         let mut regions = Vec::new();
         for &r in &d.regions {
             let new = maker.enter();

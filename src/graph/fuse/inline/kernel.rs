@@ -1,12 +1,11 @@
 //! The kernel of a sink with its producers inside.
 
 use super::super::access::Seen;
-use super::super::demand::dropped;
 use super::super::maker::{Copier, Maker};
 use super::super::pair::is_plain;
 use super::super::report::{FuseRule, Refusal, RefusalKind};
 use super::source::Sources;
-use super::writer::{Wanted, forwarded};
+use super::writer::{Wanted, forwarded, free};
 use crate::graph::nodes::{Graph, Node, TensorId};
 use tilelift_egraph::Class;
 
@@ -30,6 +29,7 @@ pub(in super::super) fn inlined<'g>(
     let node = &graph.nodes[sink];
     is_plain(node)?;
     let seen = Seen::new(graph, node, &mut sources.atoms);
+    sources.read_by(&seen);
     let gone: Vec<TensorId> = producers.iter().map(|p| p.1).collect();
     let members = || producers.iter().map(|p| &graph.nodes[p.0]).chain([node]);
     let others: Vec<TensorId> =
@@ -50,7 +50,7 @@ pub(in super::super) fn inlined<'g>(
         let mask = copier.values(maker, kernel.operand(inst, "mask"))?.first().copied();
         let other = copier.values(maker, kernel.operand(inst, "other"))?.first().copied();
         let wanted = Wanted { at, shape: &place.shape, known: place.index.iter().map(Some).collect() };
-        let free: Vec<bool> = (0..place.shape.len()).map(|d| dropped(graph, &seen, inst, d)).collect();
+        let free = free(&sources, &seen, inst, place);
         let tile = forwarded(&sources, source, maker, (&wanted, place), (mask, other), &free)?;
         copier.map.insert(kernel.insts[inst].results[0], tile);
         Ok(true)

@@ -2,11 +2,12 @@
 
 use super::super::access::{Place, Seen};
 use super::super::report::{Refusal, RefusalKind};
-use super::super::sym::Atoms;
+use super::super::sym::{Atoms, Sum};
 use super::super::tiles::tiling;
 use crate::graph::nodes::{Graph, Node, Role, TensorId, uses};
+use crate::graph::size::Size;
 use tilelift_egraph::Class;
-use tilelift_ir::Inst;
+use tilelift_ir::{Inst, Op};
 
 /// A kernel and the one store by which it makes a tensor.
 pub(super) struct Source<'g> {
@@ -15,6 +16,11 @@ pub(super) struct Source<'g> {
     pub store: Inst,
     /// The tile that it stores.
     pub anchor: Place,
+    /// Dimensions along which the tensor is read to its end. If nobody else writes it, what the producer stores reaches so far, since
+    /// reading what nobody wrote is an error.
+    pub whole: Vec<bool>,
+    /// Nobody else writes it.
+    sole: bool,
 }
 
 /// The producers of a set, and what may be done to them.
@@ -96,6 +102,44 @@ impl<'g> Sources<'g> {
             return no(RefusalKind::Coverage, format!("`{name}` is not known to be written by `{}` everywhere", node.name));
         }
         let store = access.inst;
-        Ok(Source { seen, tensor, store, anchor })
+        let whole = vec![false; anchor.shape.len()];
+        Ok(Source { seen, tensor, store, anchor, whole, sole })
     }
+
+    /// Looks at how the sink reads the tensors.
+    pub fn read_by(&mut self, sink: &Seen<'_>) {
+        let graph = self.graph;
+        for source in self.all.iter_mut().filter(|s| s.sole) {
+            let dims = &graph.tensors[source.tensor.index()].dims;
+            for place in sink.of(source.tensor).filter(|a| a.reads && !a.masked).filter_map(|a| a.place.as_ref()).filter(|p| !p.flat) {
+                for (d, whole) in source.whole.iter_mut().enumerate() {
+                    let to_end =
+                        place.index.get(d).zip(dims.get(d)).is_some_and(|(i, size)| runs(&self.atoms, sink, i, place.shape[d], size));
+                    *whole |= to_end;
+                }
+            }
+        }
+    }
+}
+
+/// True if an index is that of a loop from 0 to an extent, in steps of a tile at most.
+fn runs(atoms: &Atoms, seen: &Seen<'_>, index: &Sum, tile: u32, size: &Size) -> bool {
+    let kernel = &seen.node.kernel;
+    let mut found = false;
+    kernel.walk(kernel.body, &mut |i| {
+        let d = &kernel.insts[i];
+        let Some(&index_here) = d.regions.first().and_then(|&r| kernel.regions[r].params.first()).filter(|_| d.op == Op::For) else {
+            return;
+        };
+        let bound = |k: usize| d.args.get(k).and_then(|v| seen.sums.get(v));
+        let end = bound(1).is_some_and(|s| match size.fixed() {
+            Some(n) => s.as_number() == Some(n as i32),
+            None => atoms.is_size(s, size),
+        });
+        found |= seen.sums.get(&index_here) == Some(index)
+            && bound(0).and_then(Sum::as_number) == Some(0)
+            && bound(2).and_then(Sum::as_number).is_some_and(|n| n > 0 && n as u32 <= tile)
+            && end;
+    });
+    found
 }

@@ -29,8 +29,8 @@ struct Strip {
     start: i32,
     extent: u32,
     width: u32,
-    /// Where the row ends, if nothing that counts lies behind.
-    end: Option<Size>,
+    /// Where the row ends, if nothing that counts lies behind, and whether the producer's tile is known to reach so far.
+    end: Option<(Size, bool)>,
     neutral: Literal,
 }
 
@@ -71,7 +71,8 @@ impl<'g> Writer<'_, 'g> {
         let start = index.as_number().filter(|&s| s >= 0)?;
         let alike = |w: &&Window| w.start == index && w.extent == extent;
         let elements: u64 = self.shape(x, inner).iter().map(|&e| u64::from(e)).product();
-        let width = match self.windows[..self.outer].iter().find(alike) {
+        let window = self.windows[..self.outer].iter().find(alike);
+        let width = match window {
             Some(w) => w.shape,
             None if elements > WHOLE => WIDTH,
             None => return None,
@@ -80,8 +81,11 @@ impl<'g> Writer<'_, 'g> {
             return None;
         }
         let last = start as u32 + extent;
-        let shorter = size.fixed().is_none_or(|n| n <= last);
-        let end = Some(size).filter(|size| shorter && outside.is(x, axis, (&index, size), neutral));
+        let dims = &self.sources.graph.tensors[self.source.tensor.index()].dims;
+        let whole = window.and_then(|w| w.dim).is_some_and(|d| self.source.whole[d] && dims[d] == size);
+        let reaches = size.fixed().map_or(whole, |n| n <= last);
+        let shorter = reaches || size.fixed().is_none();
+        let end = Some((size, reaches)).filter(|(size, _)| shorter && outside.is(x, axis, (&index, size), neutral));
         Some(Strip { op, axis, start, extent, width, end, neutral })
     }
 
@@ -92,15 +96,10 @@ impl<'g> Writer<'_, 'g> {
         let int = |maker: &mut Maker<'g>, n: i64| maker.literal(Literal::Int(n), Scalar::I32);
         let last = i64::from(strip.start) + i64::from(strip.extent);
         let hi = match &strip.end {
-            Some(size) => {
-                let size_here = maker.size(size)?;
-                match size.fixed() {
-                    Some(_) => size_here,
-                    None => {
-                        let last = int(maker, last);
-                        maker.op(Op::Minimum, &[size_here, last], &[], None)?
-                    }
-                }
+            Some((size, true)) => maker.size(size)?,
+            Some((size, false)) => {
+                let (size, last) = (maker.size(size)?, int(maker, last));
+                maker.op(Op::Minimum, &[size, last], &[], None)?
             }
             None => int(maker, last),
         };
@@ -111,7 +110,7 @@ impl<'g> Writer<'_, 'g> {
         let rule = FuseRule::Strip { op: strip.op, extent: strip.extent, width: strip.width, cut: strip.end.is_some() };
         maker.rules.push(rule);
         self.fold(maker, bounds, init, |this, maker, index, so_far| {
-            let window = Window { start: Sum::number(strip.start), extent: strip.extent, at: index, shape: strip.width };
+            let window = Window { start: Sum::number(strip.start), extent: strip.extent, at: index, shape: strip.width, dim: None };
             this.windows.push(window);
             let mut inner = axes.to_vec();
             inner.insert(strip.axis, Axis::Window(this.windows.len() - 1));

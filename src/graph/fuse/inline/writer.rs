@@ -13,15 +13,17 @@
 //!
 //! Scalars that differ from program to program can't be had elsewhere, but for the index of a dimension in which both tiles have extent 1.
 
-use super::super::access::Place;
+use super::super::access::{Place, Seen};
 use super::super::demand::dropped;
 use super::super::maker::Maker;
 use super::super::report::{FuseRule, Refusal, RefusalKind};
 use super::super::sym::Sum;
+use super::super::tiles::fits;
 use super::source::{Source, Sources};
 use std::collections::BTreeMap;
+use tilelift_egraph::Class;
 use tilelift_ir::ops::Rule;
-use tilelift_ir::{Attr, Effects, Inst, Op, Region, Scalar, Type, Value, ValueDef};
+use tilelift_ir::{Attr, Effects, Inst, Kernel, Op, Region, Scalar, Type, Value, ValueDef};
 
 /// What is wanted of a dimension.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -41,6 +43,8 @@ pub(super) struct Window {
     /// The first index wanted, in the new kernel, and the number of elements.
     pub at: Value,
     pub shape: u32,
+    /// The dimension of the tile that is stored, if it is one.
+    pub dim: Option<usize>,
 }
 
 /// A producer's loop that is being written.
@@ -72,6 +76,8 @@ pub(super) struct Writer<'a, 'g> {
     /// What was written already.
     pub done: BTreeMap<(Value, Vec<Axis>), Value>,
     pub loops: Vec<Open>,
+    /// The conversion to the tensor's element type, if that is what is stored.
+    narrows: Option<Inst>,
     depth: u32,
 }
 
@@ -103,14 +109,28 @@ pub(super) fn tile_of_store<'g>(
             }
         } else {
             axes.push(Axis::Window(windows.len()));
-            windows.push(Window { start: start.clone(), extent, at, shape });
+            windows.push(Window { start: start.clone(), extent, at, shape, dim: Some(d) });
         }
     }
     maker.rules.push(FuseRule::TileOfStore { tensor: name.to_owned(), shape: wanted.shape.to_vec() });
     let outer = windows.len();
-    let mut writer = Writer { sources, source, windows, outer, places, done: BTreeMap::new(), loops: Vec::new(), depth: 0 };
     let value = source.seen.node.kernel.operand(source.store, "value")[0];
+    let narrows = narrows(&source.seen.node.kernel, value).filter(|_| sources.allow >= Class::Reassoc);
+    let (done, loops) = (BTreeMap::new(), Vec::new());
+    let mut writer = Writer { sources, source, windows, outer, places, done, loops, narrows, depth: 0 };
     writer.tile(maker, value, &axes)
+}
+
+/// The conversion by which a value got its element type.
+fn narrows(kernel: &Kernel, mut v: Value) -> Option<Inst> {
+    loop {
+        let inst = kernel.def_inst(v)?;
+        match kernel.insts[inst].op {
+            Op::Cast => return Some(inst),
+            Op::Reshape | Op::Transpose | Op::Broadcast => v = kernel.insts[inst].args[0],
+            _ => return None,
+        }
+    }
 }
 
 impl<'g> Writer<'_, 'g> {
@@ -279,8 +299,16 @@ impl<'g> Writer<'_, 'g> {
             });
         }
         let result = d.results[n];
-        let explicit = d.op.info().typed().then(|| Type::tile(&self.shape(result, axes), kernel.ty(result).elem()));
-        self.all(maker, inst, n, &args, explicit.as_ref(), axes)
+        let elem = kernel.ty(result).elem();
+        if let (Op::Cast, Some(wide)) = (d.op, maker.widened(args[0], elem)?) {
+            return Ok(wide);
+        }
+        let explicit = d.op.info().typed().then(|| Type::tile(&self.shape(result, axes), elem));
+        let value = self.all(maker, inst, n, &args, explicit.as_ref(), axes)?;
+        if self.narrows == Some(inst) {
+            maker.narrowed.insert(value);
+        }
+        Ok(value)
     }
 
     /// The index along an axis, plus a scalar.
@@ -376,7 +404,7 @@ impl<'g> Writer<'_, 'g> {
         let mut value = match sources.of(access.tensor) {
             Some(source) => {
                 let wanted = Wanted { at, shape: &shape, known };
-                let free: Vec<bool> = (0..shape.len()).map(|k| dropped(sources.graph, seen, inst, k)).collect();
+                let free = free(sources, seen, inst, place);
                 forwarded(sources, source, maker, (&wanted, place), (mask, other), &free)?
             }
             None => {
@@ -411,6 +439,19 @@ impl<'g> Writer<'_, 'g> {
         }
         Ok(maker.results(Op::Gather, &args, d.present, &d.attrs, None)?[0])
     }
+}
+
+/// Dimensions of a load of a producer's tensor along which nothing that lies outside of it matters: no program's tile does, or nothing that
+/// follows is ever stored.
+pub(super) fn free(sources: &Sources<'_>, seen: &Seen<'_>, load: Inst, place: &Place) -> Vec<bool> {
+    let graph = sources.graph;
+    let tensor = seen.accesses.iter().find(|a| a.inst == load).map(|a| a.tensor);
+    let extents = tensor.map(|t| graph.extents(&graph.tensors[t.index()], place.flat)).unwrap_or_default();
+    let all = extents.iter().zip(place.index.iter().zip(&place.shape)).enumerate();
+    all.map(|(k, (size, (index, &tile)))| {
+        fits(&sources.atoms, &seen.node.grid, (index, tile), size, graph.divisor(size)) || dropped(graph, seen, load, k)
+    })
+    .collect()
 }
 
 /// A producer's tile as a load gives it: `other` outside of the tensor and where the mask says no. Dimensions that are free are not asked.
