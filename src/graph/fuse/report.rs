@@ -92,6 +92,8 @@ pub enum RefusalKind {
     Target,
     /// It would cost more.
     Cost,
+    /// As many kernels as a step may make were made.
+    Limit,
 }
 
 /// Why two kernels stay apart.

@@ -5,12 +5,13 @@
 
 use super::report::{Refusal, RefusalKind};
 use crate::graph::nodes::{Graph, Role, TensorId, uses};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use tilelift_ir::ops::Rule;
 
-/// Producers of a set, and sets that are looked at for each sink.
+/// Producers of a set, sets that are looked at for each sink, and kernels that are made for each node of the graph.
 const MOST_PRODUCERS: usize = 3;
-const MOST_SETS: usize = 5;
+const MOST_SETS: usize = 32;
+pub(super) const MOST_MADE: usize = 5;
 
 /// Producers, by number and tensor in program order, and the node that reads them.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -26,8 +27,9 @@ pub(super) fn sets(graph: &Graph) -> Vec<Set> {
 
 fn of_sink(graph: &Graph, sink: usize) -> Vec<Set> {
     let mut found: BTreeSet<Vec<(usize, TensorId)>> = BTreeSet::new();
-    let mut grown: Vec<Vec<(usize, TensorId)>> = vec![Vec::new()];
-    while let Some(set) = grown.pop() {
+    // Smaller ones first.
+    let mut grown: VecDeque<Vec<(usize, TensorId)>> = VecDeque::from([Vec::new()]);
+    while let Some(set) = grown.pop_front() {
         let members = set.iter().map(|p| p.0).chain([sink]);
         for next in members.flat_map(|n| before(graph, n)) {
             let clash = set.iter().any(|p| p.0 == next.0 || p.1 == next.1);
@@ -38,7 +40,7 @@ fn of_sink(graph: &Graph, sink: usize) -> Vec<Set> {
             more.push(next);
             more.sort_unstable();
             if found.insert(more.clone()) {
-                grown.push(more);
+                grown.push_back(more);
             }
         }
     }

@@ -122,5 +122,6 @@ fn reason(kind: RefusalKind) -> &'static str {
         RefusalKind::Hazard => "hazard",
         RefusalKind::Target => "target",
         RefusalKind::Cost => "cost",
+        RefusalKind::Limit => "limit",
     }
 }

@@ -4,8 +4,9 @@ use super::super::access::Seen;
 use super::super::maker::{Copier, Maker};
 use super::super::pair::is_plain;
 use super::super::report::{FuseRule, Refusal, RefusalKind};
+use super::load::{forwarded, free};
 use super::source::Sources;
-use super::writer::{Wanted, forwarded, free};
+use super::writer::Wanted;
 use crate::graph::nodes::{Graph, Node, TensorId};
 use tilelift_egraph::Class;
 

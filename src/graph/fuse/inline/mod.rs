@@ -12,6 +12,7 @@
 //! as far out as what they follow from, in front of the consumer's own loops.
 
 mod kernel;
+mod load;
 mod loops;
 mod outside;
 mod scalar;
