@@ -98,7 +98,8 @@ impl<'g> Sources<'g> {
         let t = &graph.tensors[tensor.index()];
         // An element that nobody wrote may not be read, so that all that is read is what the only writer wrote.
         let sole = t.role == Role::Intermediate && graph.nodes.iter().filter(|n| uses(n, tensor).writes).count() == 1;
-        if !sole && !(access.outermost && tiling(&self.atoms, &node.grid, &anchor, &graph.extents(t, false)).covers) {
+        let covers = || access.outermost && tiling(&self.atoms, &node.grid, &anchor, &graph.extents(t, false)).covers;
+        if !(sole || covers()) {
             return no(RefusalKind::Coverage, format!("`{name}` is not known to be written by `{}` everywhere", node.name));
         }
         let store = access.inst;
