@@ -28,6 +28,10 @@ pub(crate) fn words(g: &Graph, node: &Node) -> String {
     };
     match node.head {
         Head::Leaf { value, .. } => format!("value {value}"),
+        Head::Fold { .. } | Head::State { .. } => {
+            let kids: Vec<String> = node.kids.iter().map(kid).collect();
+            format!("{node} {} : {}", kids.join(", "), g.node_ty(node))
+        }
         Head::Op { op, result, .. } => {
             let mut out = op.to_string();
             for a in g.attrs(node) {

@@ -9,9 +9,10 @@
 
 use crate::cost::once;
 use crate::fault::BadChoice;
-use crate::graph::Graph;
+use crate::graph::{Graph, bit};
 use crate::hash::IndexSet;
 use crate::language::{Head, Node};
+use crate::passes::passes;
 use crate::skeleton::Skeleton;
 use egg::Id;
 use smallvec::SmallVec;
@@ -25,6 +26,9 @@ pub(crate) struct Forest {
     pub(crate) ids: Vec<Id>,
     /// The event after which each class can be computed.
     pub(crate) avail: Vec<u32>,
+    /// The ranges between whose iterations each class differs, and how many ranges there are.
+    pub(crate) free: Vec<u64>,
+    pub(crate) ranges: usize,
     /// Candidates of each class.
     pub(crate) nodes: Vec<SmallVec<[Candidate; 1]>>,
     /// What the program needs.
@@ -38,7 +42,10 @@ pub(crate) struct Candidate {
     pub(crate) cost: u64,
     /// The event that makes it, if it is a leaf or a read.
     pub(crate) own: u32,
+    /// What it stands on; of a state what its fold stands on.
     pub(crate) kids: SmallVec<[usize; 3]>,
+    /// The candidate whose state it is.
+    pub(crate) state: Option<(usize, u32)>,
 }
 
 /// A choice of a candidate per class that is needed.
@@ -67,31 +74,46 @@ impl Forest {
         ids.iter().enumerate().for_each(|(n, &id)| number[usize::from(id)] = n as u32);
         let at = |id: Id| number[usize::from(g.find(id))] as usize;
         let original: IndexSet<Node> = skeleton.original.iter().map(|n| canonical(g, n)).collect();
-        let nodes = ids
+        let mut states: Vec<(usize, Candidate, usize)> = Vec::new();
+        let mut nodes: Vec<SmallVec<[Candidate; 1]>> = ids
             .iter()
-            .map(|&id| {
+            .enumerate()
+            .map(|(n, &id)| {
                 let class = &g[id];
                 let mut list = SmallVec::new();
                 for node in &class.nodes {
-                    let own = match node.head {
-                        crate::language::Head::Leaf { value, .. } => g.analysis.leaf_event[value],
-                        crate::language::Head::Op { epoch, .. } => g.analysis.epoch_event[epoch as usize],
-                    };
-                    let avail = node.kids.iter().map(|&k| g[k].data.avail).fold(own, u32::max);
-                    if avail == class.data.avail {
+                    let (own, _) = g.analysis.own(node);
+                    if known(g, node) == (class.data.avail, class.data.free) {
                         let cost = cost(g, skeleton, node, original.contains(node));
-                        list.push(Candidate { node: node.clone(), cost, own, kids: node.kids.iter().map(|&k| at(k)).collect() });
+                        let kids = node.kids.iter().map(|&k| at(k)).collect();
+                        let c = Candidate { node: node.clone(), cost, own, kids, state: None };
+                        match node.head {
+                            Head::State { .. } => states.push((n, c, at(node.kids[0]))),
+                            Head::Leaf { .. } | Head::Op { .. } | Head::Fold { .. } => list.push(c),
+                        }
                     }
                 }
                 list
             })
             .collect();
+        // A state is made of what one of the folds of its class is made of.
+        for (class, c, of) in states {
+            for n in 0..nodes[of].len() {
+                let fold = &nodes[of][n];
+                let same = matches!((fold.node.head, c.node.head), (Head::Fold { range: a, .. }, Head::State { range: b, .. }) if a == b);
+                if same {
+                    let c = Candidate { kids: fold.kids.clone(), state: Some((of, n as u32)), ..c.clone() };
+                    nodes[class].push(c);
+                }
+            }
+        }
         let mut roots = IndexSet::default();
         skeleton.visit_classes(&mut |id, _| {
             roots.insert(at(id));
         });
         let avail = ids.iter().map(|&id| g[id].data.avail).collect();
-        Forest { ids, avail, nodes, roots: roots.into_iter().collect() }
+        let free = ids.iter().map(|&id| g[id].data.free).collect();
+        Forest { ids, avail, free, ranges: g.analysis.ranges.len(), nodes, roots: roots.into_iter().collect() }
     }
 
     /// The number of a class.
@@ -143,6 +165,9 @@ impl Forest {
     /// The cost of a choice, from scratch.
     pub(crate) fn total(&self, of: &[Option<u32>]) -> Option<u64> {
         let order = self.order(of, &self.roots)?;
+        if self.ranges > 0 {
+            return Some(passes(self, of, &order).total);
+        }
         Some(order.iter().fold(0u64, |sum, &c| sum.saturating_add(of[c].map_or(0, |n| self.nodes[c][n as usize].cost))))
     }
 
@@ -155,16 +180,16 @@ impl Forest {
             }
         }
         let order = self.order(&choice.of, &self.roots).ok_or(BadChoice::Circle)?;
-        let (mut event, mut total) = (vec![0u32; self.ids.len()], 0u64);
+        let real = passes(self, &choice.of, &order).total;
+        let mut event = vec![0u32; self.ids.len()];
         for class in order {
             let c = self.chosen(choice, class).ok_or(BadChoice::Circle)?;
             event[class] = c.kids.iter().map(|&k| event[k]).fold(c.own, u32::max);
             if event[class] > self.avail[class] {
                 return Err(BadChoice::Late { class: self.ids[class], event: event[class] });
             }
-            total = total.saturating_add(c.cost);
         }
-        if total == choice.total { Ok(()) } else { Err(BadChoice::Cost { real: total, stated: choice.total }) }
+        if real == choice.total { Ok(()) } else { Err(BadChoice::Cost { real, stated: choice.total }) }
     }
 }
 
@@ -174,13 +199,29 @@ pub(crate) fn canonical(g: &Graph, node: &Node) -> Node {
     node.clone().map_children(|k| g.find(k))
 }
 
-/// A set of class numbers with the total of their costs.
+/// When a node can be computed, and the ranges between whose iterations it differs.
+fn known(g: &Graph, node: &Node) -> (u32, u64) {
+    let own = g.analysis.own(node);
+    let (avail, free) = node.kids.iter().map(|&k| &g[k].data).fold(own, |(a, f), k| (a.max(k.avail), f | k.free));
+    match node.head {
+        Head::Fold { range, .. } => (avail, free & !bit(Some(range))),
+        Head::Leaf { .. } | Head::Op { .. } | Head::State { .. } => (avail, free),
+    }
+}
+
+/// A set of classes with the total of their costs. What is in loops that are folds is a class and a pass, so there is a set for each pass,
+/// behind one for the rest, in which the element of a fold is until it is known in which pass the fold is.
 #[derive(Clone)]
 struct CostSet {
     bits: SmallVec<[u64; 2]>,
+    /// By range, the last pass whose result is needed.
+    last: SmallVec<[u8; 4]>,
     total: u64,
     node: u32,
 }
+
+/// Passes over a range that greedy extraction tells apart.
+const PASSES: usize = 3;
 
 /// Classes above which sets of classes are too large: a bit per class for every class grows with the square.
 const LARGE: usize = 1 << 12;
@@ -233,6 +274,13 @@ fn greedy(forest: &Forest) -> Option<Vec<Option<u32>>> {
         return forest.order(&only, &forest.roots).map(|_| only);
     }
     let words = forest.ids.len().div_ceil(64);
+    let sets = if forest.ranges > 0 { 1 + PASSES } else { 1 };
+    let inside: Vec<Vec<u64>> = (0..forest.ranges)
+        .map(|r| {
+            let word = |w: &[u64]| w.iter().enumerate().fold(0, |m, (i, free)| m | (free >> r & 1) << i);
+            forest.free.chunks(64).map(word).collect()
+        })
+        .collect();
     let users = users(forest);
     let mut best: Vec<Option<CostSet>> = vec![None; forest.ids.len()];
     let mut own: Vec<u64> = vec![0; forest.ids.len()];
@@ -243,30 +291,43 @@ fn greedy(forest: &Forest) -> Option<Vec<Option<u32>>> {
             queue.push(Reverse((c.cost, class as u32, n as u32)));
         }
     }
-    let mut bits: SmallVec<[u64; 2]> = SmallVec::from_elem(0, words);
+    let mut bits: SmallVec<[u64; 2]> = SmallVec::from_elem(0, words * sets);
+    let mut last: SmallVec<[u8; 4]> = SmallVec::from_elem(0, forest.ranges);
     // Totals only fall, so this ends; the bound guards the budget of absurd graphs.
     let mut fuel = 64 * forest.nodes.iter().map(|list| list.len()).sum::<usize>() + 1024;
     while let Some(Reverse((_, class, n))) = queue.pop() {
         fuel = fuel.checked_sub(1)?;
         let (class, candidate) = (class as usize, &forest.nodes[class as usize][n as usize]);
         bits.fill(0);
+        last.fill(0);
         let mut cyclic = false;
         for &kid in &candidate.kids {
             let Some(set) = &best[kid] else {
                 cyclic = true;
                 break;
             };
-            cyclic |= set.bits[class / 64] >> (class % 64) & 1 == 1;
+            cyclic |= (0..sets).any(|s| set.bits[s * words + class / 64] >> (class % 64) & 1 == 1);
             bits.iter_mut().zip(&set.bits).for_each(|(a, b)| *a |= b);
+            last.iter_mut().zip(&set.last).for_each(|(a, b)| *a = (*a).max(*b));
         }
         if cyclic {
             continue;
+        }
+        if let Head::Fold { range, .. } = candidate.node.head {
+            let pass = &mut last[range as usize];
+            *pass = pass.saturating_add(1);
+            let (rest, passes) = bits.split_at_mut(words);
+            let set = &mut passes[(usize::from(*pass).min(PASSES) - 1) * words..];
+            for ((from, to), inside) in rest.iter_mut().zip(set).zip(&inside[range as usize]) {
+                *to |= *from & inside;
+                *from &= !inside;
+            }
         }
         let mut total = candidate.cost;
         for (w, &word) in bits.iter().enumerate() {
             let mut word = word;
             while word != 0 {
-                total = total.saturating_add(own[w * 64 + word.trailing_zeros() as usize]);
+                total = total.saturating_add(own[w % words * 64 + word.trailing_zeros() as usize]);
                 word &= word - 1;
             }
         }
@@ -279,9 +340,10 @@ fn greedy(forest: &Forest) -> Option<Vec<Option<u32>>> {
         match &mut best[class] {
             Some(b) => {
                 b.bits.copy_from_slice(&bits);
+                b.last.copy_from_slice(&last);
                 (b.total, b.node) = (total, n);
             }
-            slot @ None => *slot = Some(CostSet { bits: bits.clone(), total, node: n }),
+            slot @ None => *slot = Some(CostSet { bits: bits.clone(), last: last.clone(), total, node: n }),
         }
         own[class] = candidate.cost;
         if !fell {
@@ -418,12 +480,16 @@ fn improve(forest: &Forest, first: Choice, keep: usize, mut fuel: usize) -> (Cho
 /// The cost of a node of a class: at least 1, so that a program's cost falls along every edge; weighted by the trips of the loop in
 /// which its operands are there, since elaboration moves it out of the loops inside of which they don't change.
 fn cost(g: &Graph, skeleton: &Skeleton, node: &Node, original: bool) -> u64 {
-    let own = match node.head {
-        Head::Leaf { .. } => 0,
-        Head::Op { epoch, .. } => g.analysis.epoch_event[epoch as usize],
+    let home = match node.head {
+        Head::Leaf { .. } => skeleton.home(g, 0, 0),
+        // Elements are put together in the loop.
+        Head::Fold { range, .. } => g.analysis.ranges[range as usize].region,
+        Head::Op { .. } | Head::State { .. } => {
+            let (avail, free) = known(g, node);
+            skeleton.home(g, avail, free)
+        }
     };
-    let avail = node.kids.iter().map(|&k| g[k].data.avail).fold(own, u32::max);
-    let weight = skeleton.places[g.analysis.event_region[avail as usize]].weight;
+    let weight = skeleton.places[home].weight;
     // Of equal programs the author's.
     once(g, node).saturating_mul(weight).saturating_add(if original { 1 } else { 2 })
 }
@@ -431,7 +497,7 @@ fn cost(g: &Graph, skeleton: &Skeleton, node: &Node, original: bool) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::language::{Head, Kids, Pool};
+    use crate::language::{Kids, Pool};
     use tilelift_ir::{Scalar, Type, Value};
 
     /// A forest of up to 7 classes with random candidates and events.
@@ -462,6 +528,7 @@ mod tests {
                             cost: 1 + below(9),
                             own: below(4).saturating_sub(1) as u32,
                             kids,
+                            state: None,
                         }
                     })
                     .collect()
@@ -474,7 +541,7 @@ mod tests {
             avail = nodes.iter().map(|list| list.iter().map(|c| at(&avail, c)).min().unwrap_or(0)).collect();
         }
         nodes.iter_mut().enumerate().for_each(|(class, list)| list.retain(|c| at(&avail, c) == avail[class]));
-        Forest { ids: (0..classes).map(Id::from).collect(), avail, nodes, roots: vec![0, 1] }
+        Forest { ids: (0..classes).map(Id::from).collect(), avail, free: vec![0; classes], ranges: 0, nodes, roots: vec![0, 1] }
     }
 
     fn optimum(forest: &Forest) -> u64 {
@@ -546,6 +613,8 @@ mod tests {
         let ring = Forest {
             ids: forest.ids[..2].to_vec(),
             avail: vec![0; 2],
+            free: vec![0; 2],
+            ranges: 0,
             nodes: [kid(1), kid(0)].map(|c| SmallVec::from_elem(c, 1)).to_vec(),
             roots: vec![0],
         };

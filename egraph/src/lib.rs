@@ -18,13 +18,17 @@ mod elaborate;
 pub mod explain;
 mod extract;
 mod fault;
+mod folds;
+mod fuse;
 mod graph;
 mod hash;
 mod language;
 mod log;
 mod options;
+mod passes;
 pub mod physical;
 pub mod prove;
+mod rescale;
 pub mod rules;
 mod saturate;
 mod skeleton;
@@ -155,7 +159,7 @@ pub(crate) struct Solved {
 
 pub(crate) fn solve(kernel: &Kernel, options: &Options, explained: bool) -> Option<Solved> {
     let start = Instant::now();
-    let (graph, skeleton) = skeleton::build(kernel, explained);
+    let (graph, skeleton) = skeleton::build(kernel, options.allow, explained);
     let built = Instant::now();
     let before = extract::extract(&Forest::new(&graph, &skeleton), Mode::Best, 0, 0).map_or(0, |(c, _)| c.total);
     let options = &options.scaled(graph.total_number_of_nodes());
