@@ -56,6 +56,15 @@ pub enum FuseRule {
     },
     /// A loop of the producer at another tile.
     Loop,
+    /// A loop over pieces of a row that takes other pieces.
+    Restep {
+        /// How elements are combined.
+        op: ReduceOp,
+        /// Extent of a piece before.
+        from: u32,
+        /// Extent of a piece.
+        to: u32,
+    },
 }
 
 impl fmt::Display for FuseRule {
@@ -69,6 +78,7 @@ impl fmt::Display for FuseRule {
                 write!(f, "strip {op} {extent} by {width}{}", if *cut { ", to the end of the tensor" } else { "" })
             }
             FuseRule::Loop => f.write_str("loop"),
+            FuseRule::Restep { op, from, to } => write!(f, "restep {op} from {from} to {to}"),
         }
     }
 }

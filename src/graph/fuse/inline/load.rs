@@ -5,9 +5,10 @@ use super::super::demand::dropped;
 use super::super::maker::Maker;
 use super::super::report::{Refusal, RefusalKind};
 use super::super::tiles::fits;
+use super::outside::Outside;
 use super::source::{Source, Sources};
 use super::writer::{Axis, Wanted, Writer, tile_of_store};
-use tilelift_ir::{Inst, Op, Type, Value};
+use tilelift_ir::{Inst, Literal, Op, Type, Value};
 
 impl<'g> Writer<'_, 'g> {
     /// A load elsewhere, or the tile of another producer.
@@ -55,9 +56,10 @@ impl<'g> Writer<'_, 'g> {
         };
         let mut value = match sources.of(access.tensor) {
             Some(source) => {
-                let wanted = Wanted { at, shape: &shape, known };
-                let free = free(sources, seen, inst, place);
-                forwarded(sources, source, maker, (&wanted, place), (mask, other), &free)?
+                let wanted = Wanted { at, shape: &shape, known, beyond: Vec::new() };
+                let drops: Vec<bool> = here.iter().map(|&a| self.drops(a)).collect();
+                let free = free(sources, seen, inst, place, &drops);
+                forwarded(sources, source, maker, (wanted, place), (mask, other), &free)?
             }
             None => {
                 let mut args = vec![maker.view(access.tensor, place.flat)?];
@@ -72,6 +74,14 @@ impl<'g> Writer<'_, 'g> {
             value = maker.op(Op::Broadcast, &[value], &[], Some(&Type::tile(&whole, elem)))?;
         }
         Ok(value)
+    }
+
+    /// True if what follows from elements beyond a tensor along a dimension may be anything where no store keeps it.
+    fn drops(&self, axis: Axis) -> bool {
+        match axis {
+            Axis::Keep => !self.beyond.contains(&true),
+            Axis::Window(w) => self.windows[w].dim.is_none_or(|d| !self.beyond[d]),
+        }
     }
 
     /// Elements that tiles of indices name.
@@ -94,14 +104,14 @@ impl<'g> Writer<'_, 'g> {
 }
 
 /// Dimensions of a load of a producer's tensor along which nothing that lies outside of it matters: no program's tile does, or nothing that
-/// follows is ever stored.
-pub(super) fn free(sources: &Sources<'_>, seen: &Seen<'_>, load: Inst, place: &Place) -> Vec<bool> {
+/// follows is ever stored (and that is enough).
+pub(super) fn free(sources: &Sources<'_>, seen: &Seen<'_>, load: Inst, place: &Place, drops: &[bool]) -> Vec<bool> {
     let graph = sources.graph;
     let tensor = seen.accesses.iter().find(|a| a.inst == load).map(|a| a.tensor);
     let extents = tensor.map(|t| graph.extents(&graph.tensors[t.index()], place.flat)).unwrap_or_default();
     let all = extents.iter().zip(place.index.iter().zip(&place.shape)).enumerate();
     all.map(|(k, (size, (index, &tile)))| {
-        fits(&sources.atoms, &seen.node.grid, (index, tile), size, graph.divisor(size)) || dropped(graph, seen, load, k)
+        fits(&sources.atoms, &seen.node.grid, (index, tile), size, graph.divisor(size)) || (drops[k] && dropped(graph, seen, load, k))
     })
     .collect()
 }
@@ -111,7 +121,7 @@ pub(super) fn forwarded<'g>(
     sources: &Sources<'g>,
     source: &Source<'g>,
     maker: &mut Maker<'g>,
-    (wanted, place): (&Wanted<'_>, &Place),
+    (mut wanted, place): (Wanted<'_>, &Place),
     (mask, other): (Option<Value>, Option<Value>),
     free: &[bool],
 ) -> Result<Value, Refusal> {
@@ -119,10 +129,20 @@ pub(super) fn forwarded<'g>(
         let why = format!("`{}` is seen as a vector", sources.name(source.tensor));
         return Err(Refusal::new(RefusalKind::Place, why));
     }
-    let tile = tile_of_store(sources, source, maker, wanted)?;
     let extents = sources.graph.extents(&sources.graph.tensors[source.tensor.index()], false);
+    // Where the producer's own value beyond the end is what the load reads there, nothing has to be put in its place.
+    let literal = match other {
+        Some(o) => maker.kernel.as_const(o).map(|(l, _)| l),
+        None => Some(if sources.graph.tensors[source.tensor.index()].elem.is_float() { Literal::Float(0) } else { Literal::Int(0) }),
+    };
+    let stored = source.seen.node.kernel.operand(source.store, "value")[0];
+    let outside = Outside::new(sources, source);
+    let same = |d: usize| literal.is_some_and(|l| outside.is(stored, d, (&source.anchor.index[d], &extents[d]), l));
+    wanted.beyond = (0..free.len()).map(|d| !free[d] && same(d)).collect();
+    let free: Vec<bool> = free.iter().zip(&wanted.beyond).map(|(&f, &b)| f || b).collect();
+    let tile = tile_of_store(sources, source, maker, &wanted)?;
     let starts: Vec<Option<i32>> = wanted.known.iter().map(|k| k.and_then(|s| s.as_number())).collect();
-    let tile = maker.inside(tile, (&wanted.at, &starts), &extents, other, free)?;
+    let tile = maker.inside(tile, (&wanted.at, &starts), &extents, other, &free)?;
     let Some(mask) = mask else { return Ok(tile) };
     let other = match other {
         Some(o) => o,

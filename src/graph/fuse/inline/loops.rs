@@ -93,7 +93,10 @@ impl<'g> Writer<'_, 'g> {
     pub fn for_loop(&mut self, maker: &mut Maker<'g>, inst: Inst, n: usize, axes: &[Axis]) -> Result<Value, Refusal> {
         let v = self.source.seen.node.kernel.insts[inst].results[n];
         let level = self.level(maker, v, axes);
-        self.further_out(maker, level, |this, maker| this.for_here(maker, inst, n, axes))
+        self.further_out(maker, level, |this, maker| match this.restep(maker, inst, n, axes)? {
+            Some(made) => Ok(made),
+            None => this.for_here(maker, inst, n, axes),
+        })
     }
 
     fn for_here(&mut self, maker: &mut Maker<'g>, inst: Inst, n: usize, axes: &[Axis]) -> Result<Value, Refusal> {

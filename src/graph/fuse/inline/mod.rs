@@ -5,6 +5,7 @@
 //!                                            asked for at the elements that are wanted of it (writer.rs)
 //! strip           reduce x along a row    ─► for j in row step width { acc = acc op (reduce of x at [j, j + width)) }  (strip.rs)
 //! loop            a result of a `for`     ─► the loop again, with what the result follows from (loops.rs)
+//! restep          a fold in pieces        ─► the fold in other pieces (restep.rs)
 //! ```
 //!
 //! A dimension of a value is a *window* of the row of elements that the producer's programs have between them, or is *kept* as it is, all
@@ -15,6 +16,7 @@ mod kernel;
 mod load;
 mod loops;
 mod outside;
+mod restep;
 mod scalar;
 mod source;
 mod strip;

@@ -1,18 +1,22 @@
 //! What a producer's value is beyond the end of a tensor's row, where that is one number for all elements.
 //!
 //! A load reads `other` there; masks that ask for the row's end are false; ops on numbers give numbers. One step needs an argument: `x - m`
-//! where `x` is `-inf` beyond the end and `m` is the maximum of `x`. It is `-inf` unless `m` is, and then every `x - m` is NaN anyway.
+//! where `x` is `-inf` beyond the end and `m` is the maximum of `x`. It is `-inf` unless `m` is, and then every `x - m` is NaN anyway. Where
+//! roundings may change, `0 / l` is 0 for one `l` of a whole row: a row with an `l` of 0 or NaN has no numbers.
 
 use super::super::sym::Sum;
 use super::source::{Source, Sources};
 use crate::graph::size::Size;
 use std::cell::Cell;
+use tilelift_egraph::Class;
 use tilelift_interp::fold;
 use tilelift_ir::ops::Rule;
-use tilelift_ir::{Attr, CmpOp, Inst, Literal, Op, ReduceOp, Scalar, Type, Value, ValueDef};
+use tilelift_ir::{Attr, CmpOp, Effects, Inst, InstData, Literal, Op, ReduceOp, Scalar, Type, Value, ValueDef};
 
 /// Values that are looked at for one answer.
 const MOST_VALUES: u32 = 2000;
+/// Values upon values that are compared.
+const DEEPEST: u32 = 200;
 
 /// Looks at values of a producer.
 pub(super) struct Outside<'a, 'g> {
@@ -107,8 +111,8 @@ impl<'a, 'g> Outside<'a, 'g> {
     pub fn is(&self, v: Value, axis: usize, (start, size): (&Sum, &Size), number: Literal) -> bool {
         let found = self.beyond(v, End { axis: Some(axis), start, size });
         match (found, number) {
-            // Sums start from 0, so that either zero changes nothing.
-            (Some(Literal::Float(a)), Literal::Float(b)) => f64::from_bits(a) == f64::from_bits(b),
+            // Either zero, where roundings may change.
+            (Some(Literal::Float(a)), Literal::Float(b)) if self.sources.allow >= Class::Reassoc => f64::from_bits(a) == f64::from_bits(b),
             (a, b) => a == Some(b),
         }
     }
@@ -151,6 +155,11 @@ impl<'a, 'g> Outside<'a, 'g> {
                 parts.contains(&Some(Literal::Int(0))).then_some(Literal::Int(0))
             }
             Op::Sub if self.is_below(d.args[0], d.args[1], end) => Some(Literal::Float(f64::NEG_INFINITY.to_bits())),
+            // A row that is divided by 0 or NaN has no numbers inside either.
+            Op::Div if self.sources.allow >= Class::Reassoc && self.uniform(d.args[1], end) => match self.beyond(d.args[0], end)? {
+                Literal::Float(bits) if f64::from_bits(bits) == 0.0 => Some(Literal::Float(0)),
+                _ => None,
+            },
             _ if kernel.is_elementwise(inst) => {
                 let args: Option<Vec<(Literal, Scalar)>> =
                     d.args.iter().map(|&a| Some((self.beyond(a, end)?, kernel.ty(a).elem()))).collect();
@@ -164,6 +173,19 @@ impl<'a, 'g> Outside<'a, 'g> {
         }
     }
 
+    /// True if all elements of a row are one.
+    fn uniform(&self, v: Value, end: End<'_>) -> bool {
+        let kernel = &self.source.seen.node.kernel;
+        let Some(inst) = kernel.def_inst(v) else { return false };
+        let d = &kernel.insts[inst];
+        match (d.op, end.axis) {
+            (Op::Splat, _) => true,
+            (Op::Broadcast, Some(axis)) => self.before(inst, axis).is_none(),
+            (Op::Cast, _) => self.more().is_some() && self.uniform(d.args[0], end),
+            _ => false,
+        }
+    }
+
     /// True if `x` is `-inf` beyond the end and `m` is the maximum of `x` along the row.
     fn is_below(&self, x: Value, m: Value, end: End<'_>) -> bool {
         let kernel = &self.source.seen.node.kernel;
@@ -173,14 +195,58 @@ impl<'a, 'g> Outside<'a, 'g> {
             let d = &kernel.insts[i];
             match d.op {
                 Op::Broadcast | Op::Reshape => m = d.args[0],
+                Op::For => match self.part(d, m) {
+                    Some(part) => m = part,
+                    None => return false,
+                },
                 Op::Reduce => break d,
                 _ => return false,
             }
         };
         fold.attrs.first() == Some(&Attr::Reduce(ReduceOp::Maximum))
             && fold.attrs.last() == end.axis.map(|a| Attr::Dim(a as u32)).as_ref()
-            && fold.args[0] == x
+            && self.alike(fold.args[0], x, 0)
             && self.beyond(x, end) == Some(Literal::Float(f64::NEG_INFINITY.to_bits()))
+    }
+
+    /// What a loop takes the maximum of, to get this result.
+    fn part(&self, d: &InstData, result: Value) -> Option<Value> {
+        let kernel = &self.source.seen.node.kernel;
+        let n = d.results.iter().position(|&r| r == result)?;
+        let region = d.regions[0];
+        let carried = *kernel.regions[region].params.get(n + 1)?;
+        let last = kernel.def_inst(*kernel.yields(region).get(n)?)?;
+        match kernel.insts[last].args[..] {
+            [a, b] if kernel.insts[last].op == Op::Maximum && a == carried => Some(b),
+            [a, b] if kernel.insts[last].op == Op::Maximum && b == carried => Some(a),
+            _ => None,
+        }
+    }
+
+    /// True if two values are one, or one at the indices of two loops over one range in one iteration.
+    fn alike(&self, a: Value, b: Value, depth: u32) -> bool {
+        let kernel = &self.source.seen.node.kernel;
+        if a == b {
+            return true;
+        }
+        if self.more().is_none() || depth > DEEPEST {
+            return false;
+        }
+        match (kernel.values[a].def, kernel.values[b].def) {
+            (ValueDef::Result(i, m), ValueDef::Result(j, n)) => {
+                let (p, q) = (&kernel.insts[i], &kernel.insts[j]);
+                let same = p.op == q.op && m == n && p.attrs == q.attrs && p.present == q.present && kernel.ty(a) == kernel.ty(b);
+                let plain = p.regions.is_empty() && matches!(p.op.info().effects, Effects::Pure | Effects::Reads);
+                same && plain && p.args.len() == q.args.len() && p.args.iter().zip(&q.args).all(|(&a, &b)| self.alike(a, b, depth + 1))
+            }
+            (ValueDef::RegionParam(r, 0), ValueDef::RegionParam(s, 0)) => {
+                let range = |r| kernel.holder(r).map(|i| &kernel.insts[i]).filter(|d| d.op == Op::For).map(|d| &d.args[..3]);
+                let sum = |v: &Value| self.source.seen.sums.get(v);
+                let same = |(x, y): (&Value, &Value)| sum(x).is_some() && sum(x) == sum(y);
+                matches!((range(r), range(s)), (Some(x), Some(y)) if x.iter().zip(y).all(same))
+            }
+            _ => false,
+        }
     }
 
     /// A comparison of the index along the row with the row's end.
@@ -203,10 +269,7 @@ impl<'a, 'g> Outside<'a, 'g> {
         let kernel = &self.source.seen.node.kernel;
         let Some(i) = kernel.def_inst(v).filter(|&i| kernel.insts[i].op == Op::Splat) else { return false };
         let sum = self.source.seen.sums.get(&kernel.insts[i].args[0]);
-        match end.size.fixed() {
-            Some(n) => sum.and_then(|s| s.as_number()) == Some(n as i32),
-            None => sum.is_some_and(|s| self.sources.atoms.is_size(s, end.size)),
-        }
+        sum.is_some_and(|s| self.sources.is_size(s, end.size))
     }
 
     fn is_index(&self, v: Value, end: End<'_>) -> bool {

@@ -48,6 +48,11 @@ impl<'g> Sources<'g> {
         Ok(sources)
     }
 
+    /// True if a sum is this extent.
+    pub fn is_size(&self, sum: &Sum, size: &Size) -> bool {
+        is_size(&self.atoms, sum, size)
+    }
+
     pub fn name(&self, id: TensorId) -> &'g str {
         &self.graph.tensors[id.index()].name
     }
@@ -123,6 +128,13 @@ impl<'g> Sources<'g> {
     }
 }
 
+fn is_size(atoms: &Atoms, sum: &Sum, size: &Size) -> bool {
+    match size.fixed() {
+        Some(n) => sum.as_number() == Some(n as i32),
+        None => atoms.is_size(sum, size),
+    }
+}
+
 /// True if an index is that of a loop from 0 to an extent, in steps of a tile at most.
 fn runs(atoms: &Atoms, seen: &Seen<'_>, index: &Sum, tile: u32, size: &Size) -> bool {
     let kernel = &seen.node.kernel;
@@ -133,10 +145,7 @@ fn runs(atoms: &Atoms, seen: &Seen<'_>, index: &Sum, tile: u32, size: &Size) -> 
             return;
         };
         let bound = |k: usize| d.args.get(k).and_then(|v| seen.sums.get(v));
-        let end = bound(1).is_some_and(|s| match size.fixed() {
-            Some(n) => s.as_number() == Some(n as i32),
-            None => atoms.is_size(s, size),
-        });
+        let end = bound(1).is_some_and(|s| is_size(atoms, s, size));
         found |= seen.sums.get(&index_here) == Some(index)
             && bound(0).and_then(Sum::as_number) == Some(0)
             && bound(2).and_then(Sum::as_number).is_some_and(|n| n > 0 && n as u32 <= tile)

@@ -40,6 +40,11 @@ impl<'g> Writer<'_, 'g> {
         let d = &self.source.seen.node.kernel.insts[inst];
         let Some(Attr::Dim(axis)) = d.attrs.last() else { return self.no(inst, "has no axis") };
         let mut inner = axes.to_vec();
+        if let Some((_, window)) = self.pieced.filter(|p| p.0 == inst) {
+            inner.insert(*axis as usize, Axis::Window(window));
+            let x = self.tile(maker, d.args[0], &inner)?;
+            return maker.op(Op::Reduce, &[x], &d.attrs, None);
+        }
         inner.insert(*axis as usize, Axis::Keep);
         match self.strip(inst, &inner) {
             Some(strip) => {

@@ -58,6 +58,8 @@ pub(super) struct Wanted<'a> {
     pub at: Vec<Value>,
     pub shape: &'a [u32],
     pub known: Vec<Option<&'a Sum>>,
+    /// Dimensions along which elements beyond the tensor have to be what the producer would have made there.
+    pub beyond: Vec<bool>,
 }
 
 /// A producer on its way to another tile.
@@ -70,9 +72,13 @@ pub(super) struct Writer<'a, 'g> {
     pub outer: usize,
     /// Indices of dimensions of extent 1, and what they are in the new kernel.
     pub places: Vec<(Sum, Value)>,
+    /// Dimensions of the tile along which elements beyond the tensor have to be right.
+    pub beyond: Vec<bool>,
     /// What was written already.
     pub done: BTreeMap<(Value, Vec<Axis>), Value>,
     pub loops: Vec<Open>,
+    /// A fold along a row that is taken at a window.
+    pub pieced: Option<(Inst, usize)>,
     /// The conversion to the tensor's element type, if that is what is stored.
     narrows: Option<Inst>,
     depth: u32,
@@ -114,7 +120,8 @@ pub(super) fn tile_of_store<'g>(
     let value = source.seen.node.kernel.operand(source.store, "value")[0];
     let narrows = narrows(&source.seen.node.kernel, value).filter(|_| sources.allow >= Class::Reassoc);
     let (done, loops) = (BTreeMap::new(), Vec::new());
-    let mut writer = Writer { sources, source, windows, outer, places, done, loops, narrows, depth: 0 };
+    let mut writer =
+        Writer { sources, source, windows, outer, places, beyond: wanted.beyond.clone(), done, loops, pieced: None, narrows, depth: 0 };
     writer.tile(maker, value, &axes)
 }
 
