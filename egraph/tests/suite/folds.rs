@@ -559,3 +559,63 @@ fn random_loops_keep_every_bit() {
     }
     assert!(fewer > 1000 && applied > 50, "{fewer} programs have fewer loops, {applied} factors left one");
 }
+
+/// Tiles as kernels for a machine have them: registers and prices do not bring the loops back.
+#[test]
+fn an_attention_of_large_tiles_is_one_loop() {
+    for (rows, keys, depth) in [(64, 64, 64), (128, 128, 128), (128, 64, 128)] {
+        let source = attention("bf16", true)
+            .replace("16x32x", &format!("{rows}x{keys}@"))
+            .replace("32x16x", &format!("{keys}x{depth}@"))
+            .replace("16x16x", &format!("{rows}x{depth}@"))
+            .replace("16x1x", &format!("{rows}x1@"))
+            .replace("tile<16x", &format!("tile<{rows}x"))
+            .replace("@attention", "%attention")
+            .replace('@', "x")
+            .replace("%attention", "@attention")
+            .replace("[16, 16]", &format!("[{rows}, {depth}]"))
+            .replace("[?, 16]", &format!("[?, {depth}]"))
+            .replace("[16]", &format!("[{rows}]"))
+            .replace("step 32", &format!("step {keys}"));
+        let (is, report) = made(&parsed(&source), &allow(Class::Approx));
+        assert_eq!([Op::For, Op::Dot].map(|op| count(&is, op)), [1, 2], "{report}{}", text::print(&is));
+    }
+}
+
+/// Loops after one another, alternating between two ranges, each of which needs the one before.
+#[test]
+fn chains_of_loops_neither_nest_nor_hang() {
+    let mut body = String::new();
+    let mut last = "v1000".to_owned();
+    for n in 0..200 {
+        let v = |k: usize| format!("v{}", 2000 + 8 * n + k);
+        body += &format!(
+            "{} = for {} in 0..{} step 1 carry {} = v1000 {{\n{} = load v0[0, {}] : tile<16xf32>\n{} = add {}, {last}\n{} = add {}, {}\nyield {}\n}}\n",
+            v(0),
+            v(1),
+            3 + n % 2,
+            v(2),
+            v(3),
+            v(1),
+            v(4),
+            v(3),
+            v(5),
+            v(2),
+            v(4),
+            v(5)
+        );
+        last = v(0);
+    }
+    let source = format!(
+        "kernel @chain(v0: view<f32, [16, ?]>, v1: view<f32, [16]>) {{\nv1000 = splat 0.0 : tile<16xf32>\n{body}store v1[0], {last}\n}}"
+    )
+    .replace("load v0[0,", "load v0[")
+    .replace("[16, ?]", "[64]");
+    let kernel = parsed(&source);
+    for chaos in [None, Some(1), Some(2)] {
+        let start = std::time::Instant::now();
+        let (is, report) = made(&kernel, &Options { chaos, ..allow(Class::Approx) });
+        println!("{report}");
+        assert!(count(&is, Op::For) == 200 && start.elapsed().as_secs() < 20, "{report}");
+    }
+}
