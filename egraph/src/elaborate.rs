@@ -12,13 +12,13 @@
 //! Folds over one range in one place and pass are one loop ([`crate::fuse`]), made where the first of them is needed, or where the last loop
 //! over the range stood.
 
-use crate::extract::{Candidate, Choice, Forest};
 use crate::fault::Broken;
-use crate::fuse::Fused;
-use crate::graph::{Graph, Read, pinned};
+use crate::forest::{Candidate, Choice, Forest};
+use crate::graph::{Graph, Read, combining, pinned};
 use crate::hash::{IndexMap, IndexSet};
 use crate::language::Head;
-use crate::skeleton::{Block, Item, Place, Skeleton, combining};
+use crate::passes::Fused;
+use crate::skeleton::{Block, Item, Place, Skeleton};
 use cranelift_entity::SecondaryMap;
 use egg::Id;
 use smallvec::SmallVec;

@@ -6,7 +6,7 @@
 //! over whole terms would copy what the program shares).
 
 use crate::cost::{Family, once};
-use crate::extract::{Choice, Forest, canonical};
+use crate::forest::{Choice, Forest, canonical};
 use crate::graph::{Graph, Read};
 use crate::hash::{IndexMap, IndexSet};
 use crate::language::{Head, Node};

@@ -8,50 +8,15 @@
 //! is computed more than once, is a matter of price ([`crate::passes`]).
 
 use crate::elaborate::{Emitter, remade};
-use crate::extract::{Choice, Forest};
 use crate::fault::Broken;
-use crate::graph::{Graph, Read};
+use crate::graph::Read;
 use crate::hash::{IndexMap, IndexSet};
 use crate::language::Head;
-use crate::passes::passes;
-use crate::skeleton::Skeleton;
 use smallvec::SmallVec;
 use tilelift_ir::{Inst, Literal, Op, Region, Value};
 
 /// A fold as it is carried: its class, and which candidate of it.
 type Carried = (usize, u32);
-
-/// The folds of a choice.
-#[derive(Default)]
-pub(crate) struct Fused {
-    /// The pass of each class that is a fold.
-    pass: Vec<u32>,
-    /// The folds over each range that are needed, operands first.
-    folds: Vec<Vec<usize>>,
-    /// The loop's result and parameter of the input, by class.
-    names: IndexMap<usize, (Value, Value)>,
-}
-
-impl Fused {
-    pub(crate) fn new(g: &Graph, s: &Skeleton, forest: &Forest, choice: &Choice, live: &[bool]) -> Result<Fused, Broken> {
-        if forest.ranges == 0 {
-            return Ok(Fused::default());
-        }
-        let roots: Vec<usize> = (0..live.len()).filter(|&c| live[c]).collect();
-        let order = forest.order(&choice.of, &roots).ok_or(Broken::Cycle)?;
-        let mut folds = vec![Vec::new(); forest.ranges];
-        for &class in &order {
-            if let Some(Head::Fold { range, .. }) = forest.chosen(choice, class).map(|c| c.node.head) {
-                folds[range as usize].push(class);
-            }
-        }
-        let mut names = IndexMap::default();
-        for &(id, result, param) in &s.carried {
-            names.entry(forest.at(g, id)).or_insert((result, param));
-        }
-        Ok(Fused { pass: passes(forest, &choice.of, &order).of, folds, names })
-    }
-}
 
 /// A loop that is to be made.
 #[derive(Default)]
@@ -84,6 +49,8 @@ impl Emitter<'_> {
         let Head::Fold { range, .. } = forest.nodes[class][number as usize].node.head else { return Err(Broken::State) };
         let home = self.place[class].ok_or(Broken::State)?;
         let mut members: Vec<Carried> = vec![(class, number)];
+        // What a loop of another range waits for cannot wait for that loop.
+        self.fused.open.insert(class);
         for &other in &self.fused.folds[range as usize] {
             let together = other != class
                 && self.place[other] == Some(home)
@@ -94,11 +61,16 @@ impl Emitter<'_> {
                 members.push((other, n));
             }
         }
-        let plan = self.plan(range, members);
+        self.fused.open.extend(members.iter().map(|m| m.0));
+        let plan = self.plan(range, &members);
         for &c in &plan.outside {
             self.demand_class(c, home)?;
         }
-        self.emit_loop(range, home, &plan)
+        self.emit_loop(range, home, &plan)?;
+        for (class, _) in members {
+            self.fused.open.swap_remove(&class);
+        }
+        Ok(())
     }
 
     /// True if all that a class needs can be computed in a region now.
@@ -108,6 +80,9 @@ impl Emitter<'_> {
             if self.value(at, region).is_some() || !seen.insert(at) {
                 continue;
             }
+            if self.fused.open.contains(&at) {
+                return false;
+            }
             match self.forest.chosen(self.choice, at) {
                 Some(c) if self.anywhere(c) => work.extend(&c.kids),
                 Some(_) | None => return false,
@@ -116,7 +91,7 @@ impl Emitter<'_> {
         true
     }
 
-    fn plan(&self, range: u32, members: Vec<Carried>) -> Plan {
+    fn plan(&self, range: u32, members: &[Carried]) -> Plan {
         let (forest, inner) = (self.forest, self.g.analysis.ranges[range as usize].inner);
         let mut plan = Plan::default();
         let (mut seen, mut work) = (IndexSet::default(), Vec::new());
@@ -127,7 +102,7 @@ impl Emitter<'_> {
                 work.extend(&kids[4..]);
             }
         };
-        members.into_iter().for_each(|m| carry(&mut plan, &mut work, m));
+        members.iter().for_each(|&m| carry(&mut plan, &mut work, m));
         while let Some(at) = work.pop() {
             if !seen.insert(at) {
                 continue;

@@ -6,7 +6,7 @@ use cranelift_entity::SecondaryMap;
 use egg::{EGraph, Id};
 use smallvec::SmallVec;
 use tilelift_ir::ops::Rule;
-use tilelift_ir::{Attr, Inst, Literal, Op, Region, Scalar, Type, Value};
+use tilelift_ir::{Attr, Effects, Inst, Literal, Op, Region, Scalar, Type, Value};
 
 /// The graph.
 pub(crate) type Graph = EGraph<Node, Context>;
@@ -179,6 +179,11 @@ pub(crate) fn pinned(op: Op) -> bool {
         Reads => true,
         Writes | Updates | Observes | Control | Shared | AsyncReads | AsyncWrites | AsyncUpdates => false,
     }
+}
+
+/// True for ops whose region combines elements: without effects, but kept in the skeleton as control is, for the sake of the region.
+pub(crate) fn combining(op: Op) -> bool {
+    op.info().effects == Effects::Pure && op.info().regions > 0
 }
 
 /// The bit of a range in a set of them.

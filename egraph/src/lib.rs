@@ -19,6 +19,7 @@ pub mod explain;
 mod extract;
 mod fault;
 mod folds;
+mod forest;
 mod fuse;
 mod graph;
 mod hash;
@@ -39,7 +40,8 @@ pub use fault::{Broken, Fallback};
 pub use options::{Options, PhaseReport, RuleReport, Stop};
 pub use rules::{Class, Rule};
 
-use extract::{Choice, Forest, Mode};
+use extract::Mode;
+use forest::{Choice, Forest};
 use std::fmt;
 use std::time::{Duration, Instant};
 use tilelift_ir::{Kernel, Verified, VerifiedKernel, VerifyCode};

@@ -16,7 +16,7 @@
 
 use crate::cost::LANES;
 use crate::folds::{self, Folds, Slot};
-use crate::graph::{Context, Graph, Loop, Range, Read, Stored, bit, pinned};
+use crate::graph::{Context, Graph, Loop, Range, Read, Stored, bit, combining, pinned};
 use crate::hash::IndexMap;
 use crate::language::{Attrs, Head, Kids, Node};
 use crate::rules::Class;
@@ -471,11 +471,6 @@ impl Builder<'_> {
         self.pure(inst, epoch);
         epoch
     }
-}
-
-/// True for ops whose region combines elements: without effects, but kept in the skeleton as control is, for the sake of the region.
-pub(crate) fn combining(op: Op) -> bool {
-    op.info().effects == Effects::Pure && op.info().regions > 0
 }
 
 /// True if different indices are different addresses: the view is dense, or its fixed strides leave room for what is inside of them.
