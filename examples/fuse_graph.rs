@@ -112,7 +112,7 @@ fn run(graph: &Graph) -> Result<(Memory, u64), Box<dyn std::error::Error>> {
 
 pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (graph, y) = graph()?;
-    let fused = graph.fuse(&tilelift::targets::usual(), &FuseOptions::default());
+    let fused = graph.fuse(&tilelift::targets::usual(), &FuseOptions::exact());
     println!("{}", fused.report);
     assert_eq!(fused.graph.nodes().len(), 1);
     let ((three, bytes), (one, fused_bytes)) = (run(&graph)?, run(&fused.graph)?);

@@ -5,7 +5,7 @@
 //! an effect, a read. A node's is the latest of its children's, a class's the earliest of its nodes'; since a rule's right side is
 //! made of parts of its left side, the earliest node of a class can stand wherever any of them stood.
 
-use crate::graph::{Affine, Context, Fact, Graph, as_int, full_range, note};
+use crate::graph::{Affine, Context, Fact, Graph, as_int, bit, full_range, note};
 use crate::language::{Head, Node, TypeId};
 use crate::log::{Event, Step};
 use crate::term::Term;
@@ -113,7 +113,14 @@ impl Context {
     }
 
     fn same(&self, node: &Node, kids: &[&Fact]) -> u8 {
-        let Head::Op { op, attrs, ty, .. } = node.head else { return self.ones(node.ty()) };
+        let Head::Op { op, attrs, ty, .. } = node.head else {
+            let folded = match node.head {
+                Head::Fold { .. } => kids[3..].iter().fold(u8::MAX, |m, k| m & k.same),
+                Head::State { .. } => kids[0].same,
+                Head::Leaf { .. } | Head::Op { .. } => 0,
+            };
+            return folded | self.ones(node.ty());
+        };
         let ones = self.ones(ty);
         let Some(shape) = self.pool.ty(ty).shape() else { return 0 };
         let all = (1u8 << shape.len()) - 1;
@@ -243,11 +250,12 @@ impl Analysis<Node> for Context {
     fn make(graph: &mut Graph, node: &Node, id: Id) -> Fact {
         let context = &graph.analysis;
         let kids: SmallVec<[&Fact; 4]> = node.kids.iter().map(|&k| &graph[k].data).collect();
-        let own = match node.head {
-            Head::Leaf { value, .. } => context.leaf_event[value],
-            Head::Op { epoch, .. } => context.epoch_event[epoch as usize],
-        };
+        let (own, free) = context.own(node);
         let avail = kids.iter().map(|k| k.avail).fold(own, u32::max);
+        let mut free = kids.iter().fold(free, |f, k| f | k.free);
+        if let Head::Fold { range, .. } = node.head {
+            free &= !bit(Some(range));
+        }
         let mut range = context.range(node, &kids);
         let mut zeros = context.zeros(node, &kids);
         if let Head::Leaf { value, .. } = node.head
@@ -291,7 +299,7 @@ impl Analysis<Node> for Context {
             }
             _ => context.affine(node, &kids, id),
         };
-        Fact { ty: node.ty(), avail, value, range, zeros, same: context.same(node, &kids), affine }
+        Fact { ty: node.ty(), avail, free, value, range, zeros, same: context.same(node, &kids), affine }
     }
 
     fn merge(&mut self, a: &mut Fact, b: Fact) -> DidMerge {
@@ -309,6 +317,7 @@ impl Analysis<Node> for Context {
         let joined = Fact {
             ty: a.ty,
             avail: a.avail.min(b.avail),
+            free: a.free & b.free,
             value: a.value.or(b.value),
             range,
             zeros: a.zeros.max(b.zeros),
@@ -316,7 +325,13 @@ impl Analysis<Node> for Context {
             affine: if prefer_b { b.affine.clone() } else { a.affine.clone() },
         };
         let differs = |x: &Fact, y: &Fact| {
-            x.avail != y.avail || x.value != y.value || x.range != y.range || x.zeros != y.zeros || x.same != y.same || x.affine != y.affine
+            x.avail != y.avail
+                || x.free != y.free
+                || x.value != y.value
+                || x.range != y.range
+                || x.zeros != y.zeros
+                || x.same != y.same
+                || x.affine != y.affine
         };
         let did = DidMerge(differs(&joined, a), differs(&joined, &b));
         *a = joined;

@@ -154,7 +154,17 @@ pub(crate) fn price(op: Op, attrs: &[Attr], ty: &Type, kids: &[&Type]) -> u64 {
 
 /// The cost of running a node once.
 pub(crate) fn once(g: &Graph, node: &Node) -> u64 {
-    let Head::Op { op, .. } = node.head else { return 0 };
+    let op = match node.head {
+        Head::Leaf { .. } | Head::State { .. } => return 0,
+        Head::Op { op, .. } => op,
+        Head::Fold { op, online, .. } => {
+            let ty = g.node_ty(node);
+            let scaled = if online { price(Op::Mul, &[], ty, &[ty, ty]) } else { 0 };
+            // A matrix product adds by itself.
+            let added = op == Op::Add && g.get(node.kids[4], Op::Dot).is_some();
+            return scaled + if added { 0 } else { price(op, &[], ty, &[ty, ty]) };
+        }
+    };
     let kids: SmallVec<[&Type; 6]> = node.kids.iter().map(|&k| g.ty(k)).collect();
     price(op, g.attrs(node), g.node_ty(node), &kids)
 }

@@ -8,13 +8,17 @@
 //!
 //! A class is computed once per place (value numbering). Reads and promises stand where they stood, if still needed. Literals,
 //! splats and position queries are made anew in each region that uses them: cheaper than a register over a loop.
+//!
+//! Folds over one range in one place and pass are one loop ([`crate::fuse`]), made where the first of them is needed, or where the last loop
+//! over the range stood.
 
-use crate::extract::{Candidate, Choice, Forest};
 use crate::fault::Broken;
-use crate::graph::{Graph, Read, pinned};
+use crate::forest::{Candidate, Choice, Forest};
+use crate::graph::{Graph, Read, combining, pinned};
 use crate::hash::{IndexMap, IndexSet};
 use crate::language::Head;
-use crate::skeleton::{Block, Item, Place, Skeleton, combining};
+use crate::passes::Fused;
+use crate::skeleton::{Block, Item, Place, Skeleton};
 use cranelift_entity::SecondaryMap;
 use egg::Id;
 use smallvec::SmallVec;
@@ -26,7 +30,7 @@ use tilelift_ir::{Inst, Kernel, Literal, Loc, Op, Region, Type, Value, ValueDef}
 const LOOKS: usize = 64;
 
 /// Ops made anew where they are used.
-fn remade(op: Op) -> bool {
+pub(crate) fn remade(op: Op) -> bool {
     matches!(op, Op::Const | Op::Splat | Op::Iota | Op::ProgramId | Op::NumPrograms | Op::Dim)
 }
 
@@ -34,6 +38,7 @@ fn remade(op: Op) -> bool {
 pub(crate) fn elaborate(input: &Kernel, g: &Graph, s: &Skeleton, forest: &Forest, choice: &Choice) -> Result<Kernel, Broken> {
     let live = Live::new(input, g, s, forest, choice)?;
     let place = placement(input, g, s, forest, choice, &live)?;
+    let fused = Fused::new(g, s, forest, choice, &live.class)?;
     let mut out = Kernel::with_capacity(&input.name, input.insts.len(), input.values.len());
     out.hints = input.hints;
     let mut origin: Vec<Option<Inst>> = vec![None; forest.ids.len()];
@@ -50,6 +55,7 @@ pub(crate) fn elaborate(input: &Kernel, g: &Graph, s: &Skeleton, forest: &Forest
         choice,
         live: &live,
         place: &place,
+        fused,
         origin,
         out,
         regions,
@@ -133,7 +139,7 @@ impl<'a> Marker<'a> {
                     args.iter().for_each(|&a| self.need(a));
                     any = true;
                 }
-                Item::Pure { .. } | Item::Anchor { .. } => {}
+                Item::Pure { .. } | Item::Anchor { .. } | Item::Folds { .. } => {}
                 Item::Control { inst, blocks, .. } => {
                     let mut inner = false;
                     for b in blocks {
@@ -293,7 +299,7 @@ fn placement(
     let mut uses: Vec<(usize, Region)> = Vec::new();
     visit(&s.body, live, &mut |item, region| match item {
         Item::Effect { args, .. } => uses.extend(args.iter().map(|&a| (forest.at(g, a), region))),
-        Item::Pure { .. } => {}
+        Item::Pure { .. } | Item::Folds { .. } => {}
         Item::Anchor { class, epoch, .. } => {
             let class = forest.at(g, *class);
             if live.class[class]
@@ -320,11 +326,26 @@ fn placement(
     let mut place = vec![None; forest.ids.len()];
     for &class in order.iter().rev() {
         let (Some(c), Some(at)) = (forest.chosen(choice, class), used[class]) else { continue };
-        let Some(op) = c.node.op() else { continue };
-        if pinned(op) {
-            continue;
-        }
-        let target = if remade(op) { allowed(s, op, at) } else { hoisted(g, s, forest, class, at) };
+        let target = match c.node.head {
+            Head::Leaf { .. } => continue,
+            // In the loop where it is used.
+            Head::Op { op, .. } if pinned(op) && g.analysis.floats(&c.node) => s.home(g, 0, g[forest.ids[class]].data.free),
+            Head::Op { op, .. } if pinned(op) => continue,
+            Head::Op { op, .. } if remade(op) => allowed(s, op, at),
+            Head::Op { .. } => hoisted(g, s, forest, class, at),
+            Head::Fold { range, .. } | Head::State { range, .. } => {
+                let inside = g.analysis.ranges[range as usize].region;
+                // Where the loops of the kernel stood: memory may be another where the value is used.
+                let mut outside = s.places[inside].parent.unwrap_or(inside);
+                if c.state.is_none() {
+                    outside = hoisted(g, s, forest, class, meet(s, at, outside));
+                }
+                place[class] = Some(if c.state.is_some() { inside } else { outside });
+                c.kids[..4].iter().for_each(|&k| join(&mut used, k, outside));
+                c.kids[4..].iter().for_each(|&k| join(&mut used, k, inside));
+                continue;
+            }
+        };
         place[class] = Some(target);
         c.kids.iter().for_each(|&k| join(&mut used, k, target));
     }
@@ -341,7 +362,8 @@ fn allowed(s: &Skeleton, op: Op, at: Region) -> Region {
 
 /// From `at` outward, out of every loop in which the class does not change.
 fn hoisted(g: &Graph, s: &Skeleton, forest: &Forest, class: usize, at: Region) -> Region {
-    let early = g.analysis.event_region[g[forest.ids[class]].data.avail as usize];
+    let fact = &g[forest.ids[class]].data;
+    let early = s.home(g, fact.avail, fact.free);
     let (mut best, mut r) = (at, at);
     while r != early {
         let Some(parent) = s.places[r].parent else { break };
@@ -356,18 +378,19 @@ fn hoisted(g: &Graph, s: &Skeleton, forest: &Forest, class: usize, at: Region) -
 /// What instructions with several results are known by: region, op, attributes and operands.
 type Pair = (Region, Op, crate::language::AttrsId, SmallVec<[Value; 3]>);
 
-struct Emitter<'a> {
-    input: &'a Kernel,
-    g: &'a Graph,
-    s: &'a Skeleton,
-    forest: &'a Forest,
-    choice: &'a Choice,
+pub(crate) struct Emitter<'a> {
+    pub(crate) input: &'a Kernel,
+    pub(crate) g: &'a Graph,
+    pub(crate) s: &'a Skeleton,
+    pub(crate) forest: &'a Forest,
+    pub(crate) choice: &'a Choice,
     live: &'a Live,
-    place: &'a [Option<Region>],
+    pub(crate) place: &'a [Option<Region>],
+    pub(crate) fused: Fused,
     origin: Vec<Option<Inst>>,
-    out: Kernel,
+    pub(crate) out: Kernel,
     /// New regions by old ones.
-    regions: SecondaryMap<Region, Option<Region>>,
+    pub(crate) regions: SecondaryMap<Region, Option<Region>>,
     /// Values of each class by the old region in which they stand.
     values: Vec<SmallVec<[(Region, Value); 1]>>,
     /// Classes with values in each old region that is open.
@@ -377,12 +400,12 @@ struct Emitter<'a> {
     pairs: IndexMap<Pair, Inst>,
     /// Old values whose names a new value has.
     named: IndexSet<Value>,
-    loc: Loc,
+    pub(crate) loc: Loc,
 }
 
 impl Emitter<'_> {
     /// A new value takes the name of the old one that it stands for; the first, if it is computed in several places.
-    fn take_name(&mut self, old: Value, new: Value) {
+    pub(crate) fn take_name(&mut self, old: Value, new: Value) {
         if let Some(name) = &self.input.names[old]
             && self.named.insert(old)
         {
@@ -390,7 +413,7 @@ impl Emitter<'_> {
         }
     }
 
-    fn bind(&mut self, old: Value, region: Region, new: Value) {
+    pub(crate) fn bind(&mut self, old: Value, region: Region, new: Value) {
         self.take_name(old, new);
         if let Some(id) = self.s.class[old] {
             let class = self.forest.at(self.g, id);
@@ -403,23 +426,23 @@ impl Emitter<'_> {
         }
     }
 
-    fn known(&mut self, class: usize, region: Region, v: Value) {
+    pub(crate) fn known(&mut self, class: usize, region: Region, v: Value) {
         self.values[class].push((region, v));
         self.made[region].push(class as u32);
     }
 
     /// Forgets what stands in a region behind whose end the rest follows.
-    fn close(&mut self, region: Region) {
+    pub(crate) fn close(&mut self, region: Region) {
         for class in std::mem::take(&mut self.made[region]) {
             self.values[class as usize].retain(|(r, _)| *r != region);
         }
     }
 
-    fn value(&self, class: usize, region: Region) -> Option<Value> {
+    pub(crate) fn value(&self, class: usize, region: Region) -> Option<Value> {
         self.values[class].iter().rev().find(|(r, _)| visible(self.s, *r, region)).map(|(_, v)| *v)
     }
 
-    fn append(&mut self, region: Region, inst: Inst, loc: Loc) -> Result<(), Broken> {
+    pub(crate) fn append(&mut self, region: Region, inst: Inst, loc: Loc) -> Result<(), Broken> {
         let new = self.regions[region].ok_or(Broken::Closed(region))?;
         self.out.regions[new].insts.push(inst);
         self.out.locs[inst] = loc;
@@ -432,30 +455,38 @@ impl Emitter<'_> {
         self.demand_class(class, region)
     }
 
-    fn demand_class(&mut self, class: usize, region: Region) -> Result<Value, Broken> {
+    pub(crate) fn demand_class(&mut self, class: usize, region: Region) -> Result<Value, Broken> {
         let mut stack: SmallVec<[(usize, Region, usize); 8]> = SmallVec::new();
         let (forest, choice) = (self.forest, self.choice);
         let open = |e: &Self, class: usize, region: Region| -> Result<(usize, Region, usize), Broken> {
             let c = forest.chosen(choice, class).ok_or(Broken::NoChoice { class: usize::from(forest.ids[class]) })?;
             let target = match c.node.head {
                 Head::Op { op, .. } if remade(op) => allowed(e.s, op, region),
-                Head::Op { op, .. } if !pinned(op) => e.place[class].ok_or(Broken::NoPlace(op))?,
+                Head::Op { op, .. } if !pinned(op) || e.g.analysis.floats(&c.node) => e.place[class].ok_or(Broken::NoPlace(op))?,
                 Head::Op { op, .. } => return Err(Broken::Early(op)),
                 Head::Leaf { value, .. } => return Err(Broken::Hidden(value)),
+                Head::Fold { .. } | Head::State { .. } => return Err(Broken::State),
             };
             Ok((class, target, 0))
         };
         if let Some(v) = self.value(class, region) {
             return Ok(v);
         }
-        stack.push(open(self, class, region)?);
+        let fold = |class: usize| forest.chosen(choice, class).is_some_and(|c| matches!(c.node.head, Head::Fold { .. }));
+        if fold(class) {
+            self.fold(class)?;
+        } else {
+            stack.push(open(self, class, region)?);
+        }
         while let Some(&(at, target, next)) = stack.last() {
             let c = forest.chosen(choice, at).ok_or(Broken::NoChoice { class: usize::from(forest.ids[at]) })?;
             match c.kids.get(next) {
                 Some(&kid) => {
                     let top = stack.len() - 1;
                     stack[top].2 += 1;
-                    if self.value(kid, target).is_none() {
+                    if self.value(kid, target).is_none() && fold(kid) {
+                        self.fold(kid)?;
+                    } else if self.value(kid, target).is_none() {
                         stack.push(open(self, kid, target)?);
                     }
                 }
@@ -518,11 +549,20 @@ impl Emitter<'_> {
                 continue;
             }
             match self.forest.chosen(self.choice, at) {
-                Some(c) if c.node.op().is_some_and(|op| !pinned(op)) => work.extend(&c.kids),
+                Some(c) if self.anywhere(c) => work.extend(&c.kids),
                 Some(_) | None => return false,
             }
         }
         true
+    }
+
+    /// True for what stands where it is used.
+    pub(crate) fn anywhere(&self, c: &Candidate) -> bool {
+        match c.node.head {
+            Head::Leaf { value, .. } => self.g.analysis.leaf_range[value].is_some(),
+            Head::Op { op, .. } => !pinned(op) || self.g.analysis.floats(&c.node),
+            Head::Fold { .. } | Head::State { .. } => true,
+        }
     }
 
     fn block(&mut self, block: &Block) -> Result<(), Broken> {
@@ -553,6 +593,12 @@ impl Emitter<'_> {
                             self.demand_class(k, region)?;
                         }
                         self.emit(class, c, region)?;
+                    }
+                }
+                Item::Folds { inst, range } => {
+                    if self.g.analysis.ranges[*range as usize].loops.last() == Some(inst) {
+                        self.loc = self.input.locs[*inst];
+                        self.folds(*range)?;
                     }
                 }
                 Item::Control { inst, args, blocks } => {

@@ -6,7 +6,7 @@
 //! over whole terms would copy what the program shares).
 
 use crate::cost::{Family, once};
-use crate::extract::{Choice, Forest, canonical};
+use crate::forest::{Choice, Forest, canonical};
 use crate::graph::{Graph, Read};
 use crate::hash::{IndexMap, IndexSet};
 use crate::language::{Head, Node};
@@ -28,6 +28,10 @@ pub(crate) fn words(g: &Graph, node: &Node) -> String {
     };
     match node.head {
         Head::Leaf { value, .. } => format!("value {value}"),
+        Head::Fold { .. } | Head::State { .. } => {
+            let kids: Vec<String> = node.kids.iter().map(kid).collect();
+            format!("{node} {} : {}", kids.join(", "), g.node_ty(node))
+        }
         Head::Op { op, result, .. } => {
             let mut out = op.to_string();
             for a in g.attrs(node) {

@@ -3,52 +3,12 @@
 //! Greedy on the DAG: the price of a class is the price of the *set* of classes that it takes, so what is shared is paid once. Sets
 //! are bitsets over dense numbers of classes. Every price is at least 1 and every class costs more than what it stands on, hence
 //! the choice has no cycle. Then single changes of the whole program are tried, which keep the best of them and the runners-up.
-//!
-//! A node may be chosen only if it can be computed as early as any node of its class ([`crate::analysis`]), so that each use of the
-//! class finds it.
 
-use crate::cost::once;
-use crate::fault::BadChoice;
-use crate::graph::Graph;
-use crate::hash::IndexSet;
-use crate::language::{Head, Node};
-use crate::skeleton::Skeleton;
-use egg::Id;
+use crate::forest::{Choice, Forest};
+use crate::language::Head;
 use smallvec::SmallVec;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-
-/// Dense numbers of classes, their candidates with costs, and the roots.
-#[derive(Clone, Debug)]
-pub(crate) struct Forest {
-    /// The class of each number, ascending.
-    pub(crate) ids: Vec<Id>,
-    /// The event after which each class can be computed.
-    pub(crate) avail: Vec<u32>,
-    /// Candidates of each class.
-    pub(crate) nodes: Vec<SmallVec<[Candidate; 1]>>,
-    /// What the program needs.
-    pub(crate) roots: Vec<usize>,
-}
-
-/// A node that may be chosen.
-#[derive(Clone, Debug)]
-pub(crate) struct Candidate {
-    pub(crate) node: Node,
-    pub(crate) cost: u64,
-    /// The event that makes it, if it is a leaf or a read.
-    pub(crate) own: u32,
-    pub(crate) kids: SmallVec<[usize; 3]>,
-}
-
-/// A choice of a candidate per class that is needed.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Choice {
-    /// The candidate of each class.
-    pub(crate) of: Vec<Option<u32>>,
-    /// The cost of all that the roots need.
-    pub(crate) total: u64,
-}
 
 /// How extraction chooses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -59,128 +19,19 @@ pub(crate) enum Mode {
     Chaos(u64),
 }
 
-impl Forest {
-    pub(crate) fn new(g: &Graph, skeleton: &Skeleton) -> Forest {
-        let mut ids: Vec<Id> = g.classes().map(|c| c.id).collect();
-        ids.sort_unstable();
-        let mut number: Vec<u32> = vec![u32::MAX; ids.last().map_or(0, |&i| usize::from(i) + 1)];
-        ids.iter().enumerate().for_each(|(n, &id)| number[usize::from(id)] = n as u32);
-        let at = |id: Id| number[usize::from(g.find(id))] as usize;
-        let original: IndexSet<Node> = skeleton.original.iter().map(|n| canonical(g, n)).collect();
-        let nodes = ids
-            .iter()
-            .map(|&id| {
-                let class = &g[id];
-                let mut list = SmallVec::new();
-                for node in &class.nodes {
-                    let own = match node.head {
-                        crate::language::Head::Leaf { value, .. } => g.analysis.leaf_event[value],
-                        crate::language::Head::Op { epoch, .. } => g.analysis.epoch_event[epoch as usize],
-                    };
-                    let avail = node.kids.iter().map(|&k| g[k].data.avail).fold(own, u32::max);
-                    if avail == class.data.avail {
-                        let cost = cost(g, skeleton, node, original.contains(node));
-                        list.push(Candidate { node: node.clone(), cost, own, kids: node.kids.iter().map(|&k| at(k)).collect() });
-                    }
-                }
-                list
-            })
-            .collect();
-        let mut roots = IndexSet::default();
-        skeleton.visit_classes(&mut |id, _| {
-            roots.insert(at(id));
-        });
-        let avail = ids.iter().map(|&id| g[id].data.avail).collect();
-        Forest { ids, avail, nodes, roots: roots.into_iter().collect() }
-    }
-
-    /// The number of a class.
-    pub(crate) fn at(&self, g: &Graph, id: Id) -> usize {
-        self.ids.binary_search(&g.find(id)).expect("a class of the graph")
-    }
-
-    /// The chosen candidate of a class.
-    pub(crate) fn chosen(&self, choice: &Choice, class: usize) -> Option<&Candidate> {
-        choice.of[class].map(|c| &self.nodes[class][c as usize])
-    }
-
-    /// The classes that the roots need, operands first; `None` if the choice has a cycle or a hole.
-    pub(crate) fn order(&self, of: &[Option<u32>], roots: &[usize]) -> Option<Vec<usize>> {
-        // 0 unseen, 1 open, 2 done
-        let mut state = vec![0u8; self.ids.len()];
-        let mut out = Vec::with_capacity(self.ids.len());
-        let mut stack: Vec<(usize, usize)> = Vec::with_capacity(16);
-        for &root in roots {
-            if state[root] == 0 {
-                state[root] = 1;
-                stack.push((root, 0));
-            }
-            while let Some(&mut (class, ref mut next)) = stack.last_mut() {
-                let candidate = &self.nodes[class][of[class]? as usize];
-                match candidate.kids.get(*next) {
-                    Some(&kid) => {
-                        *next += 1;
-                        match state[kid] {
-                            0 => {
-                                state[kid] = 1;
-                                stack.push((kid, 0));
-                            }
-                            1 => return None,
-                            _ => {}
-                        }
-                    }
-                    None => {
-                        state[class] = 2;
-                        out.push(class);
-                        stack.pop();
-                    }
-                }
-            }
-        }
-        Some(out)
-    }
-
-    /// The cost of a choice, from scratch.
-    pub(crate) fn total(&self, of: &[Option<u32>]) -> Option<u64> {
-        let order = self.order(of, &self.roots)?;
-        Some(order.iter().fold(0u64, |sum, &c| sum.saturating_add(of[c].map_or(0, |n| self.nodes[c][n as usize].cost))))
-    }
-
-    /// Checks a choice: every class that is needed has a candidate of its own, which can be computed as early as its class; no cycle; the
-    /// stated cost.
-    pub(crate) fn check(&self, choice: &Choice) -> Result<(), BadChoice> {
-        for (class, c) in choice.of.iter().enumerate() {
-            if let Some(candidate) = c.filter(|&c| c as usize >= self.nodes[class].len()) {
-                return Err(BadChoice::Alien { class: self.ids[class], candidate });
-            }
-        }
-        let order = self.order(&choice.of, &self.roots).ok_or(BadChoice::Circle)?;
-        let (mut event, mut total) = (vec![0u32; self.ids.len()], 0u64);
-        for class in order {
-            let c = self.chosen(choice, class).ok_or(BadChoice::Circle)?;
-            event[class] = c.kids.iter().map(|&k| event[k]).fold(c.own, u32::max);
-            if event[class] > self.avail[class] {
-                return Err(BadChoice::Late { class: self.ids[class], event: event[class] });
-            }
-            total = total.saturating_add(c.cost);
-        }
-        if total == choice.total { Ok(()) } else { Err(BadChoice::Cost { real: total, stated: choice.total }) }
-    }
-}
-
-/// A node over canonical classes.
-pub(crate) fn canonical(g: &Graph, node: &Node) -> Node {
-    use egg::Language;
-    node.clone().map_children(|k| g.find(k))
-}
-
-/// A set of class numbers with the total of their costs.
+/// A set of classes with the total of their costs. What is in loops that are folds is a class and a pass, so there is a set for each pass,
+/// behind one for the rest, in which the element of a fold is until it is known in which pass the fold is.
 #[derive(Clone)]
 struct CostSet {
     bits: SmallVec<[u64; 2]>,
+    /// By range, the last pass whose result is needed.
+    last: SmallVec<[u8; 4]>,
     total: u64,
     node: u32,
 }
+
+/// Passes over a range that greedy extraction tells apart.
+const PASSES: usize = 3;
 
 /// Classes above which sets of classes are too large: a bit per class for every class grows with the square.
 const LARGE: usize = 1 << 12;
@@ -233,6 +84,13 @@ fn greedy(forest: &Forest) -> Option<Vec<Option<u32>>> {
         return forest.order(&only, &forest.roots).map(|_| only);
     }
     let words = forest.ids.len().div_ceil(64);
+    let sets = if forest.ranges > 0 { 1 + PASSES } else { 1 };
+    let inside: Vec<Vec<u64>> = (0..forest.ranges)
+        .map(|r| {
+            let word = |w: &[u64]| w.iter().enumerate().fold(0, |m, (i, free)| m | (free >> r & 1) << i);
+            forest.free.chunks(64).map(word).collect()
+        })
+        .collect();
     let users = users(forest);
     let mut best: Vec<Option<CostSet>> = vec![None; forest.ids.len()];
     let mut own: Vec<u64> = vec![0; forest.ids.len()];
@@ -243,30 +101,43 @@ fn greedy(forest: &Forest) -> Option<Vec<Option<u32>>> {
             queue.push(Reverse((c.cost, class as u32, n as u32)));
         }
     }
-    let mut bits: SmallVec<[u64; 2]> = SmallVec::from_elem(0, words);
+    let mut bits: SmallVec<[u64; 2]> = SmallVec::from_elem(0, words * sets);
+    let mut last: SmallVec<[u8; 4]> = SmallVec::from_elem(0, forest.ranges);
     // Totals only fall, so this ends; the bound guards the budget of absurd graphs.
     let mut fuel = 64 * forest.nodes.iter().map(|list| list.len()).sum::<usize>() + 1024;
     while let Some(Reverse((_, class, n))) = queue.pop() {
         fuel = fuel.checked_sub(1)?;
         let (class, candidate) = (class as usize, &forest.nodes[class as usize][n as usize]);
         bits.fill(0);
+        last.fill(0);
         let mut cyclic = false;
         for &kid in &candidate.kids {
             let Some(set) = &best[kid] else {
                 cyclic = true;
                 break;
             };
-            cyclic |= set.bits[class / 64] >> (class % 64) & 1 == 1;
+            cyclic |= (0..sets).any(|s| set.bits[s * words + class / 64] >> (class % 64) & 1 == 1);
             bits.iter_mut().zip(&set.bits).for_each(|(a, b)| *a |= b);
+            last.iter_mut().zip(&set.last).for_each(|(a, b)| *a = (*a).max(*b));
         }
         if cyclic {
             continue;
+        }
+        if let Head::Fold { range, .. } = candidate.node.head {
+            let pass = &mut last[range as usize];
+            *pass = pass.saturating_add(1);
+            let (rest, passes) = bits.split_at_mut(words);
+            let set = &mut passes[(usize::from(*pass).min(PASSES) - 1) * words..];
+            for ((from, to), inside) in rest.iter_mut().zip(set).zip(&inside[range as usize]) {
+                *to |= *from & inside;
+                *from &= !inside;
+            }
         }
         let mut total = candidate.cost;
         for (w, &word) in bits.iter().enumerate() {
             let mut word = word;
             while word != 0 {
-                total = total.saturating_add(own[w * 64 + word.trailing_zeros() as usize]);
+                total = total.saturating_add(own[w % words * 64 + word.trailing_zeros() as usize]);
                 word &= word - 1;
             }
         }
@@ -279,9 +150,10 @@ fn greedy(forest: &Forest) -> Option<Vec<Option<u32>>> {
         match &mut best[class] {
             Some(b) => {
                 b.bits.copy_from_slice(&bits);
+                b.last.copy_from_slice(&last);
                 (b.total, b.node) = (total, n);
             }
-            slot @ None => *slot = Some(CostSet { bits: bits.clone(), total, node: n }),
+            slot @ None => *slot = Some(CostSet { bits: bits.clone(), last: last.clone(), total, node: n }),
         }
         own[class] = candidate.cost;
         if !fell {
@@ -415,23 +287,13 @@ fn improve(forest: &Forest, first: Choice, keep: usize, mut fuel: usize) -> (Cho
     (best, others)
 }
 
-/// The cost of a node of a class: at least 1, so that a program's cost falls along every edge; weighted by the trips of the loop in
-/// which its operands are there, since elaboration moves it out of the loops inside of which they don't change.
-fn cost(g: &Graph, skeleton: &Skeleton, node: &Node, original: bool) -> u64 {
-    let own = match node.head {
-        Head::Leaf { .. } => 0,
-        Head::Op { epoch, .. } => g.analysis.epoch_event[epoch as usize],
-    };
-    let avail = node.kids.iter().map(|&k| g[k].data.avail).fold(own, u32::max);
-    let weight = skeleton.places[g.analysis.event_region[avail as usize]].weight;
-    // Of equal programs the author's.
-    once(g, node).saturating_mul(weight).saturating_add(if original { 1 } else { 2 })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::language::{Head, Kids, Pool};
+    use crate::fault::BadChoice;
+    use crate::forest::Candidate;
+    use crate::language::{Kids, Node, Pool};
+    use egg::Id;
     use tilelift_ir::{Scalar, Type, Value};
 
     /// A forest of up to 7 classes with random candidates and events.
@@ -462,6 +324,7 @@ mod tests {
                             cost: 1 + below(9),
                             own: below(4).saturating_sub(1) as u32,
                             kids,
+                            state: None,
                         }
                     })
                     .collect()
@@ -474,7 +337,7 @@ mod tests {
             avail = nodes.iter().map(|list| list.iter().map(|c| at(&avail, c)).min().unwrap_or(0)).collect();
         }
         nodes.iter_mut().enumerate().for_each(|(class, list)| list.retain(|c| at(&avail, c) == avail[class]));
-        Forest { ids: (0..classes).map(Id::from).collect(), avail, nodes, roots: vec![0, 1] }
+        Forest { ids: (0..classes).map(Id::from).collect(), avail, free: vec![0; classes], ranges: 0, nodes, roots: vec![0, 1] }
     }
 
     fn optimum(forest: &Forest) -> u64 {
@@ -546,6 +409,8 @@ mod tests {
         let ring = Forest {
             ids: forest.ids[..2].to_vec(),
             avail: vec![0; 2],
+            free: vec![0; 2],
+            ranges: 0,
             nodes: [kid(1), kid(0)].map(|c| SmallVec::from_elem(c, 1)).to_vec(),
             roots: vec![0],
         };

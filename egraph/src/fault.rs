@@ -52,6 +52,10 @@ pub enum Broken {
     Leaf,
     /// The op lacks an operand.
     Lacks(Op),
+    /// A state of a fold is used outside of its loop.
+    State,
+    /// Folds of one loop wait for each other.
+    Knot,
 }
 
 impl fmt::Display for Broken {
@@ -66,6 +70,8 @@ impl fmt::Display for Broken {
             Broken::Unseen { class } => write!(f, "{class} is not visible where it is used"),
             Broken::Leaf => f.write_str("a leaf is no instruction"),
             Broken::Lacks(op) => write!(f, "{op} lacks an operand"),
+            Broken::State => f.write_str("a state of a fold is used outside of its loop"),
+            Broken::Knot => f.write_str("folds of one loop wait for each other"),
         }
     }
 }

@@ -6,7 +6,7 @@ use cranelift_entity::SecondaryMap;
 use egg::{EGraph, Id};
 use smallvec::SmallVec;
 use tilelift_ir::ops::Rule;
-use tilelift_ir::{Attr, Literal, Op, Region, Scalar, Type, Value};
+use tilelift_ir::{Attr, Effects, Inst, Literal, Op, Region, Scalar, Type, Value};
 
 /// The graph.
 pub(crate) type Graph = EGraph<Node, Context>;
@@ -26,6 +26,8 @@ pub(crate) struct Fact {
     pub(crate) ty: TypeId,
     /// Event after which the value can be computed.
     pub(crate) avail: u32,
+    /// Bit `r`: the value differs between iterations over range `r`, so it may stand in loops over it only.
+    pub(crate) free: u64,
     /// Every element equals it.
     pub(crate) value: Option<Literal>,
     /// Bounds of every element, for integers and `i1`.
@@ -46,6 +48,20 @@ pub(crate) struct Loop {
     pub(crate) step: Id,
 }
 
+/// What loops run over that are folds of the graph: bounds, in one region and one state of memory. Loops that agree in all of it share the
+/// index, hence the reads and the work of their bodies.
+#[derive(Clone, Debug)]
+pub(crate) struct Range {
+    /// The region of the loops that are made of it: none of the kernel, but one behind the last of them.
+    pub(crate) region: Region,
+    /// The index: that of the first loop.
+    pub(crate) index: Value,
+    /// The loops of the kernel, in order.
+    pub(crate) loops: Vec<Inst>,
+    /// The range itself, and those of the folds in its loops.
+    pub(crate) inner: u64,
+}
+
 /// A store whose elements nothing has written since.
 #[derive(Clone, Debug)]
 pub(crate) struct Stored {
@@ -61,10 +77,16 @@ pub(crate) struct Context {
     pub(crate) pool: Pool,
     /// The event that makes each leaf.
     pub(crate) leaf_event: SecondaryMap<Value, u32>,
+    /// The range of each leaf that is its index.
+    pub(crate) leaf_range: SecondaryMap<Value, Option<u32>>,
+    /// The ranges of folds.
+    pub(crate) ranges: Vec<Range>,
     /// The region of each event.
     pub(crate) event_region: Vec<Region>,
     /// The event that opens each epoch; epoch 0 is that of pure ops.
     pub(crate) epoch_event: Vec<u32>,
+    /// The range in whose loops each epoch is.
+    pub(crate) epoch_range: Vec<Option<u32>>,
     /// The stores that are still to be read in each epoch, the last one at the end.
     pub(crate) epoch_stores: Vec<Vec<Stored>>,
     /// Loops by their index.
@@ -129,7 +151,7 @@ impl Read for Graph {
     fn attrs(&self, node: &Node) -> &[Attr] {
         match node.head {
             Head::Op { attrs, .. } => self.analysis.pool.attrs(attrs),
-            Head::Leaf { .. } => &[],
+            Head::Leaf { .. } | Head::Fold { .. } | Head::State { .. } => &[],
         }
     }
     fn int(&self, id: Id) -> Option<i64> {
@@ -159,7 +181,32 @@ pub(crate) fn pinned(op: Op) -> bool {
     }
 }
 
+/// True for ops whose region combines elements: without effects, but kept in the skeleton as control is, for the sake of the region.
+pub(crate) fn combining(op: Op) -> bool {
+    op.info().effects == Effects::Pure && op.info().regions > 0
+}
+
+/// The bit of a range in a set of them.
+pub(crate) fn bit(range: Option<u32>) -> u64 {
+    range.map_or(0, |r| 1 << r)
+}
+
 impl Context {
+    /// The event that makes a node, whatever its operands are, and the ranges to which it belongs.
+    pub(crate) fn own(&self, node: &Node) -> (u32, u64) {
+        match node.head {
+            Head::Leaf { value, .. } => (self.leaf_event[value], bit(self.leaf_range[value])),
+            Head::Op { epoch, .. } => (self.epoch_event[epoch as usize], bit(self.epoch_range[epoch as usize])),
+            Head::Fold { .. } => (0, 0),
+            Head::State { range, .. } => (0, bit(Some(range))),
+        }
+    }
+
+    /// True for a read in the loops of a range, in which it stands where it is used.
+    pub(crate) fn floats(&self, node: &Node) -> bool {
+        self.epoch_range[node.epoch() as usize].is_some()
+    }
+
     /// True if each element of a node follows from the operands' at its place; `operand` is the type of the first.
     pub(crate) fn elementwise(&self, node: &Node, operand: TypeId) -> bool {
         node.op().is_some_and(|op| op.is_elementwise(self.pool.ty(operand).elem(), self.pool.ty(node.ty()).elem()))

@@ -3,11 +3,17 @@
 //! ```text
 //! node = head + children        head = Leaf(value, type)
 //!                                    | Op(op, attributes, result type, which result, epoch)
+//!                                    | Fold(op, range, online)     lo, hi, step, init, element, and the factor of an online one
+//!                                    | State(range, before)        the fold whose value it is
 //! ```
 //!
 //! Types and attribute lists are numbers of a [`Pool`] that belongs to one graph, so that nodes are compared and ordered as
 //! integers and no string or global table decides an order. An op that reads memory carries an *epoch*: two loads are equal only
 //! within one state of memory and one region; the epoch of a pure op is 0. A new pure op of the table needs no line here.
+//!
+//! A *fold* is a loop's carried value `acc' = acc op element`; the accumulator is not in the element, which is an ordinary class over the
+//! index, a leaf that all loops over one range share. An *online* fold is `acc' = acc * factor + element`. The value of a fold in front of or
+//! behind the iteration that runs is a *state*, which elements and factors of online folds are made of.
 
 use egg::{FromOp, Id, Language};
 use smallvec::SmallVec;
@@ -81,6 +87,39 @@ pub(crate) enum Head {
         /// State of memory and region of an op that reads; 0 for pure ops.
         epoch: u32,
     },
+    /// The last value of `acc = acc op element`, over a range.
+    Fold {
+        /// How elements are put together.
+        op: Op,
+        /// The number of its [`Range`](crate::graph::Range).
+        range: u32,
+        /// The accumulator is multiplied by a factor first.
+        online: bool,
+        /// Its type.
+        ty: TypeId,
+    },
+    /// What the fold that is its child has come to in the iteration that runs.
+    State {
+        /// The range of the fold.
+        range: u32,
+        /// In front of the iteration, not behind it.
+        before: bool,
+        /// Its type.
+        ty: TypeId,
+    },
+}
+
+/// Heads that rules tell apart when they look for nodes.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub(crate) enum Kind {
+    /// A leaf.
+    Leaf,
+    /// An op.
+    Op(Op),
+    /// A fold.
+    Fold,
+    /// A state of a fold.
+    State,
 }
 
 /// Children of a node.
@@ -96,27 +135,32 @@ pub(crate) struct Node {
 impl Node {
     pub(crate) fn op(&self) -> Option<Op> {
         match self.head {
-            Head::Leaf { .. } => None,
+            Head::Leaf { .. } | Head::Fold { .. } | Head::State { .. } => None,
             Head::Op { op, .. } => Some(op),
         }
     }
     pub(crate) fn ty(&self) -> TypeId {
         match self.head {
-            Head::Leaf { ty, .. } | Head::Op { ty, .. } => ty,
+            Head::Leaf { ty, .. } | Head::Op { ty, .. } | Head::Fold { ty, .. } | Head::State { ty, .. } => ty,
         }
     }
     pub(crate) fn epoch(&self) -> u32 {
         match self.head {
-            Head::Leaf { .. } => 0,
+            Head::Leaf { .. } | Head::Fold { .. } | Head::State { .. } => 0,
             Head::Op { epoch, .. } => epoch,
         }
     }
 }
 
 impl Language for Node {
-    type Discriminant = Option<Op>;
-    fn discriminant(&self) -> Option<Op> {
-        self.op()
+    type Discriminant = Kind;
+    fn discriminant(&self) -> Kind {
+        match self.head {
+            Head::Leaf { .. } => Kind::Leaf,
+            Head::Op { op, .. } => Kind::Op(op),
+            Head::Fold { .. } => Kind::Fold,
+            Head::State { .. } => Kind::State,
+        }
     }
     fn matches(&self, other: &Node) -> bool {
         self.head == other.head && self.kids.len() == other.kids.len()
@@ -134,6 +178,8 @@ impl fmt::Display for Node {
         match self.head {
             Head::Leaf { value, .. } => value.fmt(f),
             Head::Op { op, .. } => op.fmt(f),
+            Head::Fold { op, range, online, .. } => write!(f, "{} {op} range{range}", if online { "online fold" } else { "fold" }),
+            Head::State { range, before, .. } => write!(f, "{} range{range}", if before { "before" } else { "after" }),
         }
     }
 }

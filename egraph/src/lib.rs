@@ -18,13 +18,18 @@ mod elaborate;
 pub mod explain;
 mod extract;
 mod fault;
+mod folds;
+mod forest;
+mod fuse;
 mod graph;
 mod hash;
 mod language;
 mod log;
 mod options;
+mod passes;
 pub mod physical;
 pub mod prove;
+mod rescale;
 pub mod rules;
 mod saturate;
 mod skeleton;
@@ -35,7 +40,8 @@ pub use fault::{Broken, Fallback};
 pub use options::{Options, PhaseReport, RuleReport, Stop};
 pub use rules::{Class, Rule};
 
-use extract::{Choice, Forest, Mode};
+use extract::Mode;
+use forest::{Choice, Forest};
 use std::fmt;
 use std::time::{Duration, Instant};
 use tilelift_ir::{Kernel, Verified, VerifiedKernel, VerifyCode};
@@ -155,7 +161,7 @@ pub(crate) struct Solved {
 
 pub(crate) fn solve(kernel: &Kernel, options: &Options, explained: bool) -> Option<Solved> {
     let start = Instant::now();
-    let (graph, skeleton) = skeleton::build(kernel, explained);
+    let (graph, skeleton) = skeleton::build(kernel, options.allow, explained);
     let built = Instant::now();
     let before = extract::extract(&Forest::new(&graph, &skeleton), Mode::Best, 0, 0).map_or(0, |(c, _)| c.total);
     let options = &options.scaled(graph.total_number_of_nodes());

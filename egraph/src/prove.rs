@@ -10,7 +10,7 @@
 use crate::explain::words;
 use crate::graph::Graph;
 use crate::hash::{IndexMap, IndexSet};
-use crate::language::Head;
+use crate::language::{Head, Node};
 use crate::log::FOLD;
 use crate::log::{Event, Step};
 use crate::options::Options;
@@ -133,6 +133,17 @@ fn follow(s: Solved) -> Result<(usize, usize), Gap> {
     let mut built: Vec<Option<Id>> = vec![None; forest.ids.len()];
     for class in forest.order(&choice.of, &forest.roots).ok_or(Gap::Choice)? {
         let c = forest.chosen(&choice, class).ok_or(Gap::Choice)?;
+        if let Some((fold, n)) = c.state {
+            // The fold whose state it is, which need not be chosen itself.
+            let fold = &forest.nodes[fold][n as usize];
+            let mut node = fold.node.clone();
+            for (k, &kid) in node.kids.iter_mut().zip(&fold.kids) {
+                *k = built[kid].ok_or(Gap::Choice)?;
+            }
+            let of = graph.add_uncanonical(node);
+            built[class] = Some(graph.add_uncanonical(Node { kids: [of].into_iter().collect(), ..c.node.clone() }));
+            continue;
+        }
         let mut node = c.node.clone();
         for (k, &kid) in node.kids.iter_mut().zip(&c.kids) {
             *k = built[kid].ok_or(Gap::Choice)?;
@@ -157,7 +168,7 @@ fn follow(s: Solved) -> Result<(usize, usize), Gap> {
 
 /// Makes the steps of a log again in a fresh graph: where the log says so the named rule must answer, with that very term.
 fn repeat(kernel: &Verified<'_>, s: &Solved, options: &Options) -> Result<usize, Gap> {
-    let (mut g, _) = skeleton::build(kernel.kernel(), true);
+    let (mut g, _) = skeleton::build(kernel.kernel(), options.allow, true);
     let log = s.graph.analysis.log.as_deref().unwrap_or_default();
     let mut count = 0;
     for event in log {

@@ -48,8 +48,8 @@ impl Searcher<Node, Context> for Find {
 
     fn search_with_limit(&self, g: &Graph, limit: usize) -> Vec<SearchMatches<'_, Node>> {
         let mut classes: SmallVec<[Id; 32]> = SmallVec::new();
-        for op in self.0.roots.ops() {
-            g.classes_for_op(&Some(op)).into_iter().flatten().for_each(|id| classes.push(id));
+        for kind in self.0.roots.kinds() {
+            g.classes_for_op(&kind).into_iter().flatten().for_each(|id| classes.push(id));
         }
         classes.sort_unstable();
         classes.dedup();

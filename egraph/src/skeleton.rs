@@ -10,12 +10,17 @@
 //!
 //! An op with a combining region (`reduce_by`, the scans) is an entry like control: its operands and its region's values are classes, so
 //! both are optimised, what the region need not repeat leaves it, and an op whose results nobody needs is left out.
+//!
+//! Loops that are folds ([`crate::folds`]) are nodes: what is left of them is where the last over each range stood, and a region for the
+//! loops that will be made of the range.
 
 use crate::cost::LANES;
-use crate::graph::{Context, Graph, Loop, Read, Stored, pinned};
+use crate::folds::{self, Folds, Slot};
+use crate::graph::{Context, Graph, Loop, Range, Read, Stored, bit, combining, pinned};
 use crate::hash::IndexMap;
 use crate::language::{Attrs, Head, Kids, Node};
-use crate::term::order;
+use crate::rules::Class;
+use crate::term::{Term, order};
 use cranelift_entity::SecondaryMap;
 use egg::Id;
 use smallvec::SmallVec;
@@ -30,6 +35,8 @@ pub(crate) enum Item {
     Pure { classes: SmallVec<[Id; 1]> },
     /// Where a read or another op that keeps its place stood.
     Anchor { inst: Inst, class: Id, epoch: u32 },
+    /// Where a loop stood whose results are folds over that range.
+    Folds { inst: Inst, range: u32 },
     /// Control, or an op with a combining region, with its operands and regions.
     Control { inst: Inst, args: Vec<Id>, blocks: Vec<Block> },
 }
@@ -68,6 +75,10 @@ pub(crate) struct Skeleton {
     pub(crate) original: Vec<Node>,
     /// The class of each value of the input kernel.
     pub(crate) class: SecondaryMap<Value, Option<Id>>,
+    /// Carried values that are folds: the class, with the loop's result and parameter.
+    pub(crate) carried: Vec<(Id, Value, Value)>,
+    /// A sum of matrix products is made of the product that adds.
+    pub(crate) products_add: bool,
 }
 
 /// Stores that a state of memory remembers at most.
@@ -78,10 +89,16 @@ const TRIPS: u64 = 16;
 const HEAVIEST: u64 = 1 << 20;
 
 /// Splits a kernel into graph and skeleton.
-pub(crate) fn build(kernel: &Kernel, explained: bool) -> (Graph, Skeleton) {
+pub(crate) fn build(kernel: &Kernel, allow: Class, explained: bool) -> (Graph, Skeleton) {
     let log = explained.then(Vec::new);
-    let context =
-        Context { log, event_region: vec![kernel.body], epoch_event: vec![0], epoch_stores: vec![Vec::new()], ..Context::default() };
+    let context = Context {
+        log,
+        event_region: vec![kernel.body],
+        epoch_event: vec![0],
+        epoch_range: vec![None],
+        epoch_stores: vec![Vec::new()],
+        ..Context::default()
+    };
     let graph = Graph::new(context);
     let graph = if explained { graph.with_explanations_enabled().without_explanation_length_optimization() } else { graph };
     let mut b = Builder {
@@ -96,6 +113,9 @@ pub(crate) fn build(kernel: &Kernel, explained: bool) -> (Graph, Skeleton) {
         places: SecondaryMap::new(),
         origin: IndexMap::default(),
         original: Vec::new(),
+        folds: folds::find(kernel, allow),
+        ranges: IndexMap::default(),
+        carried: Vec::new(),
     };
     b.places[kernel.body] = Place { weight: 1, ..Place::default() };
     for &p in &kernel.params {
@@ -103,7 +123,8 @@ pub(crate) fn build(kernel: &Kernel, explained: bool) -> (Graph, Skeleton) {
     }
     let body = b.block(kernel.body);
     b.graph.rebuild();
-    (b.graph, Skeleton { body, places: b.places, origin: b.origin, original: b.original, class: b.class })
+    let Builder { graph, places, origin, original, class, carried, .. } = b;
+    (graph, Skeleton { body, places, origin, original, class, carried, products_add: allow >= Class::Free })
 }
 
 struct Builder<'k> {
@@ -120,6 +141,10 @@ struct Builder<'k> {
     places: SecondaryMap<Region, Place>,
     origin: IndexMap<Id, Inst>,
     original: Vec<Node>,
+    folds: Folds,
+    /// Numbers of ranges by region, state of memory and bounds.
+    ranges: IndexMap<(Region, u32, [Id; 3]), u32>,
+    carried: Vec<(Id, Value, Value)>,
 }
 
 impl Builder<'_> {
@@ -213,6 +238,10 @@ impl Builder<'_> {
                     block.items.push(Item::Effect { inst, args });
                 }
                 Effects::Control if d.op == Op::Yield => (block.yields, block.end) = (self.all(&d.args), Some(inst)),
+                Effects::Control if self.folds.slots.contains_key(&inst) => {
+                    let range = self.fold(inst);
+                    block.items.push(Item::Folds { inst, range });
+                }
                 Effects::Control => {
                     let item = self.control(inst);
                     block.items.push(item);
@@ -220,6 +249,102 @@ impl Builder<'_> {
             }
         }
         block
+    }
+
+    /// The range of a loop whose results are folds.
+    fn range(&mut self, inst: Inst) -> u32 {
+        let (kernel, outer) = (self.kernel, self.region());
+        let d = &kernel.insts[inst];
+        let bounds = [0, 1, 2].map(|i| self.of(d.args[i]));
+        let index = kernel.regions[d.regions[0]].params[0];
+        if let Some(&range) = self.ranges.get(&(outer, self.memory, bounds)) {
+            let of = &mut self.graph.analysis.ranges[range as usize];
+            of.loops.push(inst);
+            self.class[index] = self.class[of.index];
+            return range;
+        }
+        let range = self.ranges.len() as u32;
+        self.ranges.insert((outer, self.memory, bounds), range);
+        let region = Region::from_u32((kernel.regions.len() + range as usize) as u32);
+        let place = self.places[outer];
+        let weight = place.weight.saturating_mul(self.trips(&bounds)).min(HEAVIEST);
+        self.places[region] = Place { parent: Some(outer), depth: place.depth + 1, repeats: true, combines: false, weight };
+        let event = self.event(self.real());
+        let context = &mut self.graph.analysis;
+        context.loops[index] = Some(Loop { lo: bounds[0], hi: bounds[1], step: bounds[2] });
+        context.leaf_range[index] = Some(range);
+        context.ranges.push(Range { region, index, loops: vec![inst], inner: bit(Some(range)) });
+        // It is inside the loops around it.
+        let mut at = Some(outer);
+        while let Some(around) = at.and_then(|r| context.ranges.iter_mut().find(|o| o.region == r)) {
+            around.inner |= bit(Some(range));
+            at = self.places[around.region].parent;
+        }
+        self.leaf(index, event);
+        range
+    }
+
+    /// The innermost region of the kernel: ranges have others.
+    fn real(&self) -> Region {
+        let count = self.kernel.regions.len();
+        self.scopes.iter().rev().copied().find(|r| (r.as_u32() as usize) < count).unwrap_or(self.kernel.body)
+    }
+
+    /// Makes nodes of a loop whose results are folds; its range.
+    fn fold(&mut self, inst: Inst) -> u32 {
+        let kernel = self.kernel;
+        let d = &kernel.insts[inst];
+        let range = self.range(inst);
+        self.scopes.push(self.graph.analysis.ranges[range as usize].region);
+        for &i in &kernel.regions[d.regions[0]].insts {
+            let inner = &kernel.insts[i];
+            match inner.op.info().effects {
+                _ if self.folds.steps[i] => {}
+                Effects::Pure => self.pure(i, 0),
+                Effects::Reads => _ = self.anchored(i),
+                _ if inner.op == Op::For => _ = self.fold(i),
+                _ => {}
+            }
+        }
+        let slots = self.folds.slots[&inst].clone();
+        for (k, slot) in slots.into_iter().enumerate() {
+            let (result, init) = (d.results[k], self.of(d.args[3 + k]));
+            let (op, element) = match slot {
+                Slot::Same => {
+                    self.class[result] = Some(init);
+                    continue;
+                }
+                Slot::Element { op, element } => (op, self.of(element)),
+                Slot::Product(step) => (Op::Add, self.product(step)),
+            };
+            let ty = self.graph.analysis.pool.add_type(kernel.ty(result));
+            let mut kids: Kids = [0, 1, 2].map(|i| self.of(d.args[i])).into_iter().collect();
+            kids.extend([init, element]);
+            let node = Node { head: Head::Fold { op, range, online: false, ty }, kids };
+            self.original.push(node.clone());
+            let id = self.graph.add_uncanonical(node);
+            self.class[result] = Some(id);
+            self.origin.entry(id).or_insert(inst);
+            self.carried.push((id, result, kernel.regions[d.regions[0]].params[1 + k]));
+        }
+        self.scopes.pop();
+        range
+    }
+
+    /// The matrix product of an instruction that adds one to an accumulator.
+    fn product(&mut self, step: Inst) -> Id {
+        let d = &self.kernel.insts[step];
+        let ty = self.kernel.ty(d.results[0]);
+        let none = if ty.elem().is_float() { Term::float(0.0, ty) } else { Term::int(0, ty) };
+        let none = none.build(&mut self.graph).expect("a literal has a type");
+        let attrs: Attrs = d.attrs.iter().cloned().collect();
+        let pool = &mut self.graph.analysis.pool;
+        let head = Head::Op { op: d.op, present: d.present, attrs: pool.add_attrs(&attrs), ty: pool.add_type(ty), result: 0, epoch: 0 };
+        let node = Node { head, kids: [self.of(d.args[0]), self.of(d.args[1]), none].into_iter().collect() };
+        self.original.push(node.clone());
+        let id = self.graph.add_uncanonical(node);
+        self.origin.entry(id).or_insert(step);
+        id
     }
 
     fn control(&mut self, inst: Inst) -> Item {
@@ -333,9 +458,10 @@ impl Builder<'_> {
         let epoch = match self.epochs.get(&(memory, region)) {
             Some(&e) => e,
             None => {
-                let event = self.event(region);
+                let event = self.event(self.real());
                 let context = &mut self.graph.analysis;
                 context.epoch_event.push(event);
+                context.epoch_range.push(context.ranges.iter().position(|r| r.region == region).map(|r| r as u32));
                 context.epoch_stores.push(if reads { self.stores.clone() } else { Vec::new() });
                 let epoch = (context.epoch_event.len() - 1) as u32;
                 self.epochs.insert((memory, region), epoch);
@@ -345,11 +471,6 @@ impl Builder<'_> {
         self.pure(inst, epoch);
         epoch
     }
-}
-
-/// True for ops whose region combines elements: without effects, but kept in the skeleton as control is, for the sake of the region.
-pub(crate) fn combining(op: Op) -> bool {
-    op.info().effects == Effects::Pure && op.info().regions > 0
 }
 
 /// True if different indices are different addresses: the view is dense, or its fixed strides leave room for what is inside of them.
@@ -389,6 +510,20 @@ fn writes(op: Op) -> bool {
 }
 
 impl Skeleton {
+    /// The innermost region in which something stands that is known from an event on, and differs between iterations of ranges.
+    pub(crate) fn home(&self, g: &Graph, event: u32, free: u64) -> Region {
+        let mut home = g.analysis.event_region[event as usize];
+        if free != 0 {
+            for r in (0..g.analysis.ranges.len()).filter(|r| free >> r & 1 == 1) {
+                let region = g.analysis.ranges[r].region;
+                if self.places[region].depth > self.places[home].depth {
+                    home = region;
+                }
+            }
+        }
+        home
+    }
+
     /// Every class that the skeleton names, in program order; anchors are no uses.
     pub(crate) fn visit_classes(&self, visit: &mut dyn FnMut(Id, Region)) {
         visit_block(&self.body, visit);
@@ -399,7 +534,7 @@ fn visit_block(block: &Block, visit: &mut dyn FnMut(Id, Region)) {
     for item in &block.items {
         match item {
             Item::Effect { args, .. } => args.iter().for_each(|&a| visit(a, block.region)),
-            Item::Pure { .. } | Item::Anchor { .. } => {}
+            Item::Pure { .. } | Item::Anchor { .. } | Item::Folds { .. } => {}
             Item::Control { args, blocks, .. } => {
                 args.iter().for_each(|&a| visit(a, block.region));
                 blocks.iter().for_each(|b| visit_block(b, visit));

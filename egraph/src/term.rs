@@ -14,6 +14,8 @@ use tilelift_ir::{Attr, CmpOp, Literal, Op, Scalar, Type, typing};
 pub(crate) enum Term {
     Class(Id),
     Op(Box<OpTerm>),
+    /// A fold or a state of one, whose head says all of it.
+    Loop(Head, SmallVec<[Box<Term>; 6]>),
 }
 
 /// An op on terms.
@@ -80,6 +82,11 @@ impl Term {
         Term::full(Literal::Float(x.to_bits()), ty)
     }
 
+    /// A fold, or a state of one.
+    pub(crate) fn of_loop(head: Head, kids: impl IntoIterator<Item = Term>) -> Term {
+        Term::Loop(head, kids.into_iter().map(Box::new).collect())
+    }
+
     /// The class of the term, if all of it is in the graph.
     pub(crate) fn find(&self, g: &Graph) -> Option<Id> {
         match self {
@@ -91,6 +98,10 @@ impl Term {
                 let mut node = Node { head: Head::Op { op: t.op, present: t.present, attrs, ty, result: t.result, epoch: t.epoch }, kids };
                 order(g, &mut node);
                 g.lookup(node)
+            }
+            Term::Loop(head, kids) => {
+                let kids: Kids = kids.iter().map(|k| k.find(g)).collect::<Option<_>>()?;
+                g.lookup(Node { head: *head, kids })
             }
         }
     }
@@ -107,6 +118,10 @@ impl Term {
                 let mut node = Node { head: Head::Op { op: t.op, present: t.present, attrs, ty, result: t.result, epoch: t.epoch }, kids };
                 order(g, &mut node);
                 Some(g.add_uncanonical(node))
+            }
+            Term::Loop(head, kids) => {
+                let kids: Kids = kids.iter().map(|k| k.build(g)).collect::<Option<_>>()?;
+                Some(g.add_uncanonical(Node { head: *head, kids }))
             }
         }
     }

@@ -5,6 +5,7 @@ use super::Types;
 use super::rule::{Class, Phase, Roots, Rule};
 use crate::graph::{Graph, Read};
 use crate::language::Node;
+use crate::rescale::{is_share, passes_cast};
 use crate::term::Term;
 use egg::Id;
 use smallvec::SmallVec;
@@ -35,17 +36,31 @@ fn outside(g: &Graph, s: Id, axis: usize, to: &Type) -> Option<Term> {
     Some(if from.shape[..] == *to.shape()? { wide } else { Term::with(Op::Broadcast, &[], Some(to.clone()), [wide]) })
 }
 
-/// `dot x y 0` and the factor, where operand `side` is `x * s`.
-fn unscaled(g: &Graph, n: &Node, side: usize) -> Option<Term> {
-    let m = g.get(n.kids[side], Op::Mul)?;
+/// What an operand becomes, of what is left without its scale.
+type Made<'m> = dyn Fn(Id) -> Option<Term> + 'm;
+
+/// `dot x y 0` and the factor, where operand `side` is made of `x * s`.
+fn unscaled(g: &Graph, n: &Node, side: usize, operand: Id, made: &Made<'_>) -> Option<Term> {
+    let m = g.get(operand, Op::Mul)?;
     let rank = g.node_ty(n).shape()?.len();
     let axis = if side == 0 { rank - 1 } else { rank - 2 };
     (0..2).find_map(|k| {
         let factor = outside(g, m.kids[1 - k], axis, g.node_ty(n))?;
         let mut kids: SmallVec<[Term; 3]> = n.kids.iter().map(Term::from).collect();
-        kids[side] = m.kids[k].into();
+        kids[side] = made(m.kids[k])?;
         Some(Term::op(Op::Mul, [Term::make(Op::Dot, g.attrs(n), None, kids), factor]))
     })
+}
+
+/// `dot x y 0` divided by `s`, where operand `side` is made of `x / s`.
+fn undivided(g: &Graph, n: &Node, side: usize, operand: Id, made: &Made<'_>) -> Option<Term> {
+    let m = g.get(operand, Op::Div)?;
+    let rank = g.node_ty(n).shape()?.len();
+    let axis = if side == 0 { rank - 1 } else { rank - 2 };
+    let divisor = outside(g, m.kids[1], axis, g.node_ty(n))?;
+    let mut kids: SmallVec<[Term; 3]> = n.kids.iter().map(Term::from).collect();
+    kids[side] = made(m.kids[0])?;
+    Some(Term::op(Op::Div, [Term::make(Op::Dot, g.attrs(n), None, kids), divisor]))
 }
 
 /// The product of two operands that were converted from 8-bit integers, in 32 bits; its sums are exact.
@@ -134,11 +149,48 @@ pub(super) const RULES: &[Rule] = &[
         roots: Roots::Ops(&[Op::Dot]),
         apply: |g, _, n| {
             let wide = matches!(g.node_ty(n).elem(), Scalar::F32 | Scalar::F64) && plus_zero(g, n.kids[2]);
-            if wide { unscaled(g, n, 0).or_else(|| unscaled(g, n, 1)) } else { None }
+            if wide { (0..2).find_map(|side| unscaled(g, n, side, n.kids[side], &|x| Some(x.into()))) } else { None }
         },
         over: Types::Each(&[Scalar::F32]),
         fires: "v20 = slice b, [0, 3] : tile<8x1xT>\nv21 = broadcast v20 : A\nv22 = mul a, v21\nv23 = slice c, [0, 0] : tile<8x2xT>\nv24 = slice v22, [0, 0] : tile<8x2xT>\nv25 = slice v21, [0, 0] : tile<8x2xT>\nv26 = mul v23, v25\nv27 = splat s : tile<2x8xT>\nv28 = slice a, [0, 0] : tile<2x8xT>\nv29 = mul v28, v27\nv30 = splat 0.0 : tile<8x8xf32>\nv31 = dot v26, v28, v30\nv32 = dot v24, v29, v30\nv33 = sub v31, v32",
         keeps: "v20 = slice b, [3, 0] : tile<1x16xT>\nv21 = broadcast v20 : A\nv22 = mul a, v21\nv23 = transpose c, [1, 0]\nv30 = splat 0.0 : tile<8x8xf32>\nv31 = dot v22, v23, v30",
+    },
+    Rule {
+        name: "dot-div",
+        class: Class::Reassoc,
+        says: "dot (a / s) b 0 = (dot a b 0) / s, for s that is the same along the axis that is summed; b likewise",
+        phase: Phase::Simplify,
+        roots: Roots::Ops(&[Op::Dot]),
+        apply: |g, _, n| {
+            let wide = matches!(g.node_ty(n).elem(), Scalar::F32 | Scalar::F64) && plus_zero(g, n.kids[2]);
+            if wide { (0..2).find_map(|side| undivided(g, n, side, n.kids[side], &|x| Some(x.into()))) } else { None }
+        },
+        over: Types::Each(&[Scalar::F32]),
+        fires: "v17 = cast one : T\nv18 = splat v17 : A\nv19 = abs b\nv16 = add v19, v18\nv20 = slice v16, [0, 3] : tile<8x1xT>\nv21 = broadcast v20 : A\nv22 = div a, v21\nv23 = transpose c, [1, 0]\nv30 = splat 0.0 : tile<8x8xf32>\nv31 = dot v22, v23, v30",
+        keeps: "v20 = slice b, [3, 0] : tile<1x16xT>\nv21 = broadcast v20 : A\nv22 = div a, v21\nv23 = transpose c, [1, 0]\nv30 = splat 0.0 : tile<8x8xf32>\nv31 = dot v22, v23, v30",
+    },
+    Rule {
+        name: "dot-cast-scale",
+        class: Class::Reassoc,
+        says: "dot (cast (a * s)) b 0 = (dot (cast a) b 0) * s, quotients likewise, for s that is the same along the axis that is summed, and a cast to a narrower float whose range holds a; b likewise",
+        phase: Phase::Simplify,
+        roots: Roots::Ops(&[Op::Dot]),
+        apply: |g, _, n| {
+            let wide = matches!(g.node_ty(n).elem(), Scalar::F32 | Scalar::F64) && plus_zero(g, n.kids[2]);
+            (0..2).filter(|_| wide).find_map(|side| {
+                let to = g.ty(n.kids[side]);
+                let from = g.get(n.kids[side], Op::Cast)?.kids[0];
+                let narrows = g.ty(from).elem().is_float() && to.elem().bits() < g.ty(from).elem().bits();
+                let cast = |x: Id| {
+                    let fits = narrows && passes_cast(g.ty(from).elem(), to.elem(), is_share(g, x));
+                    fits.then(|| Term::with(Op::Cast, &[], Some(to.clone()), [x.into()]))
+                };
+                undivided(g, n, side, from, &cast).or_else(|| unscaled(g, n, side, from, &cast))
+            })
+        },
+        over: Types::Each(&[Scalar::BF16]),
+        fires: "v20 = cast m : tile<8x16xf32>\nv21 = splat 1.0 : tile<8x16xf32>\nv22 = cast a : tile<8x16xf32>\nv23 = add v20, v21\nv24 = slice v23, [0, 0] : tile<8x1xf32>\nv25 = broadcast v24 : tile<8x16xf32>\nv26 = div v22, v25\nv27 = cast v26 : A\nv28 = transpose c, [1, 0]\nv30 = splat 0.0 : tile<8x8xf32>\nv31 = dot v27, v28, v30",
+        keeps: "v20 = slice b, [3, 0] : tile<1x16xT>\nv22 = cast a : tile<8x16xf32>\nv23 = cast v20 : tile<1x16xf32>\nv25 = broadcast v23 : tile<8x16xf32>\nv26 = div v22, v25\nv27 = cast v26 : A\nv28 = transpose c, [1, 0]\nv30 = splat 0.0 : tile<8x8xf32>\nv31 = dot v27, v28, v30",
     },
     Rule {
         name: "dot-nothing",

@@ -17,7 +17,7 @@ const OTHER: u8 = 0b1000;
 fn present(n: &Node) -> u8 {
     match n.head {
         Head::Op { present, .. } => present,
-        Head::Leaf { .. } => 0,
+        Head::Leaf { .. } | Head::Fold { .. } | Head::State { .. } => 0,
     }
 }
 
@@ -82,7 +82,7 @@ fn asks_bounds(g: &Graph, n: &Node, mask: Id) -> bool {
 fn loop_covers(g: &Graph, index: Id, past: i64, end: Id) -> bool {
     let leaf = |n: &Node| match n.head {
         Head::Leaf { value, .. } => g.analysis.loops[value],
-        Head::Op { .. } => None,
+        Head::Op { .. } | Head::Fold { .. } | Head::State { .. } => None,
     };
     let Some(l) = g[index].nodes.iter().find_map(leaf) else { return false };
     let Some(step) = g.int(l.step).filter(|s| *s > 0 && s & (s - 1) == 0) else { return false };
@@ -98,7 +98,7 @@ fn inside(g: &Graph, of: Id, d: usize, index: Id, extent: u32) -> bool {
     let fixed = matches!(v.dims[d], Extent::Fixed(n) if hi.saturating_add(i64::from(extent)) <= i64::from(n));
     let leaf = |n: &Node| match n.head {
         Head::Leaf { value, .. } => g.analysis.loops[value],
-        Head::Op { .. } => None,
+        Head::Op { .. } | Head::Fold { .. } | Head::State { .. } => None,
     };
     let looped = || {
         let hi = g[index].nodes.iter().find_map(leaf).map(|l| l.hi);

@@ -13,6 +13,7 @@ mod casts;
 mod dots;
 mod float;
 mod integer;
+mod loops;
 mod masks;
 mod moves;
 mod reduces;
@@ -24,8 +25,18 @@ pub use rule::{Class, Rule};
 pub use types::{Types, pairs};
 
 /// The tables, in order.
-const TABLES: &[&[Rule]] =
-    &[algebra::RULES, integer::RULES, float::RULES, scales::RULES, casts::RULES, moves::RULES, masks::RULES, reduces::RULES, dots::RULES];
+const TABLES: &[&[Rule]] = &[
+    algebra::RULES,
+    integer::RULES,
+    float::RULES,
+    scales::RULES,
+    casts::RULES,
+    moves::RULES,
+    masks::RULES,
+    reduces::RULES,
+    dots::RULES,
+    loops::RULES,
+];
 
 /// A rule whose programs are empty does not compile.
 const _: () = {
@@ -47,4 +58,4 @@ pub fn all() -> impl Iterator<Item = &'static Rule> {
 }
 
 /// Number of the rule set; part of a compile's identity.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;

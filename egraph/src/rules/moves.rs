@@ -42,7 +42,7 @@ fn offsets<'g>(g: &'g Graph, n: &Node) -> Option<&'g Shape> {
 fn result(n: &Node) -> u8 {
     match n.head {
         Head::Op { result, .. } => result,
-        Head::Leaf { .. } => 0,
+        Head::Leaf { .. } | Head::Fold { .. } | Head::State { .. } => 0,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::types::Types;
 use crate::graph::{Graph, Read};
-use crate::language::Node;
+use crate::language::{Head, Kind, Node};
 use crate::term::Term;
 use egg::Id;
 use tilelift_ir::{Op, Scalar};
@@ -57,6 +57,8 @@ impl Phase {
 pub(crate) enum Roots {
     /// These.
     Ops(&'static [Op]),
+    /// Folds.
+    Folds,
     /// Every node whose elements follow from the operands' at the same place.
     Elementwise,
 }
@@ -66,16 +68,19 @@ impl Roots {
     pub(crate) fn has(self, g: &Graph, node: &Node) -> bool {
         match self {
             Roots::Ops(list) => node.op().is_some_and(|op| list.contains(&op)),
+            Roots::Folds => matches!(node.head, Head::Fold { .. }),
             Roots::Elementwise => g.is_elementwise(node),
         }
     }
-    /// Ops among whose nodes are those that a rule looks at.
-    pub(crate) fn ops(self) -> impl Iterator<Item = Op> {
-        let (list, filter) = match self {
-            Roots::Ops(list) => (list, false),
-            Roots::Elementwise => (Op::ALL, true),
+    /// Kinds among whose nodes are those that a rule looks at.
+    pub(crate) fn kinds(self) -> impl Iterator<Item = Kind> {
+        let (list, filter, folds): (&'static [Op], bool, bool) = match self {
+            Roots::Ops(list) => (list, false, false),
+            Roots::Folds => (&[], false, true),
+            Roots::Elementwise => (Op::ALL, true, false),
         };
-        list.iter().copied().filter(move |&op| !filter || op.computes_elements())
+        let ops = list.iter().copied().filter(move |&op| !filter || op.computes_elements());
+        ops.map(Kind::Op).chain(folds.then_some(Kind::Fold))
     }
 }
 

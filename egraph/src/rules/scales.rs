@@ -191,6 +191,22 @@ pub(super) const RULES: &[Rule] = &[
         keeps: "v20 = slice b, [0, 3] : tile<8x1xT>\nv21 = broadcast v20 : A\nv22 = mul a, v21\nv23 = reduce add v22, axis 0",
     },
     Rule {
+        name: "reduce-add-div",
+        class: Class::Reassoc,
+        says: "sum of x / y = (sum of x) / y, for y that is the same along the axis; where y is 0, an infinity may be NaN, and the other way round",
+        phase: Phase::Simplify,
+        roots: Roots::Ops(&[Op::Reduce]),
+        apply: |g, _, n| {
+            let (op, axis) = parts(g, n)?;
+            let m = g.get(n.kids[0], Op::Div).filter(|_| op == ReduceOp::Add && wide(g, n))?;
+            let inner = Term::with(Op::Reduce, g.attrs(n), None, [m.kids[0].into()]);
+            Some(Term::op(Op::Div, [inner, across(g, m.kids[1], axis, g.node_ty(n))?]))
+        },
+        over: WIDE,
+        fires: "v17 = cast one : T\nv18 = splat v17 : A\nv19 = abs b\nv16 = add v19, v18\nv20 = slice v16, [0, 3] : tile<8x1xT>\nv21 = broadcast v20 : A\nv22 = div a, v21\nv23 = reduce add v22, axis 1",
+        keeps: "v20 = slice b, [0, 3] : tile<8x1xT>\nv21 = broadcast v20 : A\nv22 = div a, v21\nv23 = reduce add v22, axis 0",
+    },
+    Rule {
         name: "reduce-dot",
         class: Class::Reassoc,
         says: "sum along a row of dot a b 0 = sum of a times the sums along the rows of b; along a column likewise",

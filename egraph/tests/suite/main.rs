@@ -3,6 +3,7 @@
 
 mod common;
 mod docs;
+mod folds;
 mod forms;
 mod kernels;
 mod proofs;

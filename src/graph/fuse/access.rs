@@ -14,6 +14,13 @@ pub(crate) struct Place {
     pub flat: bool,
 }
 
+impl Place {
+    /// The first element's index where it is a number.
+    pub fn starts(&self) -> Vec<Option<i32>> {
+        self.index.iter().map(Sum::as_number).collect()
+    }
+}
+
 /// An access of a tensor.
 #[derive(Clone, Debug)]
 pub(crate) struct Access {

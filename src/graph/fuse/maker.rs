@@ -1,12 +1,11 @@
 //! Makes a kernel of parts of others: parameters follow from the tensors and scalars that the parts use, instructions are typed by the
 //! IR's own rules, and [`Copier`] copies a body with room for a change at each instruction.
 
-use super::access::Place;
-use super::report::{Refusal, RefusalKind};
+use super::report::{FuseRule, Refusal, RefusalKind};
 use super::sym::ScalarKey;
 use crate::graph::nodes::{Graph, Node, NodeArg, TensorId};
 use crate::graph::size::Size;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use tilelift_ir::typing::result_type;
 use tilelift_ir::{Attr, CmpOp, Cursor, Inst, Kernel, Literal, Op, Region, Scalar, Type, Value};
 
@@ -15,18 +14,69 @@ pub(crate) struct Maker<'g> {
     pub graph: &'g Graph,
     pub kernel: Kernel,
     pub args: Vec<NodeArg>,
-    at: Cursor,
-    /// The tensor that shall disappear.
-    gone: Option<TensorId>,
+    /// Where instructions go, a cursor per region that is being made, the kernel's body first.
+    at: Vec<Cursor>,
+    /// The number of regions around each value.
+    levels: BTreeMap<Value, usize>,
+    /// The tensors that shall disappear.
+    gone: Vec<TensorId>,
     /// Tensors whose extents stand in for those of one that is gone.
     others: Vec<TensorId>,
+    /// The rules by which producers were written again.
+    pub rules: Vec<FuseRule>,
+    /// Conversions to the element type of a tensor that is stored no more, which may be left out.
+    pub narrowed: BTreeSet<Value>,
 }
 
 impl<'g> Maker<'g> {
-    pub fn new(graph: &'g Graph, name: &str, gone: Option<TensorId>, others: Vec<TensorId>) -> Maker<'g> {
+    pub fn new(graph: &'g Graph, name: &str, gone: Vec<TensorId>, others: Vec<TensorId>) -> Maker<'g> {
         let kernel = Kernel::new(name);
-        let at = Cursor::start(kernel.body);
-        Maker { graph, kernel, args: Vec::new(), at, gone, others }
+        let at = vec![Cursor::start(kernel.body)];
+        Maker { graph, kernel, args: Vec::new(), at, levels: BTreeMap::new(), gone, others, rules: Vec::new(), narrowed: BTreeSet::new() }
+    }
+
+    /// Starts a region; what is made goes there until [`Maker::leave`].
+    pub fn enter(&mut self) -> Region {
+        let region = self.kernel.add_region();
+        self.at.push(Cursor::start(region));
+        region
+    }
+
+    /// Ends the region that was entered last.
+    pub fn leave(&mut self) {
+        self.at.pop();
+    }
+
+    /// The parameter that a region that was entered gets next.
+    pub fn region_param(&mut self, region: Region, ty: Type) -> Value {
+        let v = self.kernel.add_region_param(region, ty);
+        self.levels.insert(v, self.region_level(region));
+        v
+    }
+
+    /// Regions around what is made in a region that was entered, that one with them.
+    pub fn region_level(&self, region: Region) -> usize {
+        self.at.iter().position(|c| c.region == region).unwrap_or(self.depth())
+    }
+
+    /// Regions around what is made now.
+    pub fn depth(&self) -> usize {
+        self.at.len() - 1
+    }
+
+    /// Regions around a value.
+    pub fn level(&self, v: Value) -> usize {
+        self.levels.get(&v).copied().unwrap_or(0)
+    }
+
+    /// Makes what follows further out, in front of the loop that is being made there; the regions inside, for [`Maker::back_in`].
+    pub fn out_to(&mut self, level: usize) -> Vec<Cursor> {
+        self.at.split_off((level + 1).min(self.at.len()))
+    }
+
+    /// Back in the regions that [`Maker::out_to`] left.
+    pub fn back_in(&mut self, inside: Vec<Cursor>) {
+        self.at.extend(inside);
     }
 
     fn param(&mut self, arg: NodeArg, ty: Type) -> Value {
@@ -37,7 +87,7 @@ impl<'g> Maker<'g> {
     /// The parameter of a tensor.
     pub fn view(&mut self, id: TensorId, flat: bool) -> Result<Value, Refusal> {
         let arg = if flat { NodeArg::Flat(id) } else { NodeArg::Tensor(id) };
-        if self.gone == Some(id) {
+        if self.gone.contains(&id) {
             let name = &self.graph.tensors()[id.index()].name;
             return Err(Refusal::new(RefusalKind::Place, format!("`{name}` is accessed in another way, too")));
         }
@@ -62,7 +112,11 @@ impl<'g> Maker<'g> {
     /// Appends an instruction whose results have these types.
     pub fn push(&mut self, op: Op, args: &[Value], present: u8, attrs: &[Attr], regions: &[Region], types: &[Type]) -> Inst {
         let inst = self.kernel.add_inst(op, args, present, attrs, regions, types);
-        self.at.insert(&mut self.kernel, inst);
+        let level = self.depth();
+        if let Some(at) = self.at.last_mut() {
+            at.insert(&mut self.kernel, inst);
+        }
+        self.levels.extend(self.kernel.insts[inst].results.iter().map(|&r| (r, level)));
         inst
     }
 
@@ -79,6 +133,41 @@ impl<'g> Maker<'g> {
     pub fn op(&mut self, op: Op, args: &[Value], attrs: &[Attr], explicit: Option<&Type>) -> Result<Value, Refusal> {
         let all = self.results(op, args, 0, attrs, explicit)?;
         all.first().copied().ok_or_else(|| Refusal::new(RefusalKind::Shape, format!("`{op}` has no result")))
+    }
+
+    /// What a value was before it went through the element type of a tensor that is stored no more, if it was of this type.
+    pub fn widened(&mut self, v: Value, elem: Scalar) -> Result<Option<Value>, Refusal> {
+        let Some(inst) = self.kernel.def_inst(v).filter(|_| elem.is_float()) else { return Ok(None) };
+        let d = self.kernel.insts[inst].clone();
+        let Type::Tile(mut ty) = self.kernel.ty(v).clone() else { return Ok(None) };
+        match d.op {
+            Op::Cast => {
+                let from = self.kernel.ty(d.args[0]).elem();
+                Ok((self.narrowed.contains(&v) && from == elem && ty.elem.is_float()).then_some(d.args[0]))
+            }
+            Op::Reshape | Op::Transpose | Op::Broadcast => {
+                let Some(x) = self.widened(d.args[0], elem)? else { return Ok(None) };
+                ty.elem = elem;
+                let ty = Type::Tile(ty);
+                self.op(d.op, &[x], &d.attrs, d.op.info().typed().then_some(&ty)).map(Some)
+            }
+            Op::Select => {
+                let Some(x) = self.widened(d.args[1], elem)? else { return Ok(None) };
+                ty.elem = elem;
+                let other = self.op(Op::Cast, &[d.args[2]], &[], Some(&Type::Tile(ty)))?;
+                self.op(Op::Select, &[d.args[0], x, other], &[], None).map(Some)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// A sum with a number.
+    pub fn plus(&mut self, v: Value, n: i32) -> Result<Value, Refusal> {
+        if n == 0 {
+            return Ok(v);
+        }
+        let n = self.literal(Literal::Int(i64::from(n)), Scalar::I32);
+        self.op(Op::Add, &[v, n], &[], None)
     }
 
     pub fn literal(&mut self, literal: Literal, elem: Scalar) -> Value {
@@ -105,11 +194,12 @@ impl<'g> Maker<'g> {
         self.op(Op::Splat, &[scalar], &[], Some(&ty))
     }
 
-    /// A tile at a place where it lies inside a tensor, `other` elsewhere; dimensions for which `free` holds are not asked.
+    /// A tile at a place where it lies inside a tensor, `other` elsewhere; dimensions for which `free` holds are not asked. Starts that
+    /// are known are given as numbers, too.
     pub fn inside(
         &mut self,
         tile: Value,
-        (at, place): (&[Value], &Place),
+        (at, starts): (&[Value], &[Option<i32>]),
         extents: &[Size],
         other: Option<Value>,
         free: &[bool],
@@ -117,7 +207,7 @@ impl<'g> Maker<'g> {
         let Type::Tile(ty) = self.kernel.ty(tile).clone() else { return Ok(tile) };
         let mut mask = None;
         for (d, size) in extents.iter().enumerate() {
-            let known = place.index[d].as_number().zip(size.fixed());
+            let known = starts[d].zip(size.fixed());
             let fits = known.is_some_and(|(s, n)| s >= 0 && i64::from(s) + i64::from(ty.shape[d]) <= i64::from(n));
             if free[d] || fits {
                 continue;
@@ -208,7 +298,7 @@ impl<'g> Copier<'g> {
         let d = &node.kernel.insts[inst];
         if let (Op::Dim, Some(Attr::Dim(k))) = (d.op, d.attrs.first())
             && let Some((id, flat)) = node.kernel.params.iter().position(|&p| p == d.args[0]).and_then(|p| node.args[p].tensor())
-            && maker.gone == Some(id)
+            && maker.gone.contains(&id)
         {
             let graph = maker.graph;
             let extents = graph.extents(&graph.tensors()[id.index()], flat);
@@ -217,17 +307,21 @@ impl<'g> Copier<'g> {
             return Ok(());
         }
         let args = self.values(maker, &d.args)?;
+        if d.op == Op::Cast
+            && let Some(wide) = maker.widened(args[0], node.kernel.ty(d.results[0]).elem())?
+        {
+            self.map.insert(d.results[0], wide);
+            return Ok(());
+        }
         let mut regions = Vec::new();
         for &r in &d.regions {
-            let new = maker.kernel.add_region();
+            let new = maker.enter();
             for &p in &node.kernel.regions[r].params {
-                let v = maker.kernel.add_region_param(new, node.kernel.ty(p).clone());
+                let v = maker.region_param(new, node.kernel.ty(p).clone());
                 self.map.insert(p, v);
             }
-            let outer = std::mem::replace(&mut maker.at, Cursor::start(new));
-            let copied = self.region(maker, r, change);
-            maker.at = outer;
-            copied?;
+            self.region(maker, r, change)?;
+            maker.leave();
             regions.push(new);
         }
         let types: Vec<Type> = d.results.iter().map(|&r| node.kernel.ty(r).clone()).collect();

@@ -216,7 +216,7 @@ impl<'g> Pair<'g> {
         let others = p.args.iter().chain(&c.args).filter_map(|a| a.tensor()).filter(|t| !t.1 && t.0 != self.tensor).map(|t| t.0);
         let mut name = format!("{}_{}", p.kernel.name, c.kernel.name);
         name.truncate(LONGEST_NAME);
-        Maker::new(self.graph, &name, (!stays).then_some(self.tensor), others.collect())
+        Maker::new(self.graph, &name, (!stays).then_some(self.tensor).into_iter().collect(), others.collect())
     }
 
     fn finish(&self, maker: Maker<'g>, like: &Node, hints: Hints) -> Node {
@@ -394,7 +394,7 @@ impl<'g> Pair<'g> {
         let at = copier.values(maker, kernel.operand(inst, "indices"))?;
         let extents = self.graph.extents(&self.graph.tensors[self.tensor.index()], place.flat);
         let free: Vec<bool> = (0..place.shape.len()).map(|d| dropped(self.graph, &self.consumer, inst, d)).collect();
-        let mut tile = maker.inside(tile, (&at, place), &extents, other, &free)?;
+        let mut tile = maker.inside(tile, (&at, &place.starts()), &extents, other, &free)?;
         if let Some(&m) = copier.values(maker, kernel.operand(inst, "mask"))?.first() {
             let elem = maker.kernel.ty(tile).elem();
             let other = match other {

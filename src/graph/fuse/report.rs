@@ -1,6 +1,7 @@
 //! What a fusion did: which kernels became one and how, and why others stay apart.
 
 use std::fmt;
+use tilelift_ir::ReduceOp;
 
 /// How two kernels became one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, PartialOrd, Ord)]
@@ -13,11 +14,13 @@ pub enum How {
     Prologue,
     /// The producer's folds stay a kernel, and what it does with them runs in the place of the consumer's loads.
     SplitPrologue,
+    /// Producers of any kind run in the place of the consumer's loads, at the consumer's tiles.
+    Inlined,
 }
 
 impl How {
-    /// Every way, in the order in which equal costs choose.
-    pub const ALL: &'static [How] = &[How::Epilogue, How::SameTile, How::Prologue, How::SplitPrologue];
+    /// Every way that joins two kernels, in the order in which equal costs choose.
+    pub const PAIRS: &'static [How] = &[How::Epilogue, How::SameTile, How::Prologue, How::SplitPrologue];
     /// Its name.
     pub const fn word(self) -> &'static str {
         match self {
@@ -25,6 +28,57 @@ impl How {
             How::SameTile => "same tile",
             How::Prologue => "prologue",
             How::SplitPrologue => "split prologue",
+            How::Inlined => "inlined",
+        }
+    }
+}
+
+/// A rule by which producers were written again in the place of loads.
+#[derive(Clone, PartialEq, Eq, Debug, PartialOrd, Ord)]
+pub enum FuseRule {
+    /// A load is what the producer would have stored there.
+    TileOfStore {
+        /// Name of the tensor.
+        tensor: String,
+        /// The tile.
+        shape: Vec<u32>,
+    },
+    /// A fold along a row is a loop over pieces of the row.
+    Strip {
+        /// How elements are combined.
+        op: ReduceOp,
+        /// Extent of the producer's tile along the row.
+        extent: u32,
+        /// Extent of a piece.
+        width: u32,
+        /// The row ends where the tensor ends, since what lies behind is the op's neutral element.
+        cut: bool,
+    },
+    /// A loop of the producer at another tile.
+    Loop,
+    /// A loop over pieces of a row that takes other pieces.
+    Restep {
+        /// How elements are combined.
+        op: ReduceOp,
+        /// Extent of a piece before.
+        from: u32,
+        /// Extent of a piece.
+        to: u32,
+    },
+}
+
+impl fmt::Display for FuseRule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            FuseRule::TileOfStore { tensor, shape } => {
+                let shape: Vec<String> = shape.iter().map(u32::to_string).collect();
+                write!(f, "tile-of-store {tensor} {}", shape.join("x"))
+            }
+            FuseRule::Strip { op, extent, width, cut } => {
+                write!(f, "strip {op} {extent} by {width}{}", if *cut { ", to the end of the tensor" } else { "" })
+            }
+            FuseRule::Loop => f.write_str("loop"),
+            FuseRule::Restep { op, from, to } => write!(f, "restep {op} from {from} to {to}"),
         }
     }
 }
@@ -48,6 +102,8 @@ pub enum RefusalKind {
     Target,
     /// It would cost more.
     Cost,
+    /// As many kernels as a step may make were made.
+    Limit,
 }
 
 /// Why two kernels stay apart.
@@ -71,7 +127,7 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// What became of a producer and a consumer.
+/// What became of producers and a consumer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Outcome {
     /// They are one.
@@ -82,6 +138,8 @@ pub enum Outcome {
         cost: [u64; 2],
         /// Bytes that the programs ask for and write, of the two and of the one.
         bytes: [u64; 2],
+        /// The rules by which producers were inlined, in order.
+        rules: Vec<FuseRule>,
     },
     /// They are two: the reason against each way that was tried.
     Refused(Vec<(Option<How>, Refusal)>),
@@ -90,11 +148,11 @@ pub enum Outcome {
 /// A producer, a consumer, the tensor between them, and what became of them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Decision {
-    /// Name of the producer.
+    /// Name of the producer, or names of several.
     pub producer: String,
     /// Name of the consumer.
     pub consumer: String,
-    /// Name of the tensor.
+    /// Name of the tensor, or names of several.
     pub tensor: String,
     /// What became of them.
     pub outcome: Outcome,
@@ -104,8 +162,9 @@ impl fmt::Display for Decision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "`{}` -> {} -> `{}`: ", self.producer, self.tensor, self.consumer)?;
         match &self.outcome {
-            Outcome::Fused { how, cost, bytes } => {
-                write!(f, "fused as {}, cost {} -> {}, bytes {} -> {}", how.word(), cost[0], cost[1], bytes[0], bytes[1])
+            Outcome::Fused { how, cost, bytes, rules } => {
+                write!(f, "fused as {}, cost {} -> {}, bytes {} -> {}", how.word(), cost[0], cost[1], bytes[0], bytes[1])?;
+                rules.iter().try_for_each(|r| write!(f, "; {r}"))
             }
             Outcome::Refused(all) => {
                 f.write_str("kept apart")?;

@@ -500,7 +500,7 @@ impl<'a, 'g> Retile<'a, 'g> {
                 };
                 let free: Vec<bool> = self.settled.iter().map(|s| !s).collect();
                 let extents = self.extents.clone();
-                value = maker.inside(value, (&self.target.at, self.target.place), &extents, other, &free)?;
+                value = maker.inside(value, (&self.target.at, &self.target.place.starts()), &extents, other, &free)?;
             }
             if let Some(m) = mask {
                 let m = self.tile(maker, &self.rep(m), &tags, inst)?;

@@ -44,7 +44,7 @@ pub(crate) fn split(graph: &Graph, p: usize, tensor: TensorId) -> Result<Graph, 
         return Err(no("it stores under a mask or in a loop"));
     }
     // Written at its own place, to learn how the folds lie to the tile.
-    let mut scratch = Maker::new(graph, "scratch", Some(tensor), others(node, tensor));
+    let mut scratch = Maker::new(graph, "scratch", vec![tensor], others(node, tensor));
     let at = place.index.iter().map(|_| scratch.literal(Literal::Int(0), Scalar::I32)).collect();
     let target = Target { place, at, tile: None, mask: None };
     let mut retile = Retile::new(&scratch, (&seen, &atoms), (tensor, place), target, false)?;
@@ -114,7 +114,7 @@ fn finish(maker: Maker<'_>, like: &Node, name: String) -> Node {
 
 /// The folds, stored in the place of T's tile.
 fn first<'g>(trial: &'g Graph, node: &'g Node, tensor: TensorId, store: Inst, folds: &[Fold]) -> Result<Node, Refusal> {
-    let mut maker = Maker::new(trial, &format!("{}_folds", node.kernel.name), Some(tensor), others(node, tensor));
+    let mut maker = Maker::new(trial, &format!("{}_folds", node.kernel.name), vec![tensor], others(node, tensor));
     let mut copier = Copier::new(node);
     let mut change = |copier: &mut Copier<'g>, maker: &mut Maker<'g>, inst: Inst| {
         if inst != store {
@@ -135,7 +135,7 @@ fn first<'g>(trial: &'g Graph, node: &'g Node, tensor: TensorId, store: Inst, fo
 
 /// The rest, with loads in the place of the folds.
 fn second<'g>(trial: &'g Graph, node: &'g Node, folds: &[Fold]) -> Result<Node, Refusal> {
-    let mut maker = Maker::new(trial, &node.kernel.name, None, Vec::new());
+    let mut maker = Maker::new(trial, &node.kernel.name, Vec::new(), Vec::new());
     let mut copier = Copier::new(node);
     let mut change = |copier: &mut Copier<'g>, maker: &mut Maker<'g>, inst: Inst| {
         let Some(fold) = folds.iter().find(|f| f.inst == inst) else { return Ok(false) };

@@ -34,6 +34,10 @@ impl Sum {
     pub fn as_number(&self) -> Option<i32> {
         self.terms.is_empty().then_some(self.offset)
     }
+    /// The difference, if it is a number.
+    pub fn beyond(&self, other: &Sum) -> Option<i32> {
+        self.add(other, -1).as_number()
+    }
     fn add(&self, other: &Sum, factor: i32) -> Sum {
         let mut all: BTreeMap<u32, i32> = self.terms.iter().copied().collect();
         for &(a, f) in &other.terms {
@@ -123,6 +127,11 @@ impl Atoms {
             Some(n) => Sum::number(n as i32),
             None => self.intern(Atom::Size(size.clone())),
         }
+    }
+
+    /// True if a sum is this extent.
+    pub fn is_size(&self, sum: &Sum, size: &Size) -> bool {
+        matches!((sum.offset, &sum.terms[..]), (0, &[(a, 1)]) if *self.atom(a) == Atom::Size(size.clone()))
     }
 
     fn opaque(&mut self) -> Sum {

@@ -27,6 +27,28 @@ pub(crate) fn tiling(atoms: &Atoms, grid: &Grid, place: &Place, extents: &[Size]
     Tiling { covers: by_form.covers || looked.covers, apart: by_form.apart || looked.apart }
 }
 
+/// True if the tiles of all programs of a grid lie inside of an extent along one dimension.
+pub(crate) fn fits(atoms: &Atoms, grid: &Grid, (index, tile): (&Sum, u32), size: &Size, divisor: u32) -> bool {
+    if let (0, &[(a, factor)]) = (index.offset, &index.terms[..])
+        && let Atom::Program(axis) = atoms.atom(a)
+        && factor as u32 >= tile
+        && factor > 0
+        && grid.0[*axis as usize] == Count::tiles(size, factor as u32)
+        && divisor.is_multiple_of(factor as u32)
+    {
+        return true;
+    }
+    let (Some(extents), Some(size)) = (grid.fixed(), size.fixed()) else { return false };
+    let count = extents.iter().fold(1u64, |n, &e| n.saturating_mul(u64::from(e)));
+    let place = |n: u32| [n % extents[0], n / extents[0] % extents[1], n / extents[0] / extents[1]];
+    let inside = |n: u32| {
+        let first = atoms.at(index, place(n), extents).and_then(|i| u32::try_from(i).ok());
+        first.and_then(|i| i.checked_add(tile)).is_some_and(|end| end <= size)
+    };
+    // The last one first: it lies outside, if any does, as a rule.
+    count > 0 && count <= MOST_PROGRAMS && (0..count as u32).rev().all(inside)
+}
+
 fn by_form(atoms: &Atoms, grid: &Grid, place: &Place, extents: &[Size]) -> Tiling {
     let mut all = Tiling { covers: true, apart: true };
     let mut used = [false; 3];

@@ -3,6 +3,7 @@
 //! Each test builds a graph, fuses it, and runs both on the interpreter and on the simulator; what the caller looks at must be equal bit
 //! for bit. Tensors start as poison where nobody filled them, so that an element that is read but was not written is an error.
 
+mod attention;
 mod kernels;
 mod pipeline;
 mod random;
@@ -86,7 +87,7 @@ fn fuse_as(graph: &Graph, bound: &Bound, target: &str, options: FuseOptions) -> 
 }
 
 fn fuse(graph: &Graph) -> Fused {
-    fuse_as(graph, &Bound::default(), "sm_80", FuseOptions::default())
+    fuse_as(graph, &Bound::default(), "sm_80", FuseOptions::exact())
 }
 
 fn names(fused: &Fused) -> Vec<&str> {

@@ -89,7 +89,7 @@ fn random_graphs_keep_their_meaning() {
     for seed in 0..rounds {
         let g = graph(&mut Random(seed * 7919 + 1));
         let always = seed % 2 == 0;
-        let fused = g.fuse(&target, &FuseOptions { always, ..FuseOptions::default() });
+        let fused = g.fuse(&target, &FuseOptions { always, ..FuseOptions::exact() });
         let bound = Bound::default();
         let want = interpreted(&g, &bound);
         let mut got = filled(&fused.graph, &bound);
@@ -122,5 +122,6 @@ fn reason(kind: RefusalKind) -> &'static str {
         RefusalKind::Hazard => "hazard",
         RefusalKind::Target => "target",
         RefusalKind::Cost => "cost",
+        RefusalKind::Limit => "limit",
     }
 }

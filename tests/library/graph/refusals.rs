@@ -27,7 +27,7 @@ fn two(first: tilelift::ir::Kernel, grid: [u32; 3], second: tilelift::ir::Kernel
 
 /// The reasons against a pair, after fusing it wherever it is right.
 fn why(g: &Graph) -> (Vec<RefusalKind>, String) {
-    let fused = fuse_as(g, &Bound::default(), "sm_80", FuseOptions { always: true, ..FuseOptions::default() });
+    let fused = fuse_as(g, &Bound::default(), "sm_80", FuseOptions { always: true, ..FuseOptions::exact() });
     let apart = fused.report.decisions.iter().find(|d| matches!(d.outcome, Outcome::Refused(_)));
     let apart = apart.unwrap_or_else(|| panic!("everything was fused\n{}", fused.report));
     (refusals(apart), apart.to_string())
@@ -65,14 +65,16 @@ fn a_consumer_that_covers_a_part_is_refused() {
     // One program short: what it leaves out must stay as it was.
     let mut g = Graph::new();
     let x = tensor(&mut g, "x", &[40, 48], Role::Input);
-    let t = tensor(&mut g, "t", &[40, 48], Role::Intermediate);
+    let t = tensor(&mut g, "t", &[40, 48], Role::Output);
     let y = tensor(&mut g, "y", &[40, 48], Role::InOut);
     g.add("first", product(), product_grid(40, 48), &[x.into(), x.into(), t.into()]).expect("shapes are checked at launch");
     g.add("second", double(), [1, 3, 1], &[t.into(), y.into()]).expect("second");
-    let fused = g.fuse(&targets::usual(), &FuseOptions { always: true, ..FuseOptions::default() });
+    let fused = g.fuse(&targets::usual(), &FuseOptions { always: true, ..FuseOptions::exact() });
     assert_eq!(fused.graph.nodes().len(), 2);
     let kinds = refusals(&fused.report.decisions[0]);
     assert_eq!(kinds[0], RefusalKind::Coverage, "{}", fused.report);
+    let set = fused.report.decisions.last().expect("the set is refused");
+    assert!(set.to_string().contains("`first` would have to stay: `t` is looked at by the caller"), "{set}");
 }
 
 #[test]
@@ -96,7 +98,7 @@ fn a_node_in_between_keeps_the_order() {
     let tile = b.add(p, most);
     b.store(z, &[at, zero], tile);
     g.add("last", b.finish().expect("well built"), [20, 1, 1], &[t.into(), u.into(), y.into()]).expect("last");
-    let fused = fuse_as(&g, &Bound::default(), "sm_80", FuseOptions { always: true, ..FuseOptions::default() });
+    let fused = fuse_as(&g, &Bound::default(), "sm_80", FuseOptions { always: true, ..FuseOptions::exact() });
     let first = fused.report.decisions.iter().find(|d| d.producer == "first" && d.consumer.contains("last")).expect("a pair");
     assert_eq!(refusals(first), [RefusalKind::Order], "{}", fused.report);
     assert!(first.to_string().contains("stands between `first` and"), "{first}");
@@ -166,7 +168,7 @@ fn a_prologue_that_is_computed_too_often_costs_too_much() {
     });
     g.add("act", act, pointwise_grid(m, k, TILE), &[x.into(), t.into()]).expect("act");
     g.add("product", product(), product_grid(m, n), &[t.into(), w.into(), y.into()]).expect("product");
-    let fused = g.fuse(&targets::usual(), &FuseOptions::default());
+    let fused = g.fuse(&targets::usual(), &FuseOptions::exact());
     assert!(refusals(&fused.report.decisions[0]).contains(&RefusalKind::Cost), "{}", fused.report);
 }
 
@@ -186,7 +188,7 @@ fn extents_that_are_known_at_launch_are_fused_by_form() {
     g.add("double", double(), tiles(TILE), &[u.into(), y.into()]).expect("double");
     let launch = |sizes: [u32; 2]| Bound { sizes: sizes.to_vec(), scalars: Vec::new() };
     for sizes in [[1, 8], [33, 40], [64, 64]] {
-        let fused = fuse_as(&g, &launch(sizes), "sm_80", FuseOptions::default());
+        let fused = fuse_as(&g, &launch(sizes), "sm_80", FuseOptions::exact());
         assert_eq!(names(&fused), ["softmax + bias + double"], "{}", fused.report);
     }
     let wrong = g.launches(&launch([4, 5])).expect_err("5 is no multiple of 8");
@@ -271,6 +273,6 @@ fn scalars_that_grow_without_end_end_the_attempt() {
     b.store(y, &[row, col], tile);
     // The first two columns of tiles: 0 and 1, raised to any power.
     let g = two(double(), grid(), b.finish().expect("well built"), [2, 3, 1]);
-    let fused = g.fuse(&targets::usual(), &FuseOptions { always: true, ..FuseOptions::default() });
+    let fused = g.fuse(&targets::usual(), &FuseOptions { always: true, ..FuseOptions::exact() });
     assert_eq!(interpreted(&g, &Bound::default()).buffers[2].bytes(), interpreted(&fused.graph, &Bound::default()).buffers[2].bytes());
 }

@@ -1,11 +1,13 @@
-//! `layer`: a layer of a model as a graph of four kernels, fused, run both ways, compared, and timed on a GPU.
+//! `layer`: a layer of a model as a graph of plain kernels, fused, run both ways, compared, and timed on a GPU.
 //!
 //! ```text
 //! x ─► norm ─► h ─► product ─► t ─► bias, silu ─► u ─► + residual ─► y
+//! q, k ─► scores ─► s ─► softmax ─► p ─► values (v) ─► o                    --attention
 //! ```
 
 use super::options;
 use super::outcome::{CliError, Outcome, Streams};
+use super::plain_attention::Attention;
 use crate::execute::Executor;
 use lexopt::Arg::{Long, Short, Value};
 use tilelift::graph::{Bound, FuseOptions, Graph, Launch, Role};
@@ -21,8 +23,12 @@ usage: tilelift layer [OPTION…]
 
 Writes RMSNorm, a product, bias and SiLU, and a residual as four kernels of a graph, fuses what lines up, says what was done with each
 pair and why, runs both graphs, and compares every element of the result. On a GPU it times both graphs and
-each kernel by itself, in shuffled rounds with rests, and gives medians.
+each kernel by itself, in shuffled rounds with rests, and gives medians. With --attention the kernels are scores, softmax of rows, and the
+product with the values; roundings may change, and no element may be further off than they allow.
   --m N --n N --k N   extents of the product (4096 on a GPU, 256 elsewhere)
+  --attention         an attention of M rows and keys, K deep (64), causal with --causal
+  --heads N           heads of the attention (16 on a GPU, 1 elsewhere)
+  --causal            rows see no keys behind them
   --dtype NAME        bf16 (default) or f16
   --activation NAME   silu (default), gelu, relu or none, behind the bias
   --always            fuse wherever it is right, whatever it costs
@@ -41,7 +47,8 @@ const TILE: [u32; 2] = [8, 512];
 pub(super) fn run(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> Outcome {
     let mut activation = Activation::Silu;
     let (mut extents, mut elem, mut fuse, mut kind, mut target, mut print) =
-        ([None; 3], Scalar::BF16, FuseOptions::default(), None, None, false);
+        ([None; 3], Scalar::BF16, FuseOptions::exact(), None, None, false);
+    let (mut attention, mut causal, mut heads) = (false, false, None);
     while let Some(arg) = parser.next()? {
         match arg {
             Long("m") => extents[0] = Some(options::number(parser, "m", 1..=MAX)?),
@@ -49,6 +56,9 @@ pub(super) fn run(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> Out
             Long("k") => extents[2] = Some(options::number(parser, "k", 1..=MAX)?),
             Long("dtype") => elem = options::word(parser, "dtype", &[("f16", Scalar::F16), ("bf16", Scalar::BF16)])?,
             Long("activation") => activation = options::word(parser, "activation", ACTIVATIONS)?,
+            Long("attention") => attention = true,
+            Long("causal") => causal = true,
+            Long("heads") => heads = Some(options::number(parser, "heads", 1..=1024)?),
             Long("always") => fuse.always = true,
             Long("device") => kind = Some(options::device(parser)?),
             Long("target") => target = Some(options::target(parser)?),
@@ -64,7 +74,17 @@ pub(super) fn run(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> Out
     let [m, n, k] = extents.map(|e| e.unwrap_or(usual));
     let target = device.target().cloned().or(target).unwrap_or_else(targets::usual);
     let failed = |e: &dyn std::fmt::Display| CliError::Failed(e.to_string());
-    let graph = layer(elem, activation, [m, n, k], &target).map_err(|e| failed(&e))?;
+    let usual_heads = if device.kind().is_hardware() { 16 } else { 1 };
+    let attention =
+        attention.then(|| Attention { elem, heads: heads.unwrap_or(usual_heads), rows: m, depth: extents[2].unwrap_or(64), causal });
+    let graph = match &attention {
+        Some(a) => a.graph(),
+        None => layer(elem, activation, [m, n, k], &target),
+    };
+    let graph = graph.map_err(|e| failed(&e))?;
+    if attention.is_some() {
+        fuse.allow = FuseOptions::default().allow;
+    }
     let fused = graph.fuse(&target, &fuse);
     if print {
         writeln!(streams.out, "; {}", fused.report.to_string().replace("\n", "\n; "))?;
@@ -76,7 +96,10 @@ pub(super) fn run(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> Out
     if let Some(note) = note {
         writeln!(streams.out, "{note}; the kernels run on the simulator of their PTX text instead")?;
     }
-    writeln!(streams.out, "layer       {m} x {n} x {k}, {elem}, for {}", target.name)?;
+    match &attention {
+        Some(a) => writeln!(streams.out, "attention   {} heads, {m} x {m} x {}, {elem}, for {}", a.heads, a.depth, target.name)?,
+        None => writeln!(streams.out, "layer       {m} x {n} x {k}, {elem}, for {}", target.name)?,
+    }
     writeln!(streams.out, "device      {}", device.describe())?;
     writeln!(streams.out, "{}", fused.report)?;
     let graphs = [&graph, &fused.graph];
@@ -87,6 +110,14 @@ pub(super) fn run(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> Out
         writeln!(streams.out, "{} kernels   {}{note}", names.len(), names.join("; "))?;
     }
     let y = graph.tensors().iter().position(|t| t.role.is_seen()).unwrap_or(0);
+    if let Some(a) = &attention {
+        let number = |b: &[u8]| num::from_bits(b.iter().rev().fold(0, |n, &x| n << 8 | u64::from(x)), elem);
+        let [three, one] = [&results[0], &results[1]].map(|m| m.buffers[y].bytes().chunks_exact(elem.bytes() as usize).map(number));
+        // NaN is larger than any bound.
+        let most = three.zip(one).map(|(w, g)| (w - g).abs()).fold(0.0, |n: f64, d| if d <= n { n } else { d });
+        writeln!(streams.out, "check       elements are {most:.6} apart at most, {:.6} is allowed", a.bound())?;
+        return if most <= a.bound() { Ok(()) } else { Err(CliError::Failed("the graphs are too far apart".into())) };
+    }
     let [four, one] = [&results[0], &results[1]].map(|m| m.buffers[y].bytes().chunks_exact(elem.bytes() as usize));
     let differ = four.zip(one).filter(|(a, b)| a != b).count();
     writeln!(streams.out, "check       {differ} of {} elements differ", u64::from(m) * u64::from(n))?;

@@ -23,6 +23,7 @@ mod optimise;
 mod options;
 mod outcome;
 mod own;
+mod plain_attention;
 mod plan;
 mod progress;
 mod report;
@@ -100,7 +101,7 @@ const COMMANDS: &[Command] = &[
     Command { name: "tune", summary: "time the first choices of the model on a GPU", help: plan::TUNE_HELP, run: plan::tune },
     Command {
         name: "layer",
-        summary: "fuse a layer of four kernels, run both, compare, time on a GPU",
+        summary: "fuse a layer or an attention of plain kernels, run both, compare, time on a GPU",
         help: layer::HELP,
         run: layer::run,
     },

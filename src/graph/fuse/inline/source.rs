@@ -1,0 +1,155 @@
+//! Producers that may be written again somewhere else, and what is proven of them first.
+
+use super::super::access::{Place, Seen};
+use super::super::report::{Refusal, RefusalKind};
+use super::super::sym::{Atoms, Sum};
+use super::super::tiles::tiling;
+use crate::graph::nodes::{Graph, Node, Role, TensorId, uses};
+use crate::graph::size::Size;
+use tilelift_egraph::Class;
+use tilelift_ir::{Inst, Op};
+
+/// A kernel and the one store by which it makes a tensor.
+pub(super) struct Source<'g> {
+    pub seen: Seen<'g>,
+    pub tensor: TensorId,
+    pub store: Inst,
+    /// The tile that it stores.
+    pub anchor: Place,
+    /// Dimensions along which the tensor is read to its end. If nobody else writes it, what the producer stores reaches so far, since
+    /// reading what nobody wrote is an error.
+    pub whole: Vec<bool>,
+    /// Nobody else writes it.
+    sole: bool,
+}
+
+/// The producers of a set, and what may be done to them.
+pub(super) struct Sources<'g> {
+    pub graph: &'g Graph,
+    pub atoms: Atoms,
+    pub all: Vec<Source<'g>>,
+    /// What rules may change of results.
+    pub allow: Class,
+}
+
+fn no<T>(kind: RefusalKind, why: String) -> Result<T, Refusal> {
+    Err(Refusal::new(kind, why))
+}
+
+impl<'g> Sources<'g> {
+    /// Looks at producers, given by number and tensor, that shall be written again in a later node.
+    pub fn new(graph: &'g Graph, sink: usize, producers: &[(usize, TensorId)], allow: Class) -> Result<Sources<'g>, Refusal> {
+        let mut sources = Sources { graph, atoms: Atoms::default(), all: Vec::new(), allow };
+        for &(node, tensor) in producers {
+            sources.moves(node, sink, tensor)?;
+            let source = sources.source(node, tensor)?;
+            sources.all.push(source);
+        }
+        Ok(sources)
+    }
+
+    /// True if a sum is this extent.
+    pub fn is_size(&self, sum: &Sum, size: &Size) -> bool {
+        is_size(&self.atoms, sum, size)
+    }
+
+    pub fn name(&self, id: TensorId) -> &'g str {
+        &self.graph.tensors[id.index()].name
+    }
+
+    /// The producer of a tensor.
+    pub fn of(&self, id: TensorId) -> Option<&Source<'g>> {
+        self.all.iter().find(|s| s.tensor == id)
+    }
+
+    /// Whether a node's loads give later, in the sink's place, what they give in its own.
+    fn moves(&self, node: usize, sink: usize, tensor: TensorId) -> Result<(), Refusal> {
+        let nodes = &self.graph.nodes;
+        let (p, s) = (&nodes[node], &nodes[sink]);
+        for (id, _) in p.args.iter().filter_map(|a| a.tensor()) {
+            let (own, name) = (uses(p, id), self.name(id));
+            if let Some(between) = nodes[node + 1..sink].iter().find(|n| (own.reads || id == tensor) && uses(n, id).writes) {
+                let why = format!("`{}` writes `{name}` between `{}` and `{}`", between.name, p.name, s.name);
+                return no(RefusalKind::Order, why);
+            }
+            if (own.reads || id == tensor) && uses(s, id).writes {
+                return no(RefusalKind::Hazard, format!("`{}` writes `{name}`, which `{}` accesses", s.name, p.name));
+            }
+            if own.reads && own.writes {
+                return no(RefusalKind::Hazard, format!("`{}` changes `{name}` in place", p.name));
+            }
+        }
+        Ok(())
+    }
+
+    fn source(&mut self, node: usize, tensor: TensorId) -> Result<Source<'g>, Refusal> {
+        let graph = self.graph;
+        let node: &'g Node = &graph.nodes[node];
+        let name = self.name(tensor);
+        if node.kernel.is_explicit() {
+            return no(RefusalKind::Shape, format!("`{}` says which tasks do what", node.name));
+        }
+        let seen = Seen::new(graph, node, &mut self.atoms);
+        let stores: Vec<_> = seen.of(tensor).cloned().collect();
+        let [access] = &stores[..] else {
+            return no(RefusalKind::Place, format!("`{}` accesses `{name}` at several places", node.name));
+        };
+        let Some(anchor) = access.place.clone().filter(|p| access.writes && !access.reads && !p.flat) else {
+            return no(RefusalKind::Place, format!("`{}` does not write `{name}` as a tile", node.name));
+        };
+        if access.masked {
+            return no(RefusalKind::Place, format!("`{}` stores `{name}` under a mask", node.name));
+        }
+        let t = &graph.tensors[tensor.index()];
+        // An element that nobody wrote may not be read, so that all that is read is what the only writer wrote.
+        let sole = t.role == Role::Intermediate && graph.nodes.iter().filter(|n| uses(n, tensor).writes).count() == 1;
+        let covers = || access.outermost && tiling(&self.atoms, &node.grid, &anchor, &graph.extents(t, false)).covers;
+        if !(sole || covers()) {
+            return no(RefusalKind::Coverage, format!("`{name}` is not known to be written by `{}` everywhere", node.name));
+        }
+        let store = access.inst;
+        let whole = vec![false; anchor.shape.len()];
+        Ok(Source { seen, tensor, store, anchor, whole, sole })
+    }
+
+    /// Looks at how the sink reads the tensors.
+    pub fn read_by(&mut self, sink: &Seen<'_>) {
+        let graph = self.graph;
+        for source in self.all.iter_mut().filter(|s| s.sole) {
+            let dims = &graph.tensors[source.tensor.index()].dims;
+            for place in sink.of(source.tensor).filter(|a| a.reads && !a.masked).filter_map(|a| a.place.as_ref()).filter(|p| !p.flat) {
+                for (d, whole) in source.whole.iter_mut().enumerate() {
+                    let to_end =
+                        place.index.get(d).zip(dims.get(d)).is_some_and(|(i, size)| runs(&self.atoms, sink, i, place.shape[d], size));
+                    *whole |= to_end;
+                }
+            }
+        }
+    }
+}
+
+fn is_size(atoms: &Atoms, sum: &Sum, size: &Size) -> bool {
+    match size.fixed() {
+        Some(n) => sum.as_number() == Some(n as i32),
+        None => atoms.is_size(sum, size),
+    }
+}
+
+/// True if an index is that of a loop from 0 to an extent, in steps of a tile at most.
+fn runs(atoms: &Atoms, seen: &Seen<'_>, index: &Sum, tile: u32, size: &Size) -> bool {
+    let kernel = &seen.node.kernel;
+    let mut found = false;
+    kernel.walk(kernel.body, &mut |i| {
+        let d = &kernel.insts[i];
+        let Some(&index_here) = d.regions.first().and_then(|&r| kernel.regions[r].params.first()).filter(|_| d.op == Op::For) else {
+            return;
+        };
+        let bound = |k: usize| d.args.get(k).and_then(|v| seen.sums.get(v));
+        let end = bound(1).is_some_and(|s| is_size(atoms, s, size));
+        found |= seen.sums.get(&index_here) == Some(index)
+            && bound(0).and_then(Sum::as_number) == Some(0)
+            && bound(2).and_then(Sum::as_number).is_some_and(|n| n > 0 && n as u32 <= tile)
+            && end;
+    });
+    found
+}

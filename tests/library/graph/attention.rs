@@ -1,0 +1,608 @@
+//! Three plain kernels, scores, softmax of rows and a product, become one: the general rules for producers that fold rows or multiply.
+//!
+//! In the exact mode bits are equal. Else a bound follows from the roundings on both ways: `u` of each type that is stored, and one of
+//! `f32` for each term of a sum.
+
+use super::*;
+use tilelift::graph::{FuseRule, How};
+use tilelift::ir::{Access, CmpOp, Kernel, KernelBuilder, ReduceOp, Value, ViewType};
+
+/// Which keys a query sees.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Seen {
+    All,
+    Causal,
+    Window(i32),
+}
+
+/// An attention as three kernels.
+#[derive(Clone, Copy, Debug)]
+pub struct Shape {
+    pub heads: u32,
+    /// Query heads for each head of keys.
+    pub group: u32,
+    pub rows: u32,
+    pub keys: u32,
+    pub depth: u32,
+    pub elem: Scalar,
+    pub scores: Scalar,
+    pub weights: Scalar,
+    pub seen: Seen,
+    /// The depth is taken in pieces of this width, if any.
+    pub step: Option<u32>,
+    /// Softmax in loops over columns of this width, instead of whole rows.
+    pub pieces: Option<u32>,
+    /// Tiles of the scores, rows a program of the softmax, rows a program of the product with the values and keys an iteration.
+    pub tile: [u32; 2],
+    pub lines: u32,
+    pub out: [u32; 2],
+}
+
+pub const PLAIN: Shape = Shape {
+    heads: 2,
+    group: 1,
+    rows: 32,
+    keys: 64,
+    depth: 32,
+    elem: Scalar::F16,
+    scores: Scalar::F32,
+    weights: Scalar::F16,
+    seen: Seen::All,
+    step: None,
+    pieces: None,
+    tile: [32, 32],
+    lines: 4,
+    out: [32, 32],
+};
+
+fn cube(elem: Scalar) -> ViewType {
+    ViewType::dense(elem, &[ANY; 3])
+}
+
+const SCALE: f32 = 0.125;
+
+/// `s[h, i, j] = q[h, i, :] . k[h / group, j, :] / 8`, in tiles.
+fn scores(s: &Shape) -> Kernel {
+    let mut b = KernelBuilder::new("scores");
+    b.warps(4);
+    let [q, k] = [(); 2].map(|()| b.param(cube(s.elem)));
+    let out = b.param(cube(s.scores));
+    let tile @ [high, wide] = s.tile;
+    let [j, i, h] = [0, 1, 2].map(|axis| b.program_id(axis));
+    let (col, row) = (b.mul(j, wide), b.mul(i, high));
+    let of = b.div(h, s.group);
+    let flat = |b: &mut KernelBuilder, v, rows, cols| b.reshape(v, &[rows, cols]);
+    let zero = b.full(&tile, 0, Scalar::F32);
+    let t = match s.step {
+        None => {
+            let start = origin(&mut b);
+            let p = b.load(q, &[h, row, start], &[1, high, s.depth]);
+            let r = b.load(k, &[of, col, start], &[1, wide, s.depth]);
+            let (p, r) = (flat(&mut b, p, high, s.depth), flat(&mut b, r, wide, s.depth));
+            let r = b.transpose(r, &[1, 0]);
+            b.dot(p, r, zero)
+        }
+        Some(step) => {
+            let depth = b.dim(q, 2);
+            b.for_loop(0, depth, step, &[zero], |b, d, acc| {
+                let p = b.load(q, &[h, row, d], &[1, high, step]);
+                let r = b.load(k, &[of, col, d], &[1, wide, step]);
+                let (p, r) = (flat(b, p, high, step), flat(b, r, wide, step));
+                let r = b.transpose(r, &[1, 0]);
+                vec![b.dot(p, r, acc[0])]
+            })[0]
+        }
+    };
+    let mut t = b.mul(t, SCALE);
+    if s.seen != Seen::All {
+        let along = |b: &mut KernelBuilder, start: Value, axis: u32| {
+            let steps = b.iota(&tile, axis);
+            b.add(steps, start)
+        };
+        let (r, c) = (along(&mut b, row, 0), along(&mut b, col, 1));
+        let mut sees = b.cmp(CmpOp::Le, c, r);
+        if let Seen::Window(w) = s.seen {
+            let far = b.add(c, w);
+            let near = b.cmp(CmpOp::Gt, far, r);
+            sees = b.and(sees, near);
+        }
+        let none = b.full(&tile, f64::NEG_INFINITY, Scalar::F32);
+        t = b.select(sees, t, none);
+    }
+    let t = b.cast(t, s.scores);
+    let t = b.reshape(t, &[1, high, wide]);
+    b.store(out, &[h, row, col], t);
+    b.finish().expect("well built")
+}
+
+fn origin(b: &mut KernelBuilder) -> Value {
+    b.constant(0, Scalar::I32)
+}
+
+/// Softmax of rows of a cube, `lines` rows a program, whole rows of up to `cols` columns or pieces.
+fn rows_softmax(s: &Shape, cols: u32) -> Kernel {
+    let mut b = KernelBuilder::new("softmax");
+    b.warps(4);
+    let (x, y) = (b.param(cube(s.scores)), b.param(cube(s.weights)));
+    let (i, h) = (b.program_id(0), b.program_id(1));
+    let lines = s.lines;
+    let (row, zero) = (b.mul(i, lines), origin(&mut b));
+    let other = || Access { other: Some(f64::NEG_INFINITY.into()), ..Access::default() };
+    if let Some(width) = s.pieces {
+        let n = b.dim(x, 2);
+        let piece = |b: &mut KernelBuilder, j: Value| {
+            let t = b.load_with(x, &[h, row, j], &[1, lines, width], other());
+            let t = b.reshape(t, &[lines, width]);
+            b.cast(t, Scalar::F32)
+        };
+        let low = b.full(&[lines, 1], f64::NEG_INFINITY, Scalar::F32);
+        let most = b.for_loop(0, n, width, &[low], |b, j, m| {
+            let t = piece(b, j);
+            let t = b.reduce_keep(ReduceOp::Maximum, t, 1);
+            vec![b.maximum(m[0], t)]
+        })[0];
+        let none = b.full(&[lines, 1], 0, Scalar::F32);
+        let sum = b.for_loop(0, n, width, &[none], |b, j, l| {
+            let t = piece(b, j);
+            let t = b.sub(t, most);
+            let t = b.exp(t);
+            let t = b.reduce_keep(ReduceOp::Add, t, 1);
+            vec![b.add(l[0], t)]
+        })[0];
+        b.for_loop(0, n, width, &[], |b, j, _| {
+            let t = piece(b, j);
+            let t = b.sub(t, most);
+            let t = b.exp(t);
+            let t = b.div(t, sum);
+            let t = b.cast(t, s.weights);
+            let t = b.reshape(t, &[1, lines, width]);
+            b.store(y, &[h, row, j], t);
+            vec![]
+        });
+        return b.finish().expect("well built");
+    }
+    let t = b.load_with(x, &[h, row, zero], &[1, lines, cols], other());
+    let t = b.reshape(t, &[lines, cols]);
+    let t = b.cast(t, Scalar::F32);
+    let max = b.reduce_keep(ReduceOp::Maximum, t, 1);
+    let t = b.sub(t, max);
+    let e = b.exp(t);
+    let sum = b.reduce_keep(ReduceOp::Add, e, 1);
+    let p = b.div(e, sum);
+    let p = b.cast(p, s.weights);
+    let p = b.reshape(p, &[1, lines, cols]);
+    b.store(y, &[h, row, zero], p);
+    b.finish().expect("well built")
+}
+
+/// `o[h, i, :] = sum over j of p[h, i, j] * v[h / group, j, :]`.
+fn values(s: &Shape) -> Kernel {
+    let mut b = KernelBuilder::new("values");
+    b.warps(4);
+    let p = b.param(cube(s.weights));
+    let [v, o] = [(); 2].map(|()| b.param(cube(s.elem)));
+    let (i, h) = (b.program_id(0), b.program_id(1));
+    let [high, step] = s.out;
+    let (row, zero) = (b.mul(i, high), origin(&mut b));
+    let of = b.div(h, s.group);
+    let n = b.dim(p, 2);
+    let none = b.full(&[high, s.depth], 0, Scalar::F32);
+    let acc = b.for_loop(0, n, step, &[none], |b, j, acc| {
+        let a = b.load(p, &[h, row, j], &[1, high, step]);
+        let c = b.load(v, &[of, j, zero], &[1, step, s.depth]);
+        let (a, c) = (b.reshape(a, &[high, step]), b.reshape(c, &[step, s.depth]));
+        vec![b.dot(a, c, acc[0])]
+    });
+    let t = b.cast(acc[0], s.elem);
+    let t = b.reshape(t, &[1, high, s.depth]);
+    b.store(o, &[h, row, zero], t);
+    b.finish().expect("well built")
+}
+
+pub fn attention(s: &Shape, weights: Role) -> Graph {
+    let mut g = Graph::new();
+    let of = s.heads / s.group;
+    let mut make = |name: &str, elem, dims: [u32; 3], role| g.tensor(name, elem, &dims.map(Into::into), role);
+    let q = make("q", s.elem, [s.heads, s.rows, s.depth], Role::Input);
+    let [k, v] = ["k", "v"].map(|name| make(name, s.elem, [of, s.keys, s.depth], Role::Input));
+    let t = make("s", s.scores, [s.heads, s.rows, s.keys], Role::Intermediate);
+    let p = make("p", s.weights, [s.heads, s.rows, s.keys], weights);
+    let o = make("o", s.elem, [s.heads, s.rows, s.depth], Role::Output);
+    let grid = [s.keys.div_ceil(s.tile[1]), s.rows.div_ceil(s.tile[0]), s.heads];
+    g.add("scores", scores(s), grid, &[q.into(), k.into(), t.into()]).expect("scores");
+    let cols = s.keys.next_power_of_two();
+    g.add("softmax", rows_softmax(s, cols), [s.rows.div_ceil(s.lines), s.heads, 1], &[t.into(), p.into()]).expect("softmax");
+    g.add("values", values(s), [s.rows.div_ceil(s.out[0]), s.heads, 1], &[p.into(), v.into(), o.into()]).expect("values");
+    g
+}
+
+/// Half a unit in the last place, relative.
+fn unit(elem: Scalar) -> f64 {
+    match elem {
+        Scalar::BF16 => 2f64.powi(-8),
+        Scalar::F16 => 2f64.powi(-11),
+        _ => 2f64.powi(-24),
+    }
+}
+
+/// How far outputs of an attention may be apart: elements are at most 1, so scores are at most `depth / 8` and weights add up to 1.
+fn bound(s: &Shape) -> f64 {
+    let scores = f64::from(s.depth) * f64::from(SCALE);
+    let word = unit(Scalar::F32);
+    // Each way: scores as stored and as summed change an exponent; exp, sums and quotients are off by 2^-21 and a unit per term.
+    let exponent = scores * (unit(s.scores) + f64::from(s.depth) * word);
+    let weight = 2.0 * exponent + 4.0 * 2f64.powi(-21) + f64::from(s.keys) * word;
+    2.0 * (weight + unit(s.weights) + f64::from(s.keys) * word + unit(s.elem)) + 2f64.powi(-24)
+}
+
+/// Numbers of a buffer.
+pub fn numbers(memory: &Memory, i: usize, elem: Scalar) -> Vec<f64> {
+    let bytes = elem.bytes() as usize;
+    let word = |b: &[u8]| b.iter().rev().fold(0u64, |n, &x| n << 8 | u64::from(x));
+    memory.buffers[i].bytes().chunks_exact(bytes).map(|b| num::from_bits(word(b), elem)).collect()
+}
+
+/// Compares what the caller sees of two graphs on the interpreter and on the simulator; nothing may be further apart than the bound.
+pub fn near(graph: &Graph, fused: &Fused, launch: &Bound, bound: f64) {
+    let runs = [
+        ("interpreter", interpreted(graph, launch), interpreted(&fused.graph, launch)),
+        ("simulator", simulated(graph, launch, "sm_80", 0).0, simulated(&fused.graph, launch, "sm_80", 1).0),
+    ];
+    for (device, want, got) in runs {
+        for i in seen(graph) {
+            let t = &graph.tensors()[i];
+            for (n, (w, g)) in numbers(&want, i, t.elem).into_iter().zip(numbers(&got, i, t.elem)).enumerate() {
+                let same = (w.is_nan() && g.is_nan()) || w == g || (w - g).abs() <= bound;
+                assert!(same, "{device}: element {n} of `{}` is {g}, not {w} within {bound}\n{}", t.name, fused.report);
+            }
+        }
+    }
+}
+
+pub fn always(allow: FuseOptions) -> FuseOptions {
+    FuseOptions { always: true, ..allow }
+}
+
+fn text(fused: &Fused) -> String {
+    tilelift::ir::text::print(&fused.graph.nodes().last().expect("a node").kernel)
+}
+
+#[test]
+fn attention_of_three_kernels_becomes_one() {
+    let all = [
+        PLAIN,
+        Shape { seen: Seen::Causal, ..PLAIN },
+        Shape { seen: Seen::Window(20), keys: 96, rows: 96, ..PLAIN },
+        Shape { heads: 4, group: 2, ..PLAIN },
+        Shape { rows: 37, keys: 75, ..PLAIN },
+        Shape { rows: 70, keys: 70, seen: Seen::Causal, ..PLAIN },
+        Shape { elem: Scalar::BF16, weights: Scalar::BF16, keys: 128, ..PLAIN },
+        Shape { scores: Scalar::F16, keys: 96, ..PLAIN },
+        Shape { step: Some(16), keys: 100, ..PLAIN },
+        Shape { pieces: Some(16), keys: 80, ..PLAIN },
+    ];
+    for s in all {
+        let g = attention(&s, Role::Intermediate);
+        let fused = g.fuse(&targets::usual(), &always(FuseOptions::default()));
+        assert_eq!(names(&fused), ["scores + softmax + values"], "{s:?}\n{}", fused.report);
+        let Outcome::Fused { how: How::Inlined, rules, .. } = &fused.report.decisions[0].outcome else { panic!("{}", fused.report) };
+        assert!(
+            rules.iter().any(|r| matches!(r, FuseRule::TileOfStore { tensor, shape } if tensor == "s" && shape[..] == [1, 32, 32])),
+            "{rules:?}"
+        );
+        near(&g, &fused, &Bound::default(), bound(&s));
+        let text = text(&fused);
+        // The optimizer joins the three loops: scores are made once an iteration, beside the depth's own loop if there is one.
+        assert_eq!(text.matches("dot ").count(), 2, "{text}");
+        assert_eq!(text.matches(" = for ").count(), 1 + usize::from(s.step.is_some()), "{text}");
+        let restep = rules.iter().filter(|r| matches!(r, FuseRule::Restep { from: 16, to: 32, .. })).count();
+        assert_eq!(restep, if s.pieces.is_some() { 2 } else { 0 }, "{rules:?}");
+    }
+}
+
+/// Numbers from a seed.
+struct Random(u64);
+
+impl Random {
+    fn of<T: Copy>(&mut self, all: &[T]) -> T {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        all[((self.0 >> 33) as usize) % all.len()]
+    }
+}
+
+#[test]
+fn random_attentions_keep_their_meaning() {
+    let rounds = std::env::var("TILELIFT_GRAPH_ROUNDS").ok().and_then(|s| s.parse().ok()).unwrap_or(24);
+    let mut one = 0;
+    for seed in 0..rounds {
+        let r = &mut Random(seed * 7919 + 5);
+        let elem = r.of(&[Scalar::F16, Scalar::BF16]);
+        let heads = r.of(&[1, 2, 4]);
+        let rows = r.of(&[1, 7, 32, 50, 64]);
+        let s = Shape {
+            heads,
+            group: r.of(&[1, heads]),
+            rows,
+            keys: r.of(&[17, 32, 50, 64, 90, rows.max(8)]),
+            depth: r.of(&[16, 32, 64]),
+            elem,
+            scores: r.of(&[Scalar::F32, Scalar::F32, elem]),
+            weights: elem,
+            seen: r.of(&[Seen::All, Seen::Causal, Seen::Window(9)]),
+            step: r.of(&[None, Some(16)]),
+            pieces: r.of(&[None, None, Some(16), Some(32)]),
+            tile: r.of(&[[16, 16], [32, 64], [64, 32]]),
+            lines: r.of(&[1, 4, 16]),
+            out: r.of(&[[16, 16], [32, 32], [64, 16], [16, 64]]),
+        };
+        let weights = if r.of(&[true, false, false]) { Role::Output } else { Role::Intermediate };
+        let g = attention(&s, weights);
+        let options = FuseOptions { always: r.of(&[true, true, false]), ..r.of(&[FuseOptions::default(), FuseOptions::exact()]) };
+        let fused = g.fuse(&targets::usual(), &options);
+        one += usize::from(fused.graph.nodes().len() == 1);
+        near(&g, &fused, &Bound::default(), bound(&s));
+    }
+    assert!(rounds < 24 || one >= 6, "{one} of {rounds} became one");
+}
+
+/// The log of the sum of exponents of each row of a matrix.
+fn log_sum_exp(rows: u32, cols: u32) -> Kernel {
+    let mut b = KernelBuilder::new("lse");
+    b.warps(4);
+    let (x, y) = (b.param(matrix(Scalar::F16)), b.param(vector(Scalar::F32)));
+    let pid = b.program_id(0);
+    let (row, zero) = (b.mul(pid, rows), origin(&mut b));
+    let other = Access { other: Some(f64::NEG_INFINITY.into()), ..Access::default() };
+    let t = b.load_with(x, &[row, zero], &[rows, cols], other);
+    let t = b.cast(t, Scalar::F32);
+    let max = b.reduce_keep(ReduceOp::Maximum, t, 1);
+    let t = b.sub(t, max);
+    let e = b.exp(t);
+    let sum = b.reduce_keep(ReduceOp::Add, e, 1);
+    let t = b.log(sum);
+    let t = b.add(t, max);
+    let t = b.reshape(t, &[rows]);
+    b.store(y, &[row], t);
+    b.finish().expect("well built")
+}
+
+/// `z = x - s`, s per row in `f32`.
+fn less_per_row(tile: [u32; 2]) -> Kernel {
+    let mut b = KernelBuilder::new("less");
+    b.warps(4);
+    let x = b.param(matrix(Scalar::F16));
+    let s = b.param(vector(Scalar::F32));
+    let z = b.param(matrix(Scalar::F16));
+    let (px, py) = (b.program_id(0), b.program_id(1));
+    let (col, row) = (b.mul(px, tile[1]), b.mul(py, tile[0]));
+    let t = b.load(x, &[row, col], &tile);
+    let t = b.cast(t, Scalar::F32);
+    let v = b.load(s, &[row], &[tile[0]]);
+    let v = b.expand_dims(v, 1);
+    let t = b.sub(t, v);
+    let t = b.cast(t, Scalar::F16);
+    b.store(z, &[row, col], t);
+    b.finish().expect("well built")
+}
+
+#[test]
+fn a_fold_that_is_a_number_per_row_goes_in_front_of_what_reads_it() {
+    for (m, n) in [(48, 64), (37, 50), (20, 1000)] {
+        let mut g = Graph::new();
+        let x = tensor(&mut g, "x", &[m, n], Role::Input);
+        let s = g.tensor("s", Scalar::F32, &[m.into()], Role::Intermediate);
+        let y = tensor(&mut g, "y", &[m, n], Role::Output);
+        let tile = [16, 32];
+        g.add("lse", log_sum_exp(2, n.next_power_of_two()), [m.div_ceil(2), 1, 1], &[x.into(), s.into()]).expect("lse");
+        g.add("less", less_per_row(tile), pointwise_grid(m, n, tile), &[x.into(), s.into(), y.into()]).expect("less");
+        for options in [FuseOptions::default(), FuseOptions::exact()] {
+            let fused = g.fuse(&targets::usual(), &always(options));
+            assert_eq!(names(&fused), ["lse + less"], "{}", fused.report);
+            // One unit of `f16` where the numbers are at most 10, if roundings differ.
+            near(&g, &fused, &Bound::default(), if options == FuseOptions::exact() { 0.0 } else { 2f64.powi(-7) });
+        }
+    }
+}
+
+/// `y = (x - mean) / sqrt(variance + 1e-5)` of rows of up to `cols` columns.
+fn layer_norm(rows: u32, cols: u32) -> Kernel {
+    let mut b = KernelBuilder::new("layer_norm");
+    b.warps(4);
+    let [x, y] = [(); 2].map(|()| b.param(matrix(Scalar::F16)));
+    let pid = b.program_id(0);
+    let (row, zero) = (b.mul(pid, rows), origin(&mut b));
+    let n = b.dim(x, 1);
+    let count = b.cast(n, Scalar::F32);
+    let t = b.load(x, &[row, zero], &[rows, cols]);
+    let t = b.cast(t, Scalar::F32);
+    let sum = b.reduce_keep(ReduceOp::Add, t, 1);
+    let mean = b.div(sum, count);
+    let t = b.sub(t, mean);
+    let steps = b.iota(&[rows, cols], 1);
+    let there = b.cmp(CmpOp::Lt, steps, n);
+    let none = b.full(&[rows, cols], 0, Scalar::F32);
+    let t = b.select(there, t, none);
+    let square = b.mul(t, t);
+    let sum = b.reduce_keep(ReduceOp::Add, square, 1);
+    let variance = b.div(sum, count);
+    let variance = b.add(variance, 1e-5f32);
+    let scale = b.rsqrt(variance);
+    let t = b.mul(t, scale);
+    let t = b.cast(t, Scalar::F16);
+    b.store(y, &[row, zero], t);
+    b.finish().expect("well built")
+}
+
+/// A kernel of rows in front of a product.
+fn rows_and_product(first: Kernel, rows: u32, [m, n, k]: [u32; 3], role: Role) -> Graph {
+    use tilelift::graph::NodeArg;
+    use tilelift::interp::ScalarArg;
+    let mut g = Graph::new();
+    let x = tensor(&mut g, "x", &[m, k], Role::Input);
+    let scale = tensor(&mut g, "scale", &[k], Role::Input);
+    let w = tensor(&mut g, "w", &[k, n], Role::Input);
+    let h = tensor(&mut g, "h", &[m, k], role);
+    let y = tensor(&mut g, "y", &[m, n], Role::Output);
+    let mut args: Vec<NodeArg> = vec![x.into(), h.into()];
+    if first.params.len() == 4 {
+        args = vec![x.into(), scale.into(), h.into(), ScalarArg::float(Scalar::F32, 1e-5).into()];
+    }
+    g.add("rows", first, [m.div_ceil(rows), 1, 1], &args).expect("rows");
+    g.add("product", product(), product_grid(m, n), &[h.into(), w.into(), y.into()]).expect("product");
+    g
+}
+
+#[test]
+fn kernels_of_whole_rows_go_in_front_of_a_product() {
+    for [m, n, k] in [[64, 64, 128], [50, 33, 100]] {
+        for (first, folds) in [(rms_norm(2, 128), 1), (layer_norm(2, 128), 2), (softmax(2, 128), 2)] {
+            let softmax = first.name == "softmax";
+            let g = rows_and_product(first, 2, [m, n, k], Role::Intermediate);
+            let fused = g.fuse(&targets::usual(), &always(FuseOptions::default()));
+            assert_eq!(names(&fused), ["rows + product"], "{}", fused.report);
+            let Outcome::Fused { rules, .. } = &fused.report.decisions[0].outcome else { panic!("{}", fused.report) };
+            let cut = |r: &&FuseRule| matches!(r, FuseRule::Strip { extent: 128, width: 32, cut: true, .. });
+            assert_eq!(rules.iter().filter(cut).count(), folds, "{}", fused.report);
+            // Elements of `h` are at most the root of `k`, or one; each is off by a unit of `f16`, and so is the result.
+            let most = if softmax { 1.0 } else { f64::from(k).sqrt() * f64::from(k) };
+            near(&g, &fused, &Bound::default(), 4.0 * most * unit(Scalar::F16));
+            // Bit for bit: maxima in pieces, sums of whole rows.
+            let exact = g.fuse(&targets::usual(), &always(FuseOptions::exact()));
+            assert_eq!(names(&exact), ["rows + product"], "{}", exact.report);
+            near(&g, &exact, &Bound::default(), 0.0);
+            assert!(!exact.report.to_string().contains("strip add"), "{}", exact.report);
+        }
+    }
+}
+
+#[test]
+fn weights_that_the_caller_looks_at_stay() {
+    let s = Shape { keys: 70, rows: 40, ..PLAIN };
+    let g = attention(&s, Role::Output);
+    let fused = g.fuse(&targets::usual(), &always(FuseOptions::default()));
+    assert_eq!(names(&fused), ["scores + softmax", "values"], "{}", fused.report);
+    assert!(fused.report.to_string().contains("`scores + softmax` would have to stay: `p` is looked at by the caller"), "{}", fused.report);
+    near(&g, &fused, &Bound::default(), bound(&s));
+}
+
+#[test]
+fn columns_are_folded_for_each_tile_of_them() {
+    // The fold runs across the rows that a program of the product has: its loop stands inside of that over the depth.
+    let mut b = KernelBuilder::new("columns");
+    b.warps(4);
+    let [x, y] = [(); 2].map(|()| b.param(matrix(Scalar::F16)));
+    let pid = b.program_id(0);
+    let (col, zero) = (b.mul(pid, 4), origin(&mut b));
+    let t = b.load(x, &[zero, col], &[128, 4]);
+    let t = b.cast(t, Scalar::F32);
+    let square = b.mul(t, t);
+    let sum = b.reduce_keep(ReduceOp::Add, square, 0);
+    let sum = b.add(sum, 1.0f32);
+    let t = b.div(t, sum);
+    let t = b.cast(t, Scalar::F16);
+    b.store(y, &[zero, col], t);
+    let columns = b.finish().expect("well built");
+    let mut g = Graph::new();
+    let (m, n, k) = (100, 40, 70);
+    let x = tensor(&mut g, "x", &[m, k], Role::Input);
+    let w = tensor(&mut g, "w", &[k, n], Role::Input);
+    let h = tensor(&mut g, "h", &[m, k], Role::Intermediate);
+    let y = tensor(&mut g, "y", &[m, n], Role::Output);
+    g.add("columns", columns, [k.div_ceil(4), 1, 1], &[x.into(), h.into()]).expect("columns");
+    g.add("product", product(), product_grid(m, n), &[h.into(), w.into(), y.into()]).expect("product");
+    let fused = g.fuse(&targets::usual(), &always(FuseOptions::default()));
+    assert_eq!(names(&fused), ["columns + product"], "{}", fused.report);
+    near(&g, &fused, &Bound::default(), f64::from(k) * unit(Scalar::F16) * 4.0);
+    let apart = g.fuse(&targets::usual(), &FuseOptions { typical: 2048, ..FuseOptions::default() });
+    near(&g, &apart, &Bound::default(), f64::from(k) * unit(Scalar::F16) * 4.0);
+}
+
+#[test]
+fn what_is_written_in_between_keeps_producers_where_they_are() {
+    // Somebody changes the weights behind the softmax; somebody else overwrites what they were made of, for the product to read.
+    let s = Shape { heads: 1, keys: 32, ..PLAIN };
+    let square = |g: &mut Graph, name: &str, role| g.tensor(name, Scalar::F16, &[32.into(), 32.into()], role);
+    let mut g = Graph::new();
+    let x = square(&mut g, "x", Role::Input);
+    let p = square(&mut g, "p", Role::Intermediate);
+    let w = square(&mut g, "w", Role::Input);
+    let o = square(&mut g, "o", Role::Output);
+    g.add("softmax", softmax(4, 32), [8, 1, 1], &[x.into(), p.into()]).expect("softmax");
+    g.add("change", accumulate([32, 8]), pointwise_grid(32, 32, [32, 8]), &[w.into(), p.into()]).expect("change");
+    g.add("values", product(), product_grid(32, 32), &[p.into(), w.into(), o.into()]).expect("values");
+    let fused = g.fuse(&targets::usual(), &always(FuseOptions::default()));
+    near(&g, &fused, &Bound::default(), bound(&s));
+
+    let mut g = Graph::new();
+    let x = square(&mut g, "x", Role::InOut);
+    let p = square(&mut g, "p", Role::Intermediate);
+    let w = square(&mut g, "w", Role::Input);
+    let o = square(&mut g, "o", Role::Output);
+    g.add("softmax", softmax(4, 32), [8, 1, 1], &[x.into(), p.into()]).expect("softmax");
+    let copy = pointwise("copy", 1, [32, 8], |_, t| t[0]);
+    g.add("overwrite", copy, pointwise_grid(32, 32, [32, 8]), &[w.into(), x.into()]).expect("overwrite");
+    g.add("values", product(), product_grid(32, 32), &[p.into(), x.into(), o.into()]).expect("values");
+    let fused = g.fuse(&targets::usual(), &always(FuseOptions::default()));
+    let text = fused.report.to_string();
+    assert!(text.contains("inlined: `overwrite` writes `x` between `softmax` and `values`"), "{text}");
+    assert_eq!(fused.graph.nodes().len(), 3, "{text}");
+    near(&g, &fused, &Bound::default(), bound(&s));
+}
+
+#[test]
+fn rows_whose_length_is_known_at_launch_are_folded_to_their_end() {
+    use tilelift::graph::{Count, Grid};
+    let mut g = Graph::new();
+    let (m, k, n) = (g.size("m", 1), g.size("k", 8), g.size("n", 1));
+    let mut make =
+        |name: &str, a: &tilelift::graph::Size, b: &tilelift::graph::Size, role| g.tensor(name, Scalar::F16, &[a.clone(), b.clone()], role);
+    let (x, w) = (make("x", &m, &k, Role::Input), make("w", &k, &n, Role::Input));
+    let (h, y) = (make("h", &m, &k, Role::Intermediate), make("y", &m, &n, Role::Output));
+    g.add("softmax", softmax(2, 256), Grid::row(Count::tiles(&m, 2)), &[x.into(), h.into()]).expect("softmax");
+    let grid = Grid::row(Count::tiles(&m, 64).times(&Count::tiles(&n, 64)));
+    g.add("product", product(), grid, &[h.into(), w.into(), y.into()]).expect("product");
+    let fused = g.fuse(&targets::usual(), &always(FuseOptions::default()));
+    assert_eq!(names(&fused), ["softmax + product"], "{}", fused.report);
+    let text = text(&fused);
+    assert!(!text.contains("minimum"), "the product reads the rows to their end, so that the softmax wrote them:\n{text}");
+    for sizes in [[64, 64, 64], [33, 200, 40], [1, 8, 1]] {
+        near(&g, &fused, &Bound { sizes: sizes.to_vec(), scalars: Vec::new() }, 4.0 * unit(Scalar::F16));
+    }
+}
+
+#[test]
+fn what_lies_behind_a_row_does_not_count() {
+    // Sums of rows of the weights are 1; a sink reads more columns than there are.
+    for (pieces, keys) in [(None, 50), (Some(16), 50), (Some(32), 90)] {
+        let s = Shape { heads: 1, keys, rows: 40, pieces, ..PLAIN };
+        let mut g = attention(&s, Role::Intermediate);
+        g = {
+            let mut cut = Graph::new();
+            for t in g.tensors() {
+                cut.tensor(&t.name, t.elem, &t.dims, if t.name == "v" || t.name == "o" { Role::Input } else { t.role });
+            }
+            for n in &g.nodes()[..2] {
+                cut.add(&n.name, n.kernel.clone(), n.grid.clone(), &n.args).expect("as before");
+            }
+            cut
+        };
+        let p = g.ids().nth(4).expect("the weights");
+        let y = g.tensor("y", Scalar::F32, &[s.rows.into()], Role::Output);
+        let mut b = KernelBuilder::new("sums");
+        b.warps(4);
+        let (x, z) = (b.param(cube(s.weights)), b.param(vector(Scalar::F32)));
+        let pid = b.program_id(0);
+        let (row, zero) = (b.mul(pid, 8), origin(&mut b));
+        let t = b.load(x, &[zero, row, zero], &[1, 8, 128]);
+        let t = b.reshape(t, &[8, 128]);
+        let t = b.cast(t, Scalar::F32);
+        let t = b.reduce(ReduceOp::Add, t, 1);
+        b.store(z, &[row], t);
+        g.add("sums", b.finish().expect("well built"), [5, 1, 1], &[p.into(), y.into()]).expect("sums");
+        for options in [FuseOptions::default(), FuseOptions::exact()] {
+            let fused = g.fuse(&targets::usual(), &always(options));
+            assert_eq!(names(&fused), ["scores + softmax + sums"], "{}", fused.report);
+            near(&g, &fused, &Bound::default(), f64::from(keys) * unit(Scalar::F16));
+        }
+    }
+}
