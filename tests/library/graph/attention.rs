@@ -297,6 +297,31 @@ fn attention_of_three_kernels_becomes_one() {
         assert_eq!(text.matches(" = for ").count(), 1 + usize::from(s.step.is_some()), "{text}");
         let restep = rules.iter().filter(|r| matches!(r, FuseRule::Restep { from: 16, to: 32, .. })).count();
         assert_eq!(restep, if s.pieces.is_some() { 2 } else { 0 }, "{rules:?}");
+        // The exact mode keeps every bit that a product's sums do not leave open; those of the interpreter do not.
+        let exact = g.fuse(&targets::usual(), &always(FuseOptions::exact()));
+        assert_eq!(exact.graph.nodes().len(), 1, "{s:?}\n{}", exact.report);
+        assert!(!exact.report.to_string().contains("strip add"), "{}", exact.report);
+        let (want, got) = (interpreted(&g, &Bound::default()), interpreted(&exact.graph, &Bound::default()));
+        let o = g.tensors().len() - 1;
+        assert!(want.buffers[o].bytes() == got.buffers[o].bytes(), "{s:?}\n{}", exact.report);
+    }
+}
+
+#[test]
+fn attention_that_was_fused_is_specialised_where_loops_are() {
+    let s = Shape { heads: 1, rows: 128, keys: 200, depth: 64, elem: Scalar::BF16, weights: Scalar::BF16, ..PLAIN };
+    let s = Shape { tile: [64, 64], out: [64, 64], seen: Seen::Causal, ..s };
+    let g = attention(&s, Role::Intermediate);
+    let target = targets::by_name("sm_90a").expect("a known target");
+    let fused = g.fuse(&target, &FuseOptions::default());
+    assert_eq!(names(&fused), ["scores + softmax + values"], "{}", fused.report);
+    let lowered = tilelift::lower(&fused.graph.nodes()[0].kernel, &target, &Options::default()).expect("it lowers");
+    assert!(lowered.plan.specialised().is_some(), "{}", lowered.plan);
+    let want = interpreted(&g, &Bound::default());
+    let (got, _) = simulated(&fused.graph, &Bound::default(), "sm_90a", 3);
+    let o = g.tensors().len() - 1;
+    for (w, g) in numbers(&want, o, s.elem).into_iter().zip(numbers(&got, o, s.elem)) {
+        assert!((w - g).abs() <= bound(&s), "{g}, not {w}\n{}", fused.report);
     }
 }
 
@@ -547,6 +572,32 @@ fn what_is_written_in_between_keeps_producers_where_they_are() {
     assert!(text.contains("inlined: `overwrite` writes `x` between `softmax` and `values`"), "{text}");
     assert_eq!(fused.graph.nodes().len(), 3, "{text}");
     near(&g, &fused, &Bound::default(), bound(&s));
+}
+
+#[test]
+fn what_a_producer_tells_is_not_left_out() {
+    let mut g = Graph::new();
+    let x = tensor(&mut g, "x", &[32, 64], Role::Input);
+    let p = tensor(&mut g, "p", &[32, 64], Role::Intermediate);
+    let w = tensor(&mut g, "w", &[64, 64], Role::Input);
+    let o = tensor(&mut g, "o", &[32, 64], Role::Output);
+    let mut b = KernelBuilder::new("told");
+    b.warps(4);
+    let [from, to] = [(); 2].map(|()| b.param(matrix(Scalar::F16)));
+    let pid = b.program_id(0);
+    let (row, zero) = (b.mul(pid, 4), origin(&mut b));
+    let t = b.load(from, &[row, zero], &[4, 64]);
+    let most = b.reduce_keep(ReduceOp::Maximum, t, 1);
+    let right = b.cmp(CmpOp::Le, most, 2.0);
+    b.assert(right);
+    let t = b.sub(t, most);
+    b.store(to, &[row, zero], t);
+    g.add("told", b.finish().expect("well built"), [8, 1, 1], &[x.into(), p.into()]).expect("told");
+    g.add("product", product(), product_grid(32, 64), &[p.into(), w.into(), o.into()]).expect("product");
+    let fused = g.fuse(&targets::usual(), &always(FuseOptions::default()));
+    assert_eq!(names(&fused), ["told", "product"], "{}", fused.report);
+    assert!(fused.report.to_string().contains("`assert` in `told` would be left out"), "{}", fused.report);
+    near(&g, &fused, &Bound::default(), 0.0);
 }
 
 #[test]

@@ -7,6 +7,7 @@ use super::super::tiles::tiling;
 use crate::graph::nodes::{Graph, Node, Role, TensorId, uses};
 use crate::graph::size::Size;
 use tilelift_egraph::Class;
+use tilelift_ir::ops::Rule;
 use tilelift_ir::{Inst, Op};
 
 /// A kernel and the one store by which it makes a tensor.
@@ -89,6 +90,14 @@ impl<'g> Sources<'g> {
         if node.kernel.is_explicit() {
             return no(RefusalKind::Shape, format!("`{}` says which tasks do what", node.name));
         }
+        let mut tells = None;
+        node.kernel.walk(node.kernel.body, &mut |i| {
+            let op = node.kernel.insts[i].op;
+            tells = tells.or(matches!(op.info().rule, Rule::Assert | Rule::Print).then_some(op));
+        });
+        if let Some(op) = tells {
+            return no(RefusalKind::Shape, format!("`{op}` in `{}` would be left out", node.name));
+        }
         let seen = Seen::new(graph, node, &mut self.atoms);
         let stores: Vec<_> = seen.of(tensor).cloned().collect();
         let [access] = &stores[..] else {
@@ -117,11 +126,11 @@ impl<'g> Sources<'g> {
         let graph = self.graph;
         for source in self.all.iter_mut().filter(|s| s.sole) {
             let dims = &graph.tensors[source.tensor.index()].dims;
-            for place in sink.of(source.tensor).filter(|a| a.reads && !a.masked).filter_map(|a| a.place.as_ref()).filter(|p| !p.flat) {
+            for access in sink.of(source.tensor).filter(|a| a.reads && !a.masked) {
+                let Some(place) = access.place.as_ref().filter(|p| !p.flat) else { continue };
                 for (d, whole) in source.whole.iter_mut().enumerate() {
-                    let to_end =
-                        place.index.get(d).zip(dims.get(d)).is_some_and(|(i, size)| runs(&self.atoms, sink, i, place.shape[d], size));
-                    *whole |= to_end;
+                    let there = place.index.get(d).zip(dims.get(d));
+                    *whole |= there.is_some_and(|(index, size)| runs(&self.atoms, sink, access.inst, (index, place.shape[d]), size));
                 }
             }
         }
@@ -135,21 +144,16 @@ fn is_size(atoms: &Atoms, sum: &Sum, size: &Size) -> bool {
     }
 }
 
-/// True if an index is that of a loop from 0 to an extent, in steps of a tile at most.
-fn runs(atoms: &Atoms, seen: &Seen<'_>, index: &Sum, tile: u32, size: &Size) -> bool {
+/// True if a load stands in a loop that each program runs, and its index is that of the loop, from 0 to an extent, in steps of a tile at most.
+fn runs(atoms: &Atoms, seen: &Seen<'_>, load: Inst, (index, tile): (&Sum, u32), size: &Size) -> bool {
     let kernel = &seen.node.kernel;
-    let mut found = false;
-    kernel.walk(kernel.body, &mut |i| {
+    kernel.regions[kernel.body].insts.iter().filter(|&&i| kernel.insts[i].op == Op::For).any(|&i| {
         let d = &kernel.insts[i];
-        let Some(&index_here) = d.regions.first().and_then(|&r| kernel.regions[r].params.first()).filter(|_| d.op == Op::For) else {
-            return;
-        };
+        let Some(body) = d.regions.first().map(|&r| &kernel.regions[r]).filter(|r| r.insts.contains(&load)) else { return false };
         let bound = |k: usize| d.args.get(k).and_then(|v| seen.sums.get(v));
-        let end = bound(1).is_some_and(|s| is_size(atoms, s, size));
-        found |= seen.sums.get(&index_here) == Some(index)
+        body.params.first().and_then(|v| seen.sums.get(v)) == Some(index)
             && bound(0).and_then(Sum::as_number) == Some(0)
             && bound(2).and_then(Sum::as_number).is_some_and(|n| n > 0 && n as u32 <= tile)
-            && end;
-    });
-    found
+            && bound(1).is_some_and(|s| is_size(atoms, s, size))
+    })
 }
