@@ -699,3 +699,76 @@ fn rows_without_keys_so_far_are_no_numbers_too_soon() {
         assert!(if n < 11 * 16 { (a - b).abs() < 1e-4 } else { a.is_nan() && b.is_nan() }, "number {n}: {a} became {b}");
     }
 }
+
+/// An attention as its author writes it in one loop, and a sum of the scores beside it in another.
+const ONLINE: &str =
+    "kernel @flash(v0: view<f32, [16, 16]>, v1: view<f32, [?, 16]>, v2: view<f32, [?, 16]>, v3: view<f32, [16, 16]>, v4: view<f32, [16]>) {
+    v5 = dim v1, 0
+    v6 = load v0[0, 0] : tile<16x16xf32>
+    v7 = splat -1.0e30 : tile<16xf32>
+    v8 = splat 0.0 : tile<16xf32>
+    v9 = splat 0.0 : tile<16x16xf32>
+    v10, v11, v12 = for v13 in 0..v5 step 32 carry v14 = v7, v15 = v8, v16 = v9 {
+        v20 = load v1[v13, 0] : tile<32x16xf32>
+        v21 = transpose v20, [1, 0]
+        v22 = splat 0.0 : tile<16x32xf32>
+        v23 = dot v6, v21, v22
+        v24 = reduce maximum v23, axis 1
+        v25 = maximum v14, v24
+        v26 = sub v14, v25
+        v27 = exp v26
+        v28 = reshape v25 : tile<16x1xf32>
+        v29 = broadcast v28 : tile<16x32xf32>
+        v30 = sub v23, v29
+        v31 = exp v30
+        v32 = mul v15, v27
+        v33 = reduce add v31, axis 1
+        v34 = add v32, v33
+        v35 = reshape v27 : tile<16x1xf32>
+        v36 = broadcast v35 : tile<16x16xf32>
+        v37 = mul v16, v36
+        v38 = load v2[v13, 0] : tile<32x16xf32>
+        v39 = dot v31, v38, v37
+        yield v25, v34, v39
+    }
+    v50 = for v51 in 0..v5 step 32 carry v52 = v8 {
+        v53 = load v1[v51, 0] : tile<32x16xf32>
+        v54 = transpose v53, [1, 0]
+        v55 = splat 0.0 : tile<16x32xf32>
+        v56 = dot v6, v54, v55
+        v57 = abs v56
+        v58 = reduce maximum v57, axis 1
+        v59 = maximum v52, v58
+        yield v59
+    }
+    v60 = reshape v11 : tile<16x1xf32>
+    v61 = broadcast v60 : tile<16x16xf32>
+    v62 = div v12, v61
+    store v3[0, 0], v62
+    store v4[0], v50
+}";
+
+#[test]
+fn a_loop_that_rescales_as_written_takes_others_in() {
+    let (is, report) = fused(ONLINE, &[64, 32, 160], 64.0 * 2f64.powi(-21));
+    assert_eq!([Op::For, Op::Dot, Op::Load].map(|op| count(&is, op)), [1, 2, 3], "{report}{}", text::print(&is));
+    // To the bit, without leave: products and sums are what they were.
+    let kernel = parsed(ONLINE);
+    let (is, _) = made(&kernel, &allow(Class::Free));
+    assert_eq!([Op::For, Op::Dot].map(|op| count(&is, op)), [1, 2], "{}", text::print(&is));
+    near(&kernel, &is, 160, 0.0);
+    // Who sees an accumulator in front of its step, hands it on elsewhere or adds it to itself keeps the loop.
+    for (from, to) in [
+        ("yield v25, v34, v39", "yield v25, v25, v39"),
+        ("yield v25, v34, v39", "v40 = add v34, v15\nyield v25, v40, v39"),
+        ("v24 = reduce maximum v23, axis 1", "v40 = reduce maximum v23, axis 1\nv24 = add v40, v15"),
+        ("v34 = add v32, v33", "v34 = add v32, v15"),
+        ("v32 = mul v15, v27", "v32 = mul v15, v15"),
+    ] {
+        let kernel = parsed(&ONLINE.replacen(from, to, 1));
+        let (is, _) = made(&kernel, &allow(Class::Free));
+        assert_eq!(count(&is, Op::For), 2, "{to}: {}", text::print(&is));
+        near(&kernel, &is, 160, 0.0);
+        near(&kernel, &made(&kernel, &allow(Class::Reassoc)).0, 64, 64.0 * 2f64.powi(-18));
+    }
+}
