@@ -42,7 +42,7 @@ impl<'g> Sources<'g> {
     pub fn new(graph: &'g Graph, sink: usize, producers: &[(usize, TensorId)], allow: Class) -> Result<Sources<'g>, Refusal> {
         let mut sources = Sources { graph, atoms: Atoms::default(), all: Vec::new(), allow };
         for &(node, tensor) in producers {
-            sources.moves(node, sink, tensor)?;
+            moves(graph, node, sink, tensor)?;
             let source = sources.source(node, tensor)?;
             sources.all.push(source);
         }
@@ -61,26 +61,6 @@ impl<'g> Sources<'g> {
     /// The producer of a tensor.
     pub fn of(&self, id: TensorId) -> Option<&Source<'g>> {
         self.all.iter().find(|s| s.tensor == id)
-    }
-
-    /// Whether a node's loads give later, in the sink's place, what they give in its own.
-    fn moves(&self, node: usize, sink: usize, tensor: TensorId) -> Result<(), Refusal> {
-        let nodes = &self.graph.nodes;
-        let (p, s) = (&nodes[node], &nodes[sink]);
-        for (id, _) in p.args.iter().filter_map(|a| a.tensor()) {
-            let (own, name) = (uses(p, id), self.name(id));
-            if let Some(between) = nodes[node + 1..sink].iter().find(|n| (own.reads || id == tensor) && uses(n, id).writes) {
-                let why = format!("`{}` writes `{name}` between `{}` and `{}`", between.name, p.name, s.name);
-                return no(RefusalKind::Order, why);
-            }
-            if (own.reads || id == tensor) && uses(s, id).writes {
-                return no(RefusalKind::Hazard, format!("`{}` writes `{name}`, which `{}` accesses", s.name, p.name));
-            }
-            if own.reads && own.writes {
-                return no(RefusalKind::Hazard, format!("`{}` changes `{name}` in place", p.name));
-            }
-        }
-        Ok(())
     }
 
     fn source(&mut self, node: usize, tensor: TensorId) -> Result<Source<'g>, Refusal> {
@@ -135,6 +115,31 @@ impl<'g> Sources<'g> {
             }
         }
     }
+}
+
+/// Whether a node's loads give later, in the sink's place, what they give in its own.
+fn moves(graph: &Graph, node: usize, sink: usize, tensor: TensorId) -> Result<(), Refusal> {
+    let nodes = &graph.nodes;
+    let (p, s) = (&nodes[node], &nodes[sink]);
+    for (id, _) in p.args.iter().filter_map(|a| a.tensor()) {
+        let (own, name) = (uses(p, id), &graph.tensors[id.index()].name);
+        if let Some(between) = nodes[node + 1..sink].iter().find(|n| (own.reads || id == tensor) && uses(n, id).writes) {
+            let why = format!("`{}` writes `{name}` between `{}` and `{}`", between.name, p.name, s.name);
+            return no(RefusalKind::Order, why);
+        }
+        if (own.reads || id == tensor) && uses(s, id).writes {
+            return no(RefusalKind::Hazard, format!("`{}` writes `{name}`, which `{}` accesses", s.name, p.name));
+        }
+        if own.reads && own.writes {
+            return no(RefusalKind::Hazard, format!("`{}` changes `{name}` in place", p.name));
+        }
+    }
+    Ok(())
+}
+
+/// Whether all producers of a set may run where the sink is.
+pub(in super::super) fn in_order(graph: &Graph, sink: usize, producers: &[(usize, TensorId)]) -> Result<(), Refusal> {
+    producers.iter().try_for_each(|&(node, tensor)| moves(graph, node, sink, tensor))
 }
 
 fn is_size(atoms: &Atoms, sum: &Sum, size: &Size) -> bool {
