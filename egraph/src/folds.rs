@@ -34,6 +34,8 @@ pub(crate) enum Slot {
         element: Option<Value>,
         /// By what it is multiplied first, and where, if not there.
         factor: Option<(Value, Option<Inst>)>,
+        /// Whether others see the accumulator, and what it becomes.
+        seen: [bool; 2],
     },
 }
 
@@ -154,7 +156,8 @@ impl Finder<'_> {
         };
         let float = kernel.ty(acc).elem().is_float();
         let d = &kernel.insts[step];
-        let made = |op: Op, element: Option<Value>, factor| Some(Slot::Step { step, op, element, factor });
+        let seen = [acc, y].map(|v| self.uses[v] > 1);
+        let made = |op: Op, element: Option<Value>, factor| Some(Slot::Step { step, op, element, factor, seen });
         match (d.op, &d.args[..]) {
             (Op::Dot, &[_, _, c]) if self.allow >= Class::Free => made(Op::Add, None, from(c)?),
             // Rounded twice when it is made again.

@@ -324,7 +324,7 @@ impl Builder<'_> {
 
     /// Makes a node of a carried value, at its step: what comes behind may see its states.
     fn step(&mut self, inst: Inst, range: u32, k: usize, slot: Slot) {
-        let Slot::Step { step, op, element, factor } = slot else { return };
+        let Slot::Step { step, op, element, factor, seen } = slot else { return };
         let kernel = self.kernel;
         let d = &kernel.insts[inst];
         let (result, acc, y) = (d.results[k], kernel.regions[d.regions[0]].params[1 + k], kernel.insts[step].results[0]);
@@ -342,7 +342,7 @@ impl Builder<'_> {
         self.class[result] = Some(id);
         self.origin.entry(id).or_insert(inst);
         self.carried.push((id, result, acc));
-        for (value, before) in [(acc, true), (y, false)] {
+        for ((value, before), _) in [(acc, true), (y, false)].into_iter().zip(seen).filter(|(_, seen)| *seen) {
             let node = Node { head: Head::State { range, before, ty }, kids: [id].into_iter().collect() };
             self.class[value] = Some(self.graph.add_uncanonical(node));
         }
