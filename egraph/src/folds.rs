@@ -1,8 +1,11 @@
 //! Which loops of a kernel are folds: found in front of the graph, from the instructions alone.
 //!
 //! ```text
-//! acc = for j in range carry acc = init { …  e …  yield acc op e }     e does not see acc, and nobody else sees acc or acc op e
+//! acc = for j in range carry acc = init { …  e …  yield acc op e }              e does not see acc
+//! acc = for j in range carry acc = init { …  e, h …  yield acc * h + e }          nor does h
 //! ```
+//!
+//! Others may see `acc` and what it becomes, behind the instruction that makes it so: those are states of the fold.
 //!
 //! A loop is taken if it writes nothing, holds no control but such loops, and carries nothing but such values and unchanged ones.
 
@@ -21,10 +24,19 @@ const MOST: usize = 64;
 pub(crate) enum Slot {
     /// Hands it on.
     Same,
-    /// Puts an element to it.
-    Element { op: Op, element: Value },
-    /// Adds a matrix product to it, which this instruction does.
-    Product(Inst),
+    /// Makes it another.
+    Step {
+        /// Where.
+        step: Inst,
+        /// How elements are put to it.
+        op: Op,
+        /// The element; none if the instruction adds a matrix product.
+        element: Option<Value>,
+        /// By what it is multiplied first, and where, if not there.
+        factor: Option<(Value, Option<Inst>)>,
+        /// Whether others see the accumulator, and what it becomes.
+        seen: [bool; 2],
+    },
 }
 
 /// The loops that are folds.
@@ -102,10 +114,10 @@ impl Finder<'_> {
             if self.folds.slots.len() == MOST {
                 return false;
             }
-            let yields = kernel.yields(kernel.insts[inst].regions[0]);
-            for (slot, &y) in slots.iter().zip(yields) {
-                if let (Slot::Element { .. } | Slot::Product(_), Some(step)) = (slot, kernel.def_inst(y)) {
-                    self.folds.steps[step] = true;
+            for slot in &slots {
+                if let Slot::Step { step, factor, .. } = slot {
+                    self.folds.steps[*step] = true;
+                    factor.and_then(|f| f.1).into_iter().for_each(|scale| self.folds.steps[scale] = true);
                 }
             }
             self.folds.slots.insert(inst, slots);
@@ -122,22 +134,88 @@ impl Finder<'_> {
         let kernel = self.kernel;
         let body = kernel.insts[inst].regions[0];
         let params = kernel.regions[body].params.get(1..)?;
-        kernel.yields(body).iter().zip(params).map(|(&y, &acc)| if y == acc { Some(Slot::Same) } else { self.slot(body, y, acc) }).collect()
+        let slot = |(&y, &acc): (&Value, &Value)| if y == acc { Some(Slot::Same) } else { self.slot(body, y, acc) };
+        let slots = kernel.yields(body).iter().zip(params).map(slot).collect::<Option<SmallVec<[Slot; 4]>>>()?;
+        self.in_order(body, &slots).then_some(slots)
     }
 
     fn slot(&self, body: Region, y: Value, acc: Value) -> Option<Slot> {
         let kernel = self.kernel;
-        let step = kernel.def_inst(y).filter(|i| kernel.regions[body].insts.contains(i))?;
-        if self.uses[acc] != 1 || self.uses[y] != 1 {
-            return None;
-        }
+        let here = |v: Value| kernel.def_inst(v).filter(|i| kernel.regions[body].insts.contains(i));
+        let step = here(y)?;
+        // The accumulator, or its product with a factor that nobody else sees.
+        let from = |v: Value| -> Option<Option<(Value, Option<Inst>)>> {
+            if v == acc {
+                return Some(None);
+            }
+            let scale = here(v).filter(|&i| kernel.insts[i].op == Op::Mul && self.uses[v] == 1)?;
+            match kernel.insts[scale].args[..] {
+                [a, h] | [h, a] if a == acc && h != acc => Some(Some((h, Some(scale)))),
+                _ => None,
+            }
+        };
+        let float = kernel.ty(acc).elem().is_float();
         let d = &kernel.insts[step];
+        let seen = [acc, y].map(|v| self.uses[v] > 1);
+        let made = |op: Op, element: Option<Value>, factor| Some(Slot::Step { step, op, element, factor, seen });
         match (d.op, &d.args[..]) {
-            (Op::Dot, &[_, _, c]) if c == acc && self.allow >= Class::Free => Some(Slot::Product(step)),
-            (op, &[a, b]) if is_monoid(op) && a == acc => Some(Slot::Element { op, element: b }),
-            (op, &[a, b]) if is_monoid(op) && b == acc => Some(Slot::Element { op, element: a }),
+            (Op::Dot, &[_, _, c]) if self.allow >= Class::Free => made(Op::Add, None, from(c)?),
+            // Rounded twice when it is made again.
+            (Op::Fma, &[a, h, e] | &[h, a, e]) if a == acc && self.allow >= Class::Reassoc => made(Op::Add, Some(e), Some((h, None))),
+            (op, &[a, e] | &[e, a]) if is_monoid(op) && a == acc => made(op, Some(e), None),
+            (Op::Add, &[a, b]) if float => match (from(a), from(b)) {
+                (Some(factor), _) => made(Op::Add, Some(b), factor),
+                (None, Some(factor)) => made(Op::Add, Some(a), factor),
+                (None, None) => None,
+            },
             _ => None,
         }
+    }
+
+    /// True if nothing sees an accumulator, or what it becomes, in front of the step, and both are handed on in their own place only.
+    fn in_order(&self, body: Region, slots: &[Slot]) -> bool {
+        let kernel = self.kernel;
+        let mut known: IndexMap<Value, bool> = IndexMap::default();
+        // Instructions that may see the accumulator of a slot, once.
+        let mut takes: IndexMap<Inst, usize> = IndexMap::default();
+        let mut steps: IndexMap<Inst, usize> = IndexMap::default();
+        for (k, slot) in slots.iter().enumerate() {
+            if let Slot::Step { step, factor, .. } = slot {
+                known.insert(kernel.regions[body].params[1 + k], false);
+                known.insert(kernel.yields(body)[k], false);
+                steps.insert(*step, k);
+                takes.insert(factor.and_then(|f| f.1).unwrap_or(*step), k);
+            }
+        }
+        let sound = |known: &IndexMap<Value, bool>, inst: Inst, but: Option<Value>| {
+            let mut own = 0;
+            let mut all = true;
+            for v in &kernel.insts[inst].args {
+                own += usize::from(Some(*v) == but);
+                all &= Some(*v) == but || known.get(v).is_none_or(|k| *k);
+            }
+            all && own <= 1
+        };
+        kernel.regions[body].insts.iter().all(|&inst| {
+            let d = &kernel.insts[inst];
+            if d.op == Op::Yield {
+                let own = |k: usize, y: Value| match slots.get(k) {
+                    Some(Slot::Step { .. }) => d.args.iter().filter(|&&v| v == y).count() == 1 && !kernel.regions[body].params.contains(&y),
+                    _ => !known.contains_key(&y),
+                };
+                return d.args.iter().enumerate().all(|(k, &y)| own(k, y));
+            }
+            let mut all = sound(&known, inst, takes.get(&inst).map(|&k| kernel.regions[body].params[1 + k]));
+            for &r in &d.regions {
+                kernel.walk(r, &mut |i| all &= sound(&known, i, None));
+            }
+            if let Some(&k) = steps.get(&inst) {
+                for v in [kernel.regions[body].params[1 + k], kernel.yields(body)[k]] {
+                    known.insert(v, true);
+                }
+            }
+            all
+        })
     }
 }
 

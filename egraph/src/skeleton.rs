@@ -295,40 +295,57 @@ impl Builder<'_> {
         let kernel = self.kernel;
         let d = &kernel.insts[inst];
         let range = self.range(inst);
+        let slots = self.folds.slots[&inst].clone();
+        let params = &kernel.regions[d.regions[0]].params;
+        for (k, slot) in slots.iter().enumerate() {
+            if *slot == Slot::Same {
+                let init = self.of(d.args[3 + k]);
+                (self.class[params[1 + k]], self.class[d.results[k]]) = (Some(init), Some(init));
+            }
+        }
         self.scopes.push(self.graph.analysis.ranges[range as usize].region);
         for &i in &kernel.regions[d.regions[0]].insts {
             let inner = &kernel.insts[i];
             match inner.op.info().effects {
-                _ if self.folds.steps[i] => {}
+                _ if self.folds.steps[i] => {
+                    if let Some(k) = slots.iter().position(|s| matches!(s, Slot::Step { step, .. } if *step == i)) {
+                        self.step(inst, range, k, slots[k]);
+                    }
+                }
                 Effects::Pure => self.pure(i, 0),
                 Effects::Reads => _ = self.anchored(i),
                 _ if inner.op == Op::For => _ = self.fold(i),
                 _ => {}
             }
         }
-        let slots = self.folds.slots[&inst].clone();
-        for (k, slot) in slots.into_iter().enumerate() {
-            let (result, init) = (d.results[k], self.of(d.args[3 + k]));
-            let (op, element) = match slot {
-                Slot::Same => {
-                    self.class[result] = Some(init);
-                    continue;
-                }
-                Slot::Element { op, element } => (op, self.of(element)),
-                Slot::Product(step) => (Op::Add, self.product(step)),
-            };
-            let ty = self.graph.analysis.pool.add_type(kernel.ty(result));
-            let mut kids: Kids = [0, 1, 2].map(|i| self.of(d.args[i])).into_iter().collect();
-            kids.extend([init, element]);
-            let node = Node { head: Head::Fold { op, range, online: false, ty }, kids };
-            self.original.push(node.clone());
-            let id = self.graph.add_uncanonical(node);
-            self.class[result] = Some(id);
-            self.origin.entry(id).or_insert(inst);
-            self.carried.push((id, result, kernel.regions[d.regions[0]].params[1 + k]));
-        }
         self.scopes.pop();
         range
+    }
+
+    /// Makes a node of a carried value, at its step: what comes behind may see its states.
+    fn step(&mut self, inst: Inst, range: u32, k: usize, slot: Slot) {
+        let Slot::Step { step, op, element, factor, seen } = slot else { return };
+        let kernel = self.kernel;
+        let d = &kernel.insts[inst];
+        let (result, acc, y) = (d.results[k], kernel.regions[d.regions[0]].params[1 + k], kernel.insts[step].results[0]);
+        let element = match element {
+            Some(e) => self.of(e),
+            None => self.product(step),
+        };
+        let ty = self.graph.analysis.pool.add_type(kernel.ty(result));
+        let mut kids: Kids = [0, 1, 2, 3 + k].map(|i| self.of(d.args[i])).into_iter().collect();
+        kids.push(element);
+        kids.extend(factor.map(|(h, _)| self.of(h)));
+        let node = Node { head: Head::Fold { op, range, online: factor.is_some(), ty }, kids };
+        self.original.push(node.clone());
+        let id = self.graph.add_uncanonical(node);
+        self.class[result] = Some(id);
+        self.origin.entry(id).or_insert(inst);
+        self.carried.push((id, result, acc));
+        for ((value, before), _) in [(acc, true), (y, false)].into_iter().zip(seen).filter(|(_, seen)| *seen) {
+            let node = Node { head: Head::State { range, before, ty }, kids: [id].into_iter().collect() };
+            self.class[value] = Some(self.graph.add_uncanonical(node));
+        }
     }
 
     /// The matrix product of an instruction that adds one to an accumulator.

@@ -15,6 +15,7 @@ mod float;
 mod integer;
 mod loops;
 mod masks;
+mod moments;
 mod moves;
 mod reduces;
 pub(crate) mod rule;
@@ -36,6 +37,7 @@ const TABLES: &[&[Rule]] = &[
     reduces::RULES,
     dots::RULES,
     loops::RULES,
+    moments::RULES,
 ];
 
 /// A rule whose programs are empty does not compile.

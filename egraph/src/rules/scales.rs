@@ -59,7 +59,7 @@ fn parts(g: &Graph, n: &Node) -> Option<(ReduceOp, usize)> {
 }
 
 /// What a value that is the same along an axis is there, in the shape of a type without the axis.
-fn across(g: &Graph, y: Id, axis: usize, ty: &Type) -> Option<Term> {
+pub(super) fn across(g: &Graph, y: Id, axis: usize, ty: &Type) -> Option<Term> {
     if let Some(c) = g.float(y) {
         return Some(Term::float(c, ty));
     }

@@ -619,3 +619,156 @@ fn chains_of_loops_neither_nest_nor_hang() {
         assert!(count(&is, Op::For) == 200 && start.elapsed().as_secs() < 20, "{report}");
     }
 }
+
+const VARIANCE: &str = "kernel @variance(v0: view<f32, [16, ?]>, v1: view<f32, [16]>, v2: view<f32, [16]>) {
+    v3 = dim v0, 1
+    v4 = splat 0.0 : tile<16xf32>
+    v5 = for v6 in 0..v3 step 32 carry v7 = v4 {
+        v8 = load v0[0, v6] : tile<16x32xf32>
+        v9 = reduce add v8, axis 1
+        v10 = add v7, v9
+        yield v10
+    }
+    v11 = cast v3 : f32
+    v12 = splat v11 : tile<16xf32>
+    v13 = div v5, v12
+    v14 = for v15 in 0..v3 step 32 carry v16 = v4 {
+        v17 = load v0[0, v15] : tile<16x32xf32>
+        v18 = reshape v13 : tile<16x1xf32>
+        v19 = broadcast v18 : tile<16x32xf32>
+        v20 = sub v17, v19
+        v21 = mul v20, v20
+        v22 = iota 1 : tile<16x32xi32>
+        v23 = splat v15 : tile<16x32xi32>
+        v24 = add v22, v23
+        v25 = splat v3 : tile<16x32xi32>
+        v26 = cmp lt v24, v25
+        v27 = splat 0.0 : tile<16x32xf32>
+        v28 = select v26, v21, v27
+        v29 = reduce add v28, axis 1
+        v30 = add v16, v29
+        yield v30
+    }
+    v31 = div v14, v12
+    store v1[0], v13
+    store v2[0], v31
+}";
+
+#[test]
+fn a_variance_in_two_loops_is_one() {
+    // The mean is far from 0 and the numbers are near to it: 10^4 times their distance. A sum of squares would have nothing left of it.
+    let far = VARIANCE.replace("v9 = reduce add v8", "v40 = splat 0.0001 : tile<16x32xf32>\nv41 = mul v8, v40\nv42 = splat 1.0 : tile<16x32xf32>\nv43 = add v41, v42\nv9 = reduce add v43");
+    let far = far.replace("v20 = sub v17, v19", "v50 = splat 0.0001 : tile<16x32xf32>\nv51 = mul v17, v50\nv52 = splat 1.0 : tile<16x32xf32>\nv53 = add v51, v52\nv20 = sub v53, v19");
+    // The tail is not masked in the sum there, so only whole tiles have that mean.
+    for (source, opens) in [(VARIANCE, &[160i64, 32, 77, 1][..]), (&far[..], &[160, 32])] {
+        let (is, report) = fused(source, opens, 2f64.powi(-18));
+        assert_eq!((count(&is, Op::For), count(&is, Op::Load)), (1, 1), "{report}{}", text::print(&is));
+        assert!(report.applied("fold-moments") > 0);
+        let (is, report) = made(&parsed(source), &allow(Class::Free));
+        assert_eq!((count(&is, Op::For), report.applied("fold-moments")), (2, 0));
+    }
+    let kernel = parsed(&far);
+    let (is, _) = made(&kernel, &allow(Class::Reassoc));
+    let (want, got) = (run(&kernel, 160, 3, 1.0), run(&is, 160, 3, 1.0));
+    for (a, b) in want[2].iter().zip(&got[2]) {
+        // Variances of about 5e-8, to a thousandth.
+        assert!(*a > 1e-8 && (a - b).abs() <= 1e-3 * a, "{a} became {b}");
+    }
+}
+
+#[test]
+fn rows_without_keys_so_far_are_no_numbers_too_soon() {
+    // Keys from three times the row on: of the later rows the first tiles are masked whole, and with few keys all of them.
+    let source = attention("f32", true)
+        .replace("v205 = splat 40", "v205 = splat 0")
+        .replace("v206 = add v204, v205", "v210 = splat 3 : tile<16x32xi32>\nv206 = mul v204, v210");
+    let source = ["v34", "v74", "v114"].iter().fold(source, |s, v| {
+        let line = s.lines().find(|l| l.starts_with(&format!("{v} = cmp le"))).expect("the mask").to_owned();
+        s.replace(&line, &line.replace("cmp le", "cmp ge"))
+    });
+    let kernel = parsed(&source);
+    let (is, report) = made(&kernel, &allow(Class::Reassoc));
+    assert_eq!([Op::For, Op::Dot].map(|op| count(&is, op)), [1, 2], "{report}{}", text::print(&is));
+    near(&kernel, &is, 64, 64.0 * 2f64.powi(-21));
+    // Rows from 11 on have no key at all: no quotient, and a logarithm of nothing.
+    let (want, got) = (run(&kernel, 32, 1, 1.0), run(&is, 32, 1, 1.0));
+    for (row, (a, b)) in want[4].iter().zip(&got[4]).enumerate() {
+        assert!(if row < 11 { (a - b).abs() < 1e-4 } else { a.is_nan() && *b == f64::NEG_INFINITY }, "row {row}: {a} became {b}");
+    }
+    for (n, (a, b)) in want[3].iter().zip(&got[3]).enumerate() {
+        assert!(if n < 11 * 16 { (a - b).abs() < 1e-4 } else { a.is_nan() && b.is_nan() }, "number {n}: {a} became {b}");
+    }
+}
+
+/// An attention as its author writes it in one loop, and a sum of the scores beside it in another.
+const ONLINE: &str =
+    "kernel @flash(v0: view<f32, [16, 16]>, v1: view<f32, [?, 16]>, v2: view<f32, [?, 16]>, v3: view<f32, [16, 16]>, v4: view<f32, [16]>) {
+    v5 = dim v1, 0
+    v6 = load v0[0, 0] : tile<16x16xf32>
+    v7 = splat -1.0e30 : tile<16xf32>
+    v8 = splat 0.0 : tile<16xf32>
+    v9 = splat 0.0 : tile<16x16xf32>
+    v10, v11, v12 = for v13 in 0..v5 step 32 carry v14 = v7, v15 = v8, v16 = v9 {
+        v20 = load v1[v13, 0] : tile<32x16xf32>
+        v21 = transpose v20, [1, 0]
+        v22 = splat 0.0 : tile<16x32xf32>
+        v23 = dot v6, v21, v22
+        v24 = reduce maximum v23, axis 1
+        v25 = maximum v14, v24
+        v26 = sub v14, v25
+        v27 = exp v26
+        v28 = reshape v25 : tile<16x1xf32>
+        v29 = broadcast v28 : tile<16x32xf32>
+        v30 = sub v23, v29
+        v31 = exp v30
+        v32 = mul v15, v27
+        v33 = reduce add v31, axis 1
+        v34 = add v32, v33
+        v35 = reshape v27 : tile<16x1xf32>
+        v36 = broadcast v35 : tile<16x16xf32>
+        v37 = mul v16, v36
+        v38 = load v2[v13, 0] : tile<32x16xf32>
+        v39 = dot v31, v38, v37
+        yield v25, v34, v39
+    }
+    v50 = for v51 in 0..v5 step 32 carry v52 = v8 {
+        v53 = load v1[v51, 0] : tile<32x16xf32>
+        v54 = transpose v53, [1, 0]
+        v55 = splat 0.0 : tile<16x32xf32>
+        v56 = dot v6, v54, v55
+        v57 = abs v56
+        v58 = reduce maximum v57, axis 1
+        v59 = maximum v52, v58
+        yield v59
+    }
+    v60 = reshape v11 : tile<16x1xf32>
+    v61 = broadcast v60 : tile<16x16xf32>
+    v62 = div v12, v61
+    store v3[0, 0], v62
+    store v4[0], v50
+}";
+
+#[test]
+fn a_loop_that_rescales_as_written_takes_others_in() {
+    let (is, report) = fused(ONLINE, &[64, 32, 160], 64.0 * 2f64.powi(-21));
+    assert_eq!([Op::For, Op::Dot, Op::Load].map(|op| count(&is, op)), [1, 2, 3], "{report}{}", text::print(&is));
+    // To the bit, without leave: products and sums are what they were.
+    let kernel = parsed(ONLINE);
+    let (is, _) = made(&kernel, &allow(Class::Free));
+    assert_eq!([Op::For, Op::Dot].map(|op| count(&is, op)), [1, 2], "{}", text::print(&is));
+    near(&kernel, &is, 160, 0.0);
+    // Who sees an accumulator in front of its step, hands it on elsewhere or adds it to itself keeps the loop.
+    for (from, to) in [
+        ("yield v25, v34, v39", "yield v25, v25, v39"),
+        ("yield v25, v34, v39", "v40 = add v34, v15\nyield v25, v40, v39"),
+        ("v24 = reduce maximum v23, axis 1", "v40 = reduce maximum v23, axis 1\nv24 = add v40, v15"),
+        ("v34 = add v32, v33", "v34 = add v32, v15"),
+        ("v32 = mul v15, v27", "v32 = mul v15, v15"),
+    ] {
+        let kernel = parsed(&ONLINE.replacen(from, to, 1));
+        let (is, _) = made(&kernel, &allow(Class::Free));
+        assert_eq!(count(&is, Op::For), 2, "{to}: {}", text::print(&is));
+        near(&kernel, &is, 160, 0.0);
+        near(&kernel, &made(&kernel, &allow(Class::Reassoc)).0, 64, 64.0 * 2f64.powi(-18));
+    }
+}

@@ -1,7 +1,7 @@
 //! The search: candidates are made, priced, and the best one is taken, until none gains.
 
 use super::cost::{Estimate, estimate};
-use super::inline::inlined;
+use super::inline::{in_order, inlined};
 use super::pair::Pair;
 use super::report::{Decision, FuseReport, FuseRule, How, Outcome, Refusal, RefusalKind};
 use super::sets::{MOST_MADE, Set, closed, sets};
@@ -74,8 +74,8 @@ struct Joined {
     accepted: bool,
 }
 
-/// What was found out about sets of producers.
-type KnownSets = BTreeMap<Set, Result<Joined, Refusal>>;
+/// What was made of sets of producers, by the numbers of the nodes: it rests on these alone. What rests on other nodes is asked in each step.
+type Made = BTreeMap<(Vec<u32>, Vec<TensorId>), Result<Joined, Refusal>>;
 
 /// Sets that are lowered for the target in one step, the best first.
 const MOST_LOWERED: usize = 8;
@@ -97,7 +97,8 @@ impl Graph {
             costs: self.nodes.iter().map(|n| estimate(self, n, options.typical, target)).collect(),
             next: self.nodes.len() as u32,
             known: Known::new(),
-            known_sets: KnownSets::new(),
+            made: Made::new(),
+            refused: BTreeMap::new(),
             target,
             options,
         };
@@ -121,7 +122,9 @@ struct Search<'a> {
     costs: Vec<Estimate>,
     next: u32,
     known: Known,
-    known_sets: KnownSets,
+    made: Made,
+    /// The sets that stay apart in this step.
+    refused: BTreeMap<Set, Refusal>,
     target: &'a Target,
     options: &'a FuseOptions,
 }
@@ -156,7 +159,6 @@ impl Search<'_> {
         };
         // Proofs and reasons that rest on order, on who else reads, or on the nodes that are gone.
         self.known.clear();
-        self.known_sets.clear();
         Some(decision)
     }
 
@@ -226,36 +228,62 @@ impl Search<'_> {
         all.fold([0u64; 2], |n, e| [n[0].saturating_add(e.cost), n[1].saturating_add(e.bytes)])
     }
 
+    fn key(&self, set: &Set) -> (Vec<u32>, Vec<TensorId>) {
+        let ids = set.producers.iter().map(|p| p.0).chain([set.sink]).map(|n| self.ids[n]);
+        (ids.collect(), set.producers.iter().map(|p| p.1).collect())
+    }
+
+    /// Whether a set is one: nobody else needs its producers, pairs do not do, and all may run where the sink is.
+    fn stands(&self, set: &Set) -> Result<(), Refusal> {
+        closed(&self.graph, set)?;
+        self.needed(set)?;
+        in_order(&self.graph, set.sink, &set.producers)
+    }
+
     /// The set that is worth most and that the target takes; few are lowered.
     fn best_set(&mut self) -> Option<(Worth, Set)> {
+        self.refused.clear();
         let mut found = Vec::new();
         let mut left = MOST_MADE * self.graph.nodes.len();
         for set in sets(&self.graph) {
-            if !self.known_sets.contains_key(&set) {
-                let made = match closed(&self.graph, &set).and_then(|()| self.needed(&set)) {
-                    Ok(()) if left == 0 => Err(Refusal::new(RefusalKind::Limit, "more kernels are not made at a time")),
-                    Ok(()) => {
-                        left -= 1;
-                        self.joined(&set)
-                    }
-                    Err(why) => Err(why),
-                };
-                self.known_sets.insert(set.clone(), made);
+            if let Err(why) = self.stands(&set) {
+                self.refused.insert(set, why);
+                continue;
             }
-            if let Some(Ok(made)) = self.known_sets.get(&set) {
-                found.push((self.worth(set.producers.len(), self.apart(&set)[0], made.after.cost), set));
+            let key = self.key(&set);
+            if !self.made.contains_key(&key) {
+                if left == 0 {
+                    self.refused.insert(set, Refusal::new(RefusalKind::Limit, "more kernels are not made at a time"));
+                    continue;
+                }
+                left -= 1;
+                let made = self.joined(&set);
+                self.made.insert(key.clone(), made);
+            }
+            match self.made.get(&key) {
+                Some(Ok(made)) => found.push((self.worth(set.producers.len(), self.apart(&set)[0], made.after.cost), set)),
+                Some(Err(why)) => {
+                    self.refused.insert(set, why.clone());
+                }
+                None => {}
             }
         }
         found.sort_by(|a, b| b.cmp(a));
         for (worth, set) in found.into_iter().take(MOST_LOWERED) {
-            let Some(Ok(made)) = self.known_sets.remove(&set) else { continue };
+            let key = self.key(&set);
+            let Some(Ok(made)) = self.made.remove(&key) else { continue };
             let members: Vec<usize> = set.producers.iter().map(|p| p.0).chain([set.sink]).collect();
             let members = if self.options.always { &[] } else { &members[..] };
-            let taken =
-                if made.accepted { Ok(made) } else { self.accepted(members, made.node.clone()).map(|_| Joined { accepted: true, ..made }) };
-            let taken = self.known_sets.entry(set.clone()).or_insert(taken);
-            if taken.is_ok() {
-                return Some((worth, set));
+            let taken = if made.accepted { Ok(()) } else { self.accepted(members, made.node.clone()).map(|_| ()) };
+            match taken {
+                Ok(()) => {
+                    self.made.insert(key, Ok(Joined { accepted: true, ..made }));
+                    return Some((worth, set));
+                }
+                Err(why) => {
+                    self.made.insert(key, Err(why.clone()));
+                    self.refused.insert(set, why);
+                }
             }
         }
         None
@@ -289,7 +317,7 @@ impl Search<'_> {
     }
 
     fn take_set(&mut self, set: &Set) -> Option<Decision> {
-        let Some(Ok(made)) = self.known_sets.remove(set) else { return None };
+        let Some(Ok(made)) = self.made.remove(&self.key(set)) else { return None };
         let [cost, bytes] = self.apart(set);
         let (cost, bytes) = ([cost, made.after.cost], [bytes, made.after.bytes]);
         let decision = self.decision(&set.producers, set.sink, Outcome::Fused { how: How::Inlined, cost, bytes, rules: made.rules });
@@ -331,10 +359,8 @@ impl Search<'_> {
                 all.push(self.decision(&[(p, t)], c, Outcome::Refused(why.clone())));
             }
         }
-        for (set, made) in &self.known_sets {
-            if let Err(why) = made {
-                all.push(self.decision(&set.producers, set.sink, Outcome::Refused(vec![(Some(How::Inlined), why.clone())])));
-            }
+        for (set, why) in &self.refused {
+            all.push(self.decision(&set.producers, set.sink, Outcome::Refused(vec![(Some(How::Inlined), why.clone())])));
         }
         all
     }

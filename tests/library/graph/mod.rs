@@ -5,9 +5,11 @@
 
 mod attention;
 mod kernels;
+mod near;
 mod pipeline;
 mod random;
 mod refusals;
+mod rows;
 
 use kernels::*;
 use tilelift::graph::{Bound, Decision, FuseOptions, Fused, Graph, Launch, Outcome, RefusalKind, Role, TensorId};

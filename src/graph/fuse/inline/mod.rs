@@ -23,3 +23,4 @@ mod strip;
 mod writer;
 
 pub(super) use kernel::inlined;
+pub(super) use source::in_order;

@@ -7,6 +7,7 @@ use super::super::tiles::tiling;
 use crate::graph::nodes::{Graph, Node, Role, TensorId, uses};
 use crate::graph::size::Size;
 use tilelift_egraph::Class;
+use tilelift_ir::ops::Rule;
 use tilelift_ir::{Inst, Op};
 
 /// A kernel and the one store by which it makes a tensor.
@@ -41,7 +42,7 @@ impl<'g> Sources<'g> {
     pub fn new(graph: &'g Graph, sink: usize, producers: &[(usize, TensorId)], allow: Class) -> Result<Sources<'g>, Refusal> {
         let mut sources = Sources { graph, atoms: Atoms::default(), all: Vec::new(), allow };
         for &(node, tensor) in producers {
-            sources.moves(node, sink, tensor)?;
+            moves(graph, node, sink, tensor)?;
             let source = sources.source(node, tensor)?;
             sources.all.push(source);
         }
@@ -62,32 +63,20 @@ impl<'g> Sources<'g> {
         self.all.iter().find(|s| s.tensor == id)
     }
 
-    /// Whether a node's loads give later, in the sink's place, what they give in its own.
-    fn moves(&self, node: usize, sink: usize, tensor: TensorId) -> Result<(), Refusal> {
-        let nodes = &self.graph.nodes;
-        let (p, s) = (&nodes[node], &nodes[sink]);
-        for (id, _) in p.args.iter().filter_map(|a| a.tensor()) {
-            let (own, name) = (uses(p, id), self.name(id));
-            if let Some(between) = nodes[node + 1..sink].iter().find(|n| (own.reads || id == tensor) && uses(n, id).writes) {
-                let why = format!("`{}` writes `{name}` between `{}` and `{}`", between.name, p.name, s.name);
-                return no(RefusalKind::Order, why);
-            }
-            if (own.reads || id == tensor) && uses(s, id).writes {
-                return no(RefusalKind::Hazard, format!("`{}` writes `{name}`, which `{}` accesses", s.name, p.name));
-            }
-            if own.reads && own.writes {
-                return no(RefusalKind::Hazard, format!("`{}` changes `{name}` in place", p.name));
-            }
-        }
-        Ok(())
-    }
-
     fn source(&mut self, node: usize, tensor: TensorId) -> Result<Source<'g>, Refusal> {
         let graph = self.graph;
         let node: &'g Node = &graph.nodes[node];
         let name = self.name(tensor);
         if node.kernel.is_explicit() {
             return no(RefusalKind::Shape, format!("`{}` says which tasks do what", node.name));
+        }
+        let mut tells = None;
+        node.kernel.walk(node.kernel.body, &mut |i| {
+            let op = node.kernel.insts[i].op;
+            tells = tells.or(matches!(op.info().rule, Rule::Assert | Rule::Print).then_some(op));
+        });
+        if let Some(op) = tells {
+            return no(RefusalKind::Shape, format!("`{op}` in `{}` would be left out", node.name));
         }
         let seen = Seen::new(graph, node, &mut self.atoms);
         let stores: Vec<_> = seen.of(tensor).cloned().collect();
@@ -117,15 +106,40 @@ impl<'g> Sources<'g> {
         let graph = self.graph;
         for source in self.all.iter_mut().filter(|s| s.sole) {
             let dims = &graph.tensors[source.tensor.index()].dims;
-            for place in sink.of(source.tensor).filter(|a| a.reads && !a.masked).filter_map(|a| a.place.as_ref()).filter(|p| !p.flat) {
+            for access in sink.of(source.tensor).filter(|a| a.reads && !a.masked) {
+                let Some(place) = access.place.as_ref().filter(|p| !p.flat) else { continue };
                 for (d, whole) in source.whole.iter_mut().enumerate() {
-                    let to_end =
-                        place.index.get(d).zip(dims.get(d)).is_some_and(|(i, size)| runs(&self.atoms, sink, i, place.shape[d], size));
-                    *whole |= to_end;
+                    let there = place.index.get(d).zip(dims.get(d));
+                    *whole |= there.is_some_and(|(index, size)| runs(&self.atoms, sink, access.inst, (index, place.shape[d]), size));
                 }
             }
         }
     }
+}
+
+/// Whether a node's loads give later, in the sink's place, what they give in its own.
+fn moves(graph: &Graph, node: usize, sink: usize, tensor: TensorId) -> Result<(), Refusal> {
+    let nodes = &graph.nodes;
+    let (p, s) = (&nodes[node], &nodes[sink]);
+    for (id, _) in p.args.iter().filter_map(|a| a.tensor()) {
+        let (own, name) = (uses(p, id), &graph.tensors[id.index()].name);
+        if let Some(between) = nodes[node + 1..sink].iter().find(|n| (own.reads || id == tensor) && uses(n, id).writes) {
+            let why = format!("`{}` writes `{name}` between `{}` and `{}`", between.name, p.name, s.name);
+            return no(RefusalKind::Order, why);
+        }
+        if (own.reads || id == tensor) && uses(s, id).writes {
+            return no(RefusalKind::Hazard, format!("`{}` writes `{name}`, which `{}` accesses", s.name, p.name));
+        }
+        if own.reads && own.writes {
+            return no(RefusalKind::Hazard, format!("`{}` changes `{name}` in place", p.name));
+        }
+    }
+    Ok(())
+}
+
+/// Whether all producers of a set may run where the sink is.
+pub(in super::super) fn in_order(graph: &Graph, sink: usize, producers: &[(usize, TensorId)]) -> Result<(), Refusal> {
+    producers.iter().try_for_each(|&(node, tensor)| moves(graph, node, sink, tensor))
 }
 
 fn is_size(atoms: &Atoms, sum: &Sum, size: &Size) -> bool {
@@ -135,21 +149,16 @@ fn is_size(atoms: &Atoms, sum: &Sum, size: &Size) -> bool {
     }
 }
 
-/// True if an index is that of a loop from 0 to an extent, in steps of a tile at most.
-fn runs(atoms: &Atoms, seen: &Seen<'_>, index: &Sum, tile: u32, size: &Size) -> bool {
+/// True if a load stands in a loop that each program runs, and its index is that of the loop, from 0 to an extent, in steps of a tile at most.
+fn runs(atoms: &Atoms, seen: &Seen<'_>, load: Inst, (index, tile): (&Sum, u32), size: &Size) -> bool {
     let kernel = &seen.node.kernel;
-    let mut found = false;
-    kernel.walk(kernel.body, &mut |i| {
+    kernel.regions[kernel.body].insts.iter().filter(|&&i| kernel.insts[i].op == Op::For).any(|&i| {
         let d = &kernel.insts[i];
-        let Some(&index_here) = d.regions.first().and_then(|&r| kernel.regions[r].params.first()).filter(|_| d.op == Op::For) else {
-            return;
-        };
+        let Some(body) = d.regions.first().map(|&r| &kernel.regions[r]).filter(|r| r.insts.contains(&load)) else { return false };
         let bound = |k: usize| d.args.get(k).and_then(|v| seen.sums.get(v));
-        let end = bound(1).is_some_and(|s| is_size(atoms, s, size));
-        found |= seen.sums.get(&index_here) == Some(index)
+        body.params.first().and_then(|v| seen.sums.get(v)) == Some(index)
             && bound(0).and_then(Sum::as_number) == Some(0)
             && bound(2).and_then(Sum::as_number).is_some_and(|n| n > 0 && n as u32 <= tile)
-            && end;
-    });
-    found
+            && bound(1).is_some_and(|s| is_size(atoms, s, size))
+    })
 }
