@@ -174,15 +174,24 @@ fn compiles(job: &Job, json: &mut Json, streams: &mut Streams<'_>) -> Outcome {
     writeln!(streams.out, "{}", compile::head(width))?;
     json.head.push(("target", quote(target.name)));
     let progress = Progress::of(kernels.len(), streams);
+    let mut refused = 0;
     for (name, workload) in &kernels {
         progress.begins(name);
-        let row =
-            compile::measure(name, workload.as_ref(), &target, job.opt, repeat).map_err(|e| CliError::Failed(format!("{name}: {e}")))?;
+        let measured = compile::measure(name, workload.as_ref(), &target, job.opt, repeat);
         progress.done();
+        let row = match measured {
+            Ok(row) => row,
+            // Not every kernel is for every chip.
+            Err(e) => {
+                refused += 1;
+                progress.aside(|| writeln!(streams.err, "{name}: {e}"))?;
+                continue;
+            }
+        };
         progress.aside(|| writeln!(streams.out, "{}", row.line(width)).and_then(|()| streams.out.flush()))?;
         json.rows.push(row.json());
     }
-    Ok(())
+    if refused == kernels.len() { Err(CliError::Failed(format!("no kernel compiles for {}", target.name))) } else { Ok(()) }
 }
 
 /// The texts of all variants.
