@@ -129,8 +129,8 @@ fn lanes(ty: &Type) -> u64 {
     }
 }
 
-/// The cost of running an op once on operands of some types.
-pub(crate) fn price(op: Op, attrs: &[Attr], ty: &Type, kids: &[&Type]) -> u64 {
+/// The cost of running an op once on operands of some types, in sixteenths of a lane's operation.
+pub fn price(op: Op, attrs: &[Attr], ty: &Type, kids: &[&Type]) -> u64 {
     let family = Family::of(op, ty.elem());
     let widest = || kids.iter().map(|k| lanes(k)).chain([lanes(ty)]).max().unwrap_or(LANES);
     let amount = match family {

@@ -116,6 +116,7 @@ pub(crate) fn build(kernel: &Kernel, allow: Class, explained: bool) -> (Graph, S
         folds: folds::find(kernel, allow),
         ranges: IndexMap::default(),
         carried: Vec::new(),
+        in_front: Vec::new(),
     };
     b.places[kernel.body] = Place { weight: 1, ..Place::default() };
     for &p in &kernel.params {
@@ -145,6 +146,8 @@ struct Builder<'k> {
     /// Numbers of ranges by region, state of memory and bounds.
     ranges: IndexMap<(Region, u32, [Id; 3]), u32>,
     carried: Vec<(Id, Value, Value)>,
+    /// Reads of the loops of folds that stand in front of them.
+    in_front: Vec<Item>,
 }
 
 impl Builder<'_> {
@@ -240,6 +243,7 @@ impl Builder<'_> {
                 Effects::Control if d.op == Op::Yield => (block.yields, block.end) = (self.all(&d.args), Some(inst)),
                 Effects::Control if self.folds.slots.contains_key(&inst) => {
                     let range = self.fold(inst);
+                    block.items.append(&mut self.in_front);
                     block.items.push(Item::Folds { inst, range });
                 }
                 Effects::Control => {
@@ -471,7 +475,8 @@ impl Builder<'_> {
                 return epoch;
             }
         }
-        let region = self.region();
+        let region = self.stands_in(inst);
+        let hoisted = region != self.region() && region == self.real();
         let epoch = match self.epochs.get(&(memory, region)) {
             Some(&e) => e,
             None => {
@@ -486,7 +491,19 @@ impl Builder<'_> {
             }
         };
         self.pure(inst, epoch);
+        if hoisted {
+            self.in_front.push(Item::Anchor { inst, class: self.of(self.kernel.insts[inst].results[0]), epoch });
+        }
         epoch
+    }
+
+    /// Where a read stands: in front of the loops of folds in which it is always the same. Such loops write nothing, and reading is right anywhere.
+    fn stands_in(&self, inst: Inst) -> Region {
+        let reads = self.kernel.insts[inst].op.info().effects == Effects::Reads;
+        let ranges = &self.graph.analysis.ranges;
+        let free = self.kernel.insts[inst].args.iter().fold(0, |free, &v| free | self.graph[self.of(v)].data.free);
+        let differs = |r: Region| ranges.iter().position(|o| o.region == r).is_none_or(|n| free >> n & 1 == 1);
+        self.scopes.iter().rev().copied().find(|&r| !reads || differs(r)).unwrap_or(self.kernel.body)
     }
 }
 

@@ -1,23 +1,34 @@
-//! What a node costs: the logical cost of its optimised kernel, times its programs, plus what it writes, plus the launch.
+//! What a node costs: the time that the busiest part of a machine needs for its optimised kernel, a part of what the others need, and the launch.
 //!
-//! The unit is that of [`tilelift_egraph::cost`]: a sixteenth of a lane's operation, in which a byte that is read costs
-//! `price(Read) / 4`. A byte that is written costs the same. Symbols count as [`super::FuseOptions::typical`].
+//! ```text
+//! memory     bytes that are written, and those of the tensors that are read, from memory; all that programs ask for, from the cache
+//! matrix, functions, lanes, exchange     the prices of the logical model, by the part that is busy ([`tilelift_egraph::cost::Pipe`])
+//! cost       busiest + 1/4 of the others + launch
+//! ```
+//!
+//! The unit is that of [`tilelift_egraph::cost`]: a sixteenth of a lane's operation, in which a byte of memory costs
+//! `price(Read) / 4`. Symbols count as [`super::FuseOptions::typical`].
 //!
 //! An operand of a product that is computed in the loop from what is loaded there can't be copied ahead by the machine's asynchronous
-//! copies: the loop waits for its bytes. Where the target has such copies, such bytes cost [`EXPOSED`] times more.
+//! copies: the loop waits for its bytes. Where the target has such copies, such bytes cost [`EXPOSED`] times more. What another product makes of
+//! operands as they are loaded (probabilities of scores) waits for none.
 
 use crate::graph::nodes::{Graph, Node};
 use crate::graph::size::Count;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use tilelift_egraph::Skipped;
-use tilelift_egraph::cost::Family;
-use tilelift_ir::{Effects, Extent, Inst, Kernel, Literal, Op, Region, Type, Value, iterations, verify};
+use tilelift_egraph::cost::{Family, Pipe, price};
+use tilelift_ir::{Attr, Effects, Extent, Inst, Kernel, Literal, Op, Region, Type, Value, iterations, verify};
 use tilelift_isel::Target;
 
 /// A launch, in lane operations: about two microseconds of a large machine.
 const LAUNCH: u64 = 1 << 30;
 /// What waiting for a byte adds to its price, in prices of a byte. An estimate: a loop of products hides about this much.
 const EXPOSED: u64 = 2;
+/// Bytes that the cache gives in the time of one from memory.
+const CACHE: u64 = 2;
+/// Of what runs beside the busiest part one in so many is not hidden.
+const HIDDEN: u64 = 4;
 /// Rounds of a loop whose bounds are not known, as in the logical model.
 const TRIPS: u64 = 16;
 
@@ -34,7 +45,8 @@ pub(crate) struct Estimate {
 pub(crate) fn estimate(graph: &Graph, node: &Node, typical: u32, target: &Target) -> Estimate {
     let sized = with_sizes(graph, node, typical);
     let Ok(verified) = verify(&sized) else { return Estimate { cost: u64::MAX, bytes: u64::MAX } };
-    let (_, report) = tilelift_egraph::optimise(&verified, &tilelift_egraph::Options::default());
+    let (made, report) = tilelift_egraph::optimise(&verified, &tilelift_egraph::Options::default());
+    let kernel = &made.into_kernel();
     // What is too large to be looked at has no price.
     if matches!(report.skipped, Some(Skipped::Size { .. })) {
         return Estimate { cost: u64::MAX, bytes: u64::MAX };
@@ -43,11 +55,26 @@ pub(crate) fn estimate(graph: &Graph, node: &Node, typical: u32, target: &Target
     let count = |c: &Count| u64::from(c.value(&values).unwrap_or(u32::MAX));
     let programs = node.grid.0.iter().fold(1u64, |n, c| n.saturating_mul(count(c)));
     let mut traffic = Traffic::default();
-    traffic.region(&sized, sized.body, 1);
+    traffic.region(kernel, kernel.body, 1);
+    let all = |n: u64| n.saturating_mul(programs);
+    let byte = Family::Read.price() / 4;
     let waited = if target.copy_async.is_empty() { 0 } else { traffic.exposed.saturating_mul(EXPOSED) };
-    let written = traffic.written.saturating_add(waited).saturating_mul(Family::Read.price() / 4);
-    let cost = report.after.saturating_add(written).saturating_mul(programs).saturating_add(LAUNCH);
-    Estimate { cost, bytes: traffic.read.saturating_add(traffic.written).saturating_mul(programs) }
+    // No more than there is of each tensor comes from memory; the cache gives the rest.
+    let there = |param: usize| {
+        let (id, flat) = node.args.get(param)?.tensor()?;
+        let extents = graph.extents(&graph.tensors[id.index()], flat);
+        let elements = extents.iter().fold(1u64, |n, e| n.saturating_mul(u64::from(e.value(&values).unwrap_or(u32::MAX))));
+        Some(graph.tensors[id.index()].elem.storage(usize::try_from(elements).unwrap_or(usize::MAX)) as u64)
+    };
+    let from_memory = |(&param, &read): (&usize, &u64)| there(param).map_or(all(read), |n| n.min(all(read)));
+    let from_memory = traffic.of.iter().map(from_memory).fold(0u64, u64::saturating_add);
+    let read = from_memory.max(all(traffic.read) / CACHE);
+    let mut busy = traffic.busy.map(all);
+    busy[Pipe::Memory as usize] = read.saturating_add(all(traffic.written)).saturating_add(all(waited)).saturating_mul(byte);
+    let busiest = busy.iter().copied().max().unwrap_or(0);
+    let rest = busy.iter().copied().fold(0u64, u64::saturating_add).saturating_sub(busiest) / HIDDEN;
+    let cost = busiest.saturating_add(rest).saturating_add(LAUNCH);
+    Estimate { cost, bytes: all(traffic.read.saturating_add(traffic.written)) }
 }
 
 /// The kernel with the extents that the graph states, so that loops have their rounds.
@@ -66,11 +93,15 @@ fn with_sizes(graph: &Graph, node: &Node, typical: u32) -> Kernel {
     kernel
 }
 
-/// Bytes of a program.
+/// What a program asks of memory, and how long parts of the machine are busy with it.
 #[derive(Default)]
 struct Traffic {
     read: u64,
+    /// The same, by the parameter that is read.
+    of: BTreeMap<usize, u64>,
     written: u64,
+    /// By [`Pipe`], but for memory.
+    busy: [u64; Pipe::ALL.len()],
     /// Read in loops for operands of products that are computed from them.
     exposed: u64,
 }
@@ -99,6 +130,11 @@ fn computed_from(kernel: &Kernel, region: Region, operand: Value) -> BTreeSet<In
             if kernel.insts[i].op.info().effects == Effects::Reads {
                 loads.insert(i);
             }
+            // Another product's operands are copied for that one.
+            if kernel.insts[i].op == Op::Dot {
+                todo.extend(kernel.insts[i].args.get(2).and_then(|&c| here(c)));
+                continue;
+            }
             todo.extend(kernel.insts[i].args.iter().filter_map(|&a| here(a)));
         }
     }
@@ -125,6 +161,7 @@ impl Traffic {
             for &r in &d.regions {
                 self.region(kernel, r, times.saturating_mul(rounds));
             }
+            self.work(kernel, i, times);
             let moved = match d.op.info().effects.global() {
                 Effects::Reads => d.results.first().or(kernel.operand(i, "buffer").first()).map_or(0, |&v| bytes(kernel, v)),
                 Effects::Writes | Effects::Updates => {
@@ -133,10 +170,29 @@ impl Traffic {
                 _ => continue,
             };
             if d.op.info().effects.global() == Effects::Reads {
-                self.read = self.read.saturating_add(moved.saturating_mul(times));
+                let moved = moved.saturating_mul(times);
+                self.read = self.read.saturating_add(moved);
+                if let Some(param) = kernel.params.iter().position(|p| d.args.first() == Some(p)) {
+                    let of = self.of.entry(param).or_default();
+                    *of = of.saturating_add(moved);
+                }
             } else {
                 self.written = self.written.saturating_add(moved.saturating_mul(times));
             }
+        }
+    }
+
+    /// Adds what an instruction keeps busy, if that is not memory.
+    fn work(&mut self, kernel: &Kernel, i: Inst, times: u64) {
+        let d = &kernel.insts[i];
+        let Some(&result) = d.results.first().filter(|_| d.op.info().effects == Effects::Pure) else { return };
+        let ty = kernel.ty(result);
+        let kids: Vec<&Type> = d.args.iter().map(|&v| kernel.ty(v)).collect();
+        let attrs: Vec<Attr> = d.attrs.iter().cloned().collect();
+        let pipe = Family::of(d.op, ty.elem()).pipe();
+        if pipe != Pipe::Memory {
+            let busy = &mut self.busy[pipe as usize];
+            *busy = busy.saturating_add(price(d.op, &attrs, ty, &kids).saturating_mul(times));
         }
     }
 }
