@@ -304,7 +304,16 @@ impl Analysis<Node> for Context {
 
     fn merge(&mut self, a: &mut Fact, b: Fact) -> DidMerge {
         debug_assert_eq!(a.ty, b.ty, "a rule made a class of two types: {} and {}", self.pool.ty(a.ty), self.pool.ty(b.ty));
-        debug_assert!(a.value.is_none() || b.value.is_none() || a.value == b.value, "a rule made {a:?} equal to {b:?}");
+        let value = match (a.value, b.value) {
+            // Any NaN is as good as another; which one it is follows from neither's order.
+            (Some(Literal::Float(x)), Some(Literal::Float(y))) if [x, y].iter().all(|&bits| f64::from_bits(bits).is_nan()) => {
+                Some(Literal::Float(x.min(y)))
+            }
+            (x, y) => {
+                debug_assert!(x.is_none() || y.is_none() || x == y, "a rule made {a:?} equal to {b:?}");
+                x.or(y)
+            }
+        };
         let (lo, hi) = (a.range.0.max(b.range.0), a.range.1.min(b.range.1));
         // Code that never runs may have contradictory facts; any of them will do there.
         let range = if lo <= hi { (lo, hi) } else { a.range };
@@ -318,7 +327,7 @@ impl Analysis<Node> for Context {
             ty: a.ty,
             avail: a.avail.min(b.avail),
             free: a.free & b.free,
-            value: a.value.or(b.value),
+            value,
             range,
             zeros: a.zeros.max(b.zeros),
             same: a.same | b.same,

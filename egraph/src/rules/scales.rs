@@ -153,6 +153,24 @@ pub(super) const RULES: &[Rule] = &[
         keeps: "v21 = mul a, b\nv22 = splat 1.5 : A\nv23 = fma v21, v22, c",
     },
     Rule {
+        name: "float-scale-fma",
+        class: Class::Reassoc,
+        says: "(fma x c z) * d = fma x (c * d) (z * d), for z that is the same along an axis and constants c and d of moderate size",
+        phase: Phase::Simplify,
+        roots: Roots::Ops(&[Op::Mul]),
+        apply: |g, _, n| {
+            let d = moderate(g, n.kids[1]).filter(|_| wide(g, n))?;
+            let inner = g.get(n.kids[0], Op::Fma)?;
+            let (x, c, z) = (inner.kids[0], inner.kids[1], inner.kids[2]);
+            moderate(g, c).filter(|_| spread(g, z))?;
+            let ty = g.node_ty(n);
+            Some(Term::op(Op::Fma, [x.into(), shrunk(g, c, d, ty)?, shrunk(g, z, d, ty)?]))
+        },
+        over: WIDE,
+        fires: "v20 = splat s : A\nv21 = splat 1.5 : A\nv22 = fma a, v21, v20\nv23 = splat 2.5 : A\nv24 = mul v22, v23",
+        keeps: "v21 = splat 1.5 : A\nv22 = fma a, v21, b\nv23 = splat 2.5 : A\nv24 = mul v22, v23",
+    },
+    Rule {
         name: "reduce-scale",
         class: Class::Exact,
         says: "maximum of x * c = (maximum of x) * c, for a constant c above 0, minimum likewise; below 0 they change places",

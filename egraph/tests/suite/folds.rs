@@ -772,3 +772,54 @@ fn a_loop_that_rescales_as_written_takes_others_in() {
         near(&kernel, &made(&kernel, &allow(Class::Reassoc)).0, 64, 64.0 * 2f64.powi(-18));
     }
 }
+
+/// Instructions of an op in loops.
+fn in_loops(k: &Kernel, op: Op) -> usize {
+    let mut n = 0;
+    k.walk(k.body, &mut |i| {
+        if k.insts[i].op == Op::For {
+            k.walk(k.insts[i].regions[0], &mut |j| n += usize::from(k.insts[j].op == op));
+        }
+    });
+    n
+}
+
+/// What does not depend on the round is read once, in front of all loops; what does stays, and so does what a loop writes that is no fold.
+#[test]
+fn what_is_the_same_in_all_rounds_is_read_in_front_of_them() {
+    let body = |row: &str| {
+        format!(
+            "kernel @near(v0: view<f32, [?, 16]>, v1: view<f32, [16]>, v2: view<f32, [16]>) {{
+    v3 = dim v0, 0
+    v4 = splat -inf_f32 : tile<16xf32>
+    v5 = for v6 in 0..v3 step 1 carry v7 = v4 {{
+        v8 = load v1[{row}] : tile<16xf32>
+        v9 = load v0[v6, 0] : tile<1x16xf32>
+        v10 = reshape v9 : tile<16xf32>
+        v11 = mul v8, v10
+        v12 = maximum v7, v11
+        yield v12
+    }}
+    v13 = splat 0.0 : tile<16xf32>
+    v14 = for v15 in 0..v3 step 1 carry v16 = v13 {{
+        v17 = load v1[0] : tile<16xf32>
+        v18 = load v0[v15, 0] : tile<1x16xf32>
+        v19 = reshape v18 : tile<16xf32>
+        v20 = mul v17, v19
+        v21 = sub v20, v5
+        v22 = exp v21
+        v23 = add v16, v22
+        yield v23
+    }}
+    store v2[0], v14
+}}"
+        )
+    };
+    // Products up to 1024 are rounded or not: exponents are 2^-14 apart, and all else is far less.
+    let bound = 2f64.powi(-13);
+    let (is, report) = fused(&body("0"), &[1, 5, 32], bound);
+    assert_eq!((count(&is, Op::For), count(&is, Op::Load), in_loops(&is, Op::Load)), (1, 2, 1), "{report}{}", text::print(&is));
+    // Another place in each round.
+    let (is, _) = fused(&body("v6"), &[1, 5, 16], bound);
+    assert_eq!((count(&is, Op::Load), in_loops(&is, Op::Load)), (4, 3), "{}", text::print(&is));
+}

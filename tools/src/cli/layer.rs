@@ -12,6 +12,7 @@ use crate::execute::Executor;
 use lexopt::Arg::{Long, Short, Value};
 use tilelift::graph::{Bound, FuseOptions, Graph, Launch, Role};
 use tilelift::{OptLevel, Options, targets};
+use tilelift_egraph::Class;
 use tilelift_interp::{Buffer, Memory, ScalarArg};
 use tilelift_ir::{BuildErrors, Kernel, KernelBuilder, Scalar, ViewType, num};
 use tilelift_isel::Target;
@@ -31,6 +32,7 @@ product with the values; roundings may change, and no element may be further off
   --causal            rows see no keys behind them
   --dtype NAME        bf16 (default) or f16
   --activation NAME   silu (default), gelu, relu or none, behind the bias
+  --allow CLASS       what may change of the attention's roundings: exact, free, reassoc (default), approx
   --always            fuse wherever it is right, whatever it costs
   --device NAME       cuda, sim, lane or interp
   --target NAME       what to compile for
@@ -48,7 +50,7 @@ pub(super) fn run(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> Out
     let mut activation = Activation::Silu;
     let (mut extents, mut elem, mut fuse, mut kind, mut target, mut print) =
         ([None; 3], Scalar::BF16, FuseOptions::exact(), None, None, false);
-    let (mut attention, mut causal, mut heads) = (false, false, None);
+    let (mut attention, mut causal, mut heads, mut allow) = (false, false, None, Class::Reassoc);
     while let Some(arg) = parser.next()? {
         match arg {
             Long("m") => extents[0] = Some(options::number(parser, "m", 1..=MAX)?),
@@ -59,6 +61,10 @@ pub(super) fn run(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> Out
             Long("attention") => attention = true,
             Long("causal") => causal = true,
             Long("heads") => heads = Some(options::number(parser, "heads", 1..=1024)?),
+            Long("allow") => {
+                let words: Vec<(&str, Class)> = Class::ALL.iter().map(|&c| (c.word(), c)).collect();
+                allow = options::word(parser, "allow", &words)?;
+            }
             Long("always") => fuse.always = true,
             Long("device") => kind = Some(options::device(parser)?),
             Long("target") => target = Some(options::target(parser)?),
@@ -83,7 +89,7 @@ pub(super) fn run(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> Out
     };
     let graph = graph.map_err(|e| failed(&e))?;
     if attention.is_some() {
-        fuse.allow = FuseOptions::default().allow;
+        fuse.allow = allow;
     }
     let fused = graph.fuse(&target, &fuse);
     if print {
