@@ -260,7 +260,9 @@ fn improve(forest: &Forest, first: Choice, keep: usize, mut fuel: usize) -> (Cho
     let mut again = true;
     while again {
         again = false;
-        let Some(order) = forest.order(&best.of, &forest.roots) else { break };
+        let Some(mut order) = forest.order(&best.of, &forest.roots) else { break };
+        // How many passes there are over a range is worth more than all that is in them.
+        order.sort_by_key(|&class| !forest.nodes[class].iter().any(|c| matches!(c.node.head, Head::Fold { .. })));
         for class in order {
             for n in 0..forest.nodes[class].len() as u32 {
                 if best.of[class] == Some(n) {

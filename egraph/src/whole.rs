@@ -13,8 +13,10 @@ use smallvec::SmallVec;
 use std::fmt;
 use tilelift_ir::{Effects, Inst, Kernel, Op, Region, Type, Value, iterations};
 
-/// Bytes of registers of a program: what each lane has for values.
-const REGISTERS: u64 = LANES * 4 * 224;
+/// Bytes of registers that a lane has for values.
+const REGISTERS: u64 = 4 * 224;
+/// Lanes of a warp, where the kernel says how many warps there are.
+const WARP: u64 = 32;
 /// Price of a byte that does not fit, and has to go out and come back.
 const SPILL: u64 = 256;
 /// Rounds of a loop whose bounds are not known.
@@ -55,13 +57,53 @@ impl fmt::Display for Whole {
 
 /// Judges a kernel.
 pub(crate) fn judge(kernel: &Kernel) -> Whole {
-    let mut j = Judge { kernel, whole: Whole::default(), alive: SecondaryMap::new(), bytes: 0, inside: SecondaryMap::new(), regions: 0 };
+    let lanes = kernel.hints.warps.map_or(LANES, |w| (u64::from(w) * WARP).max(LANES));
+    let registers = lanes * REGISTERS;
+    let (alive, inside) = (SecondaryMap::new(), SecondaryMap::new());
+    let mut j = Judge { kernel, registers, held: held(kernel), whole: Whole::default(), alive, bytes: 0, inside, regions: 0 };
     j.region(kernel.body, 1, &[]);
     j.whole
 }
 
+/// The values that take registers: not those that are made where they are used, the same along an axis, or operands of products as they are loaded, which
+/// wait in shared memory.
+fn held(kernel: &Kernel) -> SecondaryMap<Value, bool> {
+    let mut held = SecondaryMap::with_default(false);
+    let mut loaded = Vec::new();
+    kernel.walk(kernel.body, &mut |i| {
+        let d = &kernel.insts[i];
+        for (n, &v) in d.args.iter().enumerate() {
+            let moved = matches!(d.op, Op::Reshape | Op::Transpose);
+            held[v] |= !(moved || d.op == Op::Dot && n < 2);
+        }
+        loaded.push(i);
+    });
+    // Users stand behind what they use.
+    for &i in loaded.iter().rev() {
+        let d = &kernel.insts[i];
+        match d.op {
+            Op::Reshape | Op::Transpose => held[d.args[0]] |= held[d.results[0]],
+            Op::Load => {}
+            _ => d.results.iter().for_each(|&v| held[v] = true),
+        }
+    }
+    for &i in &loaded {
+        let d = &kernel.insts[i];
+        match d.op {
+            Op::Reshape | Op::Transpose => held[d.results[0]] = held[d.args[0]],
+            Op::Broadcast | Op::Splat | Op::Const | Op::Iota => d.results.iter().for_each(|&v| held[v] = false),
+            _ => d.regions.iter().flat_map(|&r| &kernel.regions[r].params).for_each(|&v| held[v] = true),
+        }
+    }
+    held
+}
+
 struct Judge<'k> {
     kernel: &'k Kernel,
+    /// Bytes of registers of a program.
+    registers: u64,
+    /// The values that take some.
+    held: SecondaryMap<Value, bool>,
     whole: Whole,
     alive: SecondaryMap<Value, bool>,
     /// The bytes of what is alive.
@@ -101,21 +143,25 @@ impl Judge<'_> {
         }
     }
 
+    fn bytes_of(&self, v: Value) -> u64 {
+        if self.held[v] { bytes(self.kernel.ty(v)) } else { 0 }
+    }
+
     fn born(&mut self, v: Value) {
         if !std::mem::replace(&mut self.alive[v], true) {
-            self.bytes = self.bytes.saturating_add(bytes(self.kernel.ty(v)));
+            self.bytes = self.bytes.saturating_add(self.bytes_of(v));
         }
     }
 
     fn dies(&mut self, v: Value) {
         if std::mem::replace(&mut self.alive[v], false) {
-            self.bytes = self.bytes.saturating_sub(bytes(self.kernel.ty(v)));
+            self.bytes = self.bytes.saturating_sub(self.bytes_of(v));
         }
     }
 
     fn peak(&mut self, weight: u64) {
         self.whole.alive = self.whole.alive.max(self.bytes);
-        let over = self.bytes.saturating_sub(REGISTERS);
+        let over = self.bytes.saturating_sub(self.registers);
         self.whole.spills = self.whole.spills.max(over.saturating_mul(SPILL).saturating_mul(weight));
     }
 
@@ -198,7 +244,7 @@ mod tests {
             (0..16).map(|i| format!("v{} = load v0[{}] : tile<2048xf32>", 3 + i, i)).collect::<Vec<_>>().join("\n"),
             (0..16).map(|i| format!("store v1[{}], v{}", i, 3 + i)).collect::<Vec<_>>().join("\n"),
         ));
-        assert!(w.alive >= 16 * 8192 && w.spills >= (16 * 8192 - REGISTERS) * SPILL, "{w}");
+        assert!(w.alive >= 16 * 8192 && w.spills >= (16 * 8192 - LANES * REGISTERS) * SPILL, "{w}");
     }
 
     #[test]

@@ -6,7 +6,7 @@
 use super::near::*;
 use super::*;
 use tilelift::graph::{FuseRule, How};
-use tilelift::ir::{Access, CmpOp, Kernel, KernelBuilder, ReduceOp, Value, ViewType};
+use tilelift::ir::{Access, CmpOp, Kernel, KernelBuilder, Op, ReduceOp, Value, ViewType};
 
 /// Which keys a query sees.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -175,7 +175,7 @@ fn rows_softmax(s: &Shape, cols: u32) -> Kernel {
 /// `o[h, i, :] = sum over j of p[h, i, j] * v[h / group, j, :]`.
 fn values(s: &Shape) -> Kernel {
     let mut b = KernelBuilder::new("values");
-    b.warps(4);
+    b.warps(s.out[0].div_ceil(16).clamp(4, 8));
     let p = b.param(cube(s.weights));
     let [v, o] = [(); 2].map(|()| b.param(cube(s.elem)));
     let (i, h) = (b.program_id(0), b.program_id(1));
@@ -278,6 +278,25 @@ fn attention_that_was_fused_is_specialised_where_loops_are() {
     let o = g.tensors().len() - 1;
     for (w, g) in numbers(&want, o, s.elem).into_iter().zip(numbers(&got, o, s.elem)) {
         assert!((w - g).abs() <= bound(&s), "{g}, not {w}\n{}", fused.report);
+    }
+}
+
+/// Parts of a machine work side by side: what three kernels write and read again of long rows is dearer than scores that are made in the loop; and what is
+/// the same in all rounds is read in front of it.
+#[test]
+fn attention_over_long_rows_becomes_one_by_its_price() {
+    for (seen, name) in [(Seen::All, "sm_80"), (Seen::Causal, "sm_90a"), (Seen::All, "sm_90a")] {
+        let s = Shape { heads: 16, rows: 4096, keys: 4096, depth: 128, elem: Scalar::BF16, weights: Scalar::BF16, seen, ..PLAIN };
+        let s = Shape { tile: [128, 128], out: [128, 64], lines: 2, ..s };
+        let fused = attention(&s, Role::Intermediate).fuse(&targets::by_name(name).expect("a known target"), &FuseOptions::default());
+        assert_eq!(names(&fused), ["scores + softmax + values"], "{}", fused.report);
+        let kernel = &fused.graph.nodes()[0].kernel;
+        let mut loops = Vec::new();
+        kernel.walk(kernel.body, &mut |i| loops.extend((kernel.insts[i].op == Op::For).then(|| kernel.insts[i].regions[0])));
+        let [body] = loops[..] else { panic!("{} loops", loops.len()) };
+        let mut loads = 0;
+        kernel.walk(body, &mut |i| loads += usize::from(kernel.insts[i].op == Op::Load));
+        assert_eq!(loads, 2, "keys and values are read in a round\n{}", tilelift::ir::text::print(kernel));
     }
 }
 
