@@ -2,7 +2,7 @@
 //! come through such casts and its result goes through them, with moves in between, and all rules together on random programs of
 //! bytes and halves of bytes. A rule that takes such a cast for an op that works element by element changes the numbers.
 
-use crate::common::{Random, program, run};
+use crate::common::{Draft, program, run};
 use std::collections::BTreeMap;
 use tilelift_egraph::rules::{self, Class, Rule, pairs};
 use tilelift_egraph::{Options, optimise};
@@ -11,26 +11,7 @@ use tilelift_ir::{Op, Scalar, num, text, verify};
 /// The element types of half a byte. Those of a byte are integers here: of a NaN only that it is one is defined.
 const HALVES: [&str; 2] = ["i4", "f4e2m1"];
 
-/// A program in the making: lines, and the number of the next value.
-struct Draft {
-    lines: Vec<String>,
-    next: usize,
-    random: Random,
-}
-
 impl Draft {
-    fn new(first: usize, seed: u64) -> Draft {
-        Draft { lines: Vec::new(), next: first, random: Random(seed) }
-    }
-    fn pick(&mut self, n: usize) -> usize {
-        (self.random.next() % n as u64) as usize
-    }
-    fn push(&mut self, code: &str) -> String {
-        let v = format!("v{}", self.next);
-        self.next += 1;
-        self.lines.push(format!("{v} = {code}"));
-        v
-    }
     /// A tile of matrices of that type: as it was, moved to where other elements stand, or one row or column of it repeated.
     fn moved(&mut self, v: &str, [rows, columns]: [u32; 2], elem: &str) -> String {
         let ty = format!("tile<{rows}x{columns}x{elem}>");

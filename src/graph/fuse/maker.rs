@@ -9,6 +9,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use tilelift_ir::typing::result_type;
 use tilelift_ir::{Attr, CmpOp, Cursor, Inst, Kernel, Literal, Op, Region, Scalar, Type, Value};
 
+/// Characters of a fused kernel's name.
+const LONGEST_NAME: usize = 100;
+
+/// The name of a kernel that is made of others.
+pub(crate) fn joined_name<'n>(kernels: impl Iterator<Item = &'n Kernel>) -> String {
+    let mut name = kernels.map(|k| k.name.as_str()).collect::<Vec<_>>().join("_");
+    // Names are letters, digits and _.
+    name.truncate(LONGEST_NAME);
+    name
+}
+
 /// A kernel in the making.
 pub(crate) struct Maker<'g> {
     pub graph: &'g Graph,

@@ -13,7 +13,7 @@
 
 use super::access::{Access, Place, Seen};
 use super::demand::dropped;
-use super::maker::{Copier, Maker};
+use super::maker::{Copier, Maker, joined_name};
 use super::report::{Refusal, RefusalKind};
 use super::retile::{Retile, Target};
 use super::sym::Atoms;
@@ -214,8 +214,7 @@ impl<'g> Pair<'g> {
         let (p, c) = (self.producer.node, self.consumer.node);
         let stays = keep || uses(p, self.tensor).reads || uses(c, self.tensor).writes;
         let others = p.args.iter().chain(&c.args).filter_map(|a| a.tensor()).filter(|t| !t.1 && t.0 != self.tensor).map(|t| t.0);
-        let mut name = format!("{}_{}", p.kernel.name, c.kernel.name);
-        name.truncate(LONGEST_NAME);
+        let name = joined_name([&p.kernel, &c.kernel].into_iter());
         Maker::new(self.graph, &name, (!stays).then_some(self.tensor).into_iter().collect(), others.collect())
     }
 
@@ -409,8 +408,6 @@ impl<'g> Pair<'g> {
     }
 }
 
-/// Characters of a fused kernel's name.
-const LONGEST_NAME: usize = 100;
 /// Sums that a lane holds at most beside an epilogue, and warps that are asked for because of it.
 const SUMS_PER_LANE: u64 = 64;
 const MOST_WARPS: u32 = 8;

@@ -3,6 +3,10 @@
 //! Letters: `T`, `U` element types; `A`, `B` tiles `8x16` of them, `M` one of `i1`; `a b c` random tiles `A`, `m` a
 //! random `M`; `s r` random scalars of `T`; `i j` small scalars of `i32`; `one`, `zero` literals. The last value is the result.
 
+mod draft;
+
+pub use draft::Draft;
+
 use tilelift_interp::{self as interp, Arg, Buffer, Memory, ScalarArg, ViewArg, interpret};
 use tilelift_ir::{Cursor, Extent, Kernel, Op, Scalar, Type, ViewType, num, text, verify};
 

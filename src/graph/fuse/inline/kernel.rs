@@ -1,7 +1,7 @@
 //! The kernel of a sink with its producers inside.
 
 use super::super::access::Seen;
-use super::super::maker::{Copier, Maker};
+use super::super::maker::{Copier, Maker, joined_name};
 use super::super::pair::is_plain;
 use super::super::report::{FuseRule, Refusal, RefusalKind};
 use super::load::{forwarded, free};
@@ -15,9 +15,6 @@ pub(in super::super) struct Inlined {
     pub node: Node,
     pub rules: Vec<FuseRule>,
 }
-
-/// Characters of a fused kernel's name.
-const LONGEST_NAME: usize = 100;
 
 /// A node with producers, given by number and tensor in program order, in the place of its loads.
 pub(in super::super) fn inlined<'g>(
@@ -35,8 +32,7 @@ pub(in super::super) fn inlined<'g>(
     let members = || producers.iter().map(|p| &graph.nodes[p.0]).chain([node]);
     let others: Vec<TensorId> =
         members().flat_map(|n| &n.args).filter_map(|a| a.tensor()).filter(|t| !t.1 && !gone.contains(&t.0)).map(|t| t.0).collect();
-    let mut name = members().map(|n| n.kernel.name.as_str()).collect::<Vec<_>>().join("_");
-    name.truncate(LONGEST_NAME);
+    let name = joined_name(members().map(|n| &n.kernel));
     let mut maker = Maker::new(graph, &name, gone, others);
     let mut copier = Copier::new(node);
     let mut change = |copier: &mut Copier<'g>, maker: &mut Maker<'g>, inst| {
