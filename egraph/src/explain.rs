@@ -105,6 +105,9 @@ pub fn explain(kernel: &Verified<'_>, options: &Options) -> String {
     }
     let Some(s) = solve(kernel.kernel(), options, true) else { return "no program could be extracted\n".into() };
     let mut out = format!("@{}: cost {} as written, {} chosen\n", kernel.name, s.report.before, s.report.after);
+    for n in &s.report.narrowed {
+        let _ = writeln!(out, "{n}");
+    }
     let steps = Steps::new(&s.graph);
     let original: IndexSet<Node> = s.skeleton.original.iter().map(|n| canonical(&s.graph, n)).collect();
     let order = s.forest.order(&s.choice.of, &s.forest.roots).unwrap_or_default();

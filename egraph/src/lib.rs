@@ -25,6 +25,7 @@ mod graph;
 mod hash;
 mod language;
 mod log;
+mod narrow;
 mod options;
 mod passes;
 pub mod physical;
@@ -37,6 +38,7 @@ mod term;
 mod whole;
 
 pub use fault::{Broken, Fallback};
+pub use narrow::{End, Narrowed};
 pub use options::{Options, PhaseReport, RuleReport, Stop};
 pub use rules::{Class, Rule};
 
@@ -89,6 +91,8 @@ impl fmt::Display for Skipped {
 pub struct Report {
     /// Set if the program was not looked at: nothing else is said then.
     pub skipped: Option<Skipped>,
+    /// Loops that go round less often, in front of all phases.
+    pub narrowed: Vec<Narrowed>,
     /// The phases.
     pub phases: Vec<PhaseReport>,
     /// The rules that were tried, in table order.
@@ -108,9 +112,10 @@ impl Report {
     pub fn applied(&self, name: &str) -> usize {
         self.rules.iter().find(|r| r.name == name).map_or(0, |r| r.applied)
     }
-    /// The loosest class of a rule that applied.
+    /// The loosest class of a rule that applied, or of what else was done.
     pub fn loosest(&self) -> Class {
-        self.rules.iter().filter(|r| r.applied > 0).map(|r| r.class).max().unwrap_or(Class::Exact)
+        let narrowed = if self.narrowed.is_empty() { Class::Exact } else { Class::Reassoc };
+        self.rules.iter().filter(|r| r.applied > 0).map(|r| r.class).max().unwrap_or(Class::Exact).max(narrowed)
     }
 }
 
@@ -118,6 +123,9 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(why) = self.skipped {
             return writeln!(f, "the program stays as it is: {why}");
+        }
+        for n in &self.narrowed {
+            writeln!(f, "{n}")?;
         }
         for p in &self.phases {
             writeln!(f, "{:<10} {} after {} iterations: {} nodes in {} classes", p.name, p.stop, p.iterations, p.nodes, p.classes)?;
@@ -161,6 +169,9 @@ pub(crate) struct Solved {
 
 pub(crate) fn solve(kernel: &Kernel, options: &Options, explained: bool) -> Option<Solved> {
     let start = Instant::now();
+    let may = options.allow >= Class::Reassoc && options.only.is_none_or(|n| n == narrow::NAME);
+    let (narrower, narrowed) = may.then(|| narrow::narrow(kernel)).flatten().map_or((None, Vec::new()), |(k, n)| (Some(k), n));
+    let kernel = narrower.as_ref().unwrap_or(kernel);
     let (graph, skeleton) = skeleton::build(kernel, options.allow, explained);
     let built = Instant::now();
     let before = extract::extract(&Forest::new(&graph, &skeleton), Mode::Best, 0, 0).map_or(0, |(c, _)| c.total);
@@ -190,6 +201,7 @@ pub(crate) fn solve(kernel: &Kernel, options: &Options, explained: bool) -> Opti
     let elaborated = Instant::now();
     let report = Report {
         skipped: None,
+        narrowed,
         phases,
         rules,
         before,

@@ -26,7 +26,7 @@ pub struct Options {
     pub timed: bool,
     /// For tests: rules in random order, and a random program of the graph instead of the cheapest.
     pub chaos: Option<u64>,
-    /// For tests: this rule only.
+    /// For tests: this rule only; `narrow` for loops that go round less often.
     pub only: Option<&'static str>,
 }
 

@@ -87,6 +87,8 @@ const STORES: usize = 32;
 const TRIPS: u64 = 16;
 /// The heaviest weight of a region.
 const HEAVIEST: u64 = 1 << 20;
+/// A bound from here on says nothing.
+const FAR: u64 = 1 << 30;
 
 /// Splits a kernel into graph and skeleton.
 pub(crate) fn build(kernel: &Kernel, allow: Class, explained: bool) -> (Graph, Skeleton) {
@@ -430,11 +432,15 @@ impl Builder<'_> {
     }
 
     fn trips(&self, args: &[Id]) -> u64 {
-        let int = |id: Id| match self.graph[id].data.value {
+        // The most that it may have: what a mask cuts off is known at launch only.
+        let fact = |id: Id| &self.graph[id].data;
+        let int = |id: Id| match fact(id).value {
             Some(Literal::Int(i)) => Some(i),
             _ => None,
         };
-        match (int(args[0]), int(args[1]), int(args[2])) {
+        let near = |n: i64| (n.unsigned_abs() < FAR).then_some(n);
+        let (lo, hi) = (int(args[0]).or(near(fact(args[0]).range.0)), int(args[1]).or(near(fact(args[1]).range.1)));
+        match (lo, hi, int(args[2])) {
             (Some(lo), Some(hi), Some(step)) => iterations(lo, hi, step).map_or(TRIPS, |n| n.max(1)),
             _ => TRIPS,
         }

@@ -11,7 +11,7 @@ use crate::cost::{Family, LANES, Pipe, price};
 use cranelift_entity::SecondaryMap;
 use smallvec::SmallVec;
 use std::fmt;
-use tilelift_ir::{Effects, Inst, Kernel, Op, Region, Type, Value, iterations};
+use tilelift_ir::{Effects, Inst, Kernel, Op, Region, Type, Value, most_rounds};
 
 /// Bytes of registers that a lane has for values.
 const REGISTERS: u64 = 4 * 224;
@@ -183,16 +183,9 @@ impl Judge<'_> {
 
     fn trips(&self, inst: Inst) -> u64 {
         let d = &self.kernel.insts[inst];
-        let int = |v: Value| match self.kernel.as_const(v) {
-            Some((tilelift_ir::Literal::Int(i), _)) => Some(i),
-            _ => None,
-        };
         match d.op {
             Op::If => 1,
-            Op::For => match (int(d.args[0]), int(d.args[1]), int(d.args[2])) {
-                (Some(lo), Some(hi), Some(step)) => iterations(lo, hi, step).map_or(TRIPS, |n| n.max(1)),
-                _ => TRIPS,
-            },
+            Op::For => most_rounds(self.kernel, &d.args).map_or(TRIPS, |n| n.max(1)),
             Op::While => TRIPS,
             _ => d.args.first().and_then(|&v| self.kernel.ty(v).as_tile()).map_or(2, |t| t.elements() / LANES).max(2),
         }

@@ -28,6 +28,7 @@ pub mod propagate;
 mod random;
 pub mod reduce;
 pub mod require;
+mod rounds;
 pub mod text;
 pub mod types;
 pub mod typing;
@@ -42,5 +43,6 @@ pub use ops::{
     AtomicOp, Attr, CacheHint, CmpOp, Effects, ErrorBound, GridAxis, Literal, MemoryOrder, Op, Precision, ReduceOp, Scope, SortOrder, Task,
     Work,
 };
+pub use rounds::most_rounds;
 pub use types::{ChannelType, Class, Extent, MAX_RANK, MAX_TILE_ELEMENTS, Scalar, Shape, SharedType, TileType, Type, ViewType};
 pub use verify::{Verified, VerifiedKernel, VerifyCode, VerifyError, VerifyErrors, verify};

@@ -18,7 +18,7 @@ use crate::graph::size::Count;
 use std::collections::{BTreeMap, BTreeSet};
 use tilelift_egraph::Skipped;
 use tilelift_egraph::cost::{Family, Pipe, price};
-use tilelift_ir::{Attr, Effects, Extent, Inst, Kernel, Literal, Op, Region, Type, Value, iterations, verify};
+use tilelift_ir::{Attr, Effects, Extent, Inst, Kernel, Literal, Op, Region, Type, Value, most_rounds, verify};
 use tilelift_isel::Target;
 
 /// A launch, in lane operations: about two microseconds of a large machine.
@@ -154,7 +154,7 @@ impl Traffic {
         for &i in insts {
             let d = &kernel.insts[i];
             let rounds = match d.op {
-                Op::For => trips(kernel, &d.args),
+                Op::For => most_rounds(kernel, &d.args).map_or(TRIPS, |n| n.max(1)),
                 Op::While => TRIPS,
                 _ => 1,
             };
@@ -194,26 +194,5 @@ impl Traffic {
             let busy = &mut self.busy[pipe as usize];
             *busy = busy.saturating_add(price(d.op, &attrs, ty, &kids).saturating_mul(times));
         }
-    }
-}
-
-/// Rounds of a `for`.
-fn trips(kernel: &Kernel, args: &[Value]) -> u64 {
-    let int = |v: Value| {
-        if let Some((Literal::Int(n), _)) = kernel.as_const(v) {
-            return Some(n);
-        }
-        let d = &kernel.insts[kernel.def_inst(v)?];
-        match (d.op, d.attrs.first(), d.args.first().and_then(|&a| kernel.ty(a).as_view())) {
-            (Op::Dim, Some(tilelift_ir::Attr::Dim(k)), Some(view)) => match view.dims.get(*k as usize)? {
-                Extent::Fixed(n) => Some(i64::from(*n)),
-                Extent::Dynamic(_) => None,
-            },
-            _ => None,
-        }
-    };
-    match (int(args[0]), int(args[1]), int(args[2])) {
-        (Some(lo), Some(hi), Some(step)) => iterations(lo, hi, step).map_or(TRIPS, |n| n.max(1)),
-        _ => TRIPS,
     }
 }

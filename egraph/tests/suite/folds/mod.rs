@@ -1,6 +1,7 @@
 //! Loops as terms: kernels whose loops run over one range become one loop, and what comes out is what the interpreter says of both.
 
 mod loops;
+mod narrow;
 mod online;
 
 use crate::common::Random;

@@ -1,0 +1,180 @@
+//! Loops that go round only where a mask lets something happen.
+//!
+//! ```text
+//! for j in 0..n step 32 { …  select(j + iota <= row + iota, score, -inf)  … }
+//!     a comparison is the same in the whole tile, and then nothing changes       (`still`)
+//!     it is for all j from where the tile's first column is behind its last row  (`reach`)
+//! for j in 0..min(n, row + 128) step 32 { … }
+//! ```
+//!
+//! A loop is looked at if it writes nothing. For each comparison of integers in it the round is followed with that comparison false in all
+//! elements, then true: if every carried value is handed on as it came, rounds in which it is so can go. Coordinates are sums of multiples
+//! of the index, of values known in front of the loop, and of positions in the tile; the bound that follows is computed in front.
+//!
+//! What a mask leaves out counts as finite: 0 times it is 0, and it less itself is 0. So this belongs to [`Class::Reassoc`](crate::Class), as the rules that
+//! move sums. Coordinates do not wrap.
+
+mod reach;
+mod still;
+
+use reach::{Bound, Line, Reach, Same};
+use std::fmt;
+use tilelift_ir::{Attr, CmpOp, Effects, Inst, Kernel, Literal, Loc, Op, Region, Scalar, Type, Value};
+
+/// The most comparisons that are tried in a loop.
+const MOST: usize = 16;
+
+/// A loop that goes round less often.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Narrowed {
+    /// Where the loop stands.
+    pub place: Loc,
+    /// Which rounds went.
+    pub end: End,
+    /// The comparison that is the same in all elements there.
+    pub mask: CmpOp,
+    /// What it is there.
+    pub holds: bool,
+}
+
+/// An end of a loop's range.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum End {
+    /// The first rounds.
+    First,
+    /// The last ones.
+    Last,
+}
+
+impl fmt::Display for Narrowed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let end = if self.end == End::First { "first" } else { "last" };
+        write!(f, "loop at {}: no {end} rounds in which `cmp {}` is {} everywhere", self.place, self.mask.word(), self.holds)
+    }
+}
+
+/// What [`crate::Options::only`] calls it.
+pub(crate) const NAME: &str = "narrow";
+
+/// The kernel with narrower loops, and what was done; none if nothing was.
+pub(crate) fn narrow(kernel: &Kernel) -> Option<(Kernel, Vec<Narrowed>)> {
+    let mut loops = Vec::new();
+    find(kernel, kernel.body, &mut loops);
+    if loops.is_empty() {
+        return None;
+    }
+    let same = Same::new(kernel);
+    let mut found: Vec<Loop> = loops.into_iter().map(|(region, inst)| Loop::new(kernel, &same, region, inst)).collect();
+    // Loops over one range may become one loop, and stay such: what is cut from one is cut from all.
+    for n in 0..found.len() {
+        let others: Vec<usize> =
+            (0..found.len()).filter(|&m| m != n && found[m].region == found[n].region && found[m].range == found[n].range).collect();
+        let common = |c: &Cut| others.iter().all(|&m| found[m].cuts.iter().any(|o| o.bound == c.bound));
+        let kept = found[n].cuts.iter().filter(|c| common(c)).cloned().collect();
+        found[n].kept = kept;
+    }
+    if found.iter().all(|l| l.kept.is_empty()) {
+        return None;
+    }
+    let (mut made, mut done) = (kernel.clone(), Vec::new());
+    for l in &found {
+        for cut in &l.kept {
+            cut.bound.put(&mut made, l.region, l.inst);
+            done.push(cut.what);
+        }
+    }
+    Some((made, done))
+}
+
+/// A loop that may be cut.
+struct Loop {
+    region: Region,
+    inst: Inst,
+    /// Its bounds and its step.
+    range: [Line; 3],
+    cuts: Vec<Cut>,
+    /// Of these, what is cut from all loops of that range.
+    kept: Vec<Cut>,
+}
+
+impl Loop {
+    fn new(kernel: &Kernel, same: &Same, region: Region, inst: Inst) -> Loop {
+        let range = [0, 1, 2].map(|n| Reach::new(kernel, same, inst).line(kernel.insts[inst].args[n]));
+        Loop { region, inst, range, cuts: cuts(kernel, same, inst), kept: Vec::new() }
+    }
+}
+
+/// Loops with their regions, inner ones first.
+fn find(kernel: &Kernel, region: Region, loops: &mut Vec<(Region, Inst)>) {
+    for &inst in &kernel.regions[region].insts {
+        let d = &kernel.insts[inst];
+        d.regions.iter().for_each(|&r| find(kernel, r, loops));
+        if d.op == Op::For && !d.results.is_empty() && d.regions.iter().all(|&r| quiet(kernel, r)) {
+            loops.push((region, inst));
+        }
+    }
+}
+
+/// True if nothing in a region is seen from outside, and it ends.
+fn quiet(kernel: &Kernel, region: Region) -> bool {
+    kernel.regions[region].insts.iter().all(|&i| {
+        let d = &kernel.insts[i];
+        let own = match d.op.info().effects {
+            Effects::Pure | Effects::Reads => true,
+            Effects::Control => matches!(d.op, Op::For | Op::If | Op::Yield),
+            _ => false,
+        };
+        own && d.regions.iter().all(|&r| quiet(kernel, r))
+    })
+}
+
+#[derive(Clone)]
+struct Cut {
+    bound: Bound,
+    what: Narrowed,
+}
+
+/// What can be cut from a loop.
+fn cuts(kernel: &Kernel, same: &Same, inst: Inst) -> Vec<Cut> {
+    let body = kernel.insts[inst].regions[0];
+    let compares = kernel.regions[body].insts.iter().filter_map(|&i| compare(kernel, i)).take(MOST);
+    let mut found: Vec<Cut> = Vec::new();
+    for (result, mask, sides) in compares {
+        for holds in [false, true] {
+            // First what costs less to know.
+            let bounds = Reach::new(kernel, same, inst).bounds(mask, sides, holds);
+            if bounds.is_empty() || !still::is_still(kernel, body, (result, holds)) {
+                continue;
+            }
+            for bound in bounds.into_iter().filter(|b| found.iter().all(|c| c.bound != *b)).collect::<Vec<_>>() {
+                found.push(Cut { what: Narrowed { place: kernel.locs[inst], end: bound.end, mask, holds }, bound });
+            }
+        }
+    }
+    found
+}
+
+/// A comparison of integers with a sign.
+fn compare(kernel: &Kernel, inst: Inst) -> Option<(Value, CmpOp, [Value; 2])> {
+    let d = &kernel.insts[inst];
+    match (d.op, d.attrs.first(), &d.args[..]) {
+        (Op::Cmp, Some(&Attr::Cmp(mask)), &[a, b]) if kernel.ty(a).elem().is_int() && !mask.is_unsigned() => {
+            Some((d.results[0], mask, [a, b]))
+        }
+        _ => None,
+    }
+}
+
+/// A scalar instruction in front of another one; its result.
+fn scalar((kernel, region, before): (&mut Kernel, Region, Inst), op: Op, args: &[Value], attrs: &[Attr], ty: Scalar) -> Value {
+    let new = kernel.add_inst(op, args, 0, attrs, &[], &[Type::Scalar(ty)]);
+    kernel.locs[new] = kernel.locs[before];
+    let insts = &mut kernel.regions[region].insts;
+    let at = insts.iter().position(|&i| i == before).unwrap_or(insts.len());
+    insts.insert(at, new);
+    kernel.insts[new].results[0]
+}
+
+fn number((kernel, region, before): (&mut Kernel, Region, Inst), n: i64, ty: Scalar) -> Value {
+    scalar((kernel, region, before), Op::Const, &[], &[Attr::Literal(Literal::Int(n))], ty)
+}
