@@ -2,6 +2,7 @@
 
 use super::cost::{Estimate, estimate};
 use super::inline::{in_order, inlined};
+use super::outside::alike;
 use super::pair::Pair;
 use super::report::{Decision, FuseReport, FuseRule, How, Outcome, Refusal, RefusalKind};
 use super::sets::{MOST_MADE, Set, closed, sets};
@@ -292,7 +293,7 @@ impl Search<'_> {
     /// The kernel of a set, and what it costs.
     fn joined(&self, set: &Set) -> Result<Joined, Refusal> {
         let made = inlined(&self.graph, set.sink, &set.producers, self.options.allow)?;
-        let node = self.improved(made.node)?;
+        let node = self.improved(&self.graph, made.node)?;
         let after = estimate(&self.graph, &node, self.options.typical, self.target);
         let [before, bytes] = self.apart(set);
         if after.cost >= before && !self.options.always {
@@ -383,12 +384,12 @@ impl Search<'_> {
                 How::SplitPrologue => self.split(&pair, p, c, t).map(|(node, folds)| (node, Some(folds))),
             };
             let found = made.and_then(|(node, folds)| {
-                let node = self.accepted(&[p, c], self.improved(node)?)?;
                 let mut sized = self.graph.clone();
+                sized.tensors.extend(folds.iter().flat_map(|f| &f.1).cloned());
+                let node = self.accepted(&[p, c], self.improved(&sized, node)?)?;
                 let folds = match folds {
                     Some((node, tensors)) => {
-                        sized.tensors.extend(tensors.iter().cloned());
-                        let node = self.accepted(&[p], self.improved(node)?)?;
+                        let node = self.accepted(&[p], self.improved(&sized, node)?)?;
                         Some((estimate(&sized, &node, self.options.typical, self.target), node, tensors))
                     }
                     None => None,
@@ -433,7 +434,8 @@ impl Search<'_> {
     }
 
     /// The node with its kernel through the logical stage.
-    fn improved(&self, node: Node) -> Result<Node, Refusal> {
+    fn improved(&self, graph: &Graph, node: Node) -> Result<Node, Refusal> {
+        let node = alike(graph, node);
         let verified = tilelift_ir::verify(&node.kernel).map_err(|e| Refusal::new(RefusalKind::Shape, e.to_string()))?;
         let options = tilelift_egraph::Options { allow: self.options.allow, ..Default::default() };
         let (kernel, _) = tilelift_egraph::optimise(&verified, &options);

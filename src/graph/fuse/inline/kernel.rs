@@ -46,7 +46,8 @@ pub(in super::super) fn inlined<'g>(
         let at = copier.values(maker, kernel.operand(inst, "indices"))?;
         let mask = copier.values(maker, kernel.operand(inst, "mask"))?.first().copied();
         let other = copier.values(maker, kernel.operand(inst, "other"))?.first().copied();
-        let wanted = Wanted { at, shape: &place.shape, known: place.index.iter().map(Some).collect(), beyond: Vec::new() };
+        let low = place.index.iter().map(|s| !sources.atoms.not_negative(s, &node.grid)).collect();
+        let wanted = Wanted { at, shape: &place.shape, known: place.index.iter().map(Some).collect(), low, beyond: Vec::new() };
         let free = free(&sources, &seen, inst, place, &vec![true; place.shape.len()]);
         let tile = forwarded(&sources, source, maker, (wanted, place), (mask, other), &free)?;
         copier.map.insert(kernel.insts[inst].results[0], tile);

@@ -2,8 +2,9 @@
 
 use super::super::access::{Place, Seen};
 use super::super::demand::dropped;
-use super::super::maker::Maker;
+use super::super::maker::{Maker, Start};
 use super::super::report::{Refusal, RefusalKind};
+use super::super::sym::Sum;
 use super::super::tiles::fits;
 use super::outside::Outside;
 use super::source::{Source, Sources};
@@ -19,7 +20,7 @@ impl<'g> Writer<'_, 'g> {
         let found = seen.accesses.iter().find(|a| a.inst == inst);
         let Some((access, place)) = found.and_then(|a| Some((a, a.place.as_ref()?))) else { return self.no(inst, "is of no place") };
         let indices = kernel.operand(inst, "indices");
-        let (mut at, mut here, mut known) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut at, mut here, mut known, mut low) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         for (k, (index, &extent)) in place.index.iter().zip(&place.shape).enumerate() {
             let window = match axes[k] {
                 Axis::Keep => None,
@@ -31,11 +32,13 @@ impl<'g> Writer<'_, 'g> {
                     at.push(maker.plus(first, n)?);
                     here.push(axes[k]);
                     known.push(None);
+                    low.push(w.low || n < 0);
                 }
                 None if window.is_none() || extent == 1 => {
                     at.push(self.scalar(maker, indices[k])?);
                     here.push(Axis::Keep);
                     known.push(Some(index));
+                    low.push(!sources.atoms.not_negative(index, &seen.node.grid));
                 }
                 None => {
                     let (t, anchor) = (sources.name(access.tensor), sources.name(self.source.tensor));
@@ -56,7 +59,7 @@ impl<'g> Writer<'_, 'g> {
         };
         let mut value = match sources.of(access.tensor) {
             Some(source) => {
-                let wanted = Wanted { at, shape: &shape, known, beyond: Vec::new() };
+                let wanted = Wanted { at, shape: &shape, known, low, beyond: Vec::new() };
                 let drops: Vec<bool> = here.iter().map(|&a| self.drops(a)).collect();
                 let free = free(sources, seen, inst, place, &drops);
                 forwarded(sources, source, maker, (wanted, place), (mask, other), &free)?
@@ -111,7 +114,7 @@ pub(super) fn free(sources: &Sources<'_>, seen: &Seen<'_>, load: Inst, place: &P
     let extents = tensor.map(|t| graph.extents(&graph.tensors[t.index()], place.flat)).unwrap_or_default();
     let all = extents.iter().zip(place.index.iter().zip(&place.shape)).enumerate();
     all.map(|(k, (size, (index, &tile)))| {
-        fits(&sources.atoms, &seen.node.grid, (index, tile), size, graph.divisor(size)) || (drops[k] && dropped(graph, seen, load, k))
+        fits(&sources.atoms, &seen.node.grid, (index, tile), size, graph.divisor(size)) || (drops[k] && dropped(graph, (seen, &sources.atoms), load, k))
     })
     .collect()
 }
@@ -138,10 +141,11 @@ pub(super) fn forwarded<'g>(
     let stored = source.seen.node.kernel.operand(source.store, "value")[0];
     let outside = Outside::new(sources, source);
     let same = |d: usize| literal.is_some_and(|l| outside.is(stored, d, (&source.anchor.index[d], &extents[d]), l));
-    wanted.beyond = (0..free.len()).map(|d| !free[d] && same(d)).collect();
+    wanted.beyond = (0..free.len()).map(|d| !free[d] && !wanted.low[d] && same(d)).collect();
     let free: Vec<bool> = free.iter().zip(&wanted.beyond).map(|(&f, &b)| f || b).collect();
     let tile = tile_of_store(sources, source, maker, &wanted)?;
-    let starts: Vec<Option<i32>> = wanted.known.iter().map(|k| k.and_then(|s| s.as_number())).collect();
+    let number = |known: &Option<&Sum>| known.and_then(|s| s.as_number());
+    let starts: Vec<Start> = wanted.known.iter().zip(&wanted.low).map(|(k, &low)| Start { number: number(k), low }).collect();
     let tile = maker.inside(tile, (&wanted.at, &starts), &extents, other, &free)?;
     let Some(mask) = mask else { return Ok(tile) };
     let other = match other {

@@ -115,7 +115,7 @@ impl<'g> Writer<'_, 'g> {
         let rule = FuseRule::Strip { op: strip.op, extent: strip.extent, width: strip.width, cut: strip.end.is_some() };
         maker.rules.push(rule);
         self.fold(maker, bounds, init, |this, maker, index, so_far| {
-            let window = Window { start: Sum::number(strip.start), extent: strip.extent, at: index, shape: strip.width, dim: None };
+            let window = Window { start: Sum::number(strip.start), extent: strip.extent, at: index, shape: strip.width, dim: None, low: false };
             this.windows.push(window);
             let mut inner = axes.to_vec();
             inner.insert(strip.axis, Axis::Window(this.windows.len() - 1));

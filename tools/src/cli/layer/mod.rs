@@ -185,7 +185,7 @@ fn subjects(asked: &Asked, device: &Executor, target: &Target) -> Result<Vec<Sub
 fn named(entry: &Entry, asked: &Asked, hardware: bool, target: &Target) -> Result<Subject, CliError> {
     let failed = |e: tilelift_ir::BuildErrors| CliError::Failed(format!("{}: {e}", entry.name));
     let small: Vec<u32> = entry.extents.iter().map(|e| e.small).collect();
-    let mut extents: Vec<u32> = if asked.small || (asked.run && !hardware) { small.clone() } else { entry.extents.iter().map(|e| e.usual).collect() };
+    let mut extents: Vec<u32> = if asked.small || (asked.run && !asked.print && !hardware) { small.clone() } else { entry.extents.iter().map(|e| e.usual).collect() };
     if let (Some(m), Some(first)) = (asked.extents[0], extents.first_mut()) {
         *first = m;
     }
