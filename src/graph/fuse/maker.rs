@@ -99,6 +99,11 @@ impl<'g> Maker<'g> {
         self.at.extend(inside);
     }
 
+    /// True if a tensor shall disappear.
+    pub fn is_gone(&self, id: TensorId) -> bool {
+        self.gone.contains(&id)
+    }
+
     fn param(&mut self, arg: NodeArg, ty: Type) -> Value {
         self.args.push(arg);
         self.kernel.add_param(ty)

@@ -26,6 +26,7 @@ mod shared;
 mod split;
 mod sym;
 mod tiles;
+mod waiting;
 
 pub use report::{Decision, FuseReport, FuseRule, How, Outcome, Refusal, RefusalKind};
 pub use search::{FuseOptions, Fused};

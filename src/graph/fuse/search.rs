@@ -7,6 +7,7 @@ use super::pair::Pair;
 use super::report::{Decision, FuseReport, FuseRule, How, Outcome, Refusal, RefusalKind};
 use super::sets::{MOST_MADE, Set, closed, sets};
 use super::split::split;
+use super::waiting::too_many;
 use crate::compile::{OptLevel, Options, lower};
 use crate::graph::nodes::{Graph, Node, Tensor, TensorId, uses};
 use std::collections::BTreeMap;
@@ -447,6 +448,9 @@ impl Search<'_> {
         let no = |why: String| Refusal::new(RefusalKind::Target, why);
         let options = Options { opt: OptLevel::None, ..Options::default() };
         let lowered = lower(&node.kernel, self.target, &options).map_err(|e| no(e.to_string()))?;
+        if let Some(n) = too_many(&node.kernel, lowered.plan.warps).filter(|_| !before.is_empty()) {
+            return Err(no(format!("sums and what waits beside them would take {n} registers of each lane")));
+        }
         if let Schedule::Pipelined { why } = &lowered.plan.schedule {
             let special = |n: usize| {
                 let plan = tilelift_isel::plan(&self.graph.nodes[n].kernel, self.target, &LowerOptions::default());

@@ -21,6 +21,8 @@ use tilelift_ir::{Attr, CmpOp, Inst, Literal, Op, ReduceOp, Scalar, Type, Value}
 /// Elements of a tile of whole rows that are folded at once where no narrower tile is given, and the width of a piece of larger ones.
 const WHOLE: u64 = 1 << 14;
 const WIDTH: u32 = 64;
+/// Elements of whole rows that a program holds at most.
+const LARGEST: u64 = 1 << 16;
 
 /// A fold that is taken piece by piece.
 struct Strip {
@@ -52,6 +54,10 @@ impl<'g> Writer<'_, 'g> {
                 self.further_out(maker, level, |this, maker| this.strips(maker, inst, axes, &strip))
             }
             None => {
+                let elements: u64 = self.shape(d.args[0], &inner).iter().map(|&e| u64::from(e)).product();
+                if elements > LARGEST {
+                    return self.no(inst, &format!("{elements} elements of whole rows are too many for a program"));
+                }
                 let x = self.tile(maker, d.args[0], &inner)?;
                 maker.op(Op::Reduce, &[x], &d.attrs, None)
             }
