@@ -111,7 +111,8 @@ impl PlainAttention {
         let weights = [self.heads, self.rows, self.keys];
         let p = if seen { g.output("p", self.weights, &weights) } else { g.between("p", self.weights, &weights) };
         let o = g.output("o", self.elem, &[self.heads, self.rows, self.depth]);
-        let per_head = (self.variant != Variant::Plain && self.variant != Variant::SoftCap).then(|| g.input("per_head", Scalar::F32, &[self.heads]));
+        let per_head =
+            (self.variant != Variant::Plain && self.variant != Variant::SoftCap).then(|| g.input("per_head", Scalar::F32, &[self.heads]));
         let with = |mut args: Vec<Passed>, wanted: Variant| {
             args.extend(per_head.filter(|_| self.variant == wanted).map(Passed::Tensor));
             args
@@ -131,10 +132,12 @@ impl PlainAttention {
         Ok(g)
     }
 
-    /// How far results may be apart: elements are at most 1, so scores are at most the depth times the scale and weights add up to 1.
+    /// How far results may be apart: elements are at most 1, so scores are at most the depth times the scale, and the distance with a slope
+    /// of up to 1, and weights add up to 1.
     pub fn bound(&self) -> f64 {
         let (depth, keys) = (f64::from(self.depth), f64::from(self.keys));
-        let scores = depth * f64::from(self.scale);
+        let far = if self.variant == Variant::Alibi { f64::from(self.rows.max(self.keys)) } else { 0.0 };
+        let scores = depth * f64::from(self.scale) + far;
         let word = unit(Scalar::F32);
         // Each way: scores as stored and as summed change an exponent; exp, sums and quotients are off by 2^-21 and a unit per term.
         let exponent = scores * (unit(self.scores) + depth * word);

@@ -231,16 +231,21 @@ impl Operators {
 /// Tile of a kernel that works element by element.
 pub(super) fn tile_of(shape: &[u32]) -> Vec<u32> {
     let mut left = ELEMENTS;
-    let mut tile: Vec<u32> = shape.iter().rev().enumerate().map(|(n, &e)| {
-        let most = match n {
-            0 => WIDEST,
-            1 => left,
-            _ => 1,
-        };
-        let t = e.next_power_of_two().min(most);
-        left /= t;
-        t
-    }).collect();
+    let mut tile: Vec<u32> = shape
+        .iter()
+        .rev()
+        .enumerate()
+        .map(|(n, &e)| {
+            let most = match n {
+                0 => WIDEST,
+                1 => left,
+                _ => 1,
+            };
+            let t = e.next_power_of_two().min(most);
+            left /= t;
+            t
+        })
+        .collect();
     tile.reverse();
     tile
 }

@@ -175,9 +175,7 @@ impl Trace<'_, '_> {
         let steps = |v: Value| made(v).is_some_and(|i| i.op == Op::Iota && i.attrs.first() == Some(&Attr::Dim(d as u32)));
         let start = |v: Value| made(v).filter(|i| i.op == Op::Splat).and_then(|i| self.seen.sums.get(&i.args[0])) == Some(&self.start);
         let along = match made(v) {
-            Some(i) if i.op == Op::Add => {
-                (steps(i.args[0]) && start(i.args[1])) || (steps(i.args[1]) && start(i.args[0]))
-            }
+            Some(i) if i.op == Op::Add => (steps(i.args[0]) && start(i.args[1])) || (steps(i.args[1]) && start(i.args[0])),
             Some(i) if i.op == Op::Broadcast && self.shape(i.args[0])[d] == self.shape(v)[d] => return self.counts(i.args[0], d),
             _ => steps(v) && self.start.as_number() == Some(0),
         };

@@ -116,8 +116,8 @@ pub(crate) struct Atoms {
     opaque: u32,
     /// Indices of loops that start at a number that is not negative, or at such a sum, and go up.
     counts: BTreeSet<u32>,
-    /// What divides indices of loops.
-    steps: BTreeMap<u32, i32>,
+    /// Ends and steps of indices of loops that start at 0; the steps divide the indices.
+    steps: BTreeMap<u32, (Sum, i32)>,
 }
 
 impl Atoms {
@@ -176,8 +176,9 @@ impl Atoms {
     fn counted(&mut self, op: Op, args: &[Value], index: Option<&Value>, node: &Node, known: &BTreeMap<Value, Sum>) {
         let sum = |n: usize| args.get(n).and_then(|v| known.get(v));
         let index = index.and_then(|v| known.get(v)).and_then(|s| s.terms.first()).map(|t| t.0);
-        if let (Op::For, Some(index), Some(0), Some(step)) = (op, index, sum(0).and_then(Sum::as_number), sum(2).and_then(Sum::as_number)) {
-            self.steps.insert(index, step);
+        let number = |n: usize| sum(n).and_then(Sum::as_number);
+        if let (Op::For, Some(index), Some(0), Some(end), Some(step)) = (op, index, number(0), sum(1), number(2)) {
+            self.steps.insert(index, (end.clone(), step));
         }
         if let (Op::For, Some(index), Some(lo), Some(step)) = (op, index, sum(0), sum(2))
             && self.not_negative(lo, &node.grid)
@@ -187,10 +188,21 @@ impl Atoms {
         }
     }
 
+    /// True if a sum is the index of a loop over an extent in steps that divide it and are as wide as a tile: the tile lies inside.
+    pub fn walks(&self, sum: &Sum, tile: u32, size: &Size, divisor: u32) -> bool {
+        let (0, &[(a, 1)]) = (sum.offset, &sum.terms[..]) else { return false };
+        let Some((end, step)) = self.steps.get(&a) else { return false };
+        let whole = match size.fixed() {
+            Some(n) => end.as_number() == i32::try_from(n).ok(),
+            None => self.is_size(end, size),
+        };
+        whole && u32::try_from(*step).is_ok_and(|s| s > 0 && s >= tile && divisor.is_multiple_of(s))
+    }
+
     /// True if a number, not 0, divides a sum; nothing wraps in a sum of `i32` that a power of two divides.
     pub fn is_multiple(&self, sum: &Sum, n: u32) -> bool {
         let divides = |f: i64| f % i64::from(n) == 0;
-        let term = |&(a, f): &(u32, i32)| divides(i64::from(f) * self.steps.get(&a).map_or(1, |&s| i64::from(s)));
+        let term = |&(a, f): &(u32, i32)| divides(i64::from(f) * self.steps.get(&a).map_or(1, |s| i64::from(s.1)));
         n != 0 && n.is_power_of_two() && divides(i64::from(sum.offset)) && sum.terms.iter().all(term)
     }
 

@@ -22,7 +22,7 @@ use tilelift_ir::{Attr, CmpOp, Inst, Literal, Op, ReduceOp, Scalar, Type, Value}
 const WHOLE: u64 = 1 << 14;
 const WIDTH: u32 = 64;
 /// Elements of whole rows that a program holds at most.
-const LARGEST: u64 = 1 << 16;
+const LARGEST: u64 = 1 << 17;
 
 /// A fold that is taken piece by piece.
 struct Strip {
@@ -121,7 +121,11 @@ impl<'g> Writer<'_, 'g> {
         let rule = FuseRule::Strip { op: strip.op, extent: strip.extent, width: strip.width, cut: strip.end.is_some() };
         maker.rules.push(rule);
         self.fold(maker, bounds, init, |this, maker, index, so_far| {
-            let window = Window { start: Sum::number(strip.start), extent: strip.extent, at: index, shape: strip.width, dim: None, low: false };
+            // Pieces that end with the tensor, or before it.
+            let whole = |size: &Size| strip.start == 0 && this.sources.graph.divisor(size).is_multiple_of(strip.width);
+            let inside = strip.end.as_ref().map(|e| e.0.clone()).filter(whole);
+            let start = Sum::number(strip.start);
+            let window = Window { start, extent: strip.extent, at: index, shape: strip.width, dim: None, low: false, inside };
             this.windows.push(window);
             let mut inner = axes.to_vec();
             inner.insert(strip.axis, Axis::Window(this.windows.len() - 1));

@@ -17,6 +17,7 @@ use super::super::maker::Maker;
 use super::super::report::{FuseRule, Refusal, RefusalKind};
 use super::super::sym::Sum;
 use super::source::{Source, Sources};
+use crate::graph::size::Size;
 use std::collections::BTreeMap;
 use tilelift_egraph::Class;
 use tilelift_ir::ops::Rule;
@@ -44,6 +45,8 @@ pub(super) struct Window {
     pub dim: Option<usize>,
     /// The first index wanted may be below 0.
     pub low: bool,
+    /// The extent inside of which all that is wanted lies, if it is known to.
+    pub inside: Option<Size>,
 }
 
 /// A producer's loop that is being written.
@@ -60,8 +63,9 @@ pub(super) struct Wanted<'a> {
     pub at: Vec<Value>,
     pub shape: &'a [u32],
     pub known: Vec<Option<&'a Sum>>,
-    /// Dimensions along which the first index may be below 0.
+    /// Dimensions along which the first index may be below 0, and those along which the tile lies inside of the tensor.
     pub low: Vec<bool>,
+    pub inside: Vec<bool>,
     /// Dimensions along which elements beyond the tensor have to be what the producer would have made there.
     pub beyond: Vec<bool>,
 }
@@ -116,7 +120,9 @@ pub(super) fn tile_of_store<'g>(
             }
         } else {
             axes.push(Axis::Window(windows.len()));
-            windows.push(Window { start: start.clone(), extent, at, shape, dim: Some(d), low: wanted.low[d] });
+            let size = &sources.graph.tensors[source.tensor.index()].dims[d];
+            let inside = wanted.inside[d].then(|| size.clone());
+            windows.push(Window { start: start.clone(), extent, at, shape, dim: Some(d), low: wanted.low[d], inside });
         }
     }
     maker.rules.push(FuseRule::TileOfStore { tensor: name.to_owned(), shape: wanted.shape.to_vec() });

@@ -190,9 +190,8 @@ impl<'g> Retile<'_, 'g> {
             }
             let drops = |(v, size): (&Value, &Size)| self.coordinates.get(v) == Some(&k) && *size == self.extents[k];
             let size = &self.extents[k];
-            let ends = |place: &Place, grid: &Grid| {
-                fits(self.atoms, grid, (&place.index[k], place.shape[k]), size, maker.graph.divisor(size))
-            };
+            let ends =
+                |place: &Place, grid: &Grid| fits(self.atoms, grid, (&place.index[k], place.shape[k]), size, maker.graph.divisor(size));
             if !indices.iter().zip(&dims).any(drops) && !(ends(self.anchor, &seen.node.grid) && ends(self.target.place, self.target.grid)) {
                 return Err(self.no(inst, "may write what lies outside of the tile's tensor"));
             }

@@ -55,7 +55,9 @@ impl<'g> Retile<'_, 'g> {
                     // The indices say how many.
                     Some(have) if k == axis && rule == Rule::GatherTile => *have = t,
                     Some(have) if k == axis && rule == Rule::Concat => *have = Tag::Own(self.frame.extent(*have) + self.frame.extent(t)),
-                    Some(have) => *have = self.frame.join(*have, t).ok_or_else(|| self.no(inst, "combines elements of different places"))?,
+                    Some(have) => {
+                        *have = self.frame.join(*have, t).ok_or_else(|| self.no(inst, "combines elements of different places"))?
+                    }
                 }
             }
         }

@@ -221,7 +221,8 @@ impl<'a, 'g> Retile<'a, 'g> {
             }
             Rep::Tile { value, tags: have } if have == tags => Ok(*value),
             Rep::Tile { value, tags: have } => {
-                let fits = |h: Tag, w: Tag| h == Tag::Same || (self.frame.join(h, w).is_some() && self.frame.extent(h) == self.frame.extent(w));
+                let fits =
+                    |h: Tag, w: Tag| h == Tag::Same || (self.frame.join(h, w).is_some() && self.frame.extent(h) == self.frame.extent(w));
                 if have.len() != tags.len() || !have.iter().zip(tags).all(|(&h, &w)| fits(h, w)) {
                     return Err(self.no(inst, "combines elements of different places"));
                 }
@@ -237,7 +238,8 @@ impl<'a, 'g> Retile<'a, 'g> {
     /// The alignment that several values have together; `None` if all of them are splats.
     pub(super) fn join<'r>(&self, reps: impl IntoIterator<Item = &'r Rep>, inst: Inst) -> Result<Option<Tags>, Refusal> {
         let mut all: Option<Tags> = None;
-        let rank = self.seen.node.kernel.insts[inst].results.first().and_then(|&r| self.seen.node.kernel.ty(r).shape()).map_or(1, <[u32]>::len);
+        let rank =
+            self.seen.node.kernel.insts[inst].results.first().and_then(|&r| self.seen.node.kernel.ty(r).shape()).map_or(1, <[u32]>::len);
         for rep in reps {
             let (tags, why) = match rep {
                 Rep::Splat(_) => continue,

@@ -185,7 +185,11 @@ fn subjects(asked: &Asked, device: &Executor, target: &Target) -> Result<Vec<Sub
 fn named(entry: &Entry, asked: &Asked, hardware: bool, target: &Target) -> Result<Subject, CliError> {
     let failed = |e: tilelift_ir::BuildErrors| CliError::Failed(format!("{}: {e}", entry.name));
     let small: Vec<u32> = entry.extents.iter().map(|e| e.small).collect();
-    let mut extents: Vec<u32> = if asked.small || (asked.run && !asked.print && !hardware) { small.clone() } else { entry.extents.iter().map(|e| e.usual).collect() };
+    let mut extents: Vec<u32> = if asked.small || (asked.run && !asked.print && !hardware) {
+        small.clone()
+    } else {
+        entry.extents.iter().map(|e| e.usual).collect()
+    };
     if let (Some(m), Some(first)) = (asked.extents[0], extents.first_mut()) {
         *first = m;
     }
@@ -227,7 +231,11 @@ fn one(subject: &Subject, asked: &Asked, device: &Executor, target: &Target, str
         writeln!(streams.out, "{count:<3} kernels {}", names.join("; "))?;
     }
     let made = [compiled(&graph, target)?, compiled(&fused.graph, target)?];
-    writeln!(streams.out, "compile     fuse {millis:.0} ms, then {:.0} ms for {after} kernels ({:.0} ms for {before})", made[1].millis, made[0].millis)?;
+    writeln!(
+        streams.out,
+        "compile     fuse {millis:.0} ms, then {:.0} ms for {after} kernels ({:.0} ms for {before})",
+        made[1].millis, made[0].millis
+    )?;
     for node in fused.graph.nodes() {
         writeln!(streams.out, "            `{}`: {}", node.name, how_it_runs(&node.kernel, target)?)?;
     }
@@ -257,10 +265,10 @@ fn one(subject: &Subject, asked: &Asked, device: &Executor, target: &Target, str
     }
     let name = subject.title.replace(' ', "_");
     let compile = millis + made[1].millis;
-    let times = micros.map_or_else(String::new, |[apart, one]| {
-        format!("; {apart:.1} us -> {one:.1} us, {:.2} times the floor", one / least.max(1e-9))
-    });
-    let line = format!("beside      {name}: {before} -> {after} kernels, floor {least:.1} us, fused and compiled in {compile:.0} ms{times}");
+    let times = micros
+        .map_or_else(String::new, |[apart, one]| format!("; {apart:.1} us -> {one:.1} us, {:.2} times the floor", one / least.max(1e-9)));
+    let line =
+        format!("beside      {name}: {before} -> {after} kernels, floor {least:.1} us, fused and compiled in {compile:.0} ms{times}");
     writeln!(streams.out, "{line}\n")?;
     if near { Ok(line) } else { Err(CliError::Failed("the graphs are too far apart".into())) }
 }
@@ -281,7 +289,13 @@ fn looked_at(
 }
 
 /// Compares the graph on the interpreter with the fused one on a device.
-fn looked_at_as(operators: &Operators, graphs: [&Graph; 2], device: &Executor, label: &str, streams: &mut Streams<'_>) -> Result<bool, CliError> {
+fn looked_at_as(
+    operators: &Operators,
+    graphs: [&Graph; 2],
+    device: &Executor,
+    label: &str,
+    streams: &mut Streams<'_>,
+) -> Result<bool, CliError> {
     let failed = |e: &dyn std::fmt::Display| CliError::Failed(e.to_string());
     let mut results = Vec::new();
     for (graph, device) in graphs.into_iter().zip([&Executor::Interp, device]) {
@@ -293,7 +307,8 @@ fn looked_at_as(operators: &Operators, graphs: [&Graph; 2], device: &Executor, l
         }
         let options = compiling();
         let launched = graph.run(&Bound::default(), &mut memory, |launch: &Launch<'_>, memory: &mut Memory| {
-            let how = crate::execute::Launch { grid: launch.grid, args: &launch.args, programs: None, seed: 0, steps: None, options: &options };
+            let how =
+                crate::execute::Launch { grid: launch.grid, args: &launch.args, programs: None, seed: 0, steps: None, options: &options };
             device.run(launch.kernel, &how, memory).map(|_| ())
         });
         launched.map_err(|e| failed(&e))?;

@@ -37,7 +37,8 @@ pub(super) fn measured(
     compiled: [&Compiled; 2],
 ) -> Result<Times, CliError> {
     let failed = |e: CudaError| CliError::Failed(e.to_string());
-    let seen: u64 = operators.tensors.iter().filter(|t| t.role != Role::Scratch).map(|t| t.elem.storage(t.elements() as usize) as u64).sum();
+    let seen: u64 =
+        operators.tensors.iter().filter(|t| t.role != Role::Scratch).map(|t| t.elem.storage(t.elements() as usize) as u64).sum();
     let sets = (CACHED.div_ceil(seen.max(1))).clamp(1, MOST_SETS) as usize;
     let start: Vec<Option<Vec<u8>>> =
         operators.tensors.iter().map(|t| matches!(t.role, Role::In | Role::InOut).then(|| t.filled())).collect();
@@ -103,7 +104,9 @@ pub(super) fn measured(
     let mut counts = vec![0u32; candidates.len()];
     let parts: Vec<Vec<&Work<'_>>> = candidates
         .iter()
-        .map(|&(g, n)| works[g].iter().flat_map(|set| set.iter().enumerate().filter(|(k, _)| n.is_none_or(|n| n == *k)).map(|w| w.1)).collect())
+        .map(|&(g, n)| {
+            works[g].iter().flat_map(|set| set.iter().enumerate().filter(|(k, _)| n.is_none_or(|n| n == *k)).map(|w| w.1)).collect()
+        })
         .collect();
     for round in 0..ROUNDS {
         for i in shuffled(candidates.len(), u64::from(round)) {
