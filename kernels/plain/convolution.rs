@@ -16,8 +16,9 @@ use tilelift_ir::{BuildErrors, Kernel, KernelBuilder, ReduceOp, Scalar, ViewType
 const ELEM: Scalar = Scalar::BF16;
 /// Channels of a group.
 const GROUP: u32 = 8;
-/// Pixels and channels of a program's tile of the result, channels of a step.
-const TILE: [u32; 2] = [128, 128];
+/// Pixels and, at most, channels of a program's tile of the result, channels of a step.
+const PIXELS: u32 = 128;
+const WIDEST: u32 = 256;
 const STEP: u32 = 64;
 /// Height and width of the window.
 const TAPS: u32 = 3;
@@ -42,13 +43,18 @@ pub fn group_norm_conv(images: u32, side: u32, channels: u32) -> Result<Operator
     g.step("affine", affine(images, side, channels)?, [images, 1, 1], &args);
     g.step("apply", apply(images, side, channels)?, [side, images, 1], &[x.into(), scale.into(), shift.into(), n.into()]);
     let wide = line(side);
-    let lines = TILE[0] / wide;
-    let grid = [programs(channels, TILE[1]), programs(side, wide) * programs(side, lines), images];
+    let lines = PIXELS / wide;
+    let grid = [programs(channels, tile(channels)[1]), programs(side, wide) * programs(side, lines), images];
     g.step("conv", conv(images, side, channels)?, grid, &[n.into(), taps.into(), y.into()]);
     g.counts(ELEM, [images * side * side, channels, depth]);
     // As in `layers`: independent roundings, and the sums' own.
     g.bound(y, 8.0 * unit(ELEM) + f64::from(depth) * unit(Scalar::F32), 2.0 * unit(ELEM));
     Ok(g)
+}
+
+/// A program's tile of the result.
+fn tile(channels: u32) -> [u32; 2] {
+    [PIXELS, channels.next_power_of_two().min(WIDEST)]
 }
 
 /// Pixels of a line in a tile.
@@ -146,14 +152,14 @@ fn conv(images: u32, side: u32, channels: u32) -> Result<Kernel, BuildErrors> {
     let taps = b.param(ViewType::dense(ELEM, &[known(TAPS), known(TAPS), known(channels), known(channels)]));
     let y = b.param(picture(images, side, channels));
     let [px, py, image] = [0, 1, 2].map(|axis| b.program_id(axis));
-    let wide = line(side);
-    let (lines, across) = (TILE[0] / wide, programs(side, wide));
+    let (wide, tile) = (line(side), tile(channels));
+    let (lines, across) = (PIXELS / wide, programs(side, wide));
     let zero = b.constant(0, Scalar::I32);
-    let out = b.mul(px, TILE[1]);
+    let out = b.mul(px, tile[1]);
     let (down, right) = (b.div(py, across), b.rem(py, across));
     let (row, col) = (b.mul(down, lines), b.mul(right, wide));
     let steps = programs(channels, STEP);
-    let none = b.full(&TILE, 0, Scalar::F32);
+    let none = b.full(&tile, 0, Scalar::F32);
     let sum = b.for_loop(zero, TAPS * TAPS * steps, 1, &[none], |b, t, sum| {
         let (tap, c) = (b.div(t, steps), b.rem(t, steps));
         let c = b.mul(c, STEP);
@@ -161,12 +167,12 @@ fn conv(images: u32, side: u32, channels: u32) -> Result<Kernel, BuildErrors> {
         let (r, s) = (b.add(row, dy), b.add(col, dx));
         let (r, s) = (b.sub(r, TAPS / 2), b.sub(s, TAPS / 2));
         let p = b.load(x, &[image, r, s, c], &[1, lines, wide, STEP]);
-        let w = b.load(taps, &[dy, dx, c, out], &[1, 1, STEP, TILE[1]]);
-        let (p, w) = (b.reshape(p, &[TILE[0], STEP]), b.reshape(w, &[STEP, TILE[1]]));
+        let w = b.load(taps, &[dy, dx, c, out], &[1, 1, STEP, tile[1]]);
+        let (p, w) = (b.reshape(p, &[PIXELS, STEP]), b.reshape(w, &[STEP, tile[1]]));
         vec![b.dot(p, w, sum[0])]
     })[0];
     let t = b.cast(sum, ELEM);
-    let t = b.reshape(t, &[1, lines, wide, TILE[1]]);
+    let t = b.reshape(t, &[1, lines, wide, tile[1]]);
     b.store(y, &[image, row, col, out], t);
     b.finish()
 }

@@ -7,7 +7,7 @@ use super::pair::Pair;
 use super::report::{Decision, FuseReport, FuseRule, How, Outcome, Refusal, RefusalKind};
 use super::sets::{MOST_MADE, Set, closed, sets};
 use super::split::split;
-use super::waiting::too_many;
+use super::waiting::{LARGEST, for_a_lane, too_many};
 use crate::compile::{OptLevel, Options, lower};
 use crate::graph::nodes::{Graph, Node, Tensor, TensorId, uses};
 use std::collections::BTreeMap;
@@ -446,6 +446,11 @@ impl Search<'_> {
     /// Whether the target takes the node, and its main loop as well as those of the nodes that it stands for.
     fn accepted(&self, before: &[usize], node: Node) -> Result<Node, Refusal> {
         let no = |why: String| Refusal::new(RefusalKind::Target, why);
+        let parts = before.iter().map(|&n| for_a_lane(&self.graph.nodes[n].kernel)).max().unwrap_or(u64::MAX);
+        let elements = for_a_lane(&node.kernel);
+        if elements > LARGEST.max(parts) {
+            return Err(no(format!("each lane would hold {elements} elements of a tile")));
+        }
         let options = Options { opt: OptLevel::None, ..Options::default() };
         let lowered = lower(&node.kernel, self.target, &options).map_err(|e| no(e.to_string()))?;
         if let Some(n) = too_many(&node.kernel, lowered.plan.warps).filter(|_| !before.is_empty()) {

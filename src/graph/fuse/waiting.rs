@@ -11,6 +11,10 @@
 use std::collections::BTreeSet;
 use tilelift_ir::{Inst, Kernel, Op, Region, Type, Value, ValueDef};
 
+/// Warps of a program of which nothing is said.
+const USUAL: u32 = 4;
+/// Elements of a tile for each lane that a fused kernel may have, if its parts have fewer.
+pub(super) const LARGEST: u64 = 512;
 /// Registers of a lane that tiles may take beside addresses and what an epilogue needs.
 const MOST: u64 = 216;
 
@@ -23,6 +27,20 @@ pub(super) fn too_many(kernel: &Kernel, warps: u32) -> Option<u64> {
         most = most.max((sums + waiting(kernel, region, i)).div_ceil(lanes));
     });
     (most > MOST).then_some(most)
+}
+
+/// Elements of the largest tile of a kernel for each lane; what is the same in all elements, or counts them, is none.
+pub(super) fn for_a_lane(kernel: &Kernel) -> u64 {
+    let lanes = u64::from(kernel.hints.warps.unwrap_or(USUAL).max(1)) * 32;
+    let mut most = 0;
+    kernel.walk(kernel.body, &mut |i| {
+        let d = &kernel.insts[i];
+        if !matches!(d.op, Op::Splat | Op::Iota | Op::Broadcast) {
+            let elements = |v: &Value| kernel.ty(*v).as_tile().map_or(0, |t| t.elements());
+            most = most.max(d.results.iter().map(elements).max().unwrap_or(0));
+        }
+    });
+    most.div_ceil(lanes)
 }
 
 /// Loops whose bodies hold products, and the regions in which they stand.
