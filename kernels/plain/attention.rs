@@ -6,8 +6,7 @@
 //! o[h, i, :] = sum over j of p[h, i, j] * v[h / group, j, :]
 //! ```
 
-use super::operators::{Id, Operators, Passed};
-use super::unit;
+use super::operators::{Id, Operators, Passed, unit};
 use crate::facts::programs;
 use tilelift_ir::{Access, BuildErrors, CmpOp, Kernel, KernelBuilder, ReduceOp, Scalar, Value, ViewType};
 

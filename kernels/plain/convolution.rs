@@ -7,8 +7,7 @@
 //! conv     a product over the 9 taps and the channels: tiles of an image, moved by a tap, times the tap's weights
 //! ```
 
-use super::operators::Operators;
-use super::unit;
+use super::operators::{Operators, unit};
 use crate::activation::Activation;
 use crate::facts::{known, programs};
 use tilelift_ir::{BuildErrors, Kernel, KernelBuilder, ReduceOp, Scalar, ViewType};

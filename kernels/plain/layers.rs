@@ -3,8 +3,7 @@
 //! Rows of a normalised matrix and weights are such that sums are about 1. Errors of single roundings are independent of one another: a sum
 //! of `k` terms, each off by `u`, is off by a unit as a rule, and by [`ABSOLUTE`] units with six standard deviations in both ways.
 
-use super::operators::{Fill, Id, Operators};
-use super::unit;
+use super::operators::{Fill, Id, Operators, unit};
 use crate::activation::Activation;
 use crate::facts::{known, programs};
 use crate::gemm::Gemm;

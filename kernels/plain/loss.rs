@@ -1,7 +1,7 @@
 //! Softmax cross entropy: `loss[row] = log(sum exp(x[row, :] - max)) + max - x[row, target[row]]`.
 
-use super::operators::{Fill, Operators};
-use super::{rows, unit};
+use super::operators::{Fill, Operators, unit};
+use super::rows;
 use crate::facts::programs;
 use tilelift_ir::{BuildErrors, KernelBuilder, ReduceOp, Scalar};
 

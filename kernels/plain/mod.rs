@@ -22,9 +22,9 @@ pub mod sampling;
 pub mod state;
 
 pub use floor::Floor;
-pub use operators::{Fill, Id, Operators, Passed, Step, TensorOf};
+pub use operators::{Fill, Id, Operators, Passed, Step, TensorOf, unit};
 
-use tilelift_ir::{BuildErrors, Scalar};
+use tilelift_ir::BuildErrors;
 use tilelift_lane::Target;
 
 /// An extent of a graph.
@@ -130,13 +130,3 @@ pub const ALL: &[Entry] = &[
         draw: |e, _| attention::variant(e, attention::Variant::Alibi),
     },
 ];
-
-/// Half a unit in the last place of a float, relative.
-pub fn unit(elem: Scalar) -> f64 {
-    match elem {
-        Scalar::F8E4M3 => 2f64.powi(-4),
-        Scalar::BF16 => 2f64.powi(-8),
-        Scalar::F16 => 2f64.powi(-11),
-        _ => 2f64.powi(-24),
-    }
-}

@@ -249,3 +249,13 @@ pub(super) fn tile_of(shape: &[u32]) -> Vec<u32> {
     tile.reverse();
     tile
 }
+
+/// Half a unit in the last place of a float, relative.
+pub fn unit(elem: Scalar) -> f64 {
+    match elem {
+        Scalar::F8E4M3 => 2f64.powi(-4),
+        Scalar::BF16 => 2f64.powi(-8),
+        Scalar::F16 => 2f64.powi(-11),
+        _ => 2f64.powi(-24),
+    }
+}

@@ -2,8 +2,7 @@
 //!
 //! Logits are multiples of 1/64, so weights of different logits are apart by more than all roundings and positions are the same in any way.
 
-use super::operators::{Fill, Operators};
-use super::unit;
+use super::operators::{Fill, Operators, unit};
 use crate::facts::{known, matrix, programs};
 use crate::softmax::Softmax;
 use tilelift_ir::{Access, BuildErrors, Kernel, KernelBuilder, ReduceOp, Scalar, SortOrder};

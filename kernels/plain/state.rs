@@ -8,8 +8,7 @@
 //! y = (sum over states of h * C) + D * x, times silu(z)
 //! ```
 
-use super::operators::Operators;
-use super::unit;
+use super::operators::{Operators, unit};
 use crate::activation::Activation;
 use crate::facts::programs;
 use tilelift_ir::{BuildErrors, CmpOp, KernelBuilder, ReduceOp, Scalar};

@@ -37,6 +37,15 @@ pub(crate) struct Access {
     pub masked: bool,
 }
 
+/// A tensor beside the pair's that the producer hands to the consumer.
+pub(super) struct Shared {
+    pub tensor: TensorId,
+    /// The one store of it in the producer.
+    pub store: Inst,
+    /// Somebody else looks at it.
+    pub keep: bool,
+}
+
 /// A node with what its scalars are and what it accesses, in program order.
 pub(crate) struct Seen<'g> {
     pub node: &'g Node,

@@ -5,24 +5,15 @@
 //! P stores t[r, 256 * c] : 128x256, C needs tiles of 128 columns: C is written twice, at the tile's halves
 //! ```
 
-use super::access::{Access, Place};
+use super::access::{Access, Place, Shared};
 use super::maker::Maker;
 use super::pair::Pair;
 use super::report::{Refusal, RefusalKind};
 use crate::graph::nodes::{Role, TensorId, uses};
-use tilelift_ir::{Attr, Inst, Op, Shape, Type, Value};
+use tilelift_ir::{Attr, Op, Shape, Type, Value};
 
 /// Pieces of a tile at most.
 const MOST_PIECES: u32 = 8;
-
-/// A tensor beside the pair's that the producer hands to the consumer.
-pub(super) struct Shared {
-    pub tensor: TensorId,
-    /// The one store of it in the producer.
-    pub store: Inst,
-    /// Somebody else looks at it.
-    pub keep: bool,
-}
 
 /// A piece of a tile: its place, the index of its first element, and the pieces of all tensors.
 type Piece = (Place, Vec<Value>, Vec<(TensorId, Value)>);

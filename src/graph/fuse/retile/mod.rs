@@ -22,6 +22,7 @@
 
 mod access;
 mod moves;
+mod ops;
 mod tags;
 mod write;
 

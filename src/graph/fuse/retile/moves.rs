@@ -5,7 +5,7 @@ use super::super::report::Refusal;
 use super::tags::{Tag, Tags};
 use super::write::{Rep, Retile};
 use tilelift_ir::ops::Rule;
-use tilelift_ir::{Attr, Inst, Kernel, Op, Type, Value};
+use tilelift_ir::{Attr, Inst, Op, Type, Value};
 
 impl<'g> Retile<'_, 'g> {
     pub(super) fn broadcast(&self, inst: Inst) -> Result<Rep, Refusal> {
@@ -218,32 +218,4 @@ fn places(from: &[u32], to: &[u32], counts: &dyn Fn(usize) -> bool) -> Option<Ve
         (places[k], next) = (Some(at), at + 1);
     }
     to[next..].iter().all(|&e| e == 1).then_some(places)
-}
-
-/// True for ops that combine or move elements along one axis and do to each line the same.
-pub(super) fn along_axis(op: Op) -> bool {
-    matches!(
-        op.info().rule,
-        Rule::Reduce
-            | Rule::ArgReduce
-            | Rule::Scan
-            | Rule::Sort
-            | Rule::ArgSort
-            | Rule::TopK
-            | Rule::ArgTopK
-            | Rule::Flip
-            | Rule::Concat
-            | Rule::GatherTile
-    )
-}
-
-/// True for instructions in which elements outside of a tensor may get to others.
-pub(super) fn moves_elements(kernel: &Kernel, inst: Inst) -> bool {
-    let d = &kernel.insts[inst];
-    let long = |v: Value| kernel.ty(v).shape().unwrap_or(&[]).iter().copied().filter(|&e| e != 1).collect::<Vec<_>>();
-    match d.op.info().rule {
-        Rule::Slice => true,
-        Rule::Reshape => long(d.args[0]) != long(d.results[0]),
-        _ => along_axis(d.op),
-    }
 }

@@ -4,7 +4,7 @@ use super::super::access::{Place, Seen};
 use super::super::maker::Maker;
 use super::super::report::{Refusal, RefusalKind};
 use super::super::sym::Atoms;
-use super::moves::{along_axis, moves_elements};
+use super::ops::{along_axis, moves_elements};
 use super::tags::{Frame, Tag, Tags};
 use crate::graph::nodes::TensorId;
 use crate::graph::size::{Grid, Size};
