@@ -1,7 +1,7 @@
 //! Parts of a transformer's layer: products of rows with weights that are stored `N x K`, as engines have them, and what stands around them.
 //!
 //! Rows of a normalised matrix and weights are such that sums are about 1. Errors of single roundings are independent of one another: a sum
-//! of `k` terms, each off by `u`, is off by a unit as a rule, and by [`ABSOLUTE`] units with six standard deviations in both ways.
+//! of `k` terms, each off by `u`, is off by a unit as a rule, and by eight units with six standard deviations in both ways.
 
 use super::operators::{Fill, Id, Operators, unit};
 use crate::activation::Activation;
