@@ -36,6 +36,6 @@ impl Operators {
     /// What the graph takes at least on an H200.
     pub fn floor(&self) -> Floor {
         let rate = |elem: Scalar| if elem.bits() == 8 { NARROW } else { WIDE };
-        Floor { memory: self.bytes() as f64 / MEMORY, products: self.products.iter().map(|&(elem, n)| n / rate(elem)).sum() }
+        Floor { memory: self.bytes() as f64 / MEMORY, products: self.products.iter().fold(0.0, |all, &(elem, n)| all + n / rate(elem)) }
     }
 }
