@@ -18,6 +18,7 @@ use crate::graph::{Graph, Read, combining, pinned};
 use crate::hash::{IndexMap, IndexSet};
 use crate::language::Head;
 use crate::passes::Fused;
+use crate::sink;
 use crate::skeleton::{Block, Item, Place, Skeleton};
 use cranelift_entity::SecondaryMap;
 use egg::Id;
@@ -71,6 +72,7 @@ pub(crate) fn elaborate(input: &Kernel, g: &Graph, s: &Skeleton, forest: &Forest
         e.bind(p, input.body, v);
     }
     e.block(&s.body)?;
+    sink::widening(&mut e.out);
     Ok(e.out)
 }
 

@@ -33,6 +33,7 @@ pub mod prove;
 mod rescale;
 pub mod rules;
 mod saturate;
+mod sink;
 mod skeleton;
 mod term;
 mod whole;

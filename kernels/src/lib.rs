@@ -5,7 +5,8 @@
 //!        └── with a shape: Workload ── case list: acceptance::cases() ─► grid, tensors, reference, tolerance
 //! ```
 //!
-//! `explicit/` beside `src/` holds kernels that say which warps do what; their cases are a list of their own. `plan/` chooses among products.
+//! `explicit/` beside `src/` holds kernels that say which warps do what; their cases are a list of their own. `plan/` chooses among products;
+//! `plain/` has graphs of kernels, one an operator, as an engine's tracer emits them.
 //!
 //! Every configuration has `new` (works for any shape), `for_shape` (states the facts of one shape, so that wide accesses become
 //! legal), `build` and `grid`.
@@ -25,6 +26,8 @@ pub mod indexed;
 pub mod launch;
 pub mod layer_norm;
 pub mod long_sort;
+#[path = "../plain/mod.rs"]
+pub mod plain;
 #[path = "../plan/mod.rs"]
 pub mod plan;
 pub mod quantise;

@@ -1,7 +1,9 @@
 //! What a kernel does to the tensors of its graph, instruction by instruction.
 
+use super::maker::Start;
 use super::sym::{Atoms, Sum};
 use crate::graph::nodes::{Graph, Node, TensorId};
+use crate::graph::size::Grid;
 use std::collections::BTreeMap;
 use tilelift_ir::{Effects, Inst, Op, Region, Type, Value};
 
@@ -15,9 +17,9 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// The first element's index where it is a number.
-    pub fn starts(&self) -> Vec<Option<i32>> {
-        self.index.iter().map(Sum::as_number).collect()
+    /// What is known of the first element's index in the programs of a grid.
+    pub fn starts(&self, atoms: &Atoms, grid: &Grid) -> Vec<Start> {
+        self.index.iter().map(|s| Start { number: s.as_number(), low: !atoms.not_negative(s, grid) }).collect()
     }
 }
 
@@ -33,6 +35,15 @@ pub(crate) struct Access {
     /// It stands in the kernel's body, not in a region of it.
     pub outermost: bool,
     pub masked: bool,
+}
+
+/// A tensor beside the pair's that the producer hands to the consumer.
+pub(super) struct Shared {
+    pub tensor: TensorId,
+    /// The one store of it in the producer.
+    pub store: Inst,
+    /// Somebody else looks at it.
+    pub keep: bool,
 }
 
 /// A node with what its scalars are and what it accesses, in program order.

@@ -2,19 +2,24 @@
 //!
 //! A load reads `other` outside; a tile that never was in memory holds something there. Along a dimension it does not matter if what
 //! follows from element `i` only ever reaches element `i`, and the stores drop it since their tensors end where this one does: rows of
-//! a product's left factor, rows of a row-wise function.
+//! a product's left factor, rows of a row-wise function. Nor does it where a mask that ends where the tensor does puts something else in the
+//! place of what follows.
 
 use super::access::Seen;
-use super::sym::Sum;
+use super::sym::{Atoms, Sum};
 use crate::graph::nodes::Graph;
 use crate::graph::size::Size;
 use std::collections::BTreeMap;
 use tilelift_ir::ops::Rule;
-use tilelift_ir::{Attr, Inst, Op, Type, Value};
+use tilelift_ir::{Attr, CmpOp, Inst, Op, Type, Value};
+
+/// Masks upon masks that are followed.
+const MOST_MASKS: u32 = 16;
 
 struct Trace<'a, 'g> {
     graph: &'a Graph,
     seen: &'a Seen<'g>,
+    atoms: &'a Atoms,
     /// First index and extent of the dimension.
     start: Sum,
     extent: Size,
@@ -24,13 +29,13 @@ struct Trace<'a, 'g> {
 }
 
 /// True if elements outside of the tensor along dimension `d` of the tile that `load` gives reach no element of any tensor.
-pub(crate) fn dropped(graph: &Graph, seen: &Seen<'_>, load: Inst, d: usize) -> bool {
+pub(crate) fn dropped(graph: &Graph, (seen, atoms): (&Seen<'_>, &Atoms), load: Inst, d: usize) -> bool {
     let kernel = &seen.node.kernel;
     let Some(access) = seen.accesses.iter().find(|a| a.inst == load) else { return false };
     let Some(place) = access.place.as_ref().filter(|p| !p.flat) else { return false };
     let extent = graph.tensors()[access.tensor.index()].dims[d].clone();
     let along = BTreeMap::from([(kernel.insts[load].results[0], d)]);
-    let mut trace = Trace { graph, seen, start: place.index[d].clone(), extent, along, changed: true };
+    let mut trace = Trace { graph, seen, atoms, start: place.index[d].clone(), extent, along, changed: true };
     let mut insts = Vec::new();
     kernel.walk(kernel.body, &mut |i| insts.push(i));
     while trace.changed {
@@ -85,6 +90,9 @@ impl Trace<'_, '_> {
         }
         let tags: Vec<Option<usize>> = d.args.iter().map(|v| self.along.get(v).copied()).collect();
         let Some(first) = tags.iter().flatten().next().copied() else { return Some(()) };
+        if d.op == Op::Select && tags[0].is_none() && tags[2].is_none() && self.ends(d.args[0], first, MOST_MASKS) {
+            return Some(());
+        }
         let axis = match d.attrs.last() {
             Some(Attr::Dim(a)) => Some(*a as usize),
             _ => None,
@@ -144,6 +152,45 @@ impl Trace<'_, '_> {
             }
         }
         Some(())
+    }
+
+    /// True if a mask is false outside of the tensor along a dimension of its tile: its coordinate is compared with the extent.
+    fn ends(&self, mask: Value, d: usize, most: u32) -> bool {
+        let kernel = &self.seen.node.kernel;
+        let (Some(i), Some(most)) = (kernel.def_inst(mask), most.checked_sub(1)) else { return false };
+        let i = &kernel.insts[i];
+        match (i.op, i.attrs.first()) {
+            (Op::And, _) => i.args.iter().any(|&m| self.ends(m, d, most)),
+            (Op::Broadcast, _) if self.shape(i.args[0])[d] == self.shape(mask)[d] => self.ends(i.args[0], d, most),
+            (Op::Cmp, Some(Attr::Cmp(CmpOp::Lt))) => self.counts(i.args[0], d) && self.is_extent(i.args[1]),
+            (Op::Cmp, Some(Attr::Cmp(CmpOp::Gt))) => self.counts(i.args[1], d) && self.is_extent(i.args[0]),
+            _ => false,
+        }
+    }
+
+    /// True if a value is the coordinate along the dimension of the tensor, which never is negative.
+    fn counts(&self, v: Value, d: usize) -> bool {
+        let kernel = &self.seen.node.kernel;
+        let made = |v: Value| kernel.def_inst(v).map(|i| &kernel.insts[i]);
+        let steps = |v: Value| made(v).is_some_and(|i| i.op == Op::Iota && i.attrs.first() == Some(&Attr::Dim(d as u32)));
+        let start = |v: Value| made(v).filter(|i| i.op == Op::Splat).and_then(|i| self.seen.sums.get(&i.args[0])) == Some(&self.start);
+        let along = match made(v) {
+            Some(i) if i.op == Op::Add => (steps(i.args[0]) && start(i.args[1])) || (steps(i.args[1]) && start(i.args[0])),
+            Some(i) if i.op == Op::Broadcast && self.shape(i.args[0])[d] == self.shape(v)[d] => return self.counts(i.args[0], d),
+            _ => steps(v) && self.start.as_number() == Some(0),
+        };
+        along && self.atoms.not_negative(&self.start, &self.seen.node.grid)
+    }
+
+    /// True if all elements of a value are the tensor's extent.
+    fn is_extent(&self, v: Value) -> bool {
+        let kernel = &self.seen.node.kernel;
+        let Some(i) = kernel.def_inst(v).map(|i| &kernel.insts[i]).filter(|i| i.op == Op::Splat) else { return false };
+        let Some(sum) = self.seen.sums.get(&i.args[0]) else { return false };
+        match self.extent.fixed() {
+            Some(n) => sum.as_number() == i32::try_from(n).ok(),
+            None => self.atoms.is_size(sum, &self.extent),
+        }
     }
 
     /// Value number `k` that travels through a loop.

@@ -20,6 +20,15 @@ pub(crate) fn joined_name<'n>(kernels: impl Iterator<Item = &'n Kernel>) -> Stri
     name
 }
 
+/// What is known of the first index of a tile.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Start {
+    /// The number that it is.
+    pub number: Option<i32>,
+    /// It may be below 0.
+    pub low: bool,
+}
+
 /// A kernel in the making.
 pub(crate) struct Maker<'g> {
     pub graph: &'g Graph,
@@ -88,6 +97,11 @@ impl<'g> Maker<'g> {
     /// Back in the regions that [`Maker::out_to`] left.
     pub fn back_in(&mut self, inside: Vec<Cursor>) {
         self.at.extend(inside);
+    }
+
+    /// True if a tensor shall disappear.
+    pub fn is_gone(&self, id: TensorId) -> bool {
+        self.gone.contains(&id)
     }
 
     fn param(&mut self, arg: NodeArg, ty: Type) -> Value {
@@ -205,12 +219,12 @@ impl<'g> Maker<'g> {
         self.op(Op::Splat, &[scalar], &[], Some(&ty))
     }
 
-    /// A tile at a place where it lies inside a tensor, `other` elsewhere; dimensions for which `free` holds are not asked. Starts that
-    /// are known are given as numbers, too.
+    /// A tile at a place where it lies inside a tensor, `other` elsewhere; dimensions for which `free` holds are not asked. Of starts it is
+    /// given what is known.
     pub fn inside(
         &mut self,
         tile: Value,
-        (at, starts): (&[Value], &[Option<i32>]),
+        (at, starts): (&[Value], &[Start]),
         extents: &[Size],
         other: Option<Value>,
         free: &[bool],
@@ -218,7 +232,7 @@ impl<'g> Maker<'g> {
         let Type::Tile(ty) = self.kernel.ty(tile).clone() else { return Ok(tile) };
         let mut mask = None;
         for (d, size) in extents.iter().enumerate() {
-            let known = starts[d].zip(size.fixed());
+            let known = starts[d].number.zip(size.fixed());
             let fits = known.is_some_and(|(s, n)| s >= 0 && i64::from(s) + i64::from(ty.shape[d]) <= i64::from(n));
             if free[d] || fits {
                 continue;
@@ -229,10 +243,16 @@ impl<'g> Maker<'g> {
             let place = self.op(Op::Add, &[start, iota], &[], None)?;
             let end = self.size(size)?;
             let end = self.splat(end, &ty.shape)?;
-            let below = self.op(Op::Cmp, &[place, end], &[Attr::Cmp(CmpOp::Lt)], None)?;
+            let mut here = self.op(Op::Cmp, &[place, end], &[Attr::Cmp(CmpOp::Lt)], None)?;
+            if starts[d].low {
+                let zero = self.literal(Literal::Int(0), Scalar::I32);
+                let zero = self.splat(zero, &ty.shape)?;
+                let above = self.op(Op::Cmp, &[place, zero], &[Attr::Cmp(CmpOp::Ge)], None)?;
+                here = self.op(Op::And, &[above, here], &[], None)?;
+            }
             mask = Some(match mask {
-                Some(m) => self.op(Op::And, &[m, below], &[], None)?,
-                None => below,
+                Some(m) => self.op(Op::And, &[m, here], &[], None)?,
+                None => here,
             });
         }
         let Some(mask) = mask else { return Ok(tile) };

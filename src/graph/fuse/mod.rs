@@ -16,14 +16,17 @@ mod cost;
 mod demand;
 mod inline;
 mod maker;
+mod outside;
 mod pair;
 mod report;
 mod retile;
 mod search;
 mod sets;
+mod shared;
 mod split;
 mod sym;
 mod tiles;
+mod waiting;
 
 pub use report::{Decision, FuseReport, FuseRule, How, Outcome, Refusal, RefusalKind};
 pub use search::{FuseOptions, Fused};

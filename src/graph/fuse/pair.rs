@@ -11,7 +11,7 @@
 //!
 //! What the fused programs do to other tensors must not meet: programs have no order among each other any more.
 
-use super::access::{Access, Place, Seen};
+use super::access::{Access, Place, Seen, Shared};
 use super::demand::dropped;
 use super::maker::{Copier, Maker, joined_name};
 use super::report::{Refusal, RefusalKind};
@@ -23,11 +23,11 @@ use tilelift_ir::{Hints, Kernel, Op, Value};
 
 /// A producer and a consumer of a tensor.
 pub(crate) struct Pair<'g> {
-    graph: &'g Graph,
-    tensor: TensorId,
-    atoms: Atoms,
-    producer: Seen<'g>,
-    consumer: Seen<'g>,
+    pub(super) graph: &'g Graph,
+    pub(super) tensor: TensorId,
+    pub(super) atoms: Atoms,
+    pub(super) producer: Seen<'g>,
+    pub(super) consumer: Seen<'g>,
     /// Somebody else looks at what the producer stores.
     wanted: bool,
     /// Every element that the consumer reads is known to be the producer's.
@@ -62,7 +62,7 @@ impl<'g> Pair<'g> {
         [self.producer.node, self.consumer.node].into_iter().try_for_each(is_plain)
     }
 
-    fn name(&self, id: TensorId) -> &'g str {
+    pub(super) fn name(&self, id: TensorId) -> &'g str {
         &self.graph.tensors[id.index()].name
     }
 
@@ -95,7 +95,7 @@ impl<'g> Pair<'g> {
         Ok(())
     }
 
-    fn refuse<T>(&self, kind: RefusalKind, why: String) -> Result<T, Refusal> {
+    pub(super) fn refuse<T>(&self, kind: RefusalKind, why: String) -> Result<T, Refusal> {
         Err(Refusal::new(kind, why))
     }
 
@@ -137,9 +137,10 @@ impl<'g> Pair<'g> {
 
     /// Whether what both kernels do to tensors other than T may run program by program. `moved` says whose accesses are written again
     /// and from where, `place` says where to; its tiling, whether the programs' places have no element in common.
-    fn meets(&self, moved: Option<(&Seen<'g>, &Place)>, place: Option<(&Place, Tiling)>) -> Result<(), Refusal> {
+    /// What is handed on inside of the programs meets nobody.
+    fn meets(&self, moved: Option<(&Seen<'g>, &Place)>, place: Option<(&Place, Tiling)>, shared: &[Shared]) -> Result<(), Refusal> {
         for (id, _) in self.producer.node.args.iter().filter_map(|a| a.tensor()) {
-            if id == self.tensor {
+            if id == self.tensor || shared.iter().any(|s| s.tensor == id) {
                 continue;
             }
             let (p, c) = (uses(self.producer.node, id), uses(self.consumer.node, id));
@@ -210,12 +211,15 @@ impl<'g> Pair<'g> {
         Ok(())
     }
 
-    fn maker(&self, keep: bool) -> Maker<'g> {
+    fn maker(&self, keep: bool, shared: &[Shared]) -> Maker<'g> {
         let (p, c) = (self.producer.node, self.consumer.node);
         let stays = keep || uses(p, self.tensor).reads || uses(c, self.tensor).writes;
-        let others = p.args.iter().chain(&c.args).filter_map(|a| a.tensor()).filter(|t| !t.1 && t.0 != self.tensor).map(|t| t.0);
+        let gone: Vec<TensorId> =
+            (!stays).then_some(self.tensor).into_iter().chain(shared.iter().filter(|s| !s.keep).map(|s| s.tensor)).collect();
+        let all = p.args.iter().chain(&c.args).filter_map(|a| a.tensor()).filter(|t| !t.1 && t.0 != self.tensor).map(|t| t.0);
+        let others = all.filter(|t| !gone.contains(t)).collect();
         let name = joined_name([&p.kernel, &c.kernel].into_iter());
-        Maker::new(self.graph, &name, (!stays).then_some(self.tensor).into_iter().collect(), others.collect())
+        Maker::new(self.graph, &name, gone, others)
     }
 
     fn finish(&self, maker: Maker<'g>, like: &Node, hints: Hints) -> Node {
@@ -230,8 +234,19 @@ impl<'g> Pair<'g> {
         self.wanted
     }
 
-    /// The consumer on the producer's tiles.
+    /// The consumer on the producer's tiles, or on pieces of them where it needs tiles as its own.
     pub fn epilogue(&self) -> Result<Node, Refusal> {
+        let whole = self.epilogue_by(None);
+        let Err(why) = &whole else { return whole };
+        if why.kind != RefusalKind::Shape {
+            return whole;
+        }
+        let rank = self.loads().ok().and_then(|l| l.first().map(|(_, p)| p.shape.len())).unwrap_or(0);
+        (0..rank).rev().find_map(|d| self.epilogue_by(Some(d)).ok()).map_or(whole, Ok)
+    }
+
+    /// The same, with the producer's tiles cut along a dimension.
+    fn epilogue_by(&self, cut: Option<usize>) -> Result<Node, Refusal> {
         self.plain()?;
         let (stores, loads) = (self.stores()?, self.loads()?);
         let (p, c) = (self.producer.node, self.consumer.node);
@@ -248,30 +263,47 @@ impl<'g> Pair<'g> {
             let why = format!("`{}` is not known to be written by `{}` everywhere", self.name(self.tensor), p.name);
             return self.refuse(RefusalKind::Coverage, why);
         }
+        let shared = match single {
+            Some((place, tiles)) => self.shared_at(place, tiles.covers)?,
+            None => Vec::new(),
+        };
         let apart = single.is_some_and(|(_, t)| t.apart);
         self.changes(&self.consumer, anchor, p, apart)?;
-        self.meets(Some((&self.consumer, anchor)), single)?;
+        self.meets(Some((&self.consumer, anchor)), single, &shared)?;
         let writes_too = uses(c, self.tensor).writes;
         self.reads_first()?;
         let keep = (self.wanted && !self.overwritten()) || self.reread();
         if keep && writes_too {
             return self.refuse(RefusalKind::Hazard, format!("`{}` changes parts of `{}`", c.name, self.name(self.tensor)));
         }
-        let mut maker = self.maker(keep);
+        let mut maker = self.maker(keep, &shared);
         let mut copier = Copier::new(p);
+        let mut tiles: Vec<(TensorId, Value)> = Vec::new();
         let mut change = |copier: &mut Copier<'g>, maker: &mut Maker<'g>, inst| {
-            let Some((access, place)) = stores.iter().find(|(a, _)| a.inst == inst) else { return Ok(false) };
+            let one = shared.iter().find(|s| s.store == inst).map(|s| (s.tensor, s.keep, None));
+            let own = stores.iter().find(|(a, _)| a.inst == inst).map(|(a, place)| (self.tensor, keep, Some((a, *place))));
+            let Some((tensor, keep, own)) = own.or(one) else { return Ok(false) };
             let kernel = &p.kernel;
             let value = copier.value(maker, kernel.operand(inst, "value")[0])?;
             let at = copier.values(maker, kernel.operand(inst, "indices"))?;
             let mask = copier.values(maker, kernel.operand(inst, "mask"))?.first().copied();
-            let target = Target { place, at: at.clone(), tile: Some(value), mask };
             if keep {
-                let view = maker.view(self.tensor, place.flat)?;
-                let args: Vec<Value> = [view].into_iter().chain(at).chain([value]).chain(mask).collect();
-                maker.results(Op::Store, &args, kernel.insts[access.inst].present, &kernel.insts[access.inst].attrs, None)?;
+                let flat = own.is_some_and(|(_, place)| place.flat);
+                let view = maker.view(tensor, flat)?;
+                let args: Vec<Value> = [view].into_iter().chain(at.iter().copied()).chain([value]).chain(mask).collect();
+                maker.results(Op::Store, &args, kernel.insts[inst].present, &kernel.insts[inst].attrs, None)?;
             }
-            Retile::new(maker, (&self.consumer, &self.atoms), (self.tensor, anchor), target, true)?.write(maker)?;
+            tiles.push((tensor, value));
+            // Behind the last one of what is handed on.
+            if tiles.len() <= shared.len() {
+                return Ok(true);
+            }
+            let Some(place) = own.map(|o| o.1).or(single.map(|s| s.0)) else { return Ok(true) };
+            let there = std::mem::take(&mut tiles);
+            for (place, at, tiles) in self.cut(maker, (place, at), there, (anchor, cut), mask.is_some())? {
+                let target = Target { place: &place, grid: &p.grid, at, tiles, mask };
+                Retile::new(maker, (&self.consumer, &self.atoms), (self.tensor, anchor), target, true)?.write(maker)?;
+            }
             Ok(true)
         };
         copier.body(&mut maker, &mut change)?;
@@ -315,16 +347,16 @@ impl<'g> Pair<'g> {
         }
         let apart = single.is_some_and(|(_, t)| t.apart);
         self.changes(&self.producer, anchor, c, apart)?;
-        self.meets(Some((&self.producer, anchor)), single)?;
-        let mut maker = self.maker(keep);
+        self.meets(Some((&self.producer, anchor)), single, &[])?;
+        let mut maker = self.maker(keep, &[]);
         let mut copier = Copier::new(c);
         let mut change = |copier: &mut Copier<'g>, maker: &mut Maker<'g>, inst| {
             let Some((_, place)) = loads.iter().find(|(a, _)| a.inst == inst) else { return Ok(false) };
             let at = copier.values(maker, c.kernel.operand(inst, "indices"))?;
-            let target = Target { place, at, tile: None, mask: None };
+            let target = Target { place, grid: &c.grid, at, tiles: Vec::new(), mask: None };
             let made = Retile::new(maker, (&self.producer, &self.atoms), (self.tensor, anchor), target, keep)?.write(maker)?;
             let Some(tile) = made else { return self.refuse(RefusalKind::Place, "the tile is not stored".into()) };
-            self.forward(copier, maker, inst, place, tile)?;
+            self.forward(copier, maker, inst, (self.tensor, place), tile)?;
             Ok(true)
         };
         copier.body(&mut maker, &mut change)?;
@@ -353,24 +385,25 @@ impl<'g> Pair<'g> {
         if uses(c, self.tensor).writes || uses(p, self.tensor).reads {
             return self.refuse(RefusalKind::Hazard, format!("`{tensor}` is changed in place"));
         }
-        self.meets(None, None)?;
+        let shared = self.shared()?;
+        self.meets(None, None, &shared)?;
         let keep = self.wanted;
-        let mut maker = self.maker(keep);
-        let mut tile = None;
+        let mut maker = self.maker(keep, &shared);
+        let mut tiles = Vec::new();
         let mut first = Copier::new(p);
         let mut change = |copier: &mut Copier<'g>, maker: &mut Maker<'g>, inst| {
-            if inst == store.inst {
-                tile = Some(copier.value(maker, p.kernel.operand(inst, "value")[0])?);
-                return Ok(!keep);
-            }
-            Ok(false)
+            let one = shared.iter().find(|s| s.store == inst).map(|s| (s.tensor, s.keep));
+            let Some((tensor, keep)) = one.or((inst == store.inst).then_some((self.tensor, keep))) else { return Ok(false) };
+            tiles.push((tensor, copier.value(maker, p.kernel.operand(inst, "value")[0])?));
+            Ok(!keep)
         };
         first.body(&mut maker, &mut change)?;
-        let Some(tile) = tile else { return self.refuse(RefusalKind::Place, format!("`{tensor}` is not stored")) };
         let mut second = Copier::new(c);
         let mut change = |copier: &mut Copier<'g>, maker: &mut Maker<'g>, inst| {
-            let Some((_, place)) = loads.iter().find(|(a, _)| a.inst == inst) else { return Ok(false) };
-            self.forward(copier, maker, inst, place, tile)?;
+            let access = self.consumer.accesses.iter().find(|a| a.inst == inst && a.reads);
+            let found = access.and_then(|a| Some((a.tensor, a.place.as_ref()?, tiles.iter().find(|t| t.0 == a.tensor)?.1)));
+            let Some((tensor, place, tile)) = found else { return Ok(false) };
+            self.forward(copier, maker, inst, (tensor, place), tile)?;
             Ok(true)
         };
         second.body(&mut maker, &mut change)?;
@@ -385,15 +418,15 @@ impl<'g> Pair<'g> {
         copier: &mut Copier<'g>,
         maker: &mut Maker<'g>,
         inst: tilelift_ir::Inst,
-        place: &Place,
+        (tensor, place): (TensorId, &Place),
         tile: Value,
     ) -> Result<(), Refusal> {
         let kernel = &self.consumer.node.kernel;
         let other = copier.values(maker, kernel.operand(inst, "other"))?.first().copied();
         let at = copier.values(maker, kernel.operand(inst, "indices"))?;
-        let extents = self.graph.extents(&self.graph.tensors[self.tensor.index()], place.flat);
-        let free: Vec<bool> = (0..place.shape.len()).map(|d| dropped(self.graph, &self.consumer, inst, d)).collect();
-        let mut tile = maker.inside(tile, (&at, &place.starts()), &extents, other, &free)?;
+        let extents = self.graph.extents(&self.graph.tensors[tensor.index()], place.flat);
+        let free: Vec<bool> = (0..place.shape.len()).map(|d| dropped(self.graph, (&self.consumer, &self.atoms), inst, d)).collect();
+        let mut tile = maker.inside(tile, (&at, &place.starts(&self.atoms, &self.consumer.node.grid)), &extents, other, &free)?;
         if let Some(&m) = copier.values(maker, kernel.operand(inst, "mask"))?.first() {
             let elem = maker.kernel.ty(tile).elem();
             let other = match other {

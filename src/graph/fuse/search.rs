@@ -2,10 +2,12 @@
 
 use super::cost::{Estimate, estimate};
 use super::inline::{in_order, inlined};
+use super::outside::alike;
 use super::pair::Pair;
 use super::report::{Decision, FuseReport, FuseRule, How, Outcome, Refusal, RefusalKind};
 use super::sets::{MOST_MADE, Set, closed, sets};
 use super::split::split;
+use super::waiting::{LARGEST, for_a_lane, too_many};
 use crate::compile::{OptLevel, Options, lower};
 use crate::graph::nodes::{Graph, Node, Tensor, TensorId, uses};
 use std::collections::BTreeMap;
@@ -292,7 +294,7 @@ impl Search<'_> {
     /// The kernel of a set, and what it costs.
     fn joined(&self, set: &Set) -> Result<Joined, Refusal> {
         let made = inlined(&self.graph, set.sink, &set.producers, self.options.allow)?;
-        let node = self.improved(made.node)?;
+        let node = self.improved(&self.graph, made.node)?;
         let after = estimate(&self.graph, &node, self.options.typical, self.target);
         let [before, bytes] = self.apart(set);
         if after.cost >= before && !self.options.always {
@@ -383,12 +385,12 @@ impl Search<'_> {
                 How::SplitPrologue => self.split(&pair, p, c, t).map(|(node, folds)| (node, Some(folds))),
             };
             let found = made.and_then(|(node, folds)| {
-                let node = self.accepted(&[p, c], self.improved(node)?)?;
                 let mut sized = self.graph.clone();
+                sized.tensors.extend(folds.iter().flat_map(|f| &f.1).cloned());
+                let node = self.accepted(&[p, c], self.improved(&sized, node)?)?;
                 let folds = match folds {
                     Some((node, tensors)) => {
-                        sized.tensors.extend(tensors.iter().cloned());
-                        let node = self.accepted(&[p], self.improved(node)?)?;
+                        let node = self.accepted(&[p], self.improved(&sized, node)?)?;
                         Some((estimate(&sized, &node, self.options.typical, self.target), node, tensors))
                     }
                     None => None,
@@ -433,7 +435,8 @@ impl Search<'_> {
     }
 
     /// The node with its kernel through the logical stage.
-    fn improved(&self, node: Node) -> Result<Node, Refusal> {
+    fn improved(&self, graph: &Graph, node: Node) -> Result<Node, Refusal> {
+        let node = alike(graph, node);
         let verified = tilelift_ir::verify(&node.kernel).map_err(|e| Refusal::new(RefusalKind::Shape, e.to_string()))?;
         let options = tilelift_egraph::Options { allow: self.options.allow, ..Default::default() };
         let (kernel, _) = tilelift_egraph::optimise(&verified, &options);
@@ -443,8 +446,16 @@ impl Search<'_> {
     /// Whether the target takes the node, and its main loop as well as those of the nodes that it stands for.
     fn accepted(&self, before: &[usize], node: Node) -> Result<Node, Refusal> {
         let no = |why: String| Refusal::new(RefusalKind::Target, why);
+        let parts = before.iter().map(|&n| for_a_lane(&self.graph.nodes[n].kernel)).max().unwrap_or(u64::MAX);
+        let elements = for_a_lane(&node.kernel);
+        if elements > LARGEST.max(parts) {
+            return Err(no(format!("each lane would hold {elements} elements of a tile")));
+        }
         let options = Options { opt: OptLevel::None, ..Options::default() };
         let lowered = lower(&node.kernel, self.target, &options).map_err(|e| no(e.to_string()))?;
+        if let Some(n) = too_many(&node.kernel, lowered.plan.warps).filter(|_| !before.is_empty()) {
+            return Err(no(format!("sums and what waits beside them would take {n} registers of each lane")));
+        }
         if let Schedule::Pipelined { why } = &lowered.plan.schedule {
             let special = |n: usize| {
                 let plan = tilelift_isel::plan(&self.graph.nodes[n].kernel, self.target, &LowerOptions::default());

@@ -46,7 +46,7 @@ pub(crate) fn split(graph: &Graph, p: usize, tensor: TensorId) -> Result<Graph, 
     // Written at its own place, to learn how the folds lie to the tile.
     let mut scratch = Maker::new(graph, "scratch", vec![tensor], others(node, tensor));
     let at = place.index.iter().map(|_| scratch.literal(Literal::Int(0), Scalar::I32)).collect();
-    let target = Target { place, at, tile: None, mask: None };
+    let target = Target { place, grid: &node.grid, at, tiles: Vec::new(), mask: None };
     let mut retile = Retile::new(&scratch, (&seen, &atoms), (tensor, place), target, false)?;
     retile.write(&mut scratch)?;
 
@@ -56,9 +56,12 @@ pub(crate) fn split(graph: &Graph, p: usize, tensor: TensorId) -> Result<Graph, 
     let mut folds = Vec::new();
     for inst in needed(kernel, store.inst) {
         let result = kernel.insts[inst].results[0];
-        let tags = retile.tags(result).ok_or_else(|| no("a fold of equal elements"))?;
+        let tags = retile.aligned(result).ok_or_else(|| no("a fold of equal elements"))?;
         let id = TensorId(trial.tensors.len() as u32);
-        let extents = tags.iter().map(|t| t.map_or_else(|| Size::from(1), |d| dims[d].clone())).collect();
+        let extents: Vec<Size> = tags.iter().map(|t| t.map_or_else(|| Size::from(1), |d| dims[d].clone())).collect();
+        if long(&extents).eq(long(dims)) {
+            return Err(no("a fold has as many elements as what is stored"));
+        }
         let name = format!("{}.{}", node.name, kernel.insts[inst].op);
         trial.tensors.push(Tensor { name, elem: kernel.ty(result).elem(), dims: extents, strides: None, role: Role::Intermediate });
         folds.push(Fold { inst, tensor: id, at: tags.iter().map(|t| t.map(|d| indices[d])).collect() });
@@ -71,6 +74,11 @@ pub(crate) fn split(graph: &Graph, p: usize, tensor: TensorId) -> Result<Graph, 
     trial.nodes[p] = first;
     trial.nodes.insert(p + 1, second);
     Ok(trial)
+}
+
+/// Extents other than 1.
+fn long(dims: &[Size]) -> impl Iterator<Item = &Size> {
+    dims.iter().filter(|s| s.fixed() != Some(1))
 }
 
 fn others(node: &Node, tensor: TensorId) -> Vec<TensorId> {

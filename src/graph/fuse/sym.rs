@@ -10,7 +10,7 @@
 
 use crate::graph::nodes::{Graph, Node, NodeArg};
 use crate::graph::size::{Grid, Size};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use tilelift_interp::{ScalarArg, fold};
 use tilelift_ir::{Attr, GridAxis, Literal, Op, Region, Scalar, Type, Value};
 
@@ -37,6 +37,16 @@ impl Sum {
     /// The difference, if it is a number.
     pub fn beyond(&self, other: &Sum) -> Option<i32> {
         self.add(other, -1).as_number()
+    }
+    /// So many times the sum, where no number in it wraps.
+    pub fn times(&self, n: u32) -> Option<Sum> {
+        let n = i32::try_from(n).ok()?;
+        let terms = self.terms.iter().map(|&(a, f)| Some((a, f.checked_mul(n)?))).collect::<Option<_>>()?;
+        Some(Sum { offset: self.offset.checked_mul(n)?, terms })
+    }
+    /// The sum and a number.
+    pub fn plus(&self, n: i32) -> Sum {
+        Sum { offset: self.offset.wrapping_add(n), terms: self.terms.clone() }
     }
     fn add(&self, other: &Sum, factor: i32) -> Sum {
         let mut all: BTreeMap<u32, i32> = self.terms.iter().copied().collect();
@@ -104,6 +114,10 @@ pub(crate) struct Atoms {
     moving: Vec<bool>,
     numbers: HashMap<Atom, u32>,
     opaque: u32,
+    /// Indices of loops that start at a number that is not negative, or at such a sum, and go up.
+    counts: BTreeSet<u32>,
+    /// Ends and steps of indices of loops that start at 0; the steps divide the indices.
+    steps: BTreeMap<u32, (Sum, i32)>,
 }
 
 impl Atoms {
@@ -158,6 +172,85 @@ impl Atoms {
         known
     }
 
+    /// Remembers the index of a loop that never is negative.
+    fn counted(&mut self, op: Op, args: &[Value], index: Option<&Value>, node: &Node, known: &BTreeMap<Value, Sum>) {
+        let sum = |n: usize| args.get(n).and_then(|v| known.get(v));
+        let index = index.and_then(|v| known.get(v)).and_then(|s| s.terms.first()).map(|t| t.0);
+        let number = |n: usize| sum(n).and_then(Sum::as_number);
+        if let (Op::For, Some(index), Some(0), Some(end), Some(step)) = (op, index, number(0), sum(1), number(2)) {
+            self.steps.insert(index, (end.clone(), step));
+        }
+        if let (Op::For, Some(index), Some(lo), Some(step)) = (op, index, sum(0), sum(2))
+            && self.not_negative(lo, &node.grid)
+            && step.as_number().is_some_and(|n| n > 0)
+        {
+            self.counts.insert(index);
+        }
+    }
+
+    /// True if a sum is the index of a loop over an extent in steps that divide it and are as wide as a tile: the tile lies inside.
+    pub fn walks(&self, sum: &Sum, tile: u32, size: &Size, divisor: u32) -> bool {
+        let (0, &[(a, 1)]) = (sum.offset, &sum.terms[..]) else { return false };
+        let Some((end, step)) = self.steps.get(&a) else { return false };
+        let whole = match size.fixed() {
+            Some(n) => end.as_number() == i32::try_from(n).ok(),
+            None => self.is_size(end, size),
+        };
+        whole && u32::try_from(*step).is_ok_and(|s| s > 0 && s >= tile && divisor.is_multiple_of(s))
+    }
+
+    /// True if a number, not 0, divides a sum; nothing wraps in a sum of `i32` that a power of two divides.
+    pub fn is_multiple(&self, sum: &Sum, n: u32) -> bool {
+        let divides = |f: i64| f % i64::from(n) == 0;
+        let term = |&(a, f): &(u32, i32)| divides(i64::from(f) * self.steps.get(&a).map_or(1, |s| i64::from(s.1)));
+        n != 0 && n.is_power_of_two() && divides(i64::from(sum.offset)) && sum.terms.iter().all(term)
+    }
+
+    /// True if a sum is known to be 0 or more in every program of a grid: by its parts, or by looking at each program.
+    pub fn not_negative(&self, sum: &Sum, grid: &Grid) -> bool {
+        if self.parts_not_negative(sum, grid, DEEPEST) {
+            return true;
+        }
+        let Some(grid) = grid.fixed() else { return false };
+        let count = grid.iter().fold(1u64, |n, &e| n.saturating_mul(u64::from(e)));
+        let value = |n: u32| self.at(sum, [n % grid[0], n / grid[0] % grid[1], n / grid[0] / grid[1]], grid);
+        count > 0 && count <= MOST_PROGRAMS && (0..count as u32).all(|n| value(n).is_some_and(|v| v >= 0))
+    }
+
+    /// The same by what the sum is made of. Positions on a grid of known extents are bounded; of others a launch has no more tiles than
+    /// elements, so nothing wraps there.
+    fn parts_not_negative(&self, sum: &Sum, grid: &Grid, depth: u32) -> bool {
+        let Some(depth) = depth.checked_sub(1) else { return false };
+        let mut most = i64::from(sum.offset);
+        for &(a, factor) in &sum.terms {
+            if factor < 0 || !self.atom_not_negative(a, grid, depth) {
+                return false;
+            }
+            if let (Atom::Program(axis), Some(fixed)) = (self.atom(a), grid.fixed()) {
+                most = most.saturating_add(i64::from(factor).saturating_mul(i64::from(fixed[*axis as usize])));
+            }
+        }
+        sum.offset >= 0 && i32::try_from(most).is_ok()
+    }
+
+    fn atom_not_negative(&self, a: u32, grid: &Grid, depth: u32) -> bool {
+        match self.atom(a) {
+            Atom::Program(_) | Atom::Programs(_) | Atom::Size(_) => true,
+            Atom::Opaque(_) => self.counts.contains(&a),
+            Atom::Op(op, _, sums, Scalar::I32) => {
+                let all = || sums.iter().all(|s| self.parts_not_negative(s, grid, depth));
+                let first = || sums.first().is_some_and(|s| self.parts_not_negative(s, grid, depth));
+                match op {
+                    Op::Div | Op::DivU | Op::Minimum => all(),
+                    Op::Rem | Op::RemU | Op::ShrU | Op::ShrS => first(),
+                    Op::And | Op::Maximum => sums.iter().any(|s| self.parts_not_negative(s, grid, depth)),
+                    _ => false,
+                }
+            }
+            Atom::Op(..) | Atom::Argument(_) | Atom::Literal(..) => false,
+        }
+    }
+
     fn region(&mut self, graph: &Graph, node: &Node, region: Region, known: &mut BTreeMap<Value, Sum>) {
         let kernel = &node.kernel;
         for &p in &kernel.regions[region].params {
@@ -167,6 +260,7 @@ impl Atoms {
             let d = &kernel.insts[i];
             for &r in &d.regions {
                 self.region(graph, node, r, known);
+                self.counted(d.op, &d.args, kernel.regions[r].params.first(), node, known);
             }
             for &r in &d.results {
                 if let Type::Scalar(elem) = kernel.ty(r) {

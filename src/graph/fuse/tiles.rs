@@ -38,6 +38,9 @@ pub(crate) fn fits(atoms: &Atoms, grid: &Grid, (index, tile): (&Sum, u32), size:
     {
         return true;
     }
+    if atoms.walks(index, tile, size, divisor) {
+        return true;
+    }
     let (Some(extents), Some(size)) = (grid.fixed(), size.fixed()) else { return false };
     let count = extents.iter().fold(1u64, |n, &e| n.saturating_mul(u64::from(e)));
     let place = |n: u32| [n % extents[0], n / extents[0] % extents[1], n / extents[0] / extents[1]];

@@ -4,8 +4,10 @@
 //! for bit. Tensors start as poison where nobody filled them, so that an element that is read but was not written is an error.
 
 mod attention;
+mod kept;
 mod kernels;
 mod near;
+mod operators;
 mod pipeline;
 mod random;
 mod refusals;

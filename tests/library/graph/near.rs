@@ -1,7 +1,7 @@
 //! Comparisons of graphs whose roundings may differ.
 
 use super::*;
-use tilelift::ir::{KernelBuilder, Value};
+use tilelift::ir::{Kernel, KernelBuilder, Value};
 
 /// Half a unit in the last place, relative.
 pub fn unit(elem: Scalar) -> f64 {
@@ -41,7 +41,11 @@ pub fn always(allow: FuseOptions) -> FuseOptions {
 }
 
 pub fn text(fused: &Fused) -> String {
-    tilelift::ir::text::print(&fused.graph.nodes().last().expect("a node").kernel)
+    printed(&fused.graph.nodes().last().expect("a node").kernel)
+}
+
+pub fn printed(kernel: &Kernel) -> String {
+    tilelift::ir::text::print(kernel)
 }
 
 /// The index of a first element.

@@ -9,6 +9,7 @@
 //! in rotation use different buffers, so that a cache holds none of the next one's inputs.
 
 use super::blaslt::LtProduct;
+use std::borrow::Borrow;
 use std::marker::PhantomData;
 use tilelift::runtime::cuda::{Binding, CudaBuffer, CudaError, CudaKernel, CudaStream};
 use tilelift_interp::Arg;
@@ -94,10 +95,10 @@ pub fn run(work: &Work<'_>, stream: &CudaStream) -> Result<(), CudaError> {
 ///
 /// # Errors
 /// A failed call, or a fault of a kernel. The stream is idle in any case.
-pub fn time(works: &[Work<'_>], warm_up: u32, n: u32, stream: &CudaStream) -> Result<f64, CudaError> {
+pub fn time<'w>(works: &[impl Borrow<Work<'w>>], warm_up: u32, n: u32, stream: &CudaStream) -> Result<f64, CudaError> {
     let n = n.max(1);
     let mut turns = works.iter().cycle();
-    let mut launch = |count: u32| turns.by_ref().take(count as usize).try_for_each(|w| w.launch(stream));
+    let mut launch = |count: u32| turns.by_ref().take(count as usize).try_for_each(|w| w.borrow().launch(stream));
     let timed = launch(warm_up).and_then(|()| stream.time(|| launch(n)));
     // On an error, launches may still be in flight.
     let idle = stream.synchronize();

@@ -23,7 +23,6 @@ mod optimise;
 mod options;
 mod outcome;
 mod own;
-mod plain_attention;
 mod plan;
 mod progress;
 mod report;

@@ -4,7 +4,7 @@ use super::super::access::Seen;
 use super::super::maker::{Copier, Maker, joined_name};
 use super::super::pair::is_plain;
 use super::super::report::{FuseRule, Refusal, RefusalKind};
-use super::load::{forwarded, free};
+use super::load::{forwarded, free, lies};
 use super::source::Sources;
 use super::writer::Wanted;
 use crate::graph::nodes::{Graph, Node, TensorId};
@@ -46,8 +46,12 @@ pub(in super::super) fn inlined<'g>(
         let at = copier.values(maker, kernel.operand(inst, "indices"))?;
         let mask = copier.values(maker, kernel.operand(inst, "mask"))?.first().copied();
         let other = copier.values(maker, kernel.operand(inst, "other"))?.first().copied();
-        let wanted = Wanted { at, shape: &place.shape, known: place.index.iter().map(Some).collect(), beyond: Vec::new() };
-        let free = free(&sources, &seen, inst, place, &vec![true; place.shape.len()]);
+        let low = place.index.iter().map(|s| !sources.atoms.not_negative(s, &node.grid)).collect();
+        let extents = graph.extents(&graph.tensors[access.tensor.index()], place.flat);
+        let tiles = place.index.iter().zip(&place.shape).zip(&extents);
+        let inside: Vec<bool> = tiles.map(|((index, &tile), size)| lies(&sources, &seen, (index, tile), size)).collect();
+        let free = free(&sources, &seen, inst, &inside, &vec![true; place.shape.len()]);
+        let wanted = Wanted { at, shape: &place.shape, known: place.index.iter().map(Some).collect(), low, inside, beyond: Vec::new() };
         let tile = forwarded(&sources, source, maker, (wanted, place), (mask, other), &free)?;
         copier.map.insert(kernel.insts[inst].results[0], tile);
         Ok(true)

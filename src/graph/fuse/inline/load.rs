@@ -2,12 +2,14 @@
 
 use super::super::access::{Place, Seen};
 use super::super::demand::dropped;
-use super::super::maker::Maker;
+use super::super::maker::{Maker, Start};
 use super::super::report::{Refusal, RefusalKind};
+use super::super::sym::Sum;
 use super::super::tiles::fits;
 use super::outside::Outside;
 use super::source::{Source, Sources};
 use super::writer::{Axis, Wanted, Writer, tile_of_store};
+use crate::graph::size::Size;
 use tilelift_ir::{Inst, Literal, Op, Type, Value};
 
 impl<'g> Writer<'_, 'g> {
@@ -19,7 +21,8 @@ impl<'g> Writer<'_, 'g> {
         let found = seen.accesses.iter().find(|a| a.inst == inst);
         let Some((access, place)) = found.and_then(|a| Some((a, a.place.as_ref()?))) else { return self.no(inst, "is of no place") };
         let indices = kernel.operand(inst, "indices");
-        let (mut at, mut here, mut known) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut at, mut here, mut known, mut low, mut inside) = (Vec::new(), Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let extents = sources.graph.extents(&sources.graph.tensors[access.tensor.index()], place.flat);
         for (k, (index, &extent)) in place.index.iter().zip(&place.shape).enumerate() {
             let window = match axes[k] {
                 Axis::Keep => None,
@@ -31,11 +34,15 @@ impl<'g> Writer<'_, 'g> {
                     at.push(maker.plus(first, n)?);
                     here.push(axes[k]);
                     known.push(None);
+                    low.push(w.low || n < 0);
+                    inside.push(n == 0 && w.inside.as_ref() == Some(&extents[k]));
                 }
                 None if window.is_none() || extent == 1 => {
                     at.push(self.scalar(maker, indices[k])?);
                     here.push(Axis::Keep);
                     known.push(Some(index));
+                    low.push(!sources.atoms.not_negative(index, &seen.node.grid));
+                    inside.push(lies(sources, seen, (index, extent), &extents[k]));
                 }
                 None => {
                     let (t, anchor) = (sources.name(access.tensor), sources.name(self.source.tensor));
@@ -56,9 +63,9 @@ impl<'g> Writer<'_, 'g> {
         };
         let mut value = match sources.of(access.tensor) {
             Some(source) => {
-                let wanted = Wanted { at, shape: &shape, known, beyond: Vec::new() };
                 let drops: Vec<bool> = here.iter().map(|&a| self.drops(a)).collect();
-                let free = free(sources, seen, inst, place, &drops);
+                let free = free(sources, seen, inst, &inside, &drops);
+                let wanted = Wanted { at, shape: &shape, known, low, inside, beyond: Vec::new() };
                 forwarded(sources, source, maker, (wanted, place), (mask, other), &free)?
             }
             None => {
@@ -103,17 +110,16 @@ impl<'g> Writer<'_, 'g> {
     }
 }
 
+/// True if no program's tile lies beyond an extent.
+pub(super) fn lies(sources: &Sources<'_>, seen: &Seen<'_>, (index, tile): (&Sum, u32), size: &Size) -> bool {
+    fits(&sources.atoms, &seen.node.grid, (index, tile), size, sources.graph.divisor(size))
+}
+
 /// Dimensions of a load of a producer's tensor along which nothing that lies outside of it matters: no program's tile does, or nothing that
 /// follows is ever stored (and that is enough).
-pub(super) fn free(sources: &Sources<'_>, seen: &Seen<'_>, load: Inst, place: &Place, drops: &[bool]) -> Vec<bool> {
-    let graph = sources.graph;
-    let tensor = seen.accesses.iter().find(|a| a.inst == load).map(|a| a.tensor);
-    let extents = tensor.map(|t| graph.extents(&graph.tensors[t.index()], place.flat)).unwrap_or_default();
-    let all = extents.iter().zip(place.index.iter().zip(&place.shape)).enumerate();
-    all.map(|(k, (size, (index, &tile)))| {
-        fits(&sources.atoms, &seen.node.grid, (index, tile), size, graph.divisor(size)) || (drops[k] && dropped(graph, seen, load, k))
-    })
-    .collect()
+pub(super) fn free(sources: &Sources<'_>, seen: &Seen<'_>, load: Inst, inside: &[bool], drops: &[bool]) -> Vec<bool> {
+    let dropped = |k: usize| drops[k] && dropped(sources.graph, (seen, &sources.atoms), load, k);
+    (0..inside.len()).map(|k| inside[k] || dropped(k)).collect()
 }
 
 /// A producer's tile as a load gives it: `other` outside of the tensor and where the mask says no. Dimensions that are free are not asked.
@@ -138,10 +144,11 @@ pub(super) fn forwarded<'g>(
     let stored = source.seen.node.kernel.operand(source.store, "value")[0];
     let outside = Outside::new(sources, source);
     let same = |d: usize| literal.is_some_and(|l| outside.is(stored, d, (&source.anchor.index[d], &extents[d]), l));
-    wanted.beyond = (0..free.len()).map(|d| !free[d] && same(d)).collect();
+    wanted.beyond = (0..free.len()).map(|d| !free[d] && !wanted.low[d] && same(d)).collect();
     let free: Vec<bool> = free.iter().zip(&wanted.beyond).map(|(&f, &b)| f || b).collect();
     let tile = tile_of_store(sources, source, maker, &wanted)?;
-    let starts: Vec<Option<i32>> = wanted.known.iter().map(|k| k.and_then(|s| s.as_number())).collect();
+    let number = |known: &Option<&Sum>| known.and_then(|s| s.as_number());
+    let starts: Vec<Start> = wanted.known.iter().zip(&wanted.low).map(|(k, &low)| Start { number: number(k), low }).collect();
     let tile = maker.inside(tile, (&wanted.at, &starts), &extents, other, &free)?;
     let Some(mask) = mask else { return Ok(tile) };
     let other = match other {

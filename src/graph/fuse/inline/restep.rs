@@ -41,7 +41,9 @@ impl<'g> Writer<'_, 'g> {
         let init = self.tile(maker, d.args[3 + n], axes)?;
         maker.rules.push(FuseRule::Restep { op: pieces.op, from: pieces.step, to: pieces.width });
         let made = self.fold(maker, [lo, hi, step], init, |this, maker, at, so_far| {
-            this.windows.push(Window { start, extent: pieces.step, at, shape: pieces.width, dim: None });
+            let whole = this.sources.graph.divisor(&pieces.size).is_multiple_of(pieces.width);
+            let inside = whole.then(|| pieces.size.clone());
+            this.windows.push(Window { start, extent: pieces.step, at, shape: pieces.width, dim: None, low: false, inside });
             let outer = this.pieced.replace((pieces.reduce, this.windows.len() - 1));
             let part = this.tile(maker, pieces.part, axes);
             this.pieced = outer;

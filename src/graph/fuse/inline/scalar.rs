@@ -19,9 +19,21 @@ impl<'g> Writer<'_, 'g> {
         Ok(new)
     }
 
+    /// The extent of a tensor that remains, asked of that tensor: loops over it have the bounds that they had.
+    fn dim(&self, maker: &mut Maker<'g>, v: Value) -> Result<Option<Value>, Refusal> {
+        let seen = &self.source.seen;
+        let Some(d) = seen.node.kernel.def_inst(v).map(|i| &seen.node.kernel.insts[i]).filter(|d| d.op == Op::Dim) else { return Ok(None) };
+        let Some((id, flat)) = seen.tensor(d.args[0]).filter(|(id, _)| !maker.is_gone(*id)) else { return Ok(None) };
+        let view = maker.view(id, flat)?;
+        maker.op(Op::Dim, &[view], &d.attrs, None).map(Some)
+    }
+
     fn made(&mut self, maker: &mut Maker<'g>, v: Value) -> Result<Value, Refusal> {
         let seen = &self.source.seen;
         let (node, kernel) = (seen.node, &seen.node.kernel);
+        if let Some(extent) = self.dim(maker, v)? {
+            return Ok(extent);
+        }
         let sum = seen.sums.get(&v).filter(|_| *kernel.ty(v) == Type::Scalar(Scalar::I32));
         if let Some(n) = sum.and_then(|s| s.as_number()) {
             return Ok(maker.literal(Literal::Int(i64::from(n)), Scalar::I32));

@@ -21,6 +21,8 @@ use tilelift_ir::{Attr, CmpOp, Inst, Literal, Op, ReduceOp, Scalar, Type, Value}
 /// Elements of a tile of whole rows that are folded at once where no narrower tile is given, and the width of a piece of larger ones.
 const WHOLE: u64 = 1 << 14;
 const WIDTH: u32 = 64;
+/// Elements of whole rows that a program holds at most.
+const LARGEST: u64 = 1 << 17;
 
 /// A fold that is taken piece by piece.
 struct Strip {
@@ -52,6 +54,10 @@ impl<'g> Writer<'_, 'g> {
                 self.further_out(maker, level, |this, maker| this.strips(maker, inst, axes, &strip))
             }
             None => {
+                let elements: u64 = self.shape(d.args[0], &inner).iter().map(|&e| u64::from(e)).product();
+                if elements > LARGEST {
+                    return self.no(inst, &format!("{elements} elements of whole rows are too many for a program"));
+                }
                 let x = self.tile(maker, d.args[0], &inner)?;
                 maker.op(Op::Reduce, &[x], &d.attrs, None)
             }
@@ -115,7 +121,11 @@ impl<'g> Writer<'_, 'g> {
         let rule = FuseRule::Strip { op: strip.op, extent: strip.extent, width: strip.width, cut: strip.end.is_some() };
         maker.rules.push(rule);
         self.fold(maker, bounds, init, |this, maker, index, so_far| {
-            let window = Window { start: Sum::number(strip.start), extent: strip.extent, at: index, shape: strip.width, dim: None };
+            // Pieces that end with the tensor, or before it.
+            let whole = |size: &Size| strip.start == 0 && this.sources.graph.divisor(size).is_multiple_of(strip.width);
+            let inside = strip.end.as_ref().map(|e| e.0.clone()).filter(whole);
+            let start = Sum::number(strip.start);
+            let window = Window { start, extent: strip.extent, at: index, shape: strip.width, dim: None, low: false, inside };
             this.windows.push(window);
             let mut inner = axes.to_vec();
             inner.insert(strip.axis, Axis::Window(this.windows.len() - 1));

@@ -17,6 +17,7 @@ use super::super::maker::Maker;
 use super::super::report::{FuseRule, Refusal, RefusalKind};
 use super::super::sym::Sum;
 use super::source::{Source, Sources};
+use crate::graph::size::Size;
 use std::collections::BTreeMap;
 use tilelift_egraph::Class;
 use tilelift_ir::ops::Rule;
@@ -42,6 +43,10 @@ pub(super) struct Window {
     pub shape: u32,
     /// The dimension of the tile that is stored, if it is one.
     pub dim: Option<usize>,
+    /// The first index wanted may be below 0.
+    pub low: bool,
+    /// The extent inside of which all that is wanted lies, if it is known to.
+    pub inside: Option<Size>,
 }
 
 /// A producer's loop that is being written.
@@ -58,6 +63,9 @@ pub(super) struct Wanted<'a> {
     pub at: Vec<Value>,
     pub shape: &'a [u32],
     pub known: Vec<Option<&'a Sum>>,
+    /// Dimensions along which the first index may be below 0, and those along which the tile lies inside of the tensor.
+    pub low: Vec<bool>,
+    pub inside: Vec<bool>,
     /// Dimensions along which elements beyond the tensor have to be what the producer would have made there.
     pub beyond: Vec<bool>,
 }
@@ -112,7 +120,9 @@ pub(super) fn tile_of_store<'g>(
             }
         } else {
             axes.push(Axis::Window(windows.len()));
-            windows.push(Window { start: start.clone(), extent, at, shape, dim: Some(d) });
+            let size = &sources.graph.tensors[source.tensor.index()].dims[d];
+            let inside = wanted.inside[d].then(|| size.clone());
+            windows.push(Window { start: start.clone(), extent, at, shape, dim: Some(d), low: wanted.low[d], inside });
         }
     }
     maker.rules.push(FuseRule::TileOfStore { tensor: name.to_owned(), shape: wanted.shape.to_vec() });
@@ -222,9 +232,15 @@ impl<'g> Writer<'_, 'g> {
                 maker.op(Op::Transpose, &[x], &d.attrs, None)
             }
             (Op::Reshape, _) => {
-                let Some(inner) = self.reshaped(d.args[0], result, axes) else { return self.no(inst, "mixes the dimensions of a tile") };
+                let found = self.reshaped(d.args[0], result, axes);
+                let Some((inner, added)) = found else { return self.no(inst, "mixes the dimensions of a tile") };
                 let x = self.tile(maker, d.args[0], &inner)?;
-                maker.op(Op::Reshape, &[x], &[], Some(&ty))
+                if added.is_empty() {
+                    return maker.op(Op::Reshape, &[x], &[], Some(&ty));
+                }
+                let narrow: Vec<u32> = shape.iter().enumerate().map(|(k, &e)| if added.contains(&k) { 1 } else { e }).collect();
+                let x = maker.op(Op::Reshape, &[x], &[], Some(&Type::tile(&narrow, elem)))?;
+                maker.op(Op::Broadcast, &[x], &[], Some(&ty))
             }
             (Op::Dot, _) => {
                 let &[m, n] = axes else { return self.no(inst, "is of no matrices") };
@@ -343,14 +359,19 @@ impl<'g> Writer<'_, 'g> {
         maker.op(Op::Add, &[first, steps], &[], None)
     }
 
-    /// What is wanted of the operand of a reshape that adds or drops extents of 1.
-    fn reshaped(&self, from: Value, to: Value, axes: &[Axis]) -> Option<Vec<Axis>> {
+    /// What is wanted of the operand of a reshape that adds or drops extents of 1, and the dimensions that it adds along which a window is
+    /// wanted: all elements there are the same, since the operand has no place along them.
+    fn reshaped(&self, from: Value, to: Value, axes: &[Axis]) -> Option<(Vec<Axis>, Vec<usize>)> {
         let kernel = &self.source.seen.node.kernel;
         let (from, to) = (kernel.ty(from).shape()?, kernel.ty(to).shape()?);
-        let mut inner = vec![Axis::Keep; from.len()];
+        let (mut inner, mut added) = (vec![Axis::Keep; from.len()], Vec::new());
         let mut next = 0;
         for (k, &e) in to.iter().enumerate() {
             if e == 1 && axes[k] == Axis::Keep {
+                continue;
+            }
+            if e == 1 && from.get(next) != Some(&1) {
+                added.push(k);
                 continue;
             }
             let at = (next..from.len()).find(|&j| from[j] == e)?;
@@ -359,6 +380,6 @@ impl<'g> Writer<'_, 'g> {
             }
             (inner[at], next) = (axes[k], at + 1);
         }
-        from[next..].iter().all(|&x| x == 1).then_some(inner)
+        from[next..].iter().all(|&x| x == 1).then_some((inner, added))
     }
 }
