@@ -124,8 +124,7 @@ pub(super) fn weights(program: &Program, words: &Words, ranges: &Ranges) -> Vec<
 }
 
 /// Bundles of one register each.
-fn single(program: &Program, words: &Words, ranges: &Ranges, files: &[File], unspillable: &[bool]) -> Vec<Bundle> {
-    let weights = weights(program, words, ranges);
+fn single(program: &Program, words: &Words, ranges: &Ranges, files: &[File], weights: &[f32], unspillable: &[bool]) -> Vec<Bundle> {
     let bundle = |reg: VReg| {
         let data = &program.vregs[reg];
         let words: Vec<Rows> = words.of(reg).map(|word| ranges.of(word).iter().copied().collect()).collect();
@@ -140,14 +139,13 @@ impl Bundles {
     /// Bundles registers that are copied into each other, those of inner loops first.
     pub(super) fn new(
         program: &Program,
-        words: &Words,
-        ranges: &Ranges,
+        (words, ranges): (&Words, &Ranges),
         files: &[File],
-        unspillable: &[bool],
+        (weights, unspillable): (&[f32], &[bool]),
         coalesce: bool,
         fuel: &Fuel,
     ) -> Bundles {
-        let all = single(program, words, ranges, files, unspillable);
+        let all = single(program, words, ranges, files, weights, unspillable);
         let of = (0..all.len()).map(|i| (i, 0)).collect();
         let mut bundles = Bundles { hints: vec![SmallVec::new(); all.len()], all, of, coalesce };
         let mut copies: Vec<(u32, Span, Span)> =

@@ -51,15 +51,29 @@ impl Ranges {
         &self.segs[self.first[word] as usize..self.first[word + 1] as usize]
     }
 
-    fn new(rows: usize, words: usize, mut found: Vec<(u32, Seg)>) -> Ranges {
-        found.sort_unstable_by_key(|&(word, seg)| u64::from(word) << 32 | u64::from(seg.start));
+    fn new(rows: usize, words: usize, found: &[(u32, Seg)]) -> Ranges {
+        // Each word's rows get a place of their own, and are few there.
+        let mut ends = vec![0u32; words + 1];
+        found.iter().for_each(|&(word, _)| ends[word as usize + 1] += 1);
+        for word in 0..words {
+            ends[word + 1] += ends[word];
+        }
+        let mut all = vec![Seg { start: 0, end: 0 }; found.len()];
+        for &(word, seg) in found {
+            let at = &mut ends[word as usize];
+            all[*at as usize] = seg;
+            *at += 1;
+        }
         let mut segs: Vec<Seg> = Vec::with_capacity(found.len());
         let mut first = Vec::with_capacity(words + 1);
-        let mut found = found.into_iter().peekable();
-        for word in 0..words as u32 {
+        let mut from = 0;
+        for &end in &ends[..words] {
+            let own = &mut all[from..end as usize];
+            from = end as usize;
+            own.sort_unstable_by_key(|seg| seg.start);
             first.push(segs.len() as u32);
             let begin = segs.len();
-            while let Some((_, seg)) = found.next_if(|&(w, _)| w == word) {
+            for &seg in &*own {
                 match segs[begin..].last_mut() {
                     Some(last) if seg.start <= last.end => last.end = last.end.max(seg.end),
                     _ => segs.push(seg),
@@ -99,13 +113,13 @@ fn walk_inst(walk: &mut impl Walk, words: &Words, inst: &Inst, row: u32, level: 
     let touches = touches(inst);
     let early = writes_early(inst);
     let vector = if ignores_exec(inst.op) { Level::Known(0) } else { level };
-    for touch in touches.iter().filter(|t| written(t)) {
+    for touch in touches.clone().filter(written) {
         let Some((range, scalar)) = words.span(touch.span) else { continue };
         for word in range {
             walk.write(word, row, if scalar { Level::Known(0) } else { vector }, early);
         }
     }
-    for touch in touches.iter().filter(|t| t.access != Access::Def) {
+    for touch in touches.filter(|t| t.access != Access::Def) {
         let Some((range, scalar)) = words.span(touch.span) else { continue };
         for word in range {
             walk.read(word, row, if scalar { 0 } else { vector.needs() });
@@ -446,5 +460,5 @@ pub(super) fn ranges(program: &Program, words: &Words, levels: &Levels, fuel: &F
         collect.needs.clear();
     }
     fuel.burn(16 * count + 8 * found.len());
-    Ok(Ranges::new(count, total, found))
+    Ok(Ranges::new(count, total, &found))
 }

@@ -12,9 +12,19 @@ pub(super) struct Set([u64; 4]);
 impl Set {
     /// The registers below `limit` whose number is a multiple of `align`.
     pub(super) fn candidates(limit: usize, align: u8) -> Set {
-        let mut set = Set::default();
-        (0..limit.min(256)).step_by(usize::from(align.max(1))).for_each(|r| set.insert(r));
-        set
+        let limit = limit.min(256);
+        // A bit for each multiple of the alignment, from the word's first one on.
+        let step = |word: usize| match align {
+            0 | 1 => u64::MAX,
+            2 => 0x5555_5555_5555_5555,
+            4 => 0x1111_1111_1111_1111,
+            _ => (64 * word..64 * word + 64).filter(|r| r.is_multiple_of(usize::from(align))).fold(0, |bits, r| bits | 1 << (r % 64)),
+        };
+        Set(std::array::from_fn(|word| match limit.saturating_sub(64 * word) {
+            0 => 0,
+            below @ 1..64 => step(word) & ((1 << below) - 1),
+            _ => step(word),
+        }))
     }
 
     /// Adds a register.

@@ -3,12 +3,11 @@
 //! A sweep over the rows: where too much is in use, what costs least per row goes, until the rest fits. An instruction that names a spilled
 //! register needs one for a moment, which stays in use. Work grows as the program, times a logarithm.
 
-use super::bundle::weights;
 use super::effects::touches;
 use super::fuel::Fuel;
 use super::live::{self, Ranges, Seg};
 use super::plan::Files;
-use super::pressure::Pressure;
+use super::pressure::{Changes, Pressure};
 use super::words::{FILES, Words, file_size};
 use crate::isa::Access;
 use crate::mir::{File, Program, Reg, VReg};
@@ -37,7 +36,7 @@ struct Near {
 struct Sweep<'a> {
     words: &'a Words,
     ranges: &'a Ranges,
-    weights: Vec<f32>,
+    weights: &'a [f32],
     /// Sorted by register.
     near: Vec<Near>,
     gone: Vec<bool>,
@@ -50,20 +49,20 @@ pub(super) fn relieve(
     (words, ranges): (&Words, &Ranges),
     files: &mut Files,
     limits: [usize; 3],
-    unspillable: &[bool],
+    (weights, unspillable): (&[f32], &[bool]),
     fuel: &Fuel,
 ) -> Vec<VReg> {
-    let mut scalars = Pressure::new(ranges.rows);
-    (0..file_size(File::Scalar)).for_each(|number| scalars.add(ranges.of(words.physical(File::Scalar, number)), 1));
+    let mut changes = Changes::new(ranges.rows);
+    (0..file_size(File::Scalar)).for_each(|number| changes.add(ranges.of(words.physical(File::Scalar, number))));
     for reg in program.vregs.keys().filter(|&reg| program.vregs[reg].file == File::Scalar) {
-        words.of(reg).for_each(|word| scalars.add(ranges.of(word), 1));
+        words.of(reg).for_each(|word| changes.add(ranges.of(word)));
     }
+    let mut scalars = Pressure::of(&changes.counts());
     let most = [scalars.highest(), files.vector.highest(), files.acc.highest()];
     if (0..3).all(|file| most[file] <= limits[file]) {
         return Vec::new();
     }
-    let mut sweep =
-        Sweep { words, ranges, weights: weights(program, words, ranges), near: near(program), gone: unspillable.to_vec(), fuel };
+    let mut sweep = Sweep { words, ranges, weights, near: near(program), gone: unspillable.to_vec(), fuel };
     let limits = FILES.map(|file| {
         let limit = limits[file as usize];
         let margin = file != File::Scalar && most[file as usize] > limit + limit / FAR;
@@ -178,7 +177,7 @@ impl Sweep<'_> {
         while let Some(at) = pressure.above(from, limit) {
             let row = at as u32;
             // Weights are not negative, so their bits are in their order.
-            let weights = &self.weights;
+            let weights = self.weights;
             open.extend(
                 std::iter::from_fn(|| starts.next_if(|s| s.0 <= row)).map(|(_, reg)| Reverse((weights[reg.index()].to_bits(), reg))),
             );

@@ -8,7 +8,6 @@
 //! next [`WINDOW`] instructions in the old order are looked at, so that loads do not go so far up that registers become scarce.
 
 use super::class::{Class, Unit, class, is_transcendental};
-use crate::alloc::{AllocError, Allocated, allocate};
 use crate::chip::Chip;
 use crate::isa::{Access, Fixed, Format, Kind, Opcode, Variant};
 use crate::mir::{File, Inst, Operand, Program, Reg};
@@ -27,40 +26,6 @@ mod latency {
     pub(super) const TRANSCENDENTAL: u32 = 4;
     pub(super) const VECTOR: u32 = 2;
     pub(super) const SCALAR: u32 = 1;
-}
-
-/// Unified registers of a lane.
-const REGISTERS: u32 = 512;
-/// Wavefronts that share a unit, of which more do not hide more latency than an order with loads early.
-const ENOUGH_WAVES: u32 = 4;
-
-/// Allocates a program, reordered if that costs neither spills nor wavefronts that could run at a time.
-///
-/// The program that was allocated stands beside the result: origins of instructions are positions in it.
-///
-/// # Errors
-/// If neither order has an allocation, or the first one's takes too much work.
-pub fn schedule_and_allocate(program: Program) -> Result<(Program, Allocated), AllocError> {
-    let waves = |a: &Allocated| (REGISTERS / a.facts.pool().max(1)).min(ENOUGH_WAVES);
-    let scheduled = schedule(&program);
-    let first = allocate(scheduled.clone());
-    let good = |a: &Allocated| a.facts.spills == Default::default() && waves(a) == ENOUGH_WAVES;
-    if first.as_ref().is_ok_and(good) {
-        return first.map(|a| (scheduled, a));
-    }
-    // What is too much work in one order is so in the other.
-    if let Err(AllocError::TooMuchWork) = first {
-        return first.map(|a| (scheduled, a));
-    }
-    let second = allocate(program.clone());
-    match (first, second) {
-        (Ok(a), Ok(b)) => {
-            let cost = |a: &Allocated| (a.facts.spills.to_scratch, a.facts.spills.to_acc, a.facts.spills.to_lanes, ENOUGH_WAVES - waves(a));
-            Ok(if cost(&a) <= cost(&b) { (scheduled, a) } else { (program, b) })
-        }
-        (Ok(a), Err(_)) => Ok((scheduled, a)),
-        (Err(_), second) => second.map(|b| (program, b)),
-    }
 }
 
 /// Reorders the instructions of each block.
