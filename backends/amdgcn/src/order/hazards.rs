@@ -40,7 +40,7 @@ enum First {
 }
 
 /// What an instruction is about to do.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Second {
     /// A vector instruction reads vector registers.
     VectorReads,
@@ -190,6 +190,27 @@ const TABLE: &[Row] = &[
     Row { first: kind!(First::M0), second: Second::FillsLds, states: |_, _| 1 },
     Row { first: kind!(First::WideStore), second: Second::VectorWrites, states: |_, chip| on([1, 2, 2], chip) },
 ];
+
+/// The rows by what the second instruction does.
+struct Rules {
+    chip: Chip,
+    rows: Vec<&'static Row>,
+}
+
+impl Rules {
+    fn new(chip: Chip) -> Rules {
+        let mut rows: Vec<&Row> = TABLE.iter().collect();
+        rows.sort_by_key(|row| row.second);
+        Rules { chip, rows }
+    }
+
+    /// Wait states between what an instruction did and what another is about to do.
+    fn states(&self, first: First, second: Second) -> u8 {
+        let from = self.rows.partition_point(|row| row.second < second);
+        let rows = self.rows[from..].iter().take_while(|row| row.second == second);
+        rows.filter_map(|row| (row.first)(first).map(|passes| (row.states)(passes, self.chip))).max().unwrap_or(0)
+    }
+}
 
 /// The most wait states that a row asks for.
 const LONGEST: u8 = 20;
@@ -342,7 +363,7 @@ fn events(inst: &Inst, class: Class) -> SmallVec<[Event; 6]> {
 }
 
 /// Wait states that an instruction needs before it.
-fn needed(lately: &[Event], inst: &Inst, class: Class, chip: Chip) -> u8 {
+fn needed(lately: &[Event], inst: &Inst, class: Class, rules: &Rules) -> u8 {
     if lately.is_empty() || class == Class::Scalar {
         return 0;
     }
@@ -363,11 +384,7 @@ fn needed(lately: &[Event], inst: &Inst, class: Class, chip: Chip) -> u8 {
                 }
                 other => other,
             };
-            for row in TABLE.iter().filter(|r| r.second == second) {
-                if let Some(passes) = (row.first)(event.first) {
-                    most = most.max((row.states)(passes, chip).saturating_sub(event.since));
-                }
-            }
+            most = most.max(rules.states(event.first, second).saturating_sub(event.since));
         }
     }
     most
@@ -382,10 +399,10 @@ fn pass(lately: &mut Vec<Event>, states: u8) {
 }
 
 /// Walks a block; hands each instruction that needs wait states with their number to `each`.
-fn walk(block: &BlockData, chip: Chip, lately: &mut Vec<Event>, mut each: impl FnMut(usize, u8)) {
+fn walk(block: &BlockData, rules: &Rules, lately: &mut Vec<Event>, mut each: impl FnMut(usize, u8)) {
     for (at, inst) in block.insts.iter().enumerate() {
-        let class = class(inst, chip);
-        let states = needed(lately, inst, class, chip);
+        let class = class(inst, rules.chip);
+        let states = needed(lately, inst, class, rules);
         if states > 0 {
             pass(lately, states);
             each(at, states);
@@ -417,12 +434,12 @@ fn join(into: &mut Vec<Event>, other: &Vec<Event>) {
 
 /// Inserts `s_nop`.
 pub(super) fn insert(program: &mut Program) {
-    let chip = program.chip;
-    let mut entry = flow::entries(program, Vec::new(), join, |lately, block| walk(block, chip, lately, |_, _| {}));
+    let rules = &Rules::new(program.chip);
+    let mut entry = flow::entries(program, Vec::new(), join, |lately, block| walk(block, rules, lately, |_, _| {}));
     for (block, data) in program.blocks.iter_mut() {
         let Some(mut lately) = entry[block.index()].take() else { continue };
         let mut gaps = Vec::new();
-        walk(data, chip, &mut lately, |at, states| gaps.push((at, states)));
+        walk(data, rules, &mut lately, |at, states| gaps.push((at, states)));
         if gaps.is_empty() {
             continue;
         }
