@@ -116,19 +116,6 @@ impl Assign<'_> {
         }
     }
 
-    /// Who has which rows.
-    fn all_owners(&self) -> Owners {
-        let mut owners = Owners::new(self.base.len());
-        for (index, base) in self.base.iter().enumerate() {
-            let Some(base) = base else { continue };
-            let bundle = &self.bundles.all[index];
-            for (i, rows) in bundle.words.iter().enumerate() {
-                owners.add(bundle.file, usize::from(*base) + i, rows, index);
-            }
-        }
-        owners
-    }
-
     /// The place that most copies would like, if it is free.
     fn wished(&self, index: usize, free: &Set) -> Option<usize> {
         self.bundles.hints[index].iter().find_map(|hint| {
@@ -147,7 +134,7 @@ impl Assign<'_> {
     fn cheapest(&mut self, index: usize) -> Option<(usize, Vec<usize>)> {
         let bundle = &self.bundles.all[index];
         let mut open = self.free(bundle, &self.fixed[bundle.file as usize]);
-        let mut owners = self.owners.take().unwrap_or_else(|| self.all_owners());
+        let mut owners = self.owners.take().unwrap_or_else(|| Owners::new(&self.bundles.all, &self.base));
         let mut best: Option<(f32, usize, Vec<usize>)> = None;
         while let Some(base) = open.first() {
             open = without(open, base);

@@ -16,8 +16,10 @@ pub(super) struct Touch {
 #[inline]
 pub(super) fn touches(inst: &Inst) -> impl Iterator<Item = Touch> + Clone + '_ {
     let partial = writes_partly(inst);
-    inst.operands.iter().zip(inst.op.desc().slots).filter_map(move |(value, slot)| {
+    let slots = inst.op.desc().slots;
+    inst.operands.iter().enumerate().filter_map(move |(at, value)| {
         let Operand::Reg(span) = *value else { return None };
+        let slot = slots.get(at)?;
         let access = if slot.access == Access::Def && partial { Access::Update } else { slot.access };
         Some(Touch { span, access })
     })

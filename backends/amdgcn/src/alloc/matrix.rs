@@ -67,7 +67,9 @@ impl Set {
 }
 
 /// Rows of a block.
-const BLOCK: usize = 64;
+const BLOCK: usize = 16;
+/// Rows of a block as steps are counted: what is refused does not follow from how the table is cut.
+const COUNTED: usize = 64;
 
 /// Registers of a file that are taken, row by row.
 #[derive(Clone, Debug)]
@@ -109,7 +111,7 @@ impl Matrix {
 
     /// Steps that a question about rows, or a change of them, takes.
     pub(super) fn steps(segs: &[Seg]) -> usize {
-        segs.iter().map(|seg| ((seg.end - seg.start) as usize).min(2 * BLOCK + (seg.end - seg.start) as usize / BLOCK) + 1).sum()
+        segs.iter().map(|seg| ((seg.end - seg.start) as usize).min(2 * COUNTED + (seg.end - seg.start) as usize / COUNTED) + 1).sum()
     }
 
     /// Registers that are taken in some of the rows.

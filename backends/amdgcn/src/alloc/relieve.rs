@@ -37,8 +37,10 @@ struct Sweep<'a> {
     words: &'a Words,
     ranges: &'a Ranges,
     weights: &'a [f32],
-    /// Sorted by register.
+    /// By register, and row.
     near: Vec<Near>,
+    /// Where those of each register begin.
+    first: Vec<u32>,
     gone: Vec<bool>,
     fuel: &'a Fuel,
 }
@@ -62,7 +64,8 @@ pub(super) fn relieve(
     if (0..3).all(|file| most[file] <= limits[file]) {
         return Vec::new();
     }
-    let mut sweep = Sweep { words, ranges, weights, near: near(program), gone: unspillable.to_vec(), fuel };
+    let (near, first) = near(program);
+    let mut sweep = Sweep { words, ranges, weights, near, first, gone: unspillable.to_vec(), fuel };
     let limits = FILES.map(|file| {
         let limit = limits[file as usize];
         let margin = file != File::Scalar && most[file as usize] > limit + limit / FAR;
@@ -89,10 +92,15 @@ pub(super) fn relieve(
     found
 }
 
-/// Rows that instructions need registers in, whether those are spilled or not.
-fn near(program: &Program) -> Vec<Near> {
+/// Rows that instructions need registers in, whether those are spilled or not, and where those of each register begin.
+fn near(program: &Program) -> (Vec<Near>, Vec<u32>) {
     let (bases, _) = live::rows(program);
-    let mut near = Vec::new();
+    let mut found = Vec::new();
+    let mut first = vec![0u32; program.vregs.len() + 1];
+    let mut push = |near: Near| {
+        first[near.reg.index() + 1] += 1;
+        found.push(near);
+    };
     for (block, data) in program.blocks.iter() {
         for (at, inst) in data.insts.iter().enumerate() {
             let before = bases[block.index()] + at as u32;
@@ -100,16 +108,27 @@ fn near(program: &Program) -> Vec<Near> {
                 let Reg::Virtual(reg) = touch.span.reg else { continue };
                 let words = touch.span.words;
                 if touch.access != Access::Def {
-                    near.push(Near { reg, row: before, words });
+                    push(Near { reg, row: before, words });
                 }
                 if touch.access != Access::Use {
-                    near.push(Near { reg, row: before + 1, words });
+                    push(Near { reg, row: before + 1, words });
                 }
             }
         }
     }
-    near.sort_by_key(|n| (n.reg, n.row));
-    near
+    for reg in 1..first.len() {
+        first[reg] += first[reg - 1];
+    }
+    // Each register's own come together, and are few.
+    let mut next = first.clone();
+    let mut near = found.clone();
+    for one in found {
+        let at = &mut next[one.reg.index()];
+        near[*at as usize] = one;
+        *at += 1;
+    }
+    first.windows(2).for_each(|ends| near[ends[0] as usize..ends[1] as usize].sort_by_key(|n| n.row));
+    (near, first)
 }
 
 fn holds(rows: &[Seg], row: u32) -> bool {
@@ -118,9 +137,7 @@ fn holds(rows: &[Seg], row: u32) -> bool {
 
 impl Sweep<'_> {
     fn near(&self, reg: VReg) -> &[Near] {
-        let from = self.near.partition_point(|n| n.reg < reg);
-        let count = self.near[from..].partition_point(|n| n.reg == reg);
-        &self.near[from..from + count]
+        &self.near[self.first[reg.index()] as usize..self.first[reg.index() + 1] as usize]
     }
 
     /// Words that a row has less in use without a register.
