@@ -239,7 +239,7 @@ impl Draft {
             };
             let Draft { work, round, spills, fuel, .. } = &mut *draft;
             let Round { words, ranges, files, limits, spilled, .. } = round;
-            let rows = |reg: VReg| words.of(reg).flat_map(|w| ranges.of(w).iter().copied()).collect();
+            let rows = |reg: VReg| ranges.of_all(words.of(reg)).to_vec();
             let mut room = spill::Room { acc: &mut files.acc, limit: limits[File::Acc as usize], rows: &rows, fuel };
             spill::spill(work, spilled, &files.of, &mut room, spills)?;
             fuel.check()?;

@@ -16,6 +16,7 @@ use super::words::Words;
 use crate::isa::Access;
 use crate::mir::{Block, File, Inst, Program};
 use cranelift_entity::EntityRef;
+use std::ops::Range;
 
 /// Words per block that are looked at in a step.
 const BYTES: usize = 8;
@@ -49,6 +50,16 @@ impl Ranges {
     /// Rows of a word: sorted, disjoint, no two adjacent.
     pub(super) fn of(&self, word: usize) -> &[Seg] {
         &self.segs[self.first[word] as usize..self.first[word + 1] as usize]
+    }
+
+    /// Rows of words that follow one another, word by word.
+    pub(super) fn of_all(&self, words: Range<usize>) -> &[Seg] {
+        &self.segs[self.first[words.start] as usize..self.first[words.end] as usize]
+    }
+
+    /// How many rows words that follow one another occupy together.
+    pub(super) fn area(&self, words: Range<usize>) -> u64 {
+        self.of_all(words).iter().map(|seg| u64::from(seg.end - seg.start)).sum()
     }
 
     fn new(rows: usize, words: usize, found: &[(u32, Seg)]) -> Ranges {

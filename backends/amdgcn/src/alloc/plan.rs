@@ -119,13 +119,13 @@ impl Demand {
             let fixed = groups.fixed[root];
             if data.file != File::Scalar {
                 let changes = if fixed == Some(File::Acc) { &mut acc } else { &mut vector };
-                words.of(reg).for_each(|w| changes.add(ranges.of(w)));
+                changes.add(ranges.of_all(words.of(reg)));
                 if data.either {
                     of[reg.index()] = fixed.unwrap_or(File::Vector);
                 }
             }
             if fixed.is_none() {
-                areas[root].0 += words.of(reg).flat_map(|w| ranges.of(w)).map(|s| u64::from(s.end - s.start)).sum::<u64>();
+                areas[root].0 += ranges.area(words.of(reg));
                 areas[root].1.get_or_insert(reg);
                 free.push((root, reg));
             }

@@ -57,7 +57,7 @@ pub(super) fn relieve(
     let mut changes = Changes::new(ranges.rows);
     (0..file_size(File::Scalar)).for_each(|number| changes.add(ranges.of(words.physical(File::Scalar, number))));
     for reg in program.vregs.keys().filter(|&reg| program.vregs[reg].file == File::Scalar) {
-        words.of(reg).for_each(|word| changes.add(ranges.of(word)));
+        changes.add(ranges.of_all(words.of(reg)));
     }
     let mut scalars = Pressure::of(&changes.counts());
     let most = [scalars.highest(), files.vector.highest(), files.acc.highest()];
@@ -176,14 +176,14 @@ impl Sweep<'_> {
     }
 
     fn area(&self, reg: VReg) -> u64 {
-        self.words.of(reg).flat_map(|word| self.ranges.of(word)).map(|seg| u64::from(seg.end - seg.start)).sum()
+        self.ranges.area(self.words.of(reg))
     }
 
     fn run(&mut self, all: &[VReg], pressure: &mut Pressure, limit: usize, found: &mut Vec<VReg>) {
         if pressure.highest() <= limit {
             return;
         }
-        let starts = all.iter().flat_map(|&reg| self.words.of(reg).flat_map(|w| self.ranges.of(w)).map(move |seg| (seg.start, reg)));
+        let starts = all.iter().flat_map(|&reg| self.ranges.of_all(self.words.of(reg)).iter().map(move |seg| (seg.start, reg)));
         let mut starts: Vec<(u32, VReg)> = starts.collect();
         starts.sort_unstable();
         starts.dedup();
