@@ -10,7 +10,7 @@ use crate::chip::Chip;
 use crate::encode::{self, EncodeError, encode};
 use crate::mir::KernArg;
 use crate::order::Orders;
-use crate::select::{Reach, Reason, SelectError, reaches_far, select_within};
+use crate::select::{Reach, Reason, SelectError, Source, select_within};
 use crate::{kernel, object, order, text};
 use std::fmt;
 use tilelift_lane::{Param, Program};
@@ -106,7 +106,8 @@ pub fn emit(program: &Program, chip: Chip) -> Result<AmdKernel, EmitError> {
 
 /// Registers for the program. Where loads far from one another went in pairs, and there are too few registers for that, they stay nearer.
 fn allocated(program: &Program, chip: Chip) -> Result<Allocated, EmitError> {
-    let select = |reach| select_within(program, chip, reach).map(Orders::new).map_err(EmitError::Select);
+    let source = Source::new(program, chip).map_err(EmitError::Select)?;
+    let select = |reach| select_within(&source, reach).map(Orders::new).map_err(EmitError::Select);
     let refuse = |e: AllocError| EmitError::Allocate(e);
     let mut far = select(Reach::Far)?;
     if let Some((_, allocated)) = far.without_spills().map_err(refuse)? {
@@ -114,7 +115,7 @@ fn allocated(program: &Program, chip: Chip) -> Result<Allocated, EmitError> {
     }
     let far = |enough| far.with_spills(enough).map(|made| made.map(|m| m.1)).map_err(refuse);
     let none = EmitError::Allocate(AllocError::Spilling);
-    if !reaches_far(program) {
+    if !source.reaches_far() {
         return far(None)?.ok_or(none);
     }
     let near = select(Reach::Near).and_then(|mut near| Ok((near.without_spills().map_err(refuse)?, near)));
