@@ -14,7 +14,7 @@ use super::needs::{DEAD, Needs};
 use super::result::AllocError;
 use super::words::Words;
 use crate::isa::Access;
-use crate::mir::{Block, File, Inst, Program};
+use crate::mir::{Block, File, Program};
 use cranelift_entity::EntityRef;
 use std::ops::Range;
 
@@ -116,44 +116,91 @@ trait Walk {
     fn hold(&mut self, word: usize, row: u32);
 }
 
-fn written(touch: &Touch) -> bool {
-    touch.access != Access::Use
+/// Words that an operand names.
+#[derive(Clone, Copy)]
+struct Run {
+    first: u32,
+    words: u8,
+    scalar: bool,
 }
 
-fn walk_inst(walk: &mut impl Walk, words: &Words, inst: &Inst, row: u32, level: Level) {
-    let touches = touches(inst);
-    let early = writes_early(inst);
-    let vector = if ignores_exec(inst.op) { Level::Known(0) } else { level };
-    for touch in touches.clone().filter(written) {
-        let Some((range, scalar)) = words.span(touch.span) else { continue };
-        for word in range {
-            walk.write(word, row, if scalar { Level::Known(0) } else { vector }, early);
+/// What an instruction does to words.
+#[derive(Clone, Copy)]
+struct Deed {
+    /// Where what it writes begins among all runs, and what it reads.
+    writes: u32,
+    reads: u32,
+    /// It writes before it has read all.
+    early: bool,
+    /// All lanes take part.
+    all_lanes: bool,
+}
+
+/// What the instructions of a program do to words, written down once for all walks.
+struct Deeds {
+    /// Per instruction, in the order of the program, and one more for the end.
+    insts: Vec<Deed>,
+    runs: Vec<Run>,
+}
+
+impl Deeds {
+    fn new(program: &Program, words: &Words) -> Deeds {
+        let count: usize = program.blocks.values().map(|b| b.insts.len()).sum();
+        let (mut insts, mut runs) = (Vec::with_capacity(count + 1), Vec::with_capacity(4 * count));
+        let run = |touch: Touch| {
+            let (range, scalar) = words.span(touch.span)?;
+            Some(Run { first: range.start as u32, words: range.len() as u8, scalar })
+        };
+        for inst in program.blocks.values().flat_map(|b| &b.insts) {
+            let touches = touches(inst);
+            let writes = runs.len() as u32;
+            runs.extend(touches.clone().filter(|t| t.access != Access::Use).filter_map(run));
+            let reads = runs.len() as u32;
+            runs.extend(touches.filter(|t| t.access != Access::Def).filter_map(run));
+            insts.push(Deed { writes, reads, early: writes_early(inst), all_lanes: ignores_exec(inst.op) });
         }
+        let end = runs.len() as u32;
+        insts.push(Deed { writes: end, reads: end, early: false, all_lanes: true });
+        Deeds { insts, runs }
     }
-    for touch in touches.filter(|t| t.access != Access::Def) {
-        let Some((range, scalar)) = words.span(touch.span) else { continue };
-        for word in range {
-            walk.read(word, row, if scalar { 0 } else { vector.needs() });
-            if early {
-                walk.hold(word, row);
+
+    fn walk(&self, walk: &mut impl Walk, inst: usize, row: u32, level: Level) {
+        let Deed { writes, reads, early, all_lanes } = self.insts[inst];
+        let end = self.insts[inst + 1].writes;
+        let vector = if all_lanes { Level::Known(0) } else { level };
+        for run in &self.runs[writes as usize..reads as usize] {
+            let level = if run.scalar { Level::Known(0) } else { vector };
+            for word in run.first..run.first + u32::from(run.words) {
+                walk.write(word as usize, row, level, early);
+            }
+        }
+        for run in &self.runs[reads as usize..end as usize] {
+            let need = if run.scalar { 0 } else { vector.needs() };
+            for word in run.first..run.first + u32::from(run.words) {
+                walk.read(word as usize, row, need);
+                if early {
+                    walk.hold(word as usize, row);
+                }
             }
         }
     }
 }
 
-fn walk_block(walk: &mut impl Walk, words: &Words, program: &Program, levels: &Levels, block: Block, base: u32) {
-    let insts = &program.blocks[block].insts;
+/// Walks a block whose first row is `base`.
+fn walk_block(walk: &mut impl Walk, deeds: &Deeds, program: &Program, levels: &Levels, block: Block, base: u32) {
+    // Each block has one row more than instructions.
+    let first = base as usize - block.index();
     let changes = &levels.changes[block.index()];
     let mut level = levels.exit(block);
     let mut at_change = changes.len();
     walk.sink(level.needs());
-    for (at, inst) in insts.iter().enumerate().rev() {
+    for at in (0..program.blocks[block].insts.len()).rev() {
         if let Some(&(_, change, _)) = at_change.checked_sub(1).and_then(|i| changes.get(i)).filter(|c| c.0 == at) {
             at_change -= 1;
             level = at_change.checked_sub(1).and_then(|i| changes.get(i)).map_or(levels.entry[block.index()], |c| c.2);
             walk.sink(change.cap.min(level.needs()));
         }
-        walk_inst(walk, words, inst, base + 1 + at as u32, level);
+        deeds.walk(walk, first + at, base + 1 + at as u32, level);
     }
 }
 
@@ -273,8 +320,7 @@ struct Globals {
     words: Vec<u32>,
 }
 
-fn transfers(program: &Program, words: &Words, levels: &Levels) -> (Vec<Transfer>, Vec<Vec<u32>>) {
-    let total = words.total();
+fn transfers(program: &Program, deeds: &Deeds, total: usize, levels: &Levels, bases: &[u32]) -> (Vec<Transfer>, Vec<Vec<u32>>) {
     let mut summary = Summary {
         needs: Needs::new(total),
         kill: vec![DEAD; total],
@@ -287,7 +333,7 @@ fn transfers(program: &Program, words: &Words, levels: &Levels) -> (Vec<Transfer
     let mut defined = Vec::with_capacity(program.blocks.len());
     for block in program.blocks.keys() {
         summary.cap = DEAD;
-        walk_block(&mut summary, words, program, levels, block, 0);
+        walk_block(&mut summary, deeds, program, levels, block, bases[block.index()]);
         let mut found = Vec::with_capacity(summary.touched.len());
         for word in std::mem::take(&mut summary.touched) {
             let index = word as usize;
@@ -419,7 +465,9 @@ pub(super) fn rows(program: &Program) -> (Vec<u32>, usize) {
 /// # Errors
 /// If too many words are alive between too many blocks.
 pub(super) fn ranges(program: &Program, words: &Words, levels: &Levels, fuel: &Fuel) -> Result<Ranges, AllocError> {
-    let (transfers, defined) = transfers(program, words, levels);
+    let deeds = Deeds::new(program, words);
+    let (bases, count) = rows(program);
+    let (transfers, defined) = transfers(program, &deeds, words.total(), levels, &bases);
     let mut globals = Globals { number: vec![NONE; words.total()], words: Vec::new() };
     for &(word, need, _) in transfers.iter().flat_map(|t| &t.words) {
         if need != DEAD && globals.number[word as usize] == NONE {
@@ -433,8 +481,7 @@ pub(super) fn ranges(program: &Program, words: &Words, levels: &Levels, fuel: &F
     let end_needs = needs(program, &transfers, &globals, fuel)?;
     let (begin_defined, end_defined) = available(program, words, &defined, &globals, fuel)?;
 
-    let (bases, count) = rows(program);
-    let mut found = Vec::new();
+    let mut found = Vec::with_capacity(deeds.runs.len());
     let total = words.total();
     let mut collect = Collect {
         needs: Needs::new(total),
@@ -453,7 +500,7 @@ pub(super) fn ranges(program: &Program, words: &Words, levels: &Levels, fuel: &F
                 collect.begin(word as usize, end_needs[index][number], bottom);
             }
         }
-        walk_block(&mut collect, words, program, levels, block, base);
+        walk_block(&mut collect, &deeds, program, levels, block, base);
         for word in std::mem::take(&mut collect.touched) {
             let at = word as usize;
             collect.open[at] = false;
