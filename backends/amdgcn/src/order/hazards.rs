@@ -12,6 +12,7 @@ use crate::isa::{Access, Fixed, Format, Kind, Opcode};
 use crate::mir::{BlockData, Inst, Operand, Program};
 use cranelift_entity::EntityRef;
 use smallvec::SmallVec;
+use std::cell::RefCell;
 use std::ops::Range;
 
 /// What an instruction did.
@@ -195,13 +196,27 @@ const TABLE: &[Row] = &[
 struct Rules {
     chip: Chip,
     rows: Vec<&'static Row>,
+    /// For how long what happened counts, of all that was asked for.
+    longest: RefCell<Vec<(First, u8)>>,
 }
 
 impl Rules {
     fn new(chip: Chip) -> Rules {
         let mut rows: Vec<&Row> = TABLE.iter().collect();
         rows.sort_by_key(|row| row.second);
-        Rules { chip, rows }
+        Rules { chip, rows, longest: RefCell::default() }
+    }
+
+    /// The most wait states that any row asks for behind what an instruction did.
+    fn longest(&self, first: First) -> u8 {
+        let mut known = self.longest.borrow_mut();
+        if let Some(&(_, longest)) = known.iter().find(|k| k.0 == first) {
+            return longest;
+        }
+        let states = self.rows.iter().filter_map(|row| (row.first)(first).map(|passes| (row.states)(passes, self.chip)));
+        let longest = states.max().unwrap_or(0);
+        known.push((first, longest));
+        longest
     }
 
     /// Wait states between what an instruction did and what another is about to do.
@@ -212,8 +227,6 @@ impl Rules {
     }
 }
 
-/// The most wait states that a row asks for.
-const LONGEST: u8 = 20;
 /// The most that one `s_nop` is.
 const NOP: u8 = 16;
 
@@ -223,6 +236,8 @@ struct Event {
     first: First,
     words: Range16,
     since: u8,
+    /// Wait states behind which it counts no more.
+    longest: u8,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -316,10 +331,15 @@ fn deeds(inst: &Inst, class: Class) -> Deeds {
 }
 
 /// What an instruction did to which words.
-fn events(inst: &Inst, class: Class) -> SmallVec<[Event; 6]> {
+fn events(inst: &Inst, class: Class, rules: &Rules) -> SmallVec<[Event; 6]> {
     let mut events = SmallVec::new();
     let format = inst.op.desc().form.format;
-    let mut push = |first, words: &Range<usize>| events.push(Event { first, words: Range16::of(words), since: 0 });
+    let mut push = |first, words: &Range<usize>| {
+        let longest = rules.longest(first);
+        if longest > 0 {
+            events.push(Event { first, words: Range16::of(words), since: 0, longest });
+        }
+    };
     for used in used(inst) {
         let words = &used.words;
         if words.is_empty() {
@@ -394,7 +414,7 @@ fn needed(lately: &[Event], inst: &Inst, class: Class, rules: &Rules) -> u8 {
 fn pass(lately: &mut Vec<Event>, states: u8) {
     lately.retain_mut(|e| {
         e.since = e.since.saturating_add(states);
-        e.since < LONGEST
+        e.since < e.longest
     });
 }
 
@@ -412,7 +432,7 @@ fn walk(block: &BlockData, rules: &Rules, lately: &mut Vec<Event>, mut each: imp
             _ => 1,
         };
         pass(lately, own);
-        for event in events(inst, class) {
+        for event in events(inst, class, rules) {
             // It has happened now; what happened before to the same words stays.
             match lately.iter_mut().find(|e| e.first == event.first && e.words == event.words) {
                 Some(old) => old.since = 0,
