@@ -15,6 +15,7 @@ use crate::mir::{BlockData, Inst, Operand, Program, Reg, Span};
 use cranelift_entity::EntityRef;
 use smallvec::SmallVec;
 use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 use std::ops::Range;
 
 /// Instructions that are looked at.
@@ -125,10 +126,40 @@ struct Node {
     edges: u32,
 }
 
-impl Node {
-    /// When it can be issued.
-    fn start(&self, matrix_free: u32) -> u32 {
-        if self.busy > 0 { self.earliest.max(matrix_free) } else { self.earliest }
+/// When an instruction may be issued, how long the way behind it is, and its number: what is less comes first.
+type Rank = (u32, Reverse<u32>, u32);
+
+/// Instructions that wait for none.
+#[derive(Default)]
+struct Ready {
+    /// Those whose operands are there, with the longest way first: the length of the way, and the number.
+    now: BinaryHeap<(u32, Reverse<u32>)>,
+    /// The others, by when they are.
+    later: BinaryHeap<Reverse<Rank>>,
+}
+
+impl Ready {
+    fn push(&mut self, at: u32, node: &Node) {
+        self.later.push(Reverse((node.earliest, Reverse(node.length), at)));
+    }
+
+    /// The first one, if none is issued before a slot. Slots that are asked for do not fall.
+    fn best(&mut self, slot: u32) -> Option<Rank> {
+        while let Some(&Reverse((earliest, Reverse(length), at))) = self.later.peek()
+            && earliest <= slot
+        {
+            self.later.pop();
+            self.now.push((length, Reverse(at)));
+        }
+        let now = self.now.peek().map(|&(length, Reverse(at))| (slot, Reverse(length), at));
+        now.or_else(|| self.later.peek().map(|rank| rank.0))
+    }
+
+    /// Takes the one that was found last.
+    fn pop(&mut self) {
+        if self.now.pop().is_none() {
+            self.later.pop();
+        }
     }
 }
 
@@ -337,30 +368,33 @@ impl Graph {
         }
         self.read(piece);
         let nodes = &mut self.nodes;
-        // Instructions that are looked at and wait for none; how many are looked at.
-        let mut ready: Vec<u32> = Vec::with_capacity(WINDOW);
+        // Of the instructions that are looked at, those that wait for none: those that the matrix unit executes, and others.
+        let mut ready = [Ready::default(), Ready::default()];
         let mut open = 0;
         let mut next = 0;
         let (mut now, mut matrix_free) = (0u32, 0u32);
         loop {
             while open < WINDOW && next < nodes.len() {
                 if nodes[next].waits_for == 0 {
-                    ready.push(next as u32);
+                    ready[usize::from(nodes[next].busy > 0)].push(next as u32, &nodes[next]);
                 }
                 open += 1;
                 next += 1;
             }
             // The earliest that may be issued; of those that may be issued now, the one with the longest way behind it.
-            let best = ready.iter().enumerate().min_by_key(|&(_, &at)| {
-                let node = &nodes[at as usize];
-                (node.start(matrix_free).max(now), Reverse(node.length), at)
-            });
-            // None is left, since the graph has no cycles.
-            let Some((index, &at)) = best else { break };
+            let [others, matrices] = &mut ready;
+            let best = match (others.best(now), matrices.best(now.max(matrix_free))) {
+                (Some(a), Some(b)) => a.min(b),
+                (a, b) => match a.or(b) {
+                    Some(best) => best,
+                    // None is left, since the graph has no cycles.
+                    None => break,
+                },
+            };
+            let (start, _, at) = best;
             let at = at as usize;
-            ready.swap_remove(index);
+            ready[usize::from(nodes[at].busy > 0)].pop();
             open -= 1;
-            let start = nodes[at].start(matrix_free).max(now);
             now = start + 1;
             if nodes[at].busy > 0 {
                 matrix_free = start + nodes[at].busy;
@@ -371,7 +405,7 @@ impl Graph {
                 node.waits_for -= 1;
                 node.earliest = node.earliest.max(start + slots);
                 if node.waits_for == 0 && (to as usize) < next {
-                    ready.push(to);
+                    ready[usize::from(node.busy > 0)].push(to, node);
                 }
             }
             order.push(base + at);
