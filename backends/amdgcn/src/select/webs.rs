@@ -11,7 +11,7 @@
 use super::live::{Live, Step, words_of};
 use super::pairs::pair;
 use super::uniform::{Class, Uniform};
-use cranelift_entity::{EntityRef, PrimaryMap, SecondaryMap, entity_impl};
+use cranelift_entity::{PrimaryMap, SecondaryMap, entity_impl};
 use rustc_hash::{FxHashMap, FxHashSet};
 use tilelift_lane::{Block, Carried, If, Inst, LVal, Program, Vals, visit};
 
@@ -46,7 +46,7 @@ impl Webs {
             live,
             uniform,
             up: SecondaryMap::new(),
-            sets: FxHashMap::default(),
+            sets: SecondaryMap::new(),
             literal: SecondaryMap::new(),
             addend: FxHashMap::default(),
             otherwise: FxHashMap::default(),
@@ -94,6 +94,7 @@ struct Member {
 }
 
 /// Values in one tuple, where it begins and ends, and what the distance of aligned ones is modulo 2.
+#[derive(Clone)]
 struct Set {
     members: Vec<Member>,
     low: i32,
@@ -107,7 +108,8 @@ struct Ties<'a> {
     uniform: &'a Uniform<'a>,
     /// A value nearer to the one that stands for all, and the distance from it.
     up: SecondaryMap<LVal, Option<(LVal, i32)>>,
-    sets: FxHashMap<LVal, Set>,
+    /// Of values that stand for all of a tuple.
+    sets: SecondaryMap<LVal, Option<Box<Set>>>,
     literal: SecondaryMap<LVal, bool>,
     /// The addend of each result of a matrix instruction.
     addend: FxHashMap<LVal, LVal>,
@@ -231,7 +233,7 @@ impl Ties<'_> {
             at += i32::from(words);
         }
         let (root, distance) = self.find(first);
-        match self.sets.get_mut(&root) {
+        match &mut self.sets[root] {
             Some(set) => match set.parity {
                 Some(p) => all && p == distance & 1,
                 None => {
@@ -255,7 +257,7 @@ impl Ties<'_> {
         let words = self.words(root);
         let alone =
             || Set { members: vec![Member { val: root, at: 0, end: words }], low: 0, high: words, parity: (words == 2).then_some(0) };
-        self.sets.entry(root).or_insert_with(alone)
+        self.sets[root].get_or_insert_with(|| Box::new(alone()))
     }
 
     /// Places `b` so many words behind `a`.
@@ -269,7 +271,7 @@ impl Ties<'_> {
         }
         self.set(ra);
         self.set(rb);
-        let (Some(sa), Some(sb)) = (self.sets.get(&ra), self.sets.get(&rb)) else { return false };
+        let (Some(sa), Some(sb)) = (&self.sets[ra], &self.sets[rb]) else { return false };
         // What the distances of the second set grow by.
         let by = da + behind - db;
         if let (Some(p), Some(q)) = (sa.parity, sb.parity)
@@ -290,7 +292,7 @@ impl Ties<'_> {
         if clash {
             return false;
         }
-        let Some(sb) = self.sets.remove(&rb) else { return false };
+        let Some(sb) = self.sets[rb].take() else { return false };
         self.up[rb] = Some((ra, by));
         let sa = self.set(ra);
         sa.members.extend(sb.members.iter().map(|m| Member { at: m.at + by, end: m.end + by, ..*m }));
@@ -321,10 +323,8 @@ impl Ties<'_> {
 
     fn finish(self) -> Webs {
         let mut out = Webs { webs: PrimaryMap::new(), place: SecondaryMap::new() };
-        let mut roots: Vec<LVal> = self.sets.iter().filter(|(_, s)| s.members.len() > 1).map(|(&r, _)| r).collect();
-        roots.sort_by_key(|r| r.index());
-        for root in roots {
-            let Some(set) = self.sets.get(&root) else { continue };
+        for (root, set) in self.sets.iter() {
+            let Some(set) = set.as_ref().filter(|set| set.members.len() > 1) else { continue };
             let base = match set.parity {
                 Some(p) if set.low & 1 != p => set.low - 1,
                 _ => set.low,
