@@ -9,11 +9,13 @@
 use super::assign::{self, Limits, Order, Places};
 use super::budget::Budget;
 use super::bundle::{self, Bundles};
+use super::exec::Levels;
 use super::fuel::{self, Fuel};
 use super::live::{self, Ranges, Seg};
 use super::plan::{Demand, Files};
+use super::pressure::Changes;
 use super::result::{AllocError, Allocated, Spills};
-use super::words::Words;
+use super::words::{Words, file_size};
 use super::work::{Lanes, Work};
 use super::{clean, exec, relieve, rewrite, spill};
 use crate::mir::{File, Operand, Program, Reg, Span, VReg};
@@ -41,11 +43,18 @@ pub struct Draft {
     round: Round,
 }
 
-/// What is known of a program in a round.
+/// A program in a round: which words hold a value where, and what is known when places are sought.
 #[derive(Debug)]
 struct Round {
     words: Words,
     ranges: Ranges,
+    levels: Levels,
+    search: Option<Search>,
+}
+
+/// What is known when places are sought.
+#[derive(Debug)]
+struct Search {
     fixed: Vec<(File, usize, Vec<Seg>)>,
     weights: Vec<f32>,
     unspillable: Vec<bool>,
@@ -97,26 +106,47 @@ struct Made {
 }
 
 impl Round {
-    fn new(work: &Work, budget: Budget, fuel: &Fuel) -> Result<Round, AllocError> {
-        let program = &work.program;
-        let words = Words::new(program);
-        let levels = exec::levels(program, fuel);
-        let ranges = live::ranges(program, &words, &levels, fuel)?;
-        let fixed = assign::fixed(&words, &ranges);
-        let mut unspillable = spill::unspillable(program, &levels);
-        unspillable.iter_mut().zip(&work.temporaries).for_each(|(u, t)| *u |= t);
-        let weights = bundle::weights(program, &words, &ranges);
-        let demand = Demand::new(program, &words, &ranges);
-        let (mut files, limits) = planned(&demand, (&words, &ranges), budget, 0, fuel);
-        let spilled = relieve::relieve(program, (&words, &ranges), &mut files, limits, (&weights, &unspillable), fuel);
-        fuel.check()?;
-        Ok(Round { words, ranges, fixed, weights, unspillable, demand, spilled, files, limits })
+    fn new(work: &Work, fuel: &Fuel) -> Result<Round, AllocError> {
+        let words = Words::new(&work.program);
+        let levels = exec::levels(&work.program, fuel);
+        let ranges = live::ranges(&work.program, &words, &levels, fuel)?;
+        Ok(Round { words, ranges, levels, search: None })
     }
 
+    /// The most registers of both vector files in use at a time.
+    fn together(&self, program: &Program) -> usize {
+        let mut changes = Changes::new(self.ranges.rows);
+        for file in [File::Vector, File::Acc] {
+            let first = self.words.physical(file, 0);
+            changes.add(self.ranges.of_all(first..first + file_size(file)));
+        }
+        for (reg, _) in program.vregs.iter().filter(|(_, data)| data.file != File::Scalar) {
+            changes.add(self.ranges.of_all(self.words.of(reg)));
+        }
+        changes.counts().into_iter().max().unwrap_or(0).max(0) as usize
+    }
+
+    /// Finds out what has to be spilled whatever the places, and what else is asked for when they are sought.
+    fn begin(&self, work: &Work, budget: Budget, fuel: &Fuel) -> Result<Search, AllocError> {
+        let (program, words, ranges) = (&work.program, &self.words, &self.ranges);
+        let fixed = assign::fixed(words, ranges);
+        let mut unspillable = spill::unspillable(program, &self.levels);
+        unspillable.iter_mut().zip(&work.temporaries).for_each(|(u, t)| *u |= t);
+        let weights = bundle::weights(program, words, ranges);
+        let demand = Demand::new(program, words, ranges);
+        let (mut files, limits) = planned(&demand, (words, ranges), budget, 0, fuel);
+        let spilled = relieve::relieve(program, (words, ranges), &mut files, limits, (&weights, &unspillable), fuel);
+        fuel.check()?;
+        Ok(Search { fixed, weights, unspillable, demand, spilled, files, limits })
+    }
+}
+
+impl Search {
     /// Seeks places; answers nothing if something has to be spilled.
     fn place(
         &mut self,
         program: &Program,
+        (words, ranges): (&Words, &Ranges),
         budget: Budget,
         first_round: bool,
         fuel: &Fuel,
@@ -126,7 +156,7 @@ impl Round {
         }
         let mut made: Vec<Made> = Vec::new();
         let mut attempt = |slack: usize, coalesce: bool, order: Order| {
-            let known = (&self.words, &self.ranges);
+            let known = (words, ranges);
             let (files, limits) = planned(&self.demand, known, budget, slack, fuel);
             let bundles = match made.iter().find(|m| m.coalesce == coalesce && m.files == files.of) {
                 Some(m) => {
@@ -141,7 +171,7 @@ impl Round {
                     bundles
                 }
             };
-            let places = assign::assign(&bundles, &self.fixed, self.ranges.rows, limits, order, fuel)?;
+            let places = assign::assign(&bundles, &self.fixed, ranges.rows, limits, order, fuel)?;
             Ok(Try { bundles, places, files, limits })
         };
         let before = fuel.left();
@@ -205,13 +235,13 @@ impl Draft {
         let temporaries = vec![false; program.vregs.len()];
         let mut work = Work { program, origin, temporaries, lanes: Lanes::default() };
         clean::remove_unread(&mut work);
-        let round = Round::new(&work, budget, &fuel)?;
+        let round = Round::new(&work, &fuel)?;
         Ok(Draft { work, budget, fuel, spills: Spills::default(), round })
     }
 
     /// Registers of both vector files that it takes at least, if nothing is spilled: no fewer are in use at a time.
     pub fn fewest(&self) -> u32 {
-        self.round.demand.together() as u32
+        self.round.together(&self.work.program) as u32
     }
 
     /// Places everything; gives itself back if something has to be spilled first.
@@ -220,7 +250,14 @@ impl Draft {
     /// If nothing can be spilled that would help, or the work becomes too much.
     pub fn place(mut self) -> Result<Result<Allocated, Box<Draft>>, AllocError> {
         let first_round = self.spills == Spills::default();
-        Ok(match self.round.place(&self.work.program, self.budget, first_round, &self.fuel)? {
+        let mut search = match self.round.search.take() {
+            Some(search) => search,
+            None => self.round.begin(&self.work, self.budget, &self.fuel)?,
+        };
+        let known = (&self.round.words, &self.round.ranges);
+        let placed = search.place(&self.work.program, known, self.budget, first_round, &self.fuel)?;
+        self.round.search = Some(search);
+        Ok(match placed {
             Some((bundles, places)) => Ok(rewrite::rewrite(self.work, &bundles, &places, self.spills)),
             None => Err(Box::new(self)),
         })
@@ -238,7 +275,9 @@ impl Draft {
                 Err(draft) => draft,
             };
             let Draft { work, round, spills, fuel, .. } = &mut *draft;
-            let Round { words, ranges, files, limits, spilled, .. } = round;
+            let Round { words, ranges, search, .. } = round;
+            // What did not place everything leaves what it sought.
+            let Some(Search { files, limits, spilled, .. }) = search else { return Err(AllocError::Spilling) };
             let rows = |reg: VReg| ranges.of_all(words.of(reg)).to_vec();
             let mut room = spill::Room { acc: &mut files.acc, limit: limits[File::Acc as usize], rows: &rows, fuel };
             spill::spill(work, spilled, &files.of, &mut room, spills)?;
@@ -250,7 +289,7 @@ impl Draft {
             if number == ROUNDS {
                 break;
             }
-            draft.round = Round::new(&draft.work, draft.budget, &draft.fuel)?;
+            draft.round = Round::new(&draft.work, &draft.fuel)?;
         }
         Err(AllocError::Spilling)
     }

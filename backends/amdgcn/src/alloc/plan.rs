@@ -97,8 +97,6 @@ pub(super) struct Demand {
     free: Vec<VReg>,
     /// Where groups end.
     ends: Vec<usize>,
-    /// The most registers of both vector files in use at a time.
-    together: usize,
 }
 
 impl Demand {
@@ -132,15 +130,8 @@ impl Demand {
         }
         free.sort_by_key(|&(root, _)| (Reverse(areas[root].0), areas[root].1));
         let ends = (1..=free.len()).filter(|&i| free.get(i).is_none_or(|next| next.0 != free[i - 1].0)).collect();
-        let (vector, acc) = (vector.counts(), acc.counts());
-        let together = vector.iter().zip(&acc).map(|(v, a)| v + a).max().unwrap_or(0).max(0) as usize;
-        let files = Files { of, vector: Pressure::of(&vector), acc: Pressure::of(&acc) };
-        Demand { files, free: free.into_iter().map(|f| f.1).collect(), ends, together }
-    }
-
-    /// The most registers of both vector files in use at a time: as many are needed at least, if nothing is spilled.
-    pub(super) fn together(&self) -> usize {
-        self.together
+        let files = Files { of, vector: Pressure::of(&vector.counts()), acc: Pressure::of(&acc.counts()) };
+        Demand { files, free: free.into_iter().map(|f| f.1).collect(), ends }
     }
 
     /// Chooses files so that at most `vector` vector registers are in use at a time, if the other file has room: `acc` registers.
