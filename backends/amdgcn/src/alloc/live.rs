@@ -7,13 +7,12 @@
 //! What is needed has a level, see [`super::exec`]: a write under lanes switched off ends no life that other lanes need. Nothing is held
 //! before it is written on any way: live rows are those from which a read can be reached *and* which can be reached from a write.
 
-use super::effects::{Touch, ignores_exec, touches, writes_early};
+use super::deeds::{Deed, Deeds};
 use super::exec::{Level, Levels};
 use super::fuel::Fuel;
 use super::needs::{DEAD, Needs};
 use super::result::AllocError;
 use super::words::Words;
-use crate::isa::Access;
 use crate::mir::{Block, File, Program};
 use cranelift_entity::EntityRef;
 use std::ops::Range;
@@ -116,71 +115,22 @@ trait Walk {
     fn hold(&mut self, word: usize, row: u32);
 }
 
-/// Words that an operand names.
-#[derive(Clone, Copy)]
-struct Run {
-    first: u32,
-    words: u8,
-    scalar: bool,
-}
-
-/// What an instruction does to words.
-#[derive(Clone, Copy)]
-struct Deed {
-    /// Where what it writes begins among all runs, and what it reads.
-    writes: u32,
-    reads: u32,
-    /// It writes before it has read all.
-    early: bool,
-    /// All lanes take part.
-    all_lanes: bool,
-}
-
-/// What the instructions of a program do to words, written down once for all walks.
-struct Deeds {
-    /// Per instruction, in the order of the program, and one more for the end.
-    insts: Vec<Deed>,
-    runs: Vec<Run>,
-}
-
-impl Deeds {
-    fn new(program: &Program, words: &Words) -> Deeds {
-        let count: usize = program.blocks.values().map(|b| b.insts.len()).sum();
-        let (mut insts, mut runs) = (Vec::with_capacity(count + 1), Vec::with_capacity(4 * count));
-        let run = |touch: Touch| {
-            let (range, scalar) = words.span(touch.span)?;
-            Some(Run { first: range.start as u32, words: range.len() as u8, scalar })
-        };
-        for inst in program.blocks.values().flat_map(|b| &b.insts) {
-            let touches = touches(inst);
-            let writes = runs.len() as u32;
-            runs.extend(touches.clone().filter(|t| t.access != Access::Use).filter_map(run));
-            let reads = runs.len() as u32;
-            runs.extend(touches.filter(|t| t.access != Access::Def).filter_map(run));
-            insts.push(Deed { writes, reads, early: writes_early(inst), all_lanes: ignores_exec(inst.op) });
+/// Walks an instruction from its results to its operands.
+fn walk_inst(walk: &mut impl Walk, deeds: &Deeds, inst: usize, row: u32, level: Level) {
+    let Deed { early, all_lanes, .. } = deeds.of(inst);
+    let vector = if all_lanes { Level::Known(0) } else { level };
+    for run in deeds.writes(inst) {
+        let level = if run.scalar { Level::Known(0) } else { vector };
+        for word in run.words() {
+            walk.write(word, row, level, early);
         }
-        let end = runs.len() as u32;
-        insts.push(Deed { writes: end, reads: end, early: false, all_lanes: true });
-        Deeds { insts, runs }
     }
-
-    fn walk(&self, walk: &mut impl Walk, inst: usize, row: u32, level: Level) {
-        let Deed { writes, reads, early, all_lanes } = self.insts[inst];
-        let end = self.insts[inst + 1].writes;
-        let vector = if all_lanes { Level::Known(0) } else { level };
-        for run in &self.runs[writes as usize..reads as usize] {
-            let level = if run.scalar { Level::Known(0) } else { vector };
-            for word in run.first..run.first + u32::from(run.words) {
-                walk.write(word as usize, row, level, early);
-            }
-        }
-        for run in &self.runs[reads as usize..end as usize] {
-            let need = if run.scalar { 0 } else { vector.needs() };
-            for word in run.first..run.first + u32::from(run.words) {
-                walk.read(word as usize, row, need);
-                if early {
-                    walk.hold(word as usize, row);
-                }
+    for run in deeds.reads(inst) {
+        let need = if run.scalar { 0 } else { vector.needs() };
+        for word in run.words() {
+            walk.read(word, row, need);
+            if early {
+                walk.hold(word, row);
             }
         }
     }
@@ -200,7 +150,7 @@ fn walk_block(walk: &mut impl Walk, deeds: &Deeds, program: &Program, levels: &L
             level = at_change.checked_sub(1).and_then(|i| changes.get(i)).map_or(levels.entry[block.index()], |c| c.2);
             walk.sink(change.cap.min(level.needs()));
         }
-        deeds.walk(walk, first + at, base + 1 + at as u32, level);
+        walk_inst(walk, deeds, first + at, base + 1 + at as u32, level);
     }
 }
 
@@ -481,7 +431,7 @@ pub(super) fn ranges(program: &Program, words: &Words, levels: &Levels, fuel: &F
     let end_needs = needs(program, &transfers, &globals, fuel)?;
     let (begin_defined, end_defined) = available(program, words, &defined, &globals, fuel)?;
 
-    let mut found = Vec::with_capacity(deeds.runs.len());
+    let mut found = Vec::with_capacity(deeds.count());
     let total = words.total();
     let mut collect = Collect {
         needs: Needs::new(total),

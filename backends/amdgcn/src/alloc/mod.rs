@@ -22,6 +22,7 @@ mod assign;
 mod budget;
 mod bundle;
 mod clean;
+mod deeds;
 mod draft;
 mod effects;
 mod exec;
