@@ -9,7 +9,8 @@ use crate::alloc::{AllocError, Allocated, Facts};
 use crate::chip::Chip;
 use crate::encode::{self, EncodeError, encode};
 use crate::mir::KernArg;
-use crate::select::{Reach, Reason, SelectError, reaches_far, select_within};
+use crate::order::Orders;
+use crate::select::{Reach, Reason, SelectError, Source, select_within};
 use crate::{kernel, object, order, text};
 use std::fmt;
 use tilelift_lane::{Param, Program};
@@ -105,22 +106,31 @@ pub fn emit(program: &Program, chip: Chip) -> Result<AmdKernel, EmitError> {
 
 /// Registers for the program. Where loads far from one another went in pairs, and there are too few registers for that, they stay nearer.
 fn allocated(program: &Program, chip: Chip) -> Result<Allocated, EmitError> {
-    let within = |reach| {
-        let selected = select_within(program, chip, reach).map_err(EmitError::Select)?;
-        order::schedule_and_allocate(selected).map(|made| made.1).map_err(EmitError::Allocate)
-    };
-    let words = |a: &Allocated| (a.facts.spills.to_scratch, a.facts.spills.to_acc, a.facts.spills.to_lanes);
-    let first = within(Reach::Far);
-    let short = match &first {
-        Ok(a) => words(a) != (0, 0, 0),
-        Err(e) => matches!(e, EmitError::Allocate(e) if *e != AllocError::TooMuchWork),
-    };
-    if !short || !reaches_far(program) {
-        return first;
+    let source = Source::new(program, chip).map_err(EmitError::Select)?;
+    let select = |reach| select_within(&source, reach).map(Orders::new).map_err(EmitError::Select);
+    let refuse = |e: AllocError| EmitError::Allocate(e);
+    let mut far = select(Reach::Far)?;
+    if let Some((_, allocated)) = far.without_spills().map_err(refuse)? {
+        return Ok(allocated);
     }
-    match (first, within(Reach::Near)) {
-        (Ok(a), Ok(b)) => Ok(if words(&a) <= words(&b) { a } else { b }),
-        (Ok(a), Err(_)) => Ok(a),
-        (Err(_), second) => second,
+    let far = |enough| far.with_spills(enough).map(|made| made.map(|m| m.1)).map_err(refuse);
+    let none = EmitError::Allocate(AllocError::Spilling);
+    if !source.reaches_far() {
+        return far(None)?.ok_or(none);
+    }
+    let near = select(Reach::Near).and_then(|mut near| Ok((near.without_spills().map_err(refuse)?, near)));
+    if let Ok((Some((_, allocated)), _)) = near {
+        return Ok(allocated);
+    }
+    let far = far(None);
+    if far == Err(EmitError::Allocate(AllocError::TooMuchWork)) {
+        return far?.ok_or(none);
+    }
+    let enough = far.as_ref().ok().and_then(|a| a.as_ref()).map(|a| a.facts.spills);
+    let near = near.and_then(|(_, near)| near.with_spills(enough).map(|made| made.map(|m| m.1)).map_err(refuse));
+    match (far, near) {
+        (Ok(Some(a)), Ok(Some(b))) => Ok(if a.facts.spills.order() <= b.facts.spills.order() { a } else { b }),
+        (Ok(Some(a)), _) => Ok(a),
+        (_, near) => near?.ok_or(none),
     }
 }

@@ -11,7 +11,6 @@ use super::result::AllocError;
 use super::words::{FILES, Words, file_size};
 use crate::mir::File;
 use cranelift_entity::EntityRef;
-use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 /// Registers of each file that may be used.
@@ -116,19 +115,6 @@ impl Assign<'_> {
         }
     }
 
-    /// Who has which rows.
-    fn all_owners(&self) -> Owners {
-        let mut owners = Owners::new(self.base.len());
-        for (index, base) in self.base.iter().enumerate() {
-            let Some(base) = base else { continue };
-            let bundle = &self.bundles.all[index];
-            for (i, rows) in bundle.words.iter().enumerate() {
-                owners.add(bundle.file, usize::from(*base) + i, rows, index);
-            }
-        }
-        owners
-    }
-
     /// The place that most copies would like, if it is free.
     fn wished(&self, index: usize, free: &Set) -> Option<usize> {
         self.bundles.hints[index].iter().find_map(|hint| {
@@ -147,7 +133,7 @@ impl Assign<'_> {
     fn cheapest(&mut self, index: usize) -> Option<(usize, Vec<usize>)> {
         let bundle = &self.bundles.all[index];
         let mut open = self.free(bundle, &self.fixed[bundle.file as usize]);
-        let mut owners = self.owners.take().unwrap_or_else(|| self.all_owners());
+        let mut owners = self.owners.take().unwrap_or_else(|| Owners::new(&self.bundles.all, &self.base));
         let mut best: Option<(f32, usize, Vec<usize>)> = None;
         while let Some(base) = open.first() {
             open = without(open, base);
@@ -194,20 +180,26 @@ pub(super) fn assign(
     for (file, number, _) in fixed {
         used[*file as usize] = used[*file as usize].max(number + 1);
     }
-    // What cannot be spilled comes first, then what has more words.
+    // What cannot be spilled comes first, then what has more words; of equals the first. One number, so that comparing takes no steps.
     let key = |index: usize| {
         let bundle = &bundles.all[index];
         let second = match order {
             Order::Area => bundle.area,
             Order::Start => u64::from(u32::MAX - bundle.start()),
         };
-        (bundle.weight == f32::INFINITY, bundle.words.len(), second, Reverse(index))
+        let parts =
+            [u128::from(bundle.weight == f32::INFINITY), bundle.words.len() as u128, u128::from(second), u128::from(!(index as u32))];
+        parts[0] << 127 | parts[1] << 96 | parts[2] << 32 | parts[3]
     };
-    let mut queue: BinaryHeap<_> = (0..count).filter(|&i| !bundles.all[i].members.is_empty()).map(key).collect();
+    // All of them in order, the first one last; and those that made way.
+    let mut queue: Vec<_> = (0..count).filter(|&i| !bundles.all[i].members.is_empty()).map(key).collect();
+    queue.sort_unstable();
+    let mut again = BinaryHeap::new();
     let mut spilled = Vec::new();
     let mut stuck = None;
-    while let Some((_, _, _, Reverse(index))) = queue.pop() {
+    while let Some(next) = if again.peek() > queue.last() { again.pop() } else { queue.pop() } {
         fuel.check()?;
+        let index = !(next as u32) as usize;
         let bundle = &bundles.all[index];
         let free = assign.free(bundle, &assign.taken[bundle.file as usize]);
         if let Some(base) = assign.wished(index, &free).or_else(|| free.first()) {
@@ -216,7 +208,7 @@ pub(super) fn assign(
             for other in conflicts {
                 assign.remove(other);
                 assign.moved[other] += 1;
-                queue.push(key(other));
+                again.push(key(other));
             }
             assign.put(index, base);
         } else if bundle.weight == f32::INFINITY {

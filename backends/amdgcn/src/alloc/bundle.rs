@@ -119,17 +119,15 @@ pub(super) fn weights(program: &Program, words: &Words, ranges: &Ranges) -> Vec<
             }
         }
     }
-    let rows = |reg: VReg| words.of(reg).flat_map(|word| ranges.of(word)).map(|s| u64::from(s.end - s.start)).sum::<u64>();
-    program.vregs.keys().map(|reg| uses[reg.index()] / (rows(reg).max(1) as f32)).collect()
+    program.vregs.keys().map(|reg| uses[reg.index()] / (ranges.area(words.of(reg)).max(1) as f32)).collect()
 }
 
 /// Bundles of one register each.
-fn single(program: &Program, words: &Words, ranges: &Ranges, files: &[File], unspillable: &[bool]) -> Vec<Bundle> {
-    let weights = weights(program, words, ranges);
+fn single(program: &Program, words: &Words, ranges: &Ranges, files: &[File], weights: &[f32], unspillable: &[bool]) -> Vec<Bundle> {
     let bundle = |reg: VReg| {
         let data = &program.vregs[reg];
-        let words: Vec<Rows> = words.of(reg).map(|word| ranges.of(word).iter().copied().collect()).collect();
-        let area: u64 = words.iter().flatten().map(|s: &Seg| u64::from(s.end - s.start)).sum();
+        let area = ranges.area(words.of(reg));
+        let words: Vec<Rows> = words.of(reg).map(|word| SmallVec::from_slice(ranges.of(word))).collect();
         let weight = if unspillable[reg.index()] { f32::INFINITY } else { weights[reg.index()] };
         Bundle { file: files[reg.index()], align: data.align.max(1), words, weight, members: SmallVec::from_slice(&[(reg, 0)]), area }
     };
@@ -140,14 +138,13 @@ impl Bundles {
     /// Bundles registers that are copied into each other, those of inner loops first.
     pub(super) fn new(
         program: &Program,
-        words: &Words,
-        ranges: &Ranges,
+        (words, ranges): (&Words, &Ranges),
         files: &[File],
-        unspillable: &[bool],
+        (weights, unspillable): (&[f32], &[bool]),
         coalesce: bool,
         fuel: &Fuel,
     ) -> Bundles {
-        let all = single(program, words, ranges, files, unspillable);
+        let all = single(program, words, ranges, files, weights, unspillable);
         let of = (0..all.len()).map(|i| (i, 0)).collect();
         let mut bundles = Bundles { hints: vec![SmallVec::new(); all.len()], all, of, coalesce };
         let mut copies: Vec<(u32, Span, Span)> =

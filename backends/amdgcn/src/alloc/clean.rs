@@ -66,9 +66,9 @@ fn count(inst: &Inst, each: &mut impl FnMut(usize)) {
 fn unread(inst: &Inst, reads: &[u32]) -> bool {
     let mut written = false;
     let own = |reg: usize| {
-        touches(inst).iter().filter(|t| t.access == Access::Use && t.span.reg == Reg::Virtual(crate::mir::VReg::new(reg))).count() as u32
+        touches(inst).filter(|t| t.access == Access::Use && t.span.reg == Reg::Virtual(crate::mir::VReg::new(reg))).count() as u32
     };
-    for touch in touches(inst).iter().filter(|t| t.access != Access::Use) {
+    for touch in touches(inst).filter(|t| t.access != Access::Use) {
         match touch.span.reg {
             Reg::Virtual(reg) if reads[reg.index()] == own(reg.index()) => written = true,
             _ => return false,

@@ -1,8 +1,7 @@
 //! What an instruction does to registers, as allocation sees it: the instruction table's answer, corrected by what modifiers say.
 
-use crate::isa::{Access, Fixed, Format, Kind, Opcode};
+use crate::isa::{Access, Fixed, Format, Kind, Opcode, Slot};
 use crate::mir::{Inst, Operand, Span};
-use smallvec::SmallVec;
 
 /// A register that an instruction names.
 #[derive(Clone, Copy, Debug)]
@@ -13,21 +12,17 @@ pub(super) struct Touch {
     pub access: Access,
 }
 
-/// Touches of an instruction.
-pub(super) type Touches = SmallVec<[Touch; 6]>;
-
 /// The registers that an instruction names, operand by operand.
-pub(super) fn touches(inst: &Inst) -> Touches {
+#[inline]
+pub(super) fn touches(inst: &Inst) -> impl Iterator<Item = Touch> + Clone + '_ {
     let partial = writes_partly(inst);
-    inst.operands
-        .iter()
-        .zip(inst.op.desc().slots)
-        .filter_map(|(value, slot)| {
-            let Operand::Reg(span) = *value else { return None };
-            let access = if slot.access == Access::Def && partial { Access::Update } else { slot.access };
-            Some(Touch { span, access })
-        })
-        .collect()
+    let slots = inst.op.desc().slots;
+    inst.operands.iter().enumerate().filter_map(move |(at, value)| {
+        let Operand::Reg(span) = *value else { return None };
+        let slot = slots.get(at)?;
+        let access = if slot.access == Access::Def && partial { Access::Update } else { slot.access };
+        Some(Touch { span, access })
+    })
 }
 
 /// True if results keep some bits or lanes of what was there for reasons other than `exec`.
@@ -60,16 +55,14 @@ pub(super) fn writes_early(inst: &Inst) -> bool {
 }
 
 /// Operands that must be in the same vector file: the encoding has one bit for them.
-pub(super) fn same_file(inst: &Inst) -> SmallVec<[usize; 4]> {
-    let slots = inst.op.desc().slots;
+pub(super) fn same_file(inst: &Inst) -> impl Iterator<Item = &Operand> {
     let matrix = matches!(format(inst.op), Format::Mai | Format::Vop3px2);
-    (0..inst.operands.len().min(slots.len()))
-        .filter(|&i| match slots[i].kind {
-            Kind::AccSource => true,
-            Kind::VectorOrAcc => !matrix || slots[i].access != Access::Use,
-            _ => false,
-        })
-        .collect()
+    let together = move |slot: &Slot| match slot.kind {
+        Kind::AccSource => true,
+        Kind::VectorOrAcc => !matrix || slot.access != Access::Use,
+        _ => false,
+    };
+    inst.operands.iter().zip(inst.op.desc().slots).filter(move |(_, slot)| together(slot)).map(|(operand, _)| operand)
 }
 
 /// True if the instruction reads and writes lanes whether they take part or not.

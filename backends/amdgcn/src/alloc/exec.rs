@@ -15,7 +15,7 @@
 use super::effects::{format, touches};
 use super::fuel::Fuel;
 use crate::isa::{Access, Format, Opcode};
-use crate::mir::{Block, Fixed, Inst, Operand, Program, Reg, Span, VReg};
+use crate::mir::{Block, BlockData, Fixed, Inst, Operand, Program, Reg, Span, VReg};
 use cranelift_entity::EntityRef;
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -218,7 +218,7 @@ pub(super) fn saves(op: Opcode) -> bool {
 }
 
 fn writes_exec(inst: &Inst) -> bool {
-    let named = touches(inst).iter().any(|t| t.access != Access::Use && t.span.reg == Reg::Fixed(Fixed::Exec));
+    let named = touches(inst).any(|t| t.access != Access::Use && t.span.reg == Reg::Fixed(Fixed::Exec));
     named || inst.op.desc().implicit.iter().any(|i| i.access != Access::Use && i.reg == Fixed::Exec)
 }
 
@@ -235,7 +235,7 @@ fn step(state: &mut State, inst: &Inst) -> Option<Change> {
         _ if saves(inst.op) => Some(before),
         _ => None,
     };
-    for touch in touches(inst).iter().filter(|t| t.access != Access::Use) {
+    for touch in touches(inst).filter(|t| t.access != Access::Use) {
         if let Reg::Virtual(reg) = touch.span.reg {
             match copied {
                 Some(Level::Known(level)) if touch.span.first == 0 && touch.span.words == 2 => state.saved.insert(reg, level),
@@ -268,6 +268,8 @@ fn step(state: &mut State, inst: &Inst) -> Option<Change> {
 
 /// Which masks are still of use: a mask that nobody reads again does not come back.
 struct MaskUses {
+    /// Per block the instructions that write `exec`, or name registers that masks are saved in: no others change what is known.
+    notable: Vec<Vec<usize>>,
     /// Masks that are read in or behind a block.
     entry: Vec<FxHashSet<VReg>>,
     /// Per block the instructions that read a mask for the last time.
@@ -281,8 +283,16 @@ impl MaskUses {
             Some(Operand::Reg(Span { reg: Reg::Virtual(reg), .. })) if writes(inst) => Some(*reg),
             _ => None,
         };
-        let masks: FxHashSet<VReg> = program.blocks.values().flat_map(|b| b.insts.iter().filter_map(target)).collect();
-        let mut uses = MaskUses { entry: vec![FxHashSet::default(); program.blocks.len()], last: vec![Vec::new(); program.blocks.len()] };
+        let mut is_mask = vec![false; program.vregs.len()];
+        program.blocks.values().flat_map(|b| b.insts.iter().filter_map(target)).for_each(|reg| is_mask[reg.index()] = true);
+        let names_mask = |inst: &Inst| touches(inst).any(|t| matches!(t.span.reg, Reg::Virtual(reg) if is_mask[reg.index()]));
+        let notable = |inst: &Inst| writes_exec(inst) || names_mask(inst);
+        let of_block = |data: &BlockData| data.insts.iter().enumerate().filter(|(_, inst)| notable(inst)).map(|(at, _)| at).collect();
+        let mut uses = MaskUses {
+            notable: program.blocks.values().map(of_block).collect(),
+            entry: vec![FxHashSet::default(); program.blocks.len()],
+            last: vec![Vec::new(); program.blocks.len()],
+        };
         let mut changed = true;
         while changed && fuel.left() > 0 {
             changed = false;
@@ -290,11 +300,11 @@ impl MaskUses {
                 let mut alive: FxHashSet<VReg> = data.next.iter().flat_map(|n| uses.entry[n.index()].iter().copied()).collect();
                 fuel.burn(4 * (data.insts.len() + alive.len()));
                 let mut last = Vec::new();
-                for (at, inst) in data.insts.iter().enumerate().rev() {
-                    let touches = touches(inst);
+                for &at in uses.notable[block.index()].iter().rev() {
+                    let inst = &data.insts[at];
                     let masks = |access| {
-                        touches.iter().filter(move |t| (t.access == Access::Def) == access).filter_map(|t| match t.span.reg {
-                            Reg::Virtual(reg) if masks.contains(&reg) => Some((reg, t.span.words)),
+                        touches(inst).filter(move |t| (t.access == Access::Def) == access).filter_map(|t| match t.span.reg {
+                            Reg::Virtual(reg) if is_mask[reg.index()] => Some((reg, t.span.words)),
                             _ => None,
                         })
                     };
@@ -378,8 +388,8 @@ fn settle(program: &Program, uses: &MaskUses, before: &[Vec<usize>], floor: &mut
             settled = false;
             fuel.burn(4 * (data.insts.len() + state.saved.len()));
             entry[index] = Some(state.clone());
-            for (at, inst) in data.insts.iter().enumerate() {
-                uses.step(block, at, &mut state, inst);
+            for &at in &uses.notable[index] {
+                uses.step(block, at, &mut state, &data.insts[at]);
             }
             exit[index] = Some(state);
         }
@@ -416,8 +426,8 @@ pub(super) fn levels(program: &Program, fuel: &Fuel) -> Levels {
     for ((block, data), state) in program.blocks.iter().zip(entry) {
         let mut state = state.filter(|_| settled).unwrap_or_else(unknown);
         levels.entry.push(state.level);
-        let changes = data.insts.iter().enumerate().filter_map(|(at, inst)| {
-            let change = uses.step(block, at, &mut state, inst)?;
+        let changes = uses.notable[block.index()].iter().filter_map(|&at| {
+            let change = uses.step(block, at, &mut state, &data.insts[at])?;
             if !settled {
                 state = unknown();
             }

@@ -2,18 +2,19 @@
 
 use super::result::AllocError;
 use std::cell::Cell;
+use std::rc::Rc;
 
 /// Steps that allocation may take: one or two hundred millions of them take a second.
 pub(super) const STEPS: u64 = 100_000_000;
 
-/// Steps that allocation may still take.
-#[derive(Debug)]
-pub(super) struct Fuel(Cell<u64>);
+/// Steps that allocation may still take; clones take from the same ones.
+#[derive(Clone, Debug)]
+pub(super) struct Fuel(Rc<Cell<u64>>);
 
 impl Fuel {
     /// So many steps.
     pub(super) fn new(steps: u64) -> Fuel {
-        Fuel(Cell::new(steps))
+        Fuel(Rc::new(Cell::new(steps)))
     }
 
     /// Takes steps away; what is more than there was counts as all of it.

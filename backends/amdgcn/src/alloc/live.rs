@@ -7,15 +7,15 @@
 //! What is needed has a level, see [`super::exec`]: a write under lanes switched off ends no life that other lanes need. Nothing is held
 //! before it is written on any way: live rows are those from which a read can be reached *and* which can be reached from a write.
 
-use super::effects::{Touch, ignores_exec, touches, writes_early};
+use super::deeds::{Deed, Deeds};
 use super::exec::{Level, Levels};
 use super::fuel::Fuel;
 use super::needs::{DEAD, Needs};
 use super::result::AllocError;
 use super::words::Words;
-use crate::isa::Access;
-use crate::mir::{Block, File, Inst, Program};
+use crate::mir::{Block, File, Program};
 use cranelift_entity::EntityRef;
+use std::ops::Range;
 
 /// Words per block that are looked at in a step.
 const BYTES: usize = 8;
@@ -51,15 +51,39 @@ impl Ranges {
         &self.segs[self.first[word] as usize..self.first[word + 1] as usize]
     }
 
-    fn new(rows: usize, words: usize, mut found: Vec<(u32, Seg)>) -> Ranges {
-        found.sort_unstable_by_key(|&(word, seg)| u64::from(word) << 32 | u64::from(seg.start));
+    /// Rows of words that follow one another, word by word.
+    pub(super) fn of_all(&self, words: Range<usize>) -> &[Seg] {
+        &self.segs[self.first[words.start] as usize..self.first[words.end] as usize]
+    }
+
+    /// How many rows words that follow one another occupy together.
+    pub(super) fn area(&self, words: Range<usize>) -> u64 {
+        self.of_all(words).iter().map(|seg| u64::from(seg.end - seg.start)).sum()
+    }
+
+    fn new(rows: usize, words: usize, found: &[(u32, Seg)]) -> Ranges {
+        // Each word's rows get a place of their own, and are few there.
+        let mut ends = vec![0u32; words + 1];
+        found.iter().for_each(|&(word, _)| ends[word as usize + 1] += 1);
+        for word in 0..words {
+            ends[word + 1] += ends[word];
+        }
+        let mut all = vec![Seg { start: 0, end: 0 }; found.len()];
+        for &(word, seg) in found {
+            let at = &mut ends[word as usize];
+            all[*at as usize] = seg;
+            *at += 1;
+        }
         let mut segs: Vec<Seg> = Vec::with_capacity(found.len());
         let mut first = Vec::with_capacity(words + 1);
-        let mut found = found.into_iter().peekable();
-        for word in 0..words as u32 {
+        let mut from = 0;
+        for &end in &ends[..words] {
+            let own = &mut all[from..end as usize];
+            from = end as usize;
+            own.sort_unstable_by_key(|seg| seg.start);
             first.push(segs.len() as u32);
             let begin = segs.len();
-            while let Some((_, seg)) = found.next_if(|&(w, _)| w == word) {
+            for &seg in &*own {
                 match segs[begin..].last_mut() {
                     Some(last) if seg.start <= last.end => last.end = last.end.max(seg.end),
                     _ => segs.push(seg),
@@ -91,24 +115,20 @@ trait Walk {
     fn hold(&mut self, word: usize, row: u32);
 }
 
-fn written(touch: &Touch) -> bool {
-    touch.access != Access::Use
-}
-
-fn walk_inst(walk: &mut impl Walk, words: &Words, inst: &Inst, row: u32, level: Level) {
-    let touches = touches(inst);
-    let early = writes_early(inst);
-    let vector = if ignores_exec(inst.op) { Level::Known(0) } else { level };
-    for touch in touches.iter().filter(|t| written(t)) {
-        let Some((range, scalar)) = words.span(touch.span) else { continue };
-        for word in range {
-            walk.write(word, row, if scalar { Level::Known(0) } else { vector }, early);
+/// Walks an instruction from its results to its operands.
+fn walk_inst(walk: &mut impl Walk, deeds: &Deeds, inst: usize, row: u32, level: Level) {
+    let Deed { early, all_lanes, .. } = deeds.of(inst);
+    let vector = if all_lanes { Level::Known(0) } else { level };
+    for run in deeds.writes(inst) {
+        let level = if run.scalar { Level::Known(0) } else { vector };
+        for word in run.words() {
+            walk.write(word, row, level, early);
         }
     }
-    for touch in touches.iter().filter(|t| t.access != Access::Def) {
-        let Some((range, scalar)) = words.span(touch.span) else { continue };
-        for word in range {
-            walk.read(word, row, if scalar { 0 } else { vector.needs() });
+    for run in deeds.reads(inst) {
+        let need = if run.scalar { 0 } else { vector.needs() };
+        for word in run.words() {
+            walk.read(word, row, need);
             if early {
                 walk.hold(word, row);
             }
@@ -116,19 +136,21 @@ fn walk_inst(walk: &mut impl Walk, words: &Words, inst: &Inst, row: u32, level: 
     }
 }
 
-fn walk_block(walk: &mut impl Walk, words: &Words, program: &Program, levels: &Levels, block: Block, base: u32) {
-    let insts = &program.blocks[block].insts;
+/// Walks a block whose first row is `base`.
+fn walk_block(walk: &mut impl Walk, deeds: &Deeds, program: &Program, levels: &Levels, block: Block, base: u32) {
+    // Each block has one row more than instructions.
+    let first = base as usize - block.index();
     let changes = &levels.changes[block.index()];
     let mut level = levels.exit(block);
     let mut at_change = changes.len();
     walk.sink(level.needs());
-    for (at, inst) in insts.iter().enumerate().rev() {
+    for at in (0..program.blocks[block].insts.len()).rev() {
         if let Some(&(_, change, _)) = at_change.checked_sub(1).and_then(|i| changes.get(i)).filter(|c| c.0 == at) {
             at_change -= 1;
             level = at_change.checked_sub(1).and_then(|i| changes.get(i)).map_or(levels.entry[block.index()], |c| c.2);
             walk.sink(change.cap.min(level.needs()));
         }
-        walk_inst(walk, words, inst, base + 1 + at as u32, level);
+        walk_inst(walk, deeds, first + at, base + 1 + at as u32, level);
     }
 }
 
@@ -248,8 +270,7 @@ struct Globals {
     words: Vec<u32>,
 }
 
-fn transfers(program: &Program, words: &Words, levels: &Levels) -> (Vec<Transfer>, Vec<Vec<u32>>) {
-    let total = words.total();
+fn transfers(program: &Program, deeds: &Deeds, total: usize, levels: &Levels, bases: &[u32]) -> (Vec<Transfer>, Vec<Vec<u32>>) {
     let mut summary = Summary {
         needs: Needs::new(total),
         kill: vec![DEAD; total],
@@ -262,7 +283,7 @@ fn transfers(program: &Program, words: &Words, levels: &Levels) -> (Vec<Transfer
     let mut defined = Vec::with_capacity(program.blocks.len());
     for block in program.blocks.keys() {
         summary.cap = DEAD;
-        walk_block(&mut summary, words, program, levels, block, 0);
+        walk_block(&mut summary, deeds, program, levels, block, bases[block.index()]);
         let mut found = Vec::with_capacity(summary.touched.len());
         for word in std::mem::take(&mut summary.touched) {
             let index = word as usize;
@@ -394,7 +415,9 @@ pub(super) fn rows(program: &Program) -> (Vec<u32>, usize) {
 /// # Errors
 /// If too many words are alive between too many blocks.
 pub(super) fn ranges(program: &Program, words: &Words, levels: &Levels, fuel: &Fuel) -> Result<Ranges, AllocError> {
-    let (transfers, defined) = transfers(program, words, levels);
+    let deeds = Deeds::new(program, words);
+    let (bases, count) = rows(program);
+    let (transfers, defined) = transfers(program, &deeds, words.total(), levels, &bases);
     let mut globals = Globals { number: vec![NONE; words.total()], words: Vec::new() };
     for &(word, need, _) in transfers.iter().flat_map(|t| &t.words) {
         if need != DEAD && globals.number[word as usize] == NONE {
@@ -408,8 +431,7 @@ pub(super) fn ranges(program: &Program, words: &Words, levels: &Levels, fuel: &F
     let end_needs = needs(program, &transfers, &globals, fuel)?;
     let (begin_defined, end_defined) = available(program, words, &defined, &globals, fuel)?;
 
-    let (bases, count) = rows(program);
-    let mut found = Vec::new();
+    let mut found = Vec::with_capacity(deeds.count());
     let total = words.total();
     let mut collect = Collect {
         needs: Needs::new(total),
@@ -428,7 +450,7 @@ pub(super) fn ranges(program: &Program, words: &Words, levels: &Levels, fuel: &F
                 collect.begin(word as usize, end_needs[index][number], bottom);
             }
         }
-        walk_block(&mut collect, words, program, levels, block, base);
+        walk_block(&mut collect, &deeds, program, levels, block, base);
         for word in std::mem::take(&mut collect.touched) {
             let at = word as usize;
             collect.open[at] = false;
@@ -446,5 +468,5 @@ pub(super) fn ranges(program: &Program, words: &Words, levels: &Levels, fuel: &F
         collect.needs.clear();
     }
     fuel.burn(16 * count + 8 * found.len());
-    Ok(Ranges::new(count, total, found))
+    Ok(Ranges::new(count, total, &found))
 }

@@ -1,4 +1,4 @@
-//! Which physical registers are taken where: a row of bits per gap between instructions, and a row for each block of rows.
+//! Which physical registers are taken where: a row of bits per gap between instructions, for each block of rows, and each block of those.
 //!
 //! A question about rows reads those of the blocks at its ends one by one, and of blocks between them one row each.
 
@@ -12,9 +12,19 @@ pub(super) struct Set([u64; 4]);
 impl Set {
     /// The registers below `limit` whose number is a multiple of `align`.
     pub(super) fn candidates(limit: usize, align: u8) -> Set {
-        let mut set = Set::default();
-        (0..limit.min(256)).step_by(usize::from(align.max(1))).for_each(|r| set.insert(r));
-        set
+        let limit = limit.min(256);
+        // A bit for each multiple of the alignment, from the word's first one on.
+        let step = |word: usize| match align {
+            0 | 1 => u64::MAX,
+            2 => 0x5555_5555_5555_5555,
+            4 => 0x1111_1111_1111_1111,
+            _ => (64 * word..64 * word + 64).filter(|r| r.is_multiple_of(usize::from(align))).fold(0, |bits, r| bits | 1 << (r % 64)),
+        };
+        Set(std::array::from_fn(|word| match limit.saturating_sub(64 * word) {
+            0 => 0,
+            below @ 1..64 => step(word) & ((1 << below) - 1),
+            _ => step(word),
+        }))
     }
 
     /// Adds a register.
@@ -41,7 +51,9 @@ impl Set {
     }
 
     fn union(&mut self, other: &Set) {
-        self.0.iter_mut().zip(other.0).for_each(|(a, b)| *a |= b);
+        for i in 0..4 {
+            self.0[i] |= other.0[i];
+        }
     }
 
     /// Takes away the registers `r` for which `r + by` is in `other`.
@@ -56,98 +68,172 @@ impl Set {
     }
 }
 
-/// Rows of a block.
-const BLOCK: usize = 64;
+/// Parts of a level that are one of the next.
+const PARTS: usize = 16;
+/// Levels: rows, and two of blocks.
+const LEVELS: usize = 3;
+/// Rows of a block as steps are counted: what is refused does not follow from how the table is cut.
+const COUNTED: usize = 64;
 
 /// Registers of a file that are taken, row by row.
 #[derive(Clone, Debug)]
 pub(super) struct Matrix {
-    /// Per row the registers that are taken there, but for those that were taken with the whole block.
-    rows: Vec<Set>,
-    /// Per block the registers that were taken in all its rows at once.
+    levels: [Level; LEVELS],
+}
+
+/// Rows, or blocks of rows.
+#[derive(Clone, Debug)]
+struct Level {
+    /// The registers that were taken in all rows of a block at once; of single rows those that were taken there.
     whole: Vec<Set>,
-    /// Per block the registers that are taken in some row.
+    /// The registers that are taken in some row of a block; not kept of single rows.
     some: Vec<Set>,
 }
 
-/// A part of a range of rows: rows of one block, or whole blocks.
-enum Part {
-    Rows(usize, Range<usize>),
-    Blocks(Range<usize>),
-}
-
-/// Cuts rows at the borders of blocks.
-fn parts(seg: &Seg) -> impl Iterator<Item = Part> {
-    let (start, end) = (seg.start as usize, seg.end as usize);
-    let (first, last) = (start.div_ceil(BLOCK), end / BLOCK);
-    let split = if first > last || start >= end {
-        [Some(Part::Rows(start / BLOCK, start..end)), None, None]
-    } else {
-        let head = (start < first * BLOCK).then(|| Part::Rows(start / BLOCK, start..first * BLOCK));
-        let tail = (last * BLOCK < end).then(|| Part::Rows(last, last * BLOCK..end));
-        [head, (first < last).then_some(Part::Blocks(first..last)), tail]
-    };
-    split.into_iter().flatten()
+/// Cuts rows at the borders of blocks, and hands each run of parts of a level to `each`: all in one block of the next level, but for the highest.
+#[inline]
+fn runs(seg: &Seg, mut each: impl FnMut(usize, Range<usize>)) {
+    let (mut start, mut end) = (seg.start as usize, seg.end as usize);
+    for level in 0..LEVELS {
+        let (first, last) = (start.div_ceil(PARTS), end / PARTS);
+        if level + 1 == LEVELS || first > last {
+            if start < end {
+                each(level, start..end);
+            }
+            return;
+        }
+        if start < first * PARTS {
+            each(level, start..first * PARTS);
+        }
+        if last * PARTS < end {
+            each(level, last * PARTS..end);
+        }
+        (start, end) = (first, last);
+    }
 }
 
 impl Matrix {
     /// Nothing is taken.
     pub(super) fn new(rows: usize) -> Matrix {
-        let blocks = rows.div_ceil(BLOCK);
-        Matrix { rows: vec![Set::default(); rows], whole: vec![Set::default(); blocks], some: vec![Set::default(); blocks] }
+        let mut count = rows;
+        let levels = std::array::from_fn(|level| {
+            let made = Level { whole: vec![Set::default(); count], some: vec![Set::default(); if level == 0 { 0 } else { count }] };
+            count = count.div_ceil(PARTS);
+            made
+        });
+        Matrix { levels }
     }
 
     /// Steps that a question about rows, or a change of them, takes.
     pub(super) fn steps(segs: &[Seg]) -> usize {
-        segs.iter().map(|seg| ((seg.end - seg.start) as usize).min(2 * BLOCK + (seg.end - seg.start) as usize / BLOCK) + 1).sum()
+        segs.iter().map(|seg| ((seg.end - seg.start) as usize).min(2 * COUNTED + (seg.end - seg.start) as usize / COUNTED) + 1).sum()
     }
 
     /// Registers that are taken in some of the rows.
     pub(super) fn taken(&self, segs: &[Seg]) -> Set {
         let mut set = Set::default();
-        for part in segs.iter().flat_map(parts) {
-            match part {
-                Part::Rows(block, rows) => {
-                    set.union(&self.whole[block]);
-                    self.rows[rows].iter().for_each(|row| set.union(row));
+        for seg in segs {
+            runs(seg, |level, run| {
+                let mut above = run.start;
+                for up in &self.levels[level + 1..] {
+                    above /= PARTS;
+                    set.union(&up.whole[above]);
                 }
-                Part::Blocks(blocks) => self.some[blocks].iter().for_each(|block| set.union(block)),
-            }
+                let of = &self.levels[level];
+                let parts = if level == 0 { &of.whole } else { &of.some };
+                parts[run].iter().for_each(|part| set.union(part));
+            });
         }
         set
     }
 
     /// Takes a register in rows in which it is free.
     pub(super) fn take(&mut self, register: usize, segs: &[Seg]) {
-        for part in segs.iter().flat_map(parts) {
-            match part {
-                Part::Rows(block, rows) => {
-                    self.rows[rows].iter_mut().for_each(|row| row.insert(register));
-                    self.some[block].insert(register);
+        for seg in segs {
+            runs(seg, |level, run| {
+                let mut above = run.start;
+                for up in &mut self.levels[level + 1..] {
+                    above /= PARTS;
+                    up.some[above].insert(register);
                 }
-                Part::Blocks(blocks) => {
-                    self.whole[blocks.clone()].iter_mut().for_each(|block| block.insert(register));
-                    self.some[blocks].iter_mut().for_each(|block| block.insert(register));
+                let of = &mut self.levels[level];
+                if level > 0 {
+                    of.some[run.clone()].iter_mut().for_each(|part| part.insert(register));
                 }
-            }
+                of.whole[run].iter_mut().for_each(|part| part.insert(register));
+            });
         }
     }
 
     /// Gives it back, in the same rows as it was taken.
     pub(super) fn release(&mut self, register: usize, segs: &[Seg]) {
-        for part in segs.iter().flat_map(parts) {
-            match part {
-                Part::Rows(block, rows) => {
-                    self.rows[rows].iter_mut().for_each(|row| row.remove(register));
-                    let end = ((block + 1) * BLOCK).min(self.rows.len());
-                    if !self.rows[block * BLOCK..end].iter().any(|row| row.contains(register)) {
-                        self.some[block].remove(register);
+        for seg in segs {
+            runs(seg, |level, run| {
+                let of = &mut self.levels[level];
+                if level > 0 {
+                    of.some[run.clone()].iter_mut().for_each(|part| part.remove(register));
+                }
+                of.whole[run.clone()].iter_mut().for_each(|part| part.remove(register));
+                // Blocks above still have it where some of their parts do.
+                let mut above = run.start;
+                for up in level + 1..LEVELS {
+                    above /= PARTS;
+                    let below = &self.levels[up - 1];
+                    let parts = if up == 1 { &below.whole } else { &below.some };
+                    let end = ((above + 1) * PARTS).min(parts.len());
+                    if parts[above * PARTS..end].iter().any(|part| part.contains(register)) {
+                        break;
                     }
+                    self.levels[up].some[above].remove(register);
                 }
-                Part::Blocks(blocks) => {
-                    self.whole[blocks.clone()].iter_mut().for_each(|block| block.remove(register));
-                    self.some[blocks].iter_mut().for_each(|block| block.remove(register));
-                }
+            });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Rows, registers and lengths from a seed.
+    fn next(state: &mut u64) -> usize {
+        *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (*state >> 33) as usize
+    }
+
+    #[test]
+    fn answers_are_those_of_a_plain_table() {
+        const ROWS: usize = 1000;
+        let mut state = 7;
+        let (mut matrix, mut plain) = (Matrix::new(ROWS), vec![[false; 8]; ROWS]);
+        let mut held: Vec<(usize, Seg)> = Vec::new();
+        for round in 0..4000 {
+            let start = next(&mut state) % ROWS;
+            let length = 1 + next(&mut state) % [3, 40, 700][round % 3];
+            let seg = Seg { start: start as u32, end: (start + length).min(ROWS) as u32 };
+            let rows = seg.start as usize..seg.end as usize;
+            let taken = matrix.taken(&[seg]);
+            for register in 0..8 {
+                assert_eq!(taken.contains(register), plain[rows.clone()].iter().any(|row| row[register]), "round {round}");
+            }
+            if let Some(register) = (0..8).find(|&r| !taken.contains(r)) {
+                matrix.take(register, &[seg]);
+                plain[rows].iter_mut().for_each(|row| row[register] = true);
+                held.push((register, seg));
+            } else {
+                let (register, seg) = held.swap_remove(next(&mut state) % held.len());
+                matrix.release(register, &[seg]);
+                plain[seg.start as usize..seg.end as usize].iter_mut().for_each(|row| row[register] = false);
+            }
+        }
+    }
+
+    #[test]
+    fn candidates_are_multiples_below_a_limit() {
+        for (limit, align) in [(0, 1), (1, 2), (63, 1), (64, 4), (100, 2), (102, 4), (200, 3), (256, 1), (300, 4)] {
+            let set = Set::candidates(limit, align);
+            for register in 0..256 {
+                assert_eq!(set.contains(register), register < limit && register % usize::from(align) == 0, "{limit} {align} {register}");
             }
         }
     }

@@ -5,10 +5,21 @@ use super::fuel::Fuel;
 use super::live::Seg;
 use super::words::{FILES, file_size};
 use crate::mir::File;
-use std::collections::BTreeMap;
 
-/// Per register the rows that bundles have in it, by their first row: the row behind them, and the bundle.
-type Rows = BTreeMap<u32, (u32, usize)>;
+/// Rows that a bundle has in a register.
+#[derive(Clone, Copy, Debug)]
+struct Owned {
+    start: u32,
+    end: u32,
+    bundle: u32,
+}
+
+/// What bundles have in a register, by rows: they are disjoint.
+type Rows = Vec<Owned>;
+
+fn owned(rows: &[Seg], bundle: usize) -> impl Iterator<Item = Owned> + '_ {
+    rows.iter().map(move |seg| Owned { start: seg.start, end: seg.end, bundle: bundle as u32 })
+}
 
 /// Bundles by the rows and registers that they have.
 #[derive(Debug)]
@@ -20,20 +31,37 @@ pub(super) struct Owners {
 }
 
 impl Owners {
-    /// Nobody has anything, of so many bundles.
-    pub(super) fn new(bundles: usize) -> Owners {
-        Owners { registers: FILES.map(|file| vec![Rows::new(); file_size(file)]), met: vec![0; bundles], questions: 0 }
+    /// Of all bundles, those that have a place have what stands there.
+    pub(super) fn new(bundles: &[Bundle], base: &[Option<u16>]) -> Owners {
+        let mut registers = FILES.map(|file| vec![Rows::new(); file_size(file)]);
+        for (index, (bundle, base)) in bundles.iter().zip(base).enumerate() {
+            let Some(base) = base else { continue };
+            for (i, rows) in bundle.words.iter().enumerate() {
+                let of = owned(rows, index);
+                registers[bundle.file as usize][usize::from(*base) + i].extend(of);
+            }
+        }
+        registers.iter_mut().flatten().for_each(|rows| rows.sort_unstable_by_key(|o| o.start));
+        Owners { registers, met: vec![0; bundles.len()], questions: 0 }
     }
 
     /// A bundle takes rows of a register.
     pub(super) fn add(&mut self, file: File, register: usize, rows: &[Seg], bundle: usize) {
-        self.registers[file as usize][register].extend(rows.iter().map(|seg| (seg.start, (seg.end, bundle))));
+        let all = &mut self.registers[file as usize][register];
+        for one in owned(rows, bundle) {
+            let at = all.partition_point(|o| o.start < one.start);
+            all.insert(at, one);
+        }
     }
 
     /// The bundle that has rows of a register gives them back.
     pub(super) fn remove(&mut self, file: File, register: usize, rows: &[Seg]) {
+        let all = &mut self.registers[file as usize][register];
         for seg in rows {
-            self.registers[file as usize][register].remove(&seg.start);
+            let at = all.partition_point(|o| o.start < seg.start);
+            if all.get(at).is_some_and(|o| o.start == seg.start) {
+                all.remove(at);
+            }
         }
     }
 
@@ -53,8 +81,8 @@ impl Owners {
             let owned = &self.registers[bundle.file as usize][base + i];
             for seg in rows {
                 fuel.burn(8);
-                let before = owned.range(..=seg.start).next_back().filter(|(_, (end, _))| *end > seg.start);
-                for (_, &(_, owner)) in before.into_iter().chain(owned.range(seg.start + 1..seg.end.max(seg.start + 1))) {
+                let from = owned.partition_point(|o| o.end <= seg.start);
+                for owner in owned[from..].iter().take_while(|o| o.start < seg.end).map(|o| o.bundle as usize) {
                     fuel.burn(1);
                     if std::mem::replace(&mut self.met[owner], self.questions) != self.questions {
                         conflicts.push(owner);

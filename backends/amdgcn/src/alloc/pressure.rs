@@ -2,6 +2,35 @@
 
 use super::live::Seg;
 
+/// Counts of registers per row that are made at once: where counts change, and by how much.
+pub(super) struct Changes(Vec<i32>);
+
+impl Changes {
+    /// Nothing is in use.
+    pub(super) fn new(rows: usize) -> Changes {
+        Changes(vec![0; rows + 1])
+    }
+
+    /// Adds a word's rows.
+    pub(super) fn add(&mut self, segs: &[Seg]) {
+        for seg in segs.iter().filter(|seg| seg.start < seg.end) {
+            self.0[seg.start as usize] += 1;
+            self.0[seg.end as usize] -= 1;
+        }
+    }
+
+    /// Registers in use per row.
+    pub(super) fn counts(mut self) -> Vec<i32> {
+        self.0.pop();
+        let mut now = 0;
+        self.0.iter_mut().for_each(|count| {
+            now += *count;
+            *count = now;
+        });
+        self.0
+    }
+}
+
 /// Registers in use per row, of a file.
 #[derive(Clone, Debug)]
 pub(super) struct Pressure {
@@ -18,6 +47,16 @@ impl Pressure {
     pub(super) fn new(rows: usize) -> Pressure {
         let width = rows.max(1).next_power_of_two();
         Pressure { width, most: vec![0; 2 * width], added: vec![0; 2 * width] }
+    }
+
+    /// So many are in use in each row.
+    pub(super) fn of(counts: &[i32]) -> Pressure {
+        let mut made = Pressure::new(counts.len());
+        made.most[made.width..][..counts.len()].copy_from_slice(counts);
+        for node in (1..made.width).rev() {
+            made.most[node] = made.most[2 * node].max(made.most[2 * node + 1]);
+        }
+        made
     }
 
     /// Adds a word's rows, `by` times.

@@ -3,12 +3,11 @@
 //! A sweep over the rows: where too much is in use, what costs least per row goes, until the rest fits. An instruction that names a spilled
 //! register needs one for a moment, which stays in use. Work grows as the program, times a logarithm.
 
-use super::bundle::weights;
 use super::effects::touches;
 use super::fuel::Fuel;
 use super::live::{self, Ranges, Seg};
 use super::plan::Files;
-use super::pressure::Pressure;
+use super::pressure::{Changes, Pressure};
 use super::words::{FILES, Words, file_size};
 use crate::isa::Access;
 use crate::mir::{File, Program, Reg, VReg};
@@ -37,9 +36,11 @@ struct Near {
 struct Sweep<'a> {
     words: &'a Words,
     ranges: &'a Ranges,
-    weights: Vec<f32>,
-    /// Sorted by register.
+    weights: &'a [f32],
+    /// By register, and row.
     near: Vec<Near>,
+    /// Where those of each register begin.
+    first: Vec<u32>,
     gone: Vec<bool>,
     fuel: &'a Fuel,
 }
@@ -50,20 +51,21 @@ pub(super) fn relieve(
     (words, ranges): (&Words, &Ranges),
     files: &mut Files,
     limits: [usize; 3],
-    unspillable: &[bool],
+    (weights, unspillable): (&[f32], &[bool]),
     fuel: &Fuel,
 ) -> Vec<VReg> {
-    let mut scalars = Pressure::new(ranges.rows);
-    (0..file_size(File::Scalar)).for_each(|number| scalars.add(ranges.of(words.physical(File::Scalar, number)), 1));
+    let mut changes = Changes::new(ranges.rows);
+    (0..file_size(File::Scalar)).for_each(|number| changes.add(ranges.of(words.physical(File::Scalar, number))));
     for reg in program.vregs.keys().filter(|&reg| program.vregs[reg].file == File::Scalar) {
-        words.of(reg).for_each(|word| scalars.add(ranges.of(word), 1));
+        changes.add(ranges.of_all(words.of(reg)));
     }
+    let mut scalars = Pressure::of(&changes.counts());
     let most = [scalars.highest(), files.vector.highest(), files.acc.highest()];
     if (0..3).all(|file| most[file] <= limits[file]) {
         return Vec::new();
     }
-    let mut sweep =
-        Sweep { words, ranges, weights: weights(program, words, ranges), near: near(program), gone: unspillable.to_vec(), fuel };
+    let (near, first) = near(program);
+    let mut sweep = Sweep { words, ranges, weights, near, first, gone: unspillable.to_vec(), fuel };
     let limits = FILES.map(|file| {
         let limit = limits[file as usize];
         let margin = file != File::Scalar && most[file as usize] > limit + limit / FAR;
@@ -90,10 +92,15 @@ pub(super) fn relieve(
     found
 }
 
-/// Rows that instructions need registers in, whether those are spilled or not.
-fn near(program: &Program) -> Vec<Near> {
+/// Rows that instructions need registers in, whether those are spilled or not, and where those of each register begin.
+fn near(program: &Program) -> (Vec<Near>, Vec<u32>) {
     let (bases, _) = live::rows(program);
-    let mut near = Vec::new();
+    let mut found = Vec::new();
+    let mut first = vec![0u32; program.vregs.len() + 1];
+    let mut push = |near: Near| {
+        first[near.reg.index() + 1] += 1;
+        found.push(near);
+    };
     for (block, data) in program.blocks.iter() {
         for (at, inst) in data.insts.iter().enumerate() {
             let before = bases[block.index()] + at as u32;
@@ -101,16 +108,27 @@ fn near(program: &Program) -> Vec<Near> {
                 let Reg::Virtual(reg) = touch.span.reg else { continue };
                 let words = touch.span.words;
                 if touch.access != Access::Def {
-                    near.push(Near { reg, row: before, words });
+                    push(Near { reg, row: before, words });
                 }
                 if touch.access != Access::Use {
-                    near.push(Near { reg, row: before + 1, words });
+                    push(Near { reg, row: before + 1, words });
                 }
             }
         }
     }
-    near.sort_by_key(|n| (n.reg, n.row));
-    near
+    for reg in 1..first.len() {
+        first[reg] += first[reg - 1];
+    }
+    // Each register's own come together, and are few.
+    let mut next = first.clone();
+    let mut near = found.clone();
+    for one in found {
+        let at = &mut next[one.reg.index()];
+        near[*at as usize] = one;
+        *at += 1;
+    }
+    first.windows(2).for_each(|ends| near[ends[0] as usize..ends[1] as usize].sort_by_key(|n| n.row));
+    (near, first)
 }
 
 fn holds(rows: &[Seg], row: u32) -> bool {
@@ -119,9 +137,7 @@ fn holds(rows: &[Seg], row: u32) -> bool {
 
 impl Sweep<'_> {
     fn near(&self, reg: VReg) -> &[Near] {
-        let from = self.near.partition_point(|n| n.reg < reg);
-        let count = self.near[from..].partition_point(|n| n.reg == reg);
-        &self.near[from..from + count]
+        &self.near[self.first[reg.index()] as usize..self.first[reg.index() + 1] as usize]
     }
 
     /// Words that a row has less in use without a register.
@@ -160,14 +176,14 @@ impl Sweep<'_> {
     }
 
     fn area(&self, reg: VReg) -> u64 {
-        self.words.of(reg).flat_map(|word| self.ranges.of(word)).map(|seg| u64::from(seg.end - seg.start)).sum()
+        self.ranges.area(self.words.of(reg))
     }
 
     fn run(&mut self, all: &[VReg], pressure: &mut Pressure, limit: usize, found: &mut Vec<VReg>) {
         if pressure.highest() <= limit {
             return;
         }
-        let starts = all.iter().flat_map(|&reg| self.words.of(reg).flat_map(|w| self.ranges.of(w)).map(move |seg| (seg.start, reg)));
+        let starts = all.iter().flat_map(|&reg| self.ranges.of_all(self.words.of(reg)).iter().map(move |seg| (seg.start, reg)));
         let mut starts: Vec<(u32, VReg)> = starts.collect();
         starts.sort_unstable();
         starts.dedup();
@@ -178,7 +194,7 @@ impl Sweep<'_> {
         while let Some(at) = pressure.above(from, limit) {
             let row = at as u32;
             // Weights are not negative, so their bits are in their order.
-            let weights = &self.weights;
+            let weights = self.weights;
             open.extend(
                 std::iter::from_fn(|| starts.next_if(|s| s.0 <= row)).map(|(_, reg)| Reverse((weights[reg.index()].to_bits(), reg))),
             );

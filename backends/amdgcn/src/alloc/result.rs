@@ -54,6 +54,13 @@ pub struct Spills {
     pub to_scratch: u32,
 }
 
+impl Spills {
+    /// What is dearer comes first: of two programs, the lesser spills less.
+    pub(crate) fn order(&self) -> (u32, u32, u32) {
+        (self.to_scratch, self.to_acc, self.to_lanes)
+    }
+}
+
 /// Why a program has no allocation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AllocError {

@@ -12,6 +12,7 @@ use crate::isa::{Access, Fixed, Format, Kind, Opcode};
 use crate::mir::{BlockData, Inst, Operand, Program};
 use cranelift_entity::EntityRef;
 use smallvec::SmallVec;
+use std::cell::RefCell;
 use std::ops::Range;
 
 /// What an instruction did.
@@ -40,7 +41,7 @@ enum First {
 }
 
 /// What an instruction is about to do.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Second {
     /// A vector instruction reads vector registers.
     VectorReads,
@@ -191,8 +192,41 @@ const TABLE: &[Row] = &[
     Row { first: kind!(First::WideStore), second: Second::VectorWrites, states: |_, chip| on([1, 2, 2], chip) },
 ];
 
-/// The most wait states that a row asks for.
-const LONGEST: u8 = 20;
+/// The rows by what the second instruction does.
+struct Rules {
+    chip: Chip,
+    rows: Vec<&'static Row>,
+    /// For how long what happened counts, of all that was asked for.
+    longest: RefCell<Vec<(First, u8)>>,
+}
+
+impl Rules {
+    fn new(chip: Chip) -> Rules {
+        let mut rows: Vec<&Row> = TABLE.iter().collect();
+        rows.sort_by_key(|row| row.second);
+        Rules { chip, rows, longest: RefCell::default() }
+    }
+
+    /// The most wait states that any row asks for behind what an instruction did.
+    fn longest(&self, first: First) -> u8 {
+        let mut known = self.longest.borrow_mut();
+        if let Some(&(_, longest)) = known.iter().find(|k| k.0 == first) {
+            return longest;
+        }
+        let states = self.rows.iter().filter_map(|row| (row.first)(first).map(|passes| (row.states)(passes, self.chip)));
+        let longest = states.max().unwrap_or(0);
+        known.push((first, longest));
+        longest
+    }
+
+    /// Wait states between what an instruction did and what another is about to do.
+    fn states(&self, first: First, second: Second) -> u8 {
+        let from = self.rows.partition_point(|row| row.second < second);
+        let rows = self.rows[from..].iter().take_while(|row| row.second == second);
+        rows.filter_map(|row| (row.first)(first).map(|passes| (row.states)(passes, self.chip))).max().unwrap_or(0)
+    }
+}
+
 /// The most that one `s_nop` is.
 const NOP: u8 = 16;
 
@@ -202,6 +236,8 @@ struct Event {
     first: First,
     words: Range16,
     since: u8,
+    /// Wait states behind which it counts no more.
+    longest: u8,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -295,10 +331,15 @@ fn deeds(inst: &Inst, class: Class) -> Deeds {
 }
 
 /// What an instruction did to which words.
-fn events(inst: &Inst, class: Class) -> SmallVec<[Event; 6]> {
+fn events(inst: &Inst, class: Class, rules: &Rules) -> SmallVec<[Event; 6]> {
     let mut events = SmallVec::new();
     let format = inst.op.desc().form.format;
-    let mut push = |first, words: &Range<usize>| events.push(Event { first, words: Range16::of(words), since: 0 });
+    let mut push = |first, words: &Range<usize>| {
+        let longest = rules.longest(first);
+        if longest > 0 {
+            events.push(Event { first, words: Range16::of(words), since: 0, longest });
+        }
+    };
     for used in used(inst) {
         let words = &used.words;
         if words.is_empty() {
@@ -342,7 +383,7 @@ fn events(inst: &Inst, class: Class) -> SmallVec<[Event; 6]> {
 }
 
 /// Wait states that an instruction needs before it.
-fn needed(lately: &[Event], inst: &Inst, class: Class, chip: Chip) -> u8 {
+fn needed(lately: &[Event], inst: &Inst, class: Class, rules: &Rules) -> u8 {
     if lately.is_empty() || class == Class::Scalar {
         return 0;
     }
@@ -363,11 +404,7 @@ fn needed(lately: &[Event], inst: &Inst, class: Class, chip: Chip) -> u8 {
                 }
                 other => other,
             };
-            for row in TABLE.iter().filter(|r| r.second == second) {
-                if let Some(passes) = (row.first)(event.first) {
-                    most = most.max((row.states)(passes, chip).saturating_sub(event.since));
-                }
-            }
+            most = most.max(rules.states(event.first, second).saturating_sub(event.since));
         }
     }
     most
@@ -377,15 +414,15 @@ fn needed(lately: &[Event], inst: &Inst, class: Class, chip: Chip) -> u8 {
 fn pass(lately: &mut Vec<Event>, states: u8) {
     lately.retain_mut(|e| {
         e.since = e.since.saturating_add(states);
-        e.since < LONGEST
+        e.since < e.longest
     });
 }
 
 /// Walks a block; hands each instruction that needs wait states with their number to `each`.
-fn walk(block: &BlockData, chip: Chip, lately: &mut Vec<Event>, mut each: impl FnMut(usize, u8)) {
+fn walk(block: &BlockData, rules: &Rules, lately: &mut Vec<Event>, mut each: impl FnMut(usize, u8)) {
     for (at, inst) in block.insts.iter().enumerate() {
-        let class = class(inst, chip);
-        let states = needed(lately, inst, class, chip);
+        let class = class(inst, rules.chip);
+        let states = needed(lately, inst, class, rules);
         if states > 0 {
             pass(lately, states);
             each(at, states);
@@ -395,7 +432,7 @@ fn walk(block: &BlockData, chip: Chip, lately: &mut Vec<Event>, mut each: impl F
             _ => 1,
         };
         pass(lately, own);
-        for event in events(inst, class) {
+        for event in events(inst, class, rules) {
             // It has happened now; what happened before to the same words stays.
             match lately.iter_mut().find(|e| e.first == event.first && e.words == event.words) {
                 Some(old) => old.since = 0,
@@ -417,12 +454,12 @@ fn join(into: &mut Vec<Event>, other: &Vec<Event>) {
 
 /// Inserts `s_nop`.
 pub(super) fn insert(program: &mut Program) {
-    let chip = program.chip;
-    let mut entry = flow::entries(program, Vec::new(), join, |lately, block| walk(block, chip, lately, |_, _| {}));
+    let rules = &Rules::new(program.chip);
+    let mut entry = flow::entries(program, Vec::new(), join, |lately, block| walk(block, rules, lately, |_, _| {}));
     for (block, data) in program.blocks.iter_mut() {
         let Some(mut lately) = entry[block.index()].take() else { continue };
         let mut gaps = Vec::new();
-        walk(data, chip, &mut lately, |at, states| gaps.push((at, states)));
+        walk(data, rules, &mut lately, |at, states| gaps.push((at, states)));
         if gaps.is_empty() {
             continue;
         }

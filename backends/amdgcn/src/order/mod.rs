@@ -10,13 +10,16 @@ mod branches;
 mod class;
 mod flow;
 mod hazards;
+mod orders;
 mod schedule;
 #[cfg(test)]
 mod tests;
 mod waits;
 mod words;
 
-pub use schedule::{schedule, schedule_and_allocate};
+pub(crate) use orders::Orders;
+pub use orders::schedule_and_allocate;
+pub use schedule::schedule;
 
 use crate::alloc::Allocated;
 use crate::mir::Program;

@@ -8,13 +8,15 @@
 //! next [`WINDOW`] instructions in the old order are looked at, so that loads do not go so far up that registers become scarce.
 
 use super::class::{Class, Unit, class, is_transcendental};
-use crate::alloc::{AllocError, Allocated, allocate};
+use super::words::{WORDS, named, words};
 use crate::chip::Chip;
-use crate::isa::{Access, Fixed, Format, Kind, Opcode, Variant};
-use crate::mir::{File, Inst, Operand, Program, Reg};
-use rustc_hash::FxHashMap;
+use crate::isa::{Access, Format, Kind, Opcode, Variant};
+use crate::mir::{BlockData, Inst, Operand, Program, Reg, Span};
+use cranelift_entity::EntityRef;
 use smallvec::SmallVec;
 use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::ops::Range;
 
 /// Instructions that are looked at.
 const WINDOW: usize = 96;
@@ -29,59 +31,36 @@ mod latency {
     pub(super) const SCALAR: u32 = 1;
 }
 
-/// Unified registers of a lane.
-const REGISTERS: u32 = 512;
-/// Wavefronts that share a unit, of which more do not hide more latency than an order with loads early.
-const ENOUGH_WAVES: u32 = 4;
-
-/// Allocates a program, reordered if that costs neither spills nor wavefronts that could run at a time.
-///
-/// The program that was allocated stands beside the result: origins of instructions are positions in it.
-///
-/// # Errors
-/// If neither order has an allocation, or the first one's takes too much work.
-pub fn schedule_and_allocate(program: Program) -> Result<(Program, Allocated), AllocError> {
-    let waves = |a: &Allocated| (REGISTERS / a.facts.pool().max(1)).min(ENOUGH_WAVES);
-    let scheduled = schedule(&program);
-    let first = allocate(scheduled.clone());
-    let good = |a: &Allocated| a.facts.spills == Default::default() && waves(a) == ENOUGH_WAVES;
-    if first.as_ref().is_ok_and(good) {
-        return first.map(|a| (scheduled, a));
-    }
-    // What is too much work in one order is so in the other.
-    if let Err(AllocError::TooMuchWork) = first {
-        return first.map(|a| (scheduled, a));
-    }
-    let second = allocate(program.clone());
-    match (first, second) {
-        (Ok(a), Ok(b)) => {
-            let cost = |a: &Allocated| (a.facts.spills.to_scratch, a.facts.spills.to_acc, a.facts.spills.to_lanes, ENOUGH_WAVES - waves(a));
-            Ok(if cost(&a) <= cost(&b) { (scheduled, a) } else { (program, b) })
-        }
-        (Ok(a), Err(_)) => Ok((scheduled, a)),
-        (Err(_), second) => second.map(|b| (program, b)),
-    }
-}
-
 /// Reorders the instructions of each block.
 pub fn schedule(program: &Program) -> Program {
-    let mut program = program.clone();
-    let chip = program.chip;
-    for data in program.blocks.values_mut() {
-        let mut out = Vec::with_capacity(data.insts.len());
-        let mut piece = Vec::new();
-        for inst in std::mem::take(&mut data.insts) {
-            if stays(&inst) {
-                place(&mut piece, chip, &mut out);
-                out.push(inst);
-            } else {
-                piece.push(inst);
+    let mut graph = Graph::new(program);
+    let mut order = Vec::new();
+    let mut reordered = |data: &BlockData| {
+        order.clear();
+        let mut from = 0;
+        for (at, inst) in data.insts.iter().enumerate() {
+            if stays(inst) {
+                graph.place(from, &data.insts[from..at], &mut order);
+                order.push(at);
+                from = at + 1;
             }
         }
-        place(&mut piece, chip, &mut out);
-        data.insts = out;
+        graph.place(from, &data.insts[from..], &mut order);
+        let insts = order.iter().map(|&at| data.insts[at].clone()).collect();
+        BlockData { insts, next: data.next.clone(), depth: data.depth }
+    };
+    Program {
+        name: program.name.clone(),
+        chip: program.chip,
+        waves: program.waves,
+        lds_bytes: program.lds_bytes,
+        args: program.args.clone(),
+        vregs: program.vregs.clone(),
+        blocks: program.blocks.values().map(&mut reordered).collect(),
+        entry: program.entry,
+        scratch_bytes: program.scratch_bytes,
+        spilled: program.spilled,
     }
-    program
 }
 
 /// True for instructions that nothing passes.
@@ -100,42 +79,6 @@ fn stays(inst: &Inst) -> bool {
             | Opcode::SSwappcB64
     );
     control || caches || state
-}
-
-/// A word of a register.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-enum Word {
-    Of(Reg, u8),
-    Physical(File, u16),
-}
-
-/// Words that an instruction reads and writes.
-fn words(inst: &Inst) -> (SmallVec<[Word; 16]>, SmallVec<[Word; 16]>) {
-    let (mut reads, mut writes) = (SmallVec::new(), SmallVec::new());
-    let mut add = |word: Word, access: Access| {
-        if access != Access::Def {
-            reads.push(word);
-        }
-        if access != Access::Use {
-            writes.push(word);
-        }
-    };
-    let desc = inst.op.desc();
-    for (operand, slot) in inst.operands.iter().zip(desc.slots) {
-        let Operand::Reg(span) = operand else { continue };
-        for word in span.first..span.first + span.words {
-            let word = match span.reg {
-                Reg::Physical(file, number) => Word::Physical(file, number + u16::from(word)),
-                reg => Word::Of(reg, word),
-            };
-            add(word, slot.access);
-        }
-    }
-    for implicit in desc.implicit {
-        let count = if matches!(implicit.reg, Fixed::Vcc | Fixed::Exec) { 2 } else { 1 };
-        (0..count).for_each(|word| add(Word::Of(Reg::Fixed(implicit.reg), word), implicit.access));
-    }
-    (reads, writes)
 }
 
 /// Kinds of memory that an instruction reads and writes: local data share, everything else.
@@ -168,124 +111,304 @@ fn costs(inst: &Inst, chip: Chip) -> (u32, u32) {
     }
 }
 
-/// What follows on an instruction, and when.
+/// An instruction of a piece.
 #[derive(Default, Clone)]
 struct Node {
-    behind: Vec<(usize, u32)>,
+    /// Instructions in front of it that are not issued yet.
     waits_for: u32,
     earliest: u32,
+    /// Slots to the end of the piece.
     length: u32,
-    /// Slots that it keeps the matrix unit busy.
+    /// Slots until its results are there, and slots that it keeps the matrix unit busy.
+    latency: u32,
     busy: u32,
+    /// Where the edges to it end among those of the piece, while these are found; then where those to instructions behind it do.
+    edges: u32,
 }
 
-impl Node {
-    /// When it can be issued.
-    fn start(&self, matrix_free: u32) -> u32 {
-        if self.busy > 0 { self.earliest.max(matrix_free) } else { self.earliest }
+/// When an instruction may be issued, how long the way behind it is, and its number: what is less comes first.
+type Rank = (u32, Reverse<u32>, u32);
+
+/// Instructions that wait for none.
+#[derive(Default)]
+struct Ready {
+    /// Those whose operands are there, with the longest way first: the length of the way, and the number.
+    now: BinaryHeap<(u32, Reverse<u32>)>,
+    /// The others, by when they are.
+    later: BinaryHeap<Reverse<Rank>>,
+}
+
+impl Ready {
+    fn push(&mut self, at: u32, node: &Node) {
+        self.later.push(Reverse((node.earliest, Reverse(node.length), at)));
+    }
+
+    /// The first one, if none is issued before a slot. Slots that are asked for do not fall.
+    fn best(&mut self, slot: u32) -> Option<Rank> {
+        while let Some(&Reverse((earliest, Reverse(length), at))) = self.later.peek()
+            && earliest <= slot
+        {
+            self.later.pop();
+            self.now.push((length, Reverse(at)));
+        }
+        let now = self.now.peek().map(|&(length, Reverse(at))| (slot, Reverse(length), at));
+        now.or_else(|| self.later.peek().map(|rank| rank.0))
+    }
+
+    /// Takes the one that was found last.
+    fn pop(&mut self) {
+        if self.now.pop().is_none() {
+            self.later.pop();
+        }
     }
 }
 
 /// What happened last to a word, or a kind of memory.
 #[derive(Default, Clone)]
 struct Last {
-    write: Option<usize>,
-    reads: SmallVec<[usize; 4]>,
+    /// The piece in which that was.
+    piece: u32,
+    write: Option<u32>,
+    reads: SmallVec<[u32; 4]>,
 }
 
-fn graph(piece: &[Inst], chip: Chip) -> Vec<Node> {
-    let mut nodes = vec![Node::default(); piece.len()];
-    let mut registers: FxHashMap<Word, Last> = FxHashMap::default();
-    let mut spaces = [Last::default(), Last::default()];
-    let mut store: Option<usize> = None;
-    let mut edges: Vec<(usize, u32)> = Vec::new();
-    for (at, inst) in piece.iter().enumerate() {
-        edges.clear();
-        let (reads, writes) = words(inst);
-        for word in &reads {
-            let last = registers.entry(*word).or_default();
-            edges.extend(last.write.map(|w| (w, costs(&piece[w], chip).0)));
-            last.reads.push(at);
+impl Last {
+    fn written(&mut self, at: u32) {
+        self.write = Some(at);
+        self.reads.clear();
+    }
+}
+
+/// An instruction, and one that follows on it after so many slots.
+#[derive(Clone, Copy)]
+struct Edge {
+    from: u32,
+    to: u32,
+    slots: u32,
+}
+
+/// What depends on what, piece by piece; its lists serve all pieces.
+struct Graph {
+    chip: Chip,
+    /// Per virtual register the number of its first word; physical words are numbered in front of all.
+    first: Vec<u32>,
+    /// Per word.
+    last: Vec<Last>,
+    piece: u32,
+    nodes: Vec<Node>,
+    /// To each instruction in turn, at most one from each.
+    edges: Vec<Edge>,
+    /// Per instruction the last edge from it that was found.
+    found: Vec<u32>,
+    /// Edges by where they come from: where they go, and slots.
+    behind: Vec<(u32, u32)>,
+}
+
+impl Graph {
+    fn new(program: &Program) -> Graph {
+        let mut total = WORDS as u32;
+        let mut next = |words: u8| {
+            total += u32::from(words);
+            total - u32::from(words)
+        };
+        let first = program.vregs.values().map(|data| next(data.words)).collect();
+        Graph {
+            chip: program.chip,
+            first,
+            last: vec![Last::default(); total as usize],
+            piece: 0,
+            nodes: Vec::new(),
+            edges: Vec::new(),
+            found: Vec::new(),
+            behind: Vec::new(),
         }
-        for word in &writes {
-            let last = registers.entry(*word).or_default();
-            // What was there is lost only when it has come.
-            edges.extend(last.write.filter(|_| last.reads.is_empty()).map(|w| (w, costs(&piece[w], chip).0)));
-            edges.extend(last.write.map(|w| (w, 1)));
-            edges.extend(last.reads.iter().map(|&r| (r, 0)));
-            *last = Last { write: Some(at), reads: SmallVec::new() };
-        }
-        let (loads, stores) = memory(inst);
-        for ((last, loads), stores) in spaces.iter_mut().zip(loads).zip(stores) {
-            if loads {
-                edges.extend(last.write.map(|w| (w, 1)));
-                last.reads.push(at);
+    }
+
+    /// Numbers of words that an operand names.
+    fn words(&self, span: Span) -> Range<usize> {
+        match span.reg {
+            Reg::Virtual(reg) => {
+                let start = self.first[reg.index()] as usize + usize::from(span.first);
+                start..start + usize::from(span.words)
             }
-            if stores {
-                edges.extend(last.write.map(|w| (w, 1)));
-                edges.extend(last.reads.iter().map(|&r| (r, 0)));
-                *last = Last { write: Some(at), reads: SmallVec::new() };
+            Reg::Physical(..) | Reg::Fixed(_) => words(span),
+        }
+    }
+
+    /// What happened to a word in this piece.
+    fn last(&mut self, word: usize) -> &mut Last {
+        let last = &mut self.last[word];
+        if last.piece != self.piece {
+            last.piece = self.piece;
+            last.write = None;
+            last.reads.clear();
+        }
+        last
+    }
+
+    /// The edge to `to`, the newest instruction; of several from one instruction the longest counts.
+    fn edge(nodes: &[Node], edges: &mut Vec<Edge>, found: &mut [u32], from: u32, to: u32, slots: u32) {
+        if from == to {
+            return;
+        }
+        let own = nodes[to as usize].edges;
+        let known = found[from as usize];
+        match edges.get_mut(known as usize) {
+            Some(edge) if known >= own && edge.from == from => edge.slots = edge.slots.max(slots),
+            _ => {
+                found[from as usize] = edges.len() as u32;
+                edges.push(Edge { from, to, slots });
+            }
+        }
+    }
+
+    /// Finds what depends on what in a piece.
+    fn read(&mut self, piece: &[Inst]) {
+        self.piece += 1;
+        self.nodes.clear();
+        self.edges.clear();
+        self.found.clear();
+        self.found.resize(piece.len(), u32::MAX);
+        let mut spaces = [Last::default(), Last::default()];
+        let mut store: Option<u32> = None;
+        for (at, inst) in piece.iter().enumerate() {
+            let at = at as u32;
+            let (latency, busy) = costs(inst, self.chip);
+            self.nodes.push(Node { latency, busy, edges: self.edges.len() as u32, ..Node::default() });
+            self.registers(at, inst);
+            let (nodes, edges, found) = (&self.nodes, &mut self.edges, &mut self.found);
+            let mut edge = |from: u32, slots: u32| Graph::edge(nodes, edges, found, from, at, slots);
+            let (loads, stores) = memory(inst);
+            for ((last, loads), stores) in spaces.iter_mut().zip(loads).zip(stores) {
                 if loads {
+                    last.write.into_iter().for_each(|w| edge(w, 1));
                     last.reads.push(at);
                 }
+                if stores {
+                    last.write.into_iter().for_each(|w| edge(w, 1));
+                    last.reads.iter().for_each(|&r| edge(r, 0));
+                    last.written(at);
+                    if loads {
+                        last.reads.push(at);
+                    }
+                }
+            }
+            if stores.contains(&true) {
+                store.into_iter().for_each(|s| edge(s, 1));
+                store = Some(at);
+            }
+            let node = &mut self.nodes[at as usize];
+            node.waits_for = self.edges.len() as u32 - node.edges;
+        }
+        self.link();
+    }
+
+    /// Edges that registers make to the newest instruction.
+    fn registers(&mut self, at: u32, inst: &Inst) {
+        let desc = inst.op.desc();
+        let operands = inst.operands.iter().zip(desc.slots).filter_map(|(operand, slot)| match operand {
+            Operand::Reg(span) => Some((self.words(*span), slot.access)),
+            _ => None,
+        });
+        let implicit = desc.implicit.iter().map(|i| (named(i.reg), i.access));
+        let used: SmallVec<[(Range<usize>, Access); 8]> = operands.chain(implicit).collect();
+        for word in used.iter().filter(|u| u.1 != Access::Def).flat_map(|u| u.0.clone()) {
+            let last = self.last(word);
+            last.reads.push(at);
+            if let Some(write) = last.write {
+                let latency = self.nodes[write as usize].latency;
+                Graph::edge(&self.nodes, &mut self.edges, &mut self.found, write, at, latency);
             }
         }
-        if stores.contains(&true) {
-            edges.extend(store.map(|s| (s, 1)));
-            store = Some(at);
-        }
-        edges.retain(|e| e.0 != at);
-        edges.sort_unstable_by_key(|&(from, slots)| (from, Reverse(slots)));
-        edges.dedup_by_key(|e| e.0);
-        nodes[at].waits_for = edges.len() as u32;
-        nodes[at].busy = costs(inst, chip).1;
-        for &(from, slots) in &edges {
-            nodes[from].behind.push((at, slots));
+        for word in used.iter().filter(|u| u.1 != Access::Use).flat_map(|u| u.0.clone()) {
+            self.last(word);
+            let last = &mut self.last[word];
+            if let Some(write) = last.write {
+                // What was there is lost only when it has come.
+                let slots = if last.reads.is_empty() { self.nodes[write as usize].latency.max(1) } else { 1 };
+                Graph::edge(&self.nodes, &mut self.edges, &mut self.found, write, at, slots);
+            }
+            for &read in &last.reads {
+                Graph::edge(&self.nodes, &mut self.edges, &mut self.found, read, at, 0);
+            }
+            last.written(at);
         }
     }
-    for at in (0..nodes.len()).rev() {
-        nodes[at].length = nodes[at].behind.iter().map(|&(to, slots)| nodes[to].length + slots.max(1)).max().unwrap_or(0);
-    }
-    nodes
-}
 
-/// Schedules a piece; it is empty then.
-fn place(piece: &mut Vec<Inst>, chip: Chip, out: &mut Vec<Inst>) {
-    if piece.len() < 3 {
-        out.append(piece);
-        return;
+    /// Orders edges by where they come from, and finds how long the ways behind instructions are.
+    fn link(&mut self) {
+        let (nodes, edges) = (&mut self.nodes, &self.edges);
+        nodes.iter_mut().for_each(|node| node.edges = 0);
+        for edge in edges.iter().rev() {
+            // All edges from where this one goes come later in the list.
+            let length = nodes[edge.to as usize].length + edge.slots.max(1);
+            let from = &mut nodes[edge.from as usize];
+            from.length = from.length.max(length);
+            from.edges += 1;
+        }
+        let mut end = 0;
+        for node in nodes.iter_mut() {
+            let count = std::mem::replace(&mut node.edges, end);
+            end += count;
+        }
+        self.behind.clear();
+        self.behind.resize(edges.len(), (0, 0));
+        for edge in edges {
+            let at = &mut nodes[edge.from as usize].edges;
+            self.behind[*at as usize] = (edge.to, edge.slots);
+            *at += 1;
+        }
     }
-    let mut nodes = graph(piece, chip);
-    let mut insts: Vec<Option<Inst>> = std::mem::take(piece).into_iter().map(Some).collect();
-    let mut open: Vec<usize> = Vec::with_capacity(WINDOW);
-    let mut next = 0;
-    let (mut now, mut matrix_free) = (0u32, 0u32);
-    loop {
-        while open.len() < WINDOW && next < insts.len() {
-            open.push(next);
-            next += 1;
+
+    /// Schedules a piece that begins at instruction `base` of its block.
+    fn place(&mut self, base: usize, piece: &[Inst], order: &mut Vec<usize>) {
+        if piece.len() < 3 {
+            order.extend(base..base + piece.len());
+            return;
         }
-        // The earliest that may be issued; of those that may be issued now, the one with the longest way behind it.
-        let best = open
-            .iter()
-            .enumerate()
-            .filter(|&(_, &at)| nodes[at].waits_for == 0)
-            .min_by_key(|&(_, &at)| (nodes[at].start(matrix_free).max(now), Reverse(nodes[at].length), at))
-            .map(|(index, &at)| (index, at));
-        let Some((index, at)) = best else { break };
-        open.remove(index);
-        let Some(inst) = insts[at].take() else { break };
-        let start = nodes[at].start(matrix_free).max(now);
-        now = start + 1;
-        if nodes[at].busy > 0 {
-            matrix_free = start + nodes[at].busy;
+        self.read(piece);
+        let nodes = &mut self.nodes;
+        // Of the instructions that are looked at, those that wait for none: those that the matrix unit executes, and others.
+        let mut ready = [Ready::default(), Ready::default()];
+        let mut open = 0;
+        let mut next = 0;
+        let (mut now, mut matrix_free) = (0u32, 0u32);
+        loop {
+            while open < WINDOW && next < nodes.len() {
+                if nodes[next].waits_for == 0 {
+                    ready[usize::from(nodes[next].busy > 0)].push(next as u32, &nodes[next]);
+                }
+                open += 1;
+                next += 1;
+            }
+            // The earliest that may be issued; of those that may be issued now, the one with the longest way behind it.
+            let [others, matrices] = &mut ready;
+            let best = match (others.best(now), matrices.best(now.max(matrix_free))) {
+                (Some(a), Some(b)) => a.min(b),
+                (a, b) => match a.or(b) {
+                    Some(best) => best,
+                    // None is left, since the graph has no cycles.
+                    None => break,
+                },
+            };
+            let (start, _, at) = best;
+            let at = at as usize;
+            ready[usize::from(nodes[at].busy > 0)].pop();
+            open -= 1;
+            now = start + 1;
+            if nodes[at].busy > 0 {
+                matrix_free = start + nodes[at].busy;
+            }
+            let first = at.checked_sub(1).map_or(0, |before| nodes[before].edges) as usize;
+            for &(to, slots) in &self.behind[first..nodes[at].edges as usize] {
+                let node = &mut nodes[to as usize];
+                node.waits_for -= 1;
+                node.earliest = node.earliest.max(start + slots);
+                if node.waits_for == 0 && (to as usize) < next {
+                    ready[usize::from(node.busy > 0)].push(to, node);
+                }
+            }
+            order.push(base + at);
         }
-        for (to, slots) in std::mem::take(&mut nodes[at].behind) {
-            nodes[to].waits_for -= 1;
-            nodes[to].earliest = nodes[to].earliest.max(start + slots);
-        }
-        out.push(inst);
     }
-    // None is left, since the graph has no cycles; should one be, it keeps its place behind the others.
-    out.extend(insts.into_iter().flatten());
 }

@@ -73,7 +73,7 @@ impl Flight {
                 wait.vector = wait.vector.min(age.min(MOST_VECTOR - 1));
             }
         };
-        for word in used(inst).iter().flat_map(|u| u.words.clone()) {
+        for word in used(inst).flat_map(|u| u.words) {
             vector(&mut wait, self.vector[word]);
             if self.scalar[word] {
                 wait.lgkm = 0;
@@ -127,7 +127,7 @@ impl Flight {
 
     /// An instruction is issued.
     fn issue(&mut self, inst: &Inst) {
-        let results = || used(inst).into_iter().filter(|u| u.writes && u.operand != usize::MAX).flat_map(|u| u.words);
+        let results = || used(inst).filter(|u| u.writes && u.operand != usize::MAX).flat_map(|u| u.words);
         let older = |age: &mut u8| {
             if *age != DONE {
                 *age = (*age + 1).min(DONE - 1);

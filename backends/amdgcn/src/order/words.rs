@@ -2,7 +2,6 @@
 
 use crate::isa::{Access, Fixed};
 use crate::mir::{File, Inst, Operand, Reg, Span};
-use smallvec::SmallVec;
 use std::ops::Range;
 
 /// Scalar registers, then those with names, then vector and accumulation registers.
@@ -52,17 +51,19 @@ pub(super) struct Used {
 }
 
 /// All registers that an instruction uses. A result of which something stays as it was counts as read.
-pub(super) fn used(inst: &Inst) -> SmallVec<[Used; 8]> {
+#[inline]
+pub(super) fn used(inst: &Inst) -> impl Iterator<Item = Used> + '_ {
     let desc = inst.op.desc();
     let keeps = inst.mods.op_sel & 8 != 0 || inst.mods.dpp.is_some_and(|d| !d.bound_ctrl || d.row_mask != 15 || d.bank_mask != 15);
-    let operands = inst.operands.iter().zip(desc.slots).enumerate().filter_map(|(operand, (value, slot))| match value {
+    let operands = inst.operands.iter().enumerate().filter_map(move |(operand, value)| match value {
         Operand::Reg(span) => {
+            let slot = desc.slots.get(operand)?;
             let access = if keeps && slot.access == Access::Def { Access::Update } else { slot.access };
             Some(use_of(operand, words(*span), access))
         }
         _ => None,
     });
-    operands.chain(desc.implicit.iter().map(|i| use_of(usize::MAX, named(i.reg), i.access))).collect()
+    operands.chain(desc.implicit.iter().map(|i| use_of(usize::MAX, named(i.reg), i.access)))
 }
 
 fn use_of(operand: usize, words: Range<usize>, access: Access) -> Used {

@@ -31,11 +31,17 @@ pub(super) fn demote(program: &Program, live: &Live, uniform: &mut Uniform<'_>) 
             continue;
         }
         let (first, last) = span(v);
-        pressure[first..=last].iter_mut().for_each(|p| *p += words(v));
+        pressure[first] += words(v);
+        pressure[last + 1] -= words(v);
         if uniform.class(v) == Class::Scalar && !scalar[v] {
             candidates.push(v);
         }
     }
+    let mut now = 0;
+    pressure.iter_mut().for_each(|p| {
+        now += *p;
+        *p = now;
+    });
     if pressure.iter().all(|&p| p <= ENOUGH) {
         return;
     }

@@ -5,6 +5,7 @@
 //!   ┌──────────────────────────────────────────────────────────────────────────────────────────────────────┘
 //!   └► live: where values begin and end ── webs ─► selector: entry, control, memory, compute ... ─► mir::Program
 //!
+//! source     what is done once for all reaches
 //! uniform    masks, scalar or vector registers          entry       arguments, where the wavefront stands
 //! live       lives of values                            control     loops, choices, copies side by side
 //! demote     what leaves scalar registers; reorder      rows        operations of one instruction
@@ -40,6 +41,7 @@ mod quotient;
 mod reorder;
 mod rows;
 mod selector;
+mod source;
 #[cfg(test)]
 mod tests;
 mod uniform;
@@ -48,14 +50,14 @@ mod wide;
 mod wide_divide;
 
 pub use error::{Computation, Reason, SelectError};
-pub use pairs::{Reach, reaches_far};
+pub use pairs::Reach;
+pub use source::Source;
 
 use crate::chip::Chip;
-use crate::{machine, mir};
+use crate::mir;
 use live::Live;
 use selector::{Done, Selector};
-use tilelift_lane::{BinOp, Block, Inst, Program, verify};
-use uniform::Uniform;
+use tilelift_lane::{BinOp, Block, Inst, Program};
 use webs::Webs;
 
 /// Selects instructions of a chip for a program that was lowered for its target.
@@ -63,24 +65,20 @@ use webs::Webs;
 /// # Errors
 /// A program that the lane verifier refuses, and what has no instructions.
 pub fn select(program: &Program, chip: Chip) -> Result<mir::Program, SelectError> {
-    select_within(program, chip, Reach::Far)
+    select_within(&Source::new(program, chip)?, Reach::Far)
 }
 
 /// The same, with loads of shared memory in pairs within a reach.
 ///
 /// # Errors
-/// As [`select`].
-pub fn select_within(program: &Program, chip: Chip, reach: Reach) -> Result<mir::Program, SelectError> {
-    let target = &machine::target(chip);
-    verify(program, target).map_err(|e| SelectError::Invalid(Box::new(e)))?;
-    let program = &*halves::picked(program);
-    let mut uniform = Uniform::new(program);
-    let program = &*reorder::reordered(program, &uniform);
-    let program = &*pairs::adjacent(program, reach);
+/// What has no instructions.
+pub fn select_within(source: &Source<'_>, reach: Reach) -> Result<mir::Program, SelectError> {
+    let program = &*source.within(reach);
     let live = Live::new(program);
+    let mut uniform = source.uniform(program);
     demote::demote(program, &live, &mut uniform);
     let webs = Webs::new(program, &live, &uniform);
-    let mut s = Selector::new(program, target, chip, &live, &uniform, &webs);
+    let mut s = Selector::new(program, &source.target, source.chip, &live, &uniform, &webs);
     s.prologue()?;
     s.block(&program.body)?;
     s.end();

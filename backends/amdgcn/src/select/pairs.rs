@@ -7,7 +7,6 @@
 
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
-use std::borrow::Cow;
 use tilelift_lane::{Block, Inst, LTy, LVal, Program, Vals, visit};
 
 use crate::isa::Opcode;
@@ -59,17 +58,10 @@ pub enum Reach {
     Near,
 }
 
-/// True if some loads go past matrix instructions.
-pub fn reaches_far(program: &Program) -> bool {
-    adjacent(program, Reach::Far) != adjacent(program, Reach::Near)
-}
-
-/// The program with the second of such loads right behind the first, where nothing between them may change what is there.
-pub(super) fn adjacent(program: &Program, reach: Reach) -> Cow<'_, Program> {
-    match block(program, &program.body, reach) {
-        Some(body) => Cow::Owned(Program { body, ..program.clone() }),
-        None => Cow::Borrowed(program),
-    }
+/// The program's body with the second of such loads right behind the first, where nothing between them may change what is there; nothing where it
+/// stays as it is.
+pub(super) fn adjacent(program: &Program, reach: Reach) -> Option<Block> {
+    block(program, &program.body, reach)
 }
 
 fn block(program: &Program, old: &Block, reach: Reach) -> Option<Block> {

@@ -15,8 +15,23 @@ const ENOUGH: [u32; 2] = [160, 64];
 /// The program, with blocks that need many registers in another order if that needs fewer.
 pub(super) fn reordered<'p>(program: &'p Program, uniform: &Uniform<'_>) -> Cow<'p, Program> {
     match block(program, uniform, &program.body, &[]) {
-        Some(body) => Cow::Owned(Program { body, ..program.clone() }),
+        Some(body) => Cow::Owned(with_body(program, body)),
         None => Cow::Borrowed(program),
+    }
+}
+
+/// The same program with another body.
+pub(super) fn with_body(program: &Program, body: Block) -> Program {
+    Program {
+        name: program.name.clone(),
+        params: program.params.clone(),
+        warps: program.warps,
+        lanes: program.lanes,
+        cluster: program.cluster,
+        allocs: program.allocs.clone(),
+        shared_bytes: program.shared_bytes,
+        vals: program.vals.clone(),
+        body,
     }
 }
 

@@ -25,11 +25,14 @@ pub(super) enum Class {
     Vector,
 }
 
+/// True for values that differ per lane.
+pub(super) type Varies = SecondaryMap<LVal, bool>;
+
 /// What is known of the values of a program.
 pub(super) struct Uniform<'a> {
     program: &'a Program,
     /// True for what differs per lane.
-    varies: SecondaryMap<LVal, bool>,
+    varies: Varies,
     /// True for what is alike and lives in vector registers all the same.
     demoted: SecondaryMap<LVal, bool>,
     changed: bool,
@@ -44,6 +47,16 @@ impl<'a> Uniform<'a> {
             u.block(&program.body);
         }
         u
+    }
+
+    /// What is known already of a program's values.
+    pub(super) fn of(program: &'a Program, varies: Varies) -> Uniform<'a> {
+        Uniform { program, varies, demoted: SecondaryMap::new(), changed: false }
+    }
+
+    /// What differs per lane.
+    pub(super) fn varies(self) -> Varies {
+        self.varies
     }
 
     /// True if a value is the same in all lanes of a wavefront.

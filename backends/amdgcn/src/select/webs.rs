@@ -11,7 +11,7 @@
 use super::live::{Live, Step, words_of};
 use super::pairs::pair;
 use super::uniform::{Class, Uniform};
-use cranelift_entity::{EntityRef, PrimaryMap, SecondaryMap, entity_impl};
+use cranelift_entity::{PrimaryMap, SecondaryMap, entity_impl};
 use rustc_hash::{FxHashMap, FxHashSet};
 use tilelift_lane::{Block, Carried, If, Inst, LVal, Program, Vals, visit};
 
@@ -46,7 +46,7 @@ impl Webs {
             live,
             uniform,
             up: SecondaryMap::new(),
-            sets: FxHashMap::default(),
+            sets: SecondaryMap::new(),
             literal: SecondaryMap::new(),
             addend: FxHashMap::default(),
             otherwise: FxHashMap::default(),
@@ -84,9 +84,21 @@ enum Pass {
     Stores,
 }
 
-/// Values in one tuple, each with its distance from the value that stands for all, and what the distance of aligned ones is modulo 2.
+/// A value in a tuple.
+#[derive(Clone, Copy)]
+struct Member {
+    val: LVal,
+    /// Its distance from the value that stands for all, and the word behind it.
+    at: i32,
+    end: i32,
+}
+
+/// Values in one tuple, where it begins and ends, and what the distance of aligned ones is modulo 2.
+#[derive(Clone)]
 struct Set {
-    members: Vec<(LVal, i32)>,
+    members: Vec<Member>,
+    low: i32,
+    high: i32,
     parity: Option<i32>,
 }
 
@@ -96,7 +108,8 @@ struct Ties<'a> {
     uniform: &'a Uniform<'a>,
     /// A value nearer to the one that stands for all, and the distance from it.
     up: SecondaryMap<LVal, Option<(LVal, i32)>>,
-    sets: FxHashMap<LVal, Set>,
+    /// Of values that stand for all of a tuple.
+    sets: SecondaryMap<LVal, Option<Box<Set>>>,
     literal: SecondaryMap<LVal, bool>,
     /// The addend of each result of a matrix instruction.
     addend: FxHashMap<LVal, LVal>,
@@ -220,7 +233,7 @@ impl Ties<'_> {
             at += i32::from(words);
         }
         let (root, distance) = self.find(first);
-        match self.sets.get_mut(&root) {
+        match &mut self.sets[root] {
             Some(set) => match set.parity {
                 Some(p) => all && p == distance & 1,
                 None => {
@@ -241,8 +254,10 @@ impl Ties<'_> {
     }
 
     fn set(&mut self, root: LVal) -> &mut Set {
-        let parity = (self.words(root) == 2).then_some(0);
-        self.sets.entry(root).or_insert_with(|| Set { members: vec![(root, 0)], parity })
+        let words = self.words(root);
+        let alone =
+            || Set { members: vec![Member { val: root, at: 0, end: words }], low: 0, high: words, parity: (words == 2).then_some(0) };
+        self.sets[root].get_or_insert_with(|| Box::new(alone()))
     }
 
     /// Places `b` so many words behind `a`.
@@ -256,7 +271,7 @@ impl Ties<'_> {
         }
         self.set(ra);
         self.set(rb);
-        let (Some(sa), Some(sb)) = (self.sets.get(&ra), self.sets.get(&rb)) else { return false };
+        let (Some(sa), Some(sb)) = (&self.sets[ra], &self.sets[rb]) else { return false };
         // What the distances of the second set grow by.
         let by = da + behind - db;
         if let (Some(p), Some(q)) = (sa.parity, sb.parity)
@@ -264,26 +279,24 @@ impl Ties<'_> {
         {
             return false;
         }
-        let ends = |set: &Set, by: i32| {
-            set.members.iter().fold((i32::MAX, i32::MIN), |(low, high), &(v, d)| (low.min(d + by), high.max(d + by + self.words(v))))
-        };
-        let ((low, high), (first, end)) = (ends(sa, 0), ends(sb, by));
-        if high.max(end) - low.min(first) > WORDS {
+        let (low, high) = (sa.low.min(sb.low + by), sa.high.max(sb.high + by));
+        if high - low > WORDS {
             return false;
         }
-        let clash = sa.members.iter().any(|&(x, dx)| {
-            sb.members.iter().any(|&(y, dy)| {
-                let dy = dy + by;
-                dx < dy + self.words(y) && dy < dx + self.words(x) && self.together(x, y)
-            })
-        });
+        let (first, end) = (sb.low + by, sb.high + by);
+        let clash = sa
+            .members
+            .iter()
+            .filter(|x| x.at < end && first < x.end)
+            .any(|x| sb.members.iter().any(|y| x.at < y.end + by && y.at + by < x.end && self.together(x.val, y.val)));
         if clash {
             return false;
         }
-        let Some(sb) = self.sets.remove(&rb) else { return false };
+        let Some(sb) = self.sets[rb].take() else { return false };
         self.up[rb] = Some((ra, by));
         let sa = self.set(ra);
-        sa.members.extend(sb.members.into_iter().map(|(v, d)| (v, d + by)));
+        sa.members.extend(sb.members.iter().map(|m| Member { at: m.at + by, end: m.end + by, ..*m }));
+        (sa.low, sa.high) = (low, high);
         sa.parity = sa.parity.or(sb.parity.map(|q| (q + by) & 1));
         true
     }
@@ -310,23 +323,20 @@ impl Ties<'_> {
 
     fn finish(self) -> Webs {
         let mut out = Webs { webs: PrimaryMap::new(), place: SecondaryMap::new() };
-        let mut roots: Vec<LVal> = self.sets.iter().filter(|(_, s)| s.members.len() > 1).map(|(&r, _)| r).collect();
-        roots.sort_by_key(|r| r.index());
-        for root in roots {
-            let Some(set) = self.sets.get(&root) else { continue };
-            let low = set.members.iter().map(|m| m.1).min().unwrap_or(0);
+        for (root, set) in self.sets.iter() {
+            let Some(set) = set.as_ref().filter(|set| set.members.len() > 1) else { continue };
             let base = match set.parity {
-                Some(p) if low & 1 != p => low - 1,
-                _ => low,
+                Some(p) if set.low & 1 != p => set.low - 1,
+                _ => set.low,
             };
-            let words = set.members.iter().map(|&(v, d)| d - base + self.words(v)).max().unwrap_or(1);
+            let words = set.high - base;
             if words > WORDS {
                 // The word in front that aligns it is one too many.
                 continue;
             }
             let web = out.webs.push(WebData { class: self.uniform.class(root), words: words as u8 });
-            for &(v, d) in &set.members {
-                out.place[v] = Some((web, (d - base) as u8));
+            for member in &set.members {
+                out.place[member.val] = Some((web, (member.at - base) as u8));
             }
         }
         out

@@ -39,6 +39,14 @@ fn constant(bits: i64, slot: Option<&Slot>, out: &mut String) -> Result {
     }
 }
 
+/// Writes a number: registers are most of a text.
+fn decimal(number: u32, out: &mut String) {
+    if number >= 10 {
+        decimal(number / 10, out);
+    }
+    out.push(char::from(b'0' + (number % 10) as u8));
+}
+
 /// Registers as the assembler names them; virtual ones as `r12.0`, and words of them as `r12.0:1`.
 fn register(span: Span, out: &mut String) -> Result {
     let (first, words) = (u32::from(span.first), u32::from(span.words));
@@ -54,10 +62,17 @@ fn register(span: Span, out: &mut String) -> Result {
                 File::Acc => 'a',
             };
             let number = u32::from(number) + first;
-            match words {
-                0 | 1 => write!(out, "{letter}{number}"),
-                _ => write!(out, "{letter}[{number}:{}]", number + words - 1),
+            out.push(letter);
+            if words <= 1 {
+                decimal(number, out);
+                return Ok(());
             }
+            out.push('[');
+            decimal(number, out);
+            out.push(':');
+            decimal(number + words - 1, out);
+            out.push(']');
+            Ok(())
         }
         Reg::Fixed(fixed) => {
             let name = match fixed {

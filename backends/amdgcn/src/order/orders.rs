@@ -1,0 +1,151 @@
+//! Registers for a program in one of two orders: with loads early, or as it was selected.
+//!
+//! An order that loads early may cost spills, or wavefronts that could run at a time. It is kept where it costs neither. The other order is
+//! looked at no further than is needed to know which one does better.
+
+use super::schedule::schedule;
+use crate::alloc::{AllocError, Allocated, Draft, Spills};
+use crate::mir::Program;
+
+/// Unified registers of a lane.
+const REGISTERS: u32 = 512;
+/// Wavefronts that share a unit, of which more do not hide more latency than an order with loads early.
+const ENOUGH_WAVES: u32 = 4;
+
+/// Wavefronts that can run at a time with so many registers.
+fn waves(pool: u32) -> u32 {
+    (REGISTERS / pool.max(1)).min(ENOUGH_WAVES)
+}
+
+/// Allocates a program, reordered if that costs neither spills nor wavefronts that could run at a time.
+///
+/// The program that was allocated stands beside the result: origins of instructions are positions in it.
+///
+/// # Errors
+/// If neither order has an allocation, or the first one's takes too much work.
+pub fn schedule_and_allocate(program: Program) -> Result<(Program, Allocated), AllocError> {
+    let mut orders = Orders::new(program.clone());
+    let (order, allocated) = match orders.without_spills()? {
+        Some(made) => made,
+        None => orders.with_spills(None)?.ok_or(AllocError::Spilling)?,
+    };
+    Ok(match order {
+        Order::Early => (schedule(&program), allocated),
+        Order::Selected => (program, allocated),
+    })
+}
+
+/// An order of instructions.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Order {
+    /// Loads go up.
+    Early,
+    /// As instructions were selected.
+    Selected,
+}
+
+/// How far an order has come.
+enum Progress {
+    /// It has to spill.
+    Spills(Box<Draft>),
+    /// It has no allocation.
+    Fails(AllocError),
+}
+
+/// A program, and how far its orders have come.
+pub(crate) struct Orders {
+    program: Option<Program>,
+    early: Progress,
+    selected: Progress,
+}
+
+/// An order, and its registers.
+type Made = (Order, Allocated);
+
+impl Orders {
+    /// Nothing is known of its orders.
+    pub(crate) fn new(program: Program) -> Orders {
+        let unknown = || Progress::Fails(AllocError::Spilling);
+        Orders { program: Some(program), early: unknown(), selected: unknown() }
+    }
+
+    /// The better order, if it spills nothing.
+    ///
+    /// # Errors
+    /// If the first order takes too much work.
+    pub(crate) fn without_spills(&mut self) -> Result<Option<Made>, AllocError> {
+        let Some(program) = self.program.take() else { return Ok(None) };
+        let early = match placed(Draft::new(schedule(&program))) {
+            Ok(early) => Some(early),
+            // What is too much work in one order is so in the other.
+            Err(Progress::Fails(AllocError::TooMuchWork)) => return Err(AllocError::TooMuchWork),
+            Err(progress) => {
+                self.early = progress;
+                None
+            }
+        };
+        let most = early.as_ref().map_or(0, |a| waves(a.facts.pool()));
+        if most == ENOUGH_WAVES {
+            return Ok(early.map(|a| (Order::Early, a)));
+        }
+        let draft = Draft::new(program);
+        let Some(early) = early else {
+            return Ok(match placed(draft) {
+                Ok(selected) => Some((Order::Selected, selected)),
+                Err(progress) => {
+                    self.selected = progress;
+                    None
+                }
+            });
+        };
+        // The first order needs no spills: the second one is better only if it leaves room for more wavefronts.
+        let better = match draft {
+            Ok(draft) if waves(draft.fewest()) > most => match draft.place() {
+                Ok(Ok(selected)) if waves(selected.facts.pool()) > most => Some((Order::Selected, selected)),
+                _ => None,
+            },
+            _ => None,
+        };
+        Ok(Some(better.unwrap_or((Order::Early, early))))
+    }
+
+    /// The better order, where both spill or fail: [`Orders::without_spills`] answered nothing. Nothing comes where `enough` is given and both
+    /// spill as much or more.
+    ///
+    /// # Errors
+    /// If neither order has an allocation, or the first one's takes too much work.
+    pub(crate) fn with_spills(self, enough: Option<Spills>) -> Result<Option<Made>, AllocError> {
+        let early = match self.early {
+            Progress::Spills(draft) => draft.finish(enough),
+            Progress::Fails(e) => Err(e),
+        };
+        if early == Err(AllocError::TooMuchWork) {
+            return Err(AllocError::TooMuchWork);
+        }
+        let bound = match &early {
+            Ok(Some(a)) => Some(a.facts.spills),
+            _ => enough,
+        };
+        let selected = match self.selected {
+            Progress::Spills(draft) => draft.finish(bound),
+            Progress::Fails(e) => Err(e),
+        };
+        let cost = |a: &Allocated| (a.facts.spills.order(), ENOUGH_WAVES - waves(a.facts.pool()));
+        Ok(match (early, selected) {
+            (Ok(Some(a)), Ok(Some(b))) if cost(&a) > cost(&b) => Some((Order::Selected, b)),
+            (Ok(Some(a)), _) => Some((Order::Early, a)),
+            (_, Ok(Some(b))) => Some((Order::Selected, b)),
+            (Ok(None), _) | (_, Ok(None)) => None,
+            (Err(_), Err(e)) => return Err(e),
+        })
+    }
+}
+
+/// What a draft comes to without spills.
+fn placed(draft: Result<Draft, AllocError>) -> Result<Allocated, Progress> {
+    match draft.and_then(Draft::place) {
+        Ok(Ok(allocated)) => Ok(allocated),
+        Ok(Err(draft)) => Err(Progress::Spills(draft)),
+        Err(e) => Err(Progress::Fails(e)),
+    }
+}
