@@ -4,12 +4,14 @@
 //! for j in 0..n step 32 { …  select(j + iota <= row + iota, score, -inf)  … }
 //!     a comparison is the same in the whole tile, and then nothing changes       (`still`)
 //!     it is for all j from where the tile's first column is behind its last row  (`reach`)
-//! for j in 0..min(n, row + 128) step 32 { … }
+//! for j in 0..min(n, max(row + 128, 1)) step 32 { … }
 //! ```
 //!
 //! A loop is looked at if it writes nothing. For each comparison of integers in it the round is followed with that comparison false in all
 //! elements, then true: if every carried value is handed on as it came, rounds in which it is so can go. Coordinates are sums of multiples
 //! of the index, of values known in front of the loop, and of positions in the tile; the bound that follows is computed in front.
+//!
+//! One round stays: what is divided by a sum of nothing is what it was, a row without any key.
 //!
 //! What a mask leaves out counts as finite: 0 times it is 0, and it less itself is 0. So this belongs to [`Class::Reassoc`](crate::Class), as the rules that
 //! move sums. Coordinates do not wrap.

@@ -333,7 +333,7 @@ fn least(a: &Form, b: &Form, shape: &[u32]) -> Option<Line> {
 }
 
 impl Bound {
-    /// Puts it to a loop.
+    /// Puts it to a loop; one round stays if there are any.
     pub(super) fn put(&self, kernel: &mut Kernel, region: Region, inst: Inst) {
         let mut put = Put { kernel, region, inst, ty: self.ty };
         let mut line: Option<Value> = None;
@@ -351,17 +351,23 @@ impl Bound {
         let [lo, hi, step] = [0, 1, 2].map(|n| put.kernel.insts[inst].args[n]);
         match self.end {
             End::Last => {
+                let first = put.with(Op::Add, lo, 1);
+                let line = put.op(Op::Maximum, &[line, first]);
                 let least = put.op(Op::Minimum, &[hi, line]);
                 put.kernel.insts[inst].args[1] = least;
             }
             End::First => {
                 // Whole steps from where it began: the first one that is not below the line.
-                let span = put.op(Op::Sub, &[line, lo]);
-                let none = put.number(0);
-                let span = put.op(Op::Maximum, &[span, none]);
-                let more = put.with(Op::Add, step, -1);
-                let span = put.op(Op::Add, &[span, more]);
-                let rounds = put.op(Op::Div, &[span, step]);
+                let [none, more] = [put.number(0), put.with(Op::Add, step, -1)];
+                let mut rounds = |end: Value, less: i64| {
+                    let span = put.op(Op::Sub, &[end, lo]);
+                    let span = put.op(Op::Add, &[span, more]);
+                    let rounds = put.op(Op::Div, &[span, step]);
+                    let rounds = if less == 0 { rounds } else { put.with(Op::Sub, rounds, less) };
+                    put.op(Op::Maximum, &[rounds, none])
+                };
+                let (gone, most) = (rounds(line, 0), rounds(hi, 1));
+                let rounds = put.op(Op::Minimum, &[gone, most]);
                 let span = put.op(Op::Mul, &[rounds, step]);
                 let first = put.op(Op::Add, &[lo, span]);
                 put.kernel.insts[inst].args[0] = first;
