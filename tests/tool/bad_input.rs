@@ -352,9 +352,9 @@ fn mutate(text: &str, seed: u64) -> String {
 #[test]
 fn mutated_kernels_never_break_the_compiler() {
     let targets: Vec<_> = ["sm_80", "gfx942"].iter().map(|n| targets::by_name(n).expect("a known target")).collect();
-    // A longer search, behind the rounds that every run has: TILELIFT_FUZZ_FIRST=300 TILELIFT_FUZZ_ROUNDS=100000 cargo test -p tilelift-tools bad_input::mutated
+    // A longer search, behind the rounds that every run has: TILELIFT_FUZZ_FIRST=150 TILELIFT_FUZZ_ROUNDS=100000 cargo test -p tilelift-tools bad_input::mutated
     let number = |name, otherwise: u64| std::env::var(name).ok().and_then(|n| n.parse().ok()).unwrap_or(otherwise);
-    let (first, rounds) = (number("TILELIFT_FUZZ_FIRST", 0), number("TILELIFT_FUZZ_ROUNDS", 300));
+    let (first, rounds) = (number("TILELIFT_FUZZ_FIRST", 0), number("TILELIFT_FUZZ_ROUNDS", 150));
     let (mut compiled, mut refused) = (0, 0);
     for (i, source) in corpus().iter().enumerate() {
         for round in first..first.saturating_add(rounds) {

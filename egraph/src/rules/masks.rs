@@ -11,6 +11,8 @@ use tilelift_ir::{Attr, CmpOp, Extent, Op, Scalar, Type, ViewType};
 
 const EVERY: Types = Types::Pairs(|t, u| t == u);
 const READS: &[Op] = &[Op::Load, Op::Gather];
+/// Numbers that a bound is looked through for, where it is a minimum of some.
+const BOUNDS: usize = 6;
 const MASK: u8 = 0b0100;
 const OTHER: u8 = 0b1000;
 
@@ -87,8 +89,19 @@ fn loop_covers(g: &Graph, index: Id, past: i64, end: Id) -> bool {
     let Some(l) = g[index].nodes.iter().find_map(leaf) else { return false };
     let Some(step) = g.int(l.step).filter(|s| *s > 0 && s & (s - 1) == 0) else { return false };
     let aligned = |id: Id| u32::from(g.fact(id).zeros) >= step.trailing_zeros();
-    let same = g.find(l.hi) == g.find(end) || (g.int(end).is_some() && g.int(end) == g.int(l.hi));
-    same && past < step && aligned(l.lo) && aligned(l.hi)
+    let same = |hi: Id| g.find(hi) == g.find(end) || (g.int(end).is_some() && g.int(end) == g.int(hi));
+    past < step && aligned(l.lo) && aligned(end) && ends(g, l.hi).into_iter().any(same)
+}
+
+/// Numbers that a bound is not above: itself, and what it is a minimum of.
+fn ends(g: &Graph, hi: Id) -> SmallVec<[Id; 4]> {
+    let mut list: SmallVec<[Id; 4]> = SmallVec::from_slice(&[hi]);
+    let mut at = 0;
+    while let Some(&bound) = list.get(at).filter(|_| list.len() < BOUNDS) {
+        list.extend(g.get(bound, Op::Minimum).into_iter().flat_map(|least| least.kids.iter().copied()));
+        at += 1;
+    }
+    list
 }
 
 /// True if the elements `index..index + extent` lie inside dimension `d` of a view.
@@ -102,7 +115,8 @@ fn inside(g: &Graph, of: Id, d: usize, index: Id, extent: u32) -> bool {
     };
     let looped = || {
         let hi = g[index].nodes.iter().find_map(leaf).map(|l| l.hi);
-        hi.is_some_and(|hi| is_extent(g, hi, of, d) && loop_covers(g, index, i64::from(extent) - 1, hi))
+        let covers = |end: Id| is_extent(g, end, of, d) && loop_covers(g, index, i64::from(extent) - 1, end);
+        hi.is_some_and(|hi| ends(g, hi).into_iter().any(covers))
     };
     lo >= 0 && (fixed || looped())
 }

@@ -18,7 +18,7 @@ use crate::graph::size::Count;
 use std::collections::{BTreeMap, BTreeSet};
 use tilelift_egraph::Skipped;
 use tilelift_egraph::cost::{Family, Pipe, price};
-use tilelift_ir::{Attr, Effects, Extent, Inst, Kernel, Literal, Op, Region, Type, Value, most_rounds, verify};
+use tilelift_ir::{Attr, Effects, Extent, Inst, Kernel, Op, Region, Type, Value, most_rounds, verify};
 use tilelift_isel::Target;
 
 /// A launch, in lane operations: about two microseconds of a large machine.

@@ -1,6 +1,5 @@
 //! Host memory of a launch: copied to the simulated device, and what was written copied back.
 
-use std::ops::Range;
 use tilelift_interp::{Arg, Buffer, Memory};
 
 /// What a buffer holds before the launch.
@@ -25,37 +24,20 @@ fn name_of(buffer: usize, args: &[Arg]) -> String {
     param.map_or_else(|| format!("buffer {buffer}"), |p| format!("v{p}"))
 }
 
-/// Bytes per step of the search for written bytes.
-const STEP: usize = 64;
-
 /// Copies what is defined on the device back to host memory; bytes that the kernel left alone keep what the host had there.
-pub(super) fn written_back<'d, E>(
+pub(super) fn written_back<E>(
     memory: &mut Memory,
     bases: &[u64],
     is_written: &dyn Fn(u64, usize) -> Result<bool, E>,
-    read: &dyn Fn(u64, usize) -> Result<&'d [u8], E>,
+    copy: &dyn Fn(u64, &mut [u8]) -> Result<(), E>,
 ) -> Result<(), E> {
     for (buffer, &base) in memory.buffers.iter_mut().zip(bases) {
-        let len = buffer.len();
-        if is_written(base, len)? {
-            buffer.bytes_mut().copy_from_slice(read(base, len)?);
+        if is_written(base, buffer.len())? {
+            copy(base, buffer.bytes_mut())?;
             continue;
         }
         let mut bytes = buffer.bytes().to_vec();
-        let device = read(base, len)?;
-        let written = |r: Range<usize>| is_written(base + r.start as u64, r.len());
-        for start in (0..len).step_by(STEP) {
-            let end = (start + STEP).min(len);
-            if written(start..end)? {
-                bytes[start..end].copy_from_slice(&device[start..end]);
-            } else {
-                for i in start..end {
-                    if written(i..i + 1)? {
-                        bytes[i] = device[i];
-                    }
-                }
-            }
-        }
+        copy(base, &mut bytes)?;
         *buffer = Buffer::from_bytes(bytes);
     }
     Ok(())

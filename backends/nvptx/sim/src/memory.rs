@@ -73,10 +73,15 @@ impl Bits {
 
     /// First clear position in `at .. at + n`, any length.
     pub(crate) fn first_clear(&self, at: usize, n: usize) -> Option<usize> {
+        self.first(at, n, 0)
+    }
+
+    /// First position in `at .. at + n`, any length, whose bit is not that of `other`, a word of equal bits.
+    fn first(&self, at: usize, n: usize, other: u64) -> Option<usize> {
         let end = (at + n).min(self.len);
         let mut i = at;
         while i < end {
-            let w = self.words[i / 64] >> (i % 64);
+            let w = (self.words[i / 64] ^ other) >> (i % 64);
             if !w != 0 {
                 let z = (!w).trailing_zeros() as usize;
                 if z < 64 - i % 64 {
@@ -205,6 +210,21 @@ impl Memory {
         Ok(self.buffers[i].written.first_clear(off, len).is_none())
     }
 
+    /// Copies those of the bytes from `addr` on that have been written; the others of `into` stay.
+    ///
+    /// # Errors
+    /// When the range leaves a buffer.
+    pub fn copy_written(&self, addr: u64, into: &mut [u8]) -> Result<(), MemoryError> {
+        let (i, off) = self.locate(addr, into.len())?;
+        let (b, end) = (&self.buffers[i], off + into.len());
+        let mut at = off;
+        while let Some(start) = b.written.first(at, end - at, u64::MAX) {
+            at = b.written.first_clear(start, end - start).unwrap_or(end);
+            into[start - off..at - off].copy_from_slice(&b.bytes[start..at]);
+        }
+        Ok(())
+    }
+
     /// Address of a module variable, placing it when it is not there yet.
     pub(crate) fn module_variable(&mut self, v: &crate::text::ast::Var) -> u64 {
         let name = format!("module variable {}", v.name);
@@ -306,6 +326,10 @@ mod tests {
         m.write(b + 4, &[9; 4]).unwrap();
         assert_eq!(m.is_written(b, 8), Ok(false));
         assert_eq!(m.is_written(b + 4, 4), Ok(true));
+        let mut host = [7; 8];
+        m.copy_written(b, &mut host).unwrap();
+        assert_eq!(host[..4], [7; 4]);
+        assert_eq!(host[4..], *m.read(b + 4, 4).unwrap());
         assert!(m.nearest(b + 10, 4).contains("`b`"));
     }
 }

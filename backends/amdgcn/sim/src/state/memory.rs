@@ -61,7 +61,34 @@ impl Region {
 
     /// True if the bytes `at..at + len` of the region are defined.
     pub fn is_defined(&self, at: usize, len: usize) -> bool {
-        self.defined.is_empty() || (at..at + len).all(|i| self.defined[i / 64] >> (i % 64) & 1 != 0)
+        self.defined.is_empty() || self.words(at, len).all(|(word, bits)| self.defined[word] & bits == bits)
+    }
+
+    /// The words of `defined` that stand for the bytes `at..at + len`, with their bits.
+    fn words(&self, at: usize, len: usize) -> impl Iterator<Item = (usize, u64)> {
+        let (end, words) = (at + len, at / 64..(at + len).div_ceil(64));
+        words.filter(move |_| len > 0).map(move |word| {
+            let (low, high) = (at.saturating_sub(word * 64), (end - word * 64).min(64));
+            (word, u64::MAX >> (64 - (high - low)) << low)
+        })
+    }
+
+    /// Copies those of the bytes from `at` on that are defined; the others of `into` stay.
+    fn copy_defined(&self, at: usize, into: &mut [u8]) {
+        if self.defined.is_empty() {
+            into.copy_from_slice(&self.bytes[at..at + into.len()]);
+            return;
+        }
+        for (word, bits) in self.words(at, into.len()) {
+            let mut left = self.defined[word] & bits;
+            while left != 0 {
+                let start = left.trailing_zeros();
+                let run = (left >> start).trailing_ones();
+                let from = word * 64 + start as usize;
+                into[from - at..][..run as usize].copy_from_slice(&self.bytes[from..][..run as usize]);
+                left &= !(u64::MAX >> (64 - run) << start);
+            }
+        }
     }
 
     pub fn write(&mut self, at: usize, data: &[u8]) {
@@ -160,5 +187,38 @@ impl Memory {
     pub fn is_written(&self, address: u64, len: usize) -> Result<bool, MemoryError> {
         let (r, at) = self.bytes_at(address, len)?;
         Ok(r.is_defined(at, len))
+    }
+
+    /// Copies those of the bytes from `address` on that are defined; the others of `into` stay.
+    ///
+    /// # Errors
+    /// [`MemoryError::OutOfBounds`].
+    pub fn copy_written(&self, address: u64, into: &mut [u8]) -> Result<(), MemoryError> {
+        let (r, at) = self.bytes_at(address, into.len())?;
+        r.copy_defined(at, into);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_defined_is_found_byte_by_byte() {
+        let mut r = Region::new("r", 0, Init::Uninit(300));
+        for (at, len) in [(0, 1), (3, 61), (64, 64), (130, 5), (191, 2), (299, 1)] {
+            r.write(at, &vec![1; len]);
+        }
+        let is = |i: usize| r.defined[i / 64] >> (i % 64) & 1 != 0;
+        for at in 0..300 {
+            for len in [0, 1, 2, 63, 64, 65, 130].into_iter().filter(|len| at + len <= 300) {
+                assert_eq!(r.is_defined(at, len), (at..at + len).all(is), "{at} {len}");
+                let mut host = vec![7; len];
+                r.copy_defined(at, &mut host);
+                let want: Vec<u8> = (at..at + len).map(|i| if is(i) { 1 } else { 7 }).collect();
+                assert_eq!(host, want, "{at} {len}");
+            }
+        }
     }
 }
