@@ -155,6 +155,8 @@ struct Ranked {
 
 /// A graph after saturation, with the choice: what [`optimise`] and [`explain`] share.
 pub(crate) struct Solved {
+    /// The kernel that the graph was built from, if loops of the one that was read were narrowed.
+    pub(crate) narrower: Option<Kernel>,
     pub(crate) graph: graph::Graph,
     pub(crate) skeleton: skeleton::Skeleton,
     pub(crate) forest: Forest,
@@ -210,7 +212,7 @@ pub(crate) fn solve(kernel: &Kernel, options: &Options, explained: bool) -> Opti
         fallback: None,
         times: [built - start, saturated - built, extracted - saturated, elaborated - extracted],
     };
-    Some(Solved { graph, skeleton, forest, choice, made, whole, others, report })
+    Some(Solved { narrower, graph, skeleton, forest, choice, made, whole, others, report })
 }
 
 /// Makes a better kernel of a kernel.

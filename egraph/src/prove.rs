@@ -168,7 +168,7 @@ fn follow(s: Solved) -> Result<(usize, usize), Gap> {
 
 /// Makes the steps of a log again in a fresh graph: where the log says so the named rule must answer, with that very term.
 fn repeat(kernel: &Verified<'_>, s: &Solved, options: &Options) -> Result<usize, Gap> {
-    let (mut g, _) = skeleton::build(kernel.kernel(), options.allow, true);
+    let (mut g, _) = skeleton::build(s.narrower.as_ref().unwrap_or(kernel.kernel()), options.allow, true);
     let log = s.graph.analysis.log.as_deref().unwrap_or_default();
     let mut count = 0;
     for event in log {
