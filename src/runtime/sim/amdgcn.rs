@@ -39,7 +39,7 @@ pub(super) fn execute(
     };
     let report = module.launch(&launch, &mut device).map_err(SimFailure::Fault)?;
     let is_written = |base, len| device.is_written(base, len);
-    written_back(memory, &bases, &is_written, &|base, into| device.copy_written(base, into)).map_err(SimFailure::DeviceMemory)?;
+    written_back(memory, &bases, is_written, |base, into| device.copy_written(base, into)).map_err(SimFailure::DeviceMemory)?;
     Ok(counted(&report, u64::from(artifact.shared_bytes)))
 }
 

@@ -28,8 +28,8 @@ fn name_of(buffer: usize, args: &[Arg]) -> String {
 pub(super) fn written_back<E>(
     memory: &mut Memory,
     bases: &[u64],
-    is_written: &dyn Fn(u64, usize) -> Result<bool, E>,
-    copy: &dyn Fn(u64, &mut [u8]) -> Result<(), E>,
+    is_written: impl Fn(u64, usize) -> Result<bool, E>,
+    copy: impl Fn(u64, &mut [u8]) -> Result<(), E>,
 ) -> Result<(), E> {
     for (buffer, &base) in memory.buffers.iter_mut().zip(bases) {
         if is_written(base, buffer.len())? {

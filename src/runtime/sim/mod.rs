@@ -134,7 +134,7 @@ impl SimDevice {
         };
         let report = done.map_err(|e| SimFailure::Run(Box::new(e)))?;
         let is_written = |base, len| device.is_written(base, len);
-        written_back(memory, &bases, &is_written, &|base, into| device.copy_written(base, into)).map_err(SimFailure::Memory)?;
+        written_back(memory, &bases, is_written, |base, into| device.copy_written(base, into)).map_err(SimFailure::Memory)?;
         Ok(report)
     }
 }
