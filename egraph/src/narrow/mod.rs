@@ -16,12 +16,14 @@
 //! What a mask leaves out counts as finite: 0 times it is 0, and it less itself is 0. So this belongs to [`Class::Reassoc`](crate::Class), as the rules that
 //! move sums. Coordinates do not wrap.
 
+mod put;
 mod reach;
 mod still;
 
+pub use reach::End;
 use reach::{Bound, Line, Reach, Same};
 use std::fmt;
-use tilelift_ir::{Attr, CmpOp, Effects, Inst, Kernel, Literal, Loc, Op, Region, Scalar, Type, Value};
+use tilelift_ir::{Attr, CmpOp, Effects, Inst, Kernel, Loc, Op, Region, Value};
 
 /// The most comparisons that are tried in a loop.
 const MOST: usize = 16;
@@ -37,15 +39,6 @@ pub struct Narrowed {
     pub mask: CmpOp,
     /// What it is there.
     pub holds: bool,
-}
-
-/// An end of a loop's range.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum End {
-    /// The first rounds.
-    First,
-    /// The last ones.
-    Last,
 }
 
 impl fmt::Display for Narrowed {
@@ -165,18 +158,4 @@ fn compare(kernel: &Kernel, inst: Inst) -> Option<(Value, CmpOp, [Value; 2])> {
         }
         _ => None,
     }
-}
-
-/// A scalar instruction in front of another one; its result.
-fn scalar((kernel, region, before): (&mut Kernel, Region, Inst), op: Op, args: &[Value], attrs: &[Attr], ty: Scalar) -> Value {
-    let new = kernel.add_inst(op, args, 0, attrs, &[], &[Type::Scalar(ty)]);
-    kernel.locs[new] = kernel.locs[before];
-    let insts = &mut kernel.regions[region].insts;
-    let at = insts.iter().position(|&i| i == before).unwrap_or(insts.len());
-    insts.insert(at, new);
-    kernel.insts[new].results[0]
-}
-
-fn number((kernel, region, before): (&mut Kernel, Region, Inst), n: i64, ty: Scalar) -> Value {
-    scalar((kernel, region, before), Op::Const, &[], &[Attr::Literal(Literal::Int(n))], ty)
 }
