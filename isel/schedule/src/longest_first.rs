@@ -4,9 +4,11 @@
 //! launch order     x fastest, then y, then z
 //! trip count       end - begin of the loops that take the time, followed through sums, products with constants, minima and maxima
 //! rises along x    position x is what the author calls last - x: the hardware begins with the longest
+//! side by side     of as many as 16 positions along y the longest ones come first, then the next ones; then the next 16 positions
 //! ```
 //!
-//! A program can't see in which order its instances run. Neighbours stay neighbours, so that what they share is in the cache as before.
+//! A program can't see in which order its instances run. Without `side by side` the longest ones of the last position along y would begin when most is
+//! done. Those 16 are few enough that what each of them reads again stays in the cache.
 
 use tilelift_ir::{Attr, GridAxis, Inst, Kernel, Literal, Op, Type, Value};
 
@@ -15,6 +17,33 @@ const AXES: [GridAxis; 3] = [GridAxis::X, GridAxis::Y, GridAxis::Z];
 
 /// Definitions that are looked at for one bound.
 const FEW: u32 = 64;
+
+/// Positions along y that are taken side by side: of 1, 3, 11, 33 heads of an attention 11 were the fastest.
+pub(crate) const BESIDE: u32 = 16;
+
+/// The order in which positions of the grid are taken.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) struct LaunchOrder {
+    /// Axes along which positions are taken from the last one on.
+    pub backwards: Vec<GridAxis>,
+    /// [`BESIDE`] positions along y are taken side by side.
+    pub beside: bool,
+}
+
+impl LaunchOrder {
+    /// The longest ones first.
+    pub fn of(kernel: &Kernel, loops: &[Inst]) -> LaunchOrder {
+        let backwards = rising_axes(kernel, loops);
+        let mut asks = [false; 3];
+        kernel.walk(kernel.body, &mut |i| {
+            let d = &kernel.insts[i];
+            for (axis, asks) in AXES.iter().zip(&mut asks) {
+                *asks |= d.op == Op::ProgramId && d.attrs.first() == Some(&Attr::Grid(*axis));
+            }
+        });
+        LaunchOrder { beside: backwards == [GridAxis::X] && asks[1], backwards }
+    }
+}
 
 /// What a scalar does along an axis of the grid.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -43,7 +72,7 @@ impl Trend {
 }
 
 /// The axes along which the loops of a kernel run longer and longer: some do, and none shorter and shorter.
-pub(crate) fn rising_axes(kernel: &Kernel, loops: &[Inst]) -> Vec<GridAxis> {
+fn rising_axes(kernel: &Kernel, loops: &[Inst]) -> Vec<GridAxis> {
     if kernel.cluster != 1 {
         return Vec::new();
     }
@@ -97,7 +126,7 @@ fn trend(kernel: &Kernel, v: Value, axis: GridAxis, left: &mut u32) -> Option<Tr
 
 #[cfg(test)]
 mod tests {
-    use super::rising_axes;
+    use super::{LaunchOrder, rising_axes};
     use tilelift_ir::{GridAxis, Op, text};
 
     fn of(bounds: &str) -> Vec<GridAxis> {
@@ -130,6 +159,31 @@ mod tests {
         assert_eq!(of("0..v7 step 64"), x);
         assert_eq!(of("v10..v5 step 64"), x);
         assert_eq!(of("0..v3 step 1"), vec![GridAxis::Y]);
+    }
+
+    #[test]
+    fn positions_along_y_are_taken_side_by_side_where_x_alone_rises() {
+        let order = |position: &str, end: &str| {
+            let text = format!(
+                "kernel @k(v0: view<i32, [?]>) {{
+                    v1 = program_id x
+                    v2 = {position}
+                    for v3 in 0..{end} step 1 {{
+                        v4 = splat 1 : tile<1xi32>
+                        store v0[v2], v4
+                    }}
+                }}"
+            );
+            let file = text::parse(&text).unwrap_or_else(|e| panic!("{e}"));
+            let k = &file.kernels[0];
+            let loops: Vec<_> = k.regions[k.body].insts.iter().copied().filter(|&i| k.insts[i].op == Op::For).collect();
+            LaunchOrder::of(k, &loops)
+        };
+        let x = vec![GridAxis::X];
+        assert_eq!(order("program_id y", "v1"), LaunchOrder { backwards: x.clone(), beside: true });
+        assert_eq!(order("program_id z", "v1"), LaunchOrder { backwards: x, beside: false });
+        assert_eq!(order("program_id y", "v2"), LaunchOrder { backwards: vec![GridAxis::Y], beside: false });
+        assert_eq!(order("program_id y", "8"), LaunchOrder::default());
     }
 
     #[test]

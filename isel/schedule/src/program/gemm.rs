@@ -6,7 +6,7 @@ use super::schedule::{Ring, Schedule, Share, Staging, buffer_type, required};
 use super::sliced::NAMES;
 use super::slots::Slots;
 use super::write::{Arg, Writer, number};
-use crate::longest_first::rising_axes;
+use crate::longest_first::LaunchOrder;
 use crate::plan::{COPYING_WARPS, Specialised, SwizzledTile, TRANSPOSER_REGISTERS, live};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,7 +24,7 @@ pub(super) fn write<'k>(kernel: &'k Kernel, target: &'k Target, plan: &'k Specia
     let mut w = Writer::new(kernel);
     w.loc = kernel.locs[plan.main];
     if !plan.persistent {
-        w.go_backwards(rising_axes(kernel, &plan.loops().map(|s| s.main).collect::<Vec<Inst>>()));
+        w.take_in_order(LaunchOrder::of(kernel, &plan.loops().map(|s| s.main).collect::<Vec<Inst>>()));
     }
     let mut operands = Slots::default();
     let mut slots = Vec::new();

@@ -23,7 +23,7 @@ use super::Refusal;
 use super::ahead::Ahead;
 use super::write::{Arg, Writer, number};
 use crate::access::GlobalAccess;
-use crate::longest_first::rising_axes;
+use crate::longest_first::LaunchOrder;
 use crate::named::Named;
 use crate::plan::{Plan, Replay, Schedule, live, not_operand, replay, staged_loads, written_views};
 use crate::reason::NotAhead;
@@ -96,7 +96,7 @@ impl<'k> Pipelines<'k> {
     pub fn written(&self, stages: u32) -> Result<Kernel, Refusal> {
         let kernel = self.kernel;
         let mut w = Writer::new(kernel);
-        w.go_backwards(rising_axes(kernel, &self.rings.keys().copied().collect::<Vec<Inst>>()));
+        w.take_in_order(LaunchOrder::of(kernel, &self.rings.keys().copied().collect::<Vec<Inst>>()));
         let mut p = Pipelined { kernel, stages, rings: self.rings.clone(), held: self.held };
         for (&main, ring) in &mut p.rings {
             w.loc = kernel.locs[main];

@@ -3,6 +3,7 @@
 //! A literal stands in front of each of its users, as the parser of the text puts it, so that what is written is what its text parses to.
 
 use super::Refusal;
+use crate::longest_first::{BESIDE, LaunchOrder};
 use crate::plan::SwizzledTile;
 use cranelift_entity::SecondaryMap;
 use smallvec::SmallVec;
@@ -45,8 +46,8 @@ pub(super) struct Writer<'k> {
     map: SecondaryMap<Value, Option<Arg>>,
     /// Where the instance stands in the grid, as far as that is counted: it is not asked again.
     counted: SecondaryMap<Value, bool>,
-    /// Axes of the grid along which positions are taken from the last one on.
-    backwards: Vec<GridAxis>,
+    /// The order in which positions of the grid are taken.
+    order: LaunchOrder,
     /// The place of what new instructions stand for.
     pub loc: Loc,
 }
@@ -63,12 +64,44 @@ impl<'k> Writer<'k> {
             map[p] = Some(Arg::Value(to.add_param(from.ty(p).clone())));
         }
         let open = vec![to.body];
-        Writer { from, to, open, map, counted: SecondaryMap::new(), backwards: Vec::new(), loc: Loc::default() }
+        Writer { from, to, open, map, counted: SecondaryMap::new(), order: LaunchOrder::default(), loc: Loc::default() }
     }
 
-    /// Takes positions along these axes from the last one on.
-    pub fn go_backwards(&mut self, along: Vec<GridAxis>) {
-        self.backwards = along;
+    /// Takes positions of the grid in an order.
+    pub fn take_in_order(&mut self, order: LaunchOrder) {
+        self.order = order;
+    }
+
+    /// Where an instance stands along an axis, in that order.
+    fn position(&mut self, axis: GridAxis) -> Result<Value, Refusal> {
+        let here = self.make(Op::ProgramId, &[], &[Attr::Grid(axis)], None)?;
+        let grid = self.grid(axis)?;
+        if !self.order.beside || axis == GridAxis::Z {
+            let last = self.bin(Op::Sub, grid, number(1))?;
+            return self.bin(Op::Sub, last, here);
+        }
+        // The hardware takes x first: of each group along y this is the number of the instance.
+        let [x, y] = if axis == GridAxis::X {
+            [here, self.make(Op::ProgramId, &[], &[Attr::Grid(GridAxis::Y)], None)?]
+        } else {
+            [self.make(Op::ProgramId, &[], &[Attr::Grid(GridAxis::X)], None)?, here]
+        };
+        let (columns, rows) = (self.grid(GridAxis::X)?, self.grid(GridAxis::Y)?);
+        let group = self.bin(Op::DivU, y, number(BESIDE))?;
+        let first = self.bin(Op::Mul, group, number(BESIDE))?;
+        let inside = self.bin(Op::Sub, y, first)?;
+        let rest = self.bin(Op::Sub, rows, first)?;
+        let beside = self.bin(Op::Minimum, rest, number(BESIDE))?;
+        let before = self.bin(Op::Mul, columns, inside)?;
+        let nth = self.bin(Op::Add, before, x)?;
+        let column = self.bin(Op::DivU, nth, beside)?;
+        if axis == GridAxis::X {
+            let last = self.bin(Op::Sub, columns, number(1))?;
+            return self.bin(Op::Sub, last, column);
+        }
+        let taken = self.bin(Op::Mul, column, beside)?;
+        let row = self.bin(Op::Sub, nth, taken)?;
+        self.bin(Op::Add, first, row)
     }
 
     /// The kernel.
@@ -235,12 +268,9 @@ impl<'k> Writer<'k> {
         let args = d.args.iter().map(|&v| self.get(v)).collect::<Result<SmallVec<[Arg; 8]>, Refusal>>()?;
         let args = self.values(&args);
         if let (Op::ProgramId, Some(&Attr::Grid(axis))) = (d.op, d.attrs.first())
-            && self.backwards.contains(&axis)
+            && (self.order.backwards.contains(&axis) || self.order.beside && axis == GridAxis::Y)
         {
-            let here = self.make(Op::ProgramId, &[], &d.attrs, None)?;
-            let grid = self.grid(axis)?;
-            let last = self.bin(Op::Sub, grid, number(1))?;
-            let place = self.bin(Op::Sub, last, here)?;
+            let place = self.position(axis)?;
             self.set(d.results[0], place);
             return Ok(());
         }
