@@ -20,8 +20,9 @@ mod put;
 mod reach;
 mod still;
 
+use crate::hash::IndexMap;
 pub use reach::End;
-use reach::{Bound, Line, Reach, Same};
+use reach::{Bound, Line, Reach, Same, made_in};
 use std::fmt;
 use tilelift_ir::{Attr, CmpOp, Effects, Inst, Kernel, Loc, Op, Region, Value};
 
@@ -61,19 +62,21 @@ pub(crate) fn narrow(kernel: &Kernel) -> Option<(Kernel, Vec<Narrowed>)> {
     let same = Same::new(kernel);
     let mut found: Vec<Loop> = loops.into_iter().map(|(region, inst)| Loop::new(kernel, &same, region, inst)).collect();
     // Loops over one range may become one loop, and stay such: what is cut from one is cut from all.
-    for n in 0..found.len() {
-        let others: Vec<usize> =
-            (0..found.len()).filter(|&m| m != n && found[m].region == found[n].region && found[m].range == found[n].range).collect();
-        let common = |c: &Cut| others.iter().all(|&m| found[m].cuts.iter().any(|o| o.bound == c.bound));
-        let kept = found[n].cuts.iter().filter(|c| common(c)).cloned().collect();
-        found[n].kept = kept;
+    let mut ranges: IndexMap<(Region, [Line; 3]), Vec<Bound>> = IndexMap::default();
+    for l in &found {
+        let own = || l.cuts.iter().map(|c| c.bound.clone()).collect();
+        ranges.entry((l.region, l.range.clone())).and_modify(|b| b.retain(|b| l.cuts.iter().any(|c| c.bound == *b))).or_insert_with(own);
     }
-    if found.iter().all(|l| l.kept.is_empty()) {
+    for l in &mut found {
+        let common = &ranges[&(l.region, l.range.clone())];
+        l.cuts.retain(|c| common.contains(&c.bound));
+    }
+    if found.iter().all(|l| l.cuts.is_empty()) {
         return None;
     }
     let (mut made, mut done) = (kernel.clone(), Vec::new());
     for l in &found {
-        for cut in &l.kept {
+        for cut in &l.cuts {
             cut.bound.put(&mut made, l.region, l.inst);
             done.push(cut.what);
         }
@@ -88,14 +91,14 @@ struct Loop {
     /// Its bounds and its step.
     range: [Line; 3],
     cuts: Vec<Cut>,
-    /// Of these, what is cut from all loops of that range.
-    kept: Vec<Cut>,
 }
 
 impl Loop {
     fn new(kernel: &Kernel, same: &Same, region: Region, inst: Inst) -> Loop {
-        let range = [0, 1, 2].map(|n| Reach::new(kernel, same, inst).line(kernel.insts[inst].args[n]));
-        Loop { region, inst, range, cuts: cuts(kernel, same, inst), kept: Vec::new() }
+        let inside = made_in(kernel, inst);
+        let reach = Reach::new(kernel, same, inst, &inside);
+        let range = [0, 1, 2].map(|n| reach.line(kernel.insts[inst].args[n]));
+        Loop { region, inst, range, cuts: cuts(kernel, inst, reach) }
     }
 }
 
@@ -123,21 +126,20 @@ fn quiet(kernel: &Kernel, region: Region) -> bool {
     })
 }
 
-#[derive(Clone)]
 struct Cut {
     bound: Bound,
     what: Narrowed,
 }
 
 /// What can be cut from a loop.
-fn cuts(kernel: &Kernel, same: &Same, inst: Inst) -> Vec<Cut> {
+fn cuts(kernel: &Kernel, inst: Inst, reach: Reach<'_>) -> Vec<Cut> {
     let body = kernel.insts[inst].regions[0];
     let compares = kernel.regions[body].insts.iter().filter_map(|&i| compare(kernel, i)).take(MOST);
     let mut found: Vec<Cut> = Vec::new();
     for (result, mask, sides) in compares {
         for holds in [false, true] {
             // First what costs less to know.
-            let bounds = Reach::new(kernel, same, inst).bounds(mask, sides, holds);
+            let bounds = reach.bounds(mask, sides, holds);
             if bounds.is_empty() || !still::is_still(kernel, body, (result, holds)) {
                 continue;
             }

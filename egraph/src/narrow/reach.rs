@@ -5,6 +5,7 @@
 //! x <= y is false everywhere  <=>  min (x - y) >= 1        the minimum over positions is a line of the index
 //! ```
 
+use crate::hash::IndexSet;
 use cranelift_entity::SecondaryMap;
 use smallvec::{SmallVec, smallvec};
 use tilelift_ir::{Attr, CmpOp, Effects, Inst, Kernel, Literal, Op, Scalar, Type, Value};
@@ -26,7 +27,7 @@ pub enum End {
 }
 
 /// `index * i + sum of terms + number`.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub(super) struct Line {
     index: i64,
     /// By value; no factor is 0.
@@ -109,25 +110,32 @@ impl Same {
     }
 }
 
+/// What is made in a loop.
+pub(super) fn made_in(kernel: &Kernel, inst: Inst) -> IndexSet<Value> {
+    let body = kernel.insts[inst].regions[0];
+    let mut made: IndexSet<Value> = kernel.regions[body].params.iter().copied().collect();
+    kernel.walk(body, &mut |i| {
+        let d = &kernel.insts[i];
+        made.extend(d.results.iter().chain(d.regions.iter().flat_map(|&r| &kernel.regions[r].params)));
+    });
+    made
+}
+
+/// Looks at the coordinates of a loop; one of them each.
+#[derive(Clone, Copy)]
 pub(super) struct Reach<'k> {
     kernel: &'k Kernel,
     same: &'k Same,
     inst: Inst,
     index: Value,
     /// What is made in the loop.
-    inside: SecondaryMap<Value, bool>,
+    inside: &'k IndexSet<Value>,
     left: usize,
 }
 
 impl<'k> Reach<'k> {
-    pub(super) fn new(kernel: &'k Kernel, same: &'k Same, inst: Inst) -> Reach<'k> {
+    pub(super) fn new(kernel: &'k Kernel, same: &'k Same, inst: Inst, inside: &'k IndexSet<Value>) -> Reach<'k> {
         let body = kernel.insts[inst].regions[0];
-        let mut inside = SecondaryMap::new();
-        kernel.regions[body].params.iter().for_each(|&v| inside[v] = true);
-        kernel.walk(body, &mut |i| {
-            let d = &kernel.insts[i];
-            d.results.iter().chain(d.regions.iter().flat_map(|&r| &kernel.regions[r].params)).for_each(|&v| inside[v] = true);
-        });
         Reach { kernel, same, inst, index: kernel.regions[body].params[0], inside, left: MOST }
     }
 
@@ -186,7 +194,7 @@ impl<'k> Reach<'k> {
     fn is_known(&self, bound: &Bound) -> bool {
         let kernel = self.kernel;
         let args = &kernel.insts[self.inst].args;
-        let of = |v: Value| Reach { inside: self.inside.clone(), ..*self }.form(v).map(|f| f.line);
+        let of = |v: Value| Reach { ..*self }.form(v).map(|f| f.line);
         let number = |v: Value| match kernel.as_const(v) {
             Some((Literal::Int(n), _)) => Some(n),
             _ => None,
@@ -219,7 +227,7 @@ impl<'k> Reach<'k> {
     /// True if a value is known in front of the loop, or can be made there again.
     fn is_there(&self, v: Value, deep: usize) -> bool {
         let d = self.kernel.def_inst(v).map(|i| &self.kernel.insts[i]);
-        if !self.inside[v] || d.is_some_and(|d| is_fixed(d.op)) {
+        if !self.inside.contains(&v) || d.is_some_and(|d| is_fixed(d.op)) {
             return true;
         }
         let Some(d) = d else { return false };
@@ -232,7 +240,8 @@ impl<'k> Reach<'k> {
         self.left = self.left.checked_sub(1)?;
         let kernel = self.kernel;
         let ty = kernel.ty(v);
-        if !ty.elem().is_int() || matches!(ty, Type::View(_)) {
+        // Narrow numbers wrap where coordinates do not.
+        if !ty.elem().is_int() || ty.elem().bits() < 32 || matches!(ty, Type::View(_)) {
             return None;
         }
         let rank = ty.shape().map_or(0, <[u32]>::len);
@@ -282,7 +291,7 @@ impl<'k> Reach<'k> {
             Op::Assume | Op::RequireLayout | Op::ReleaseLayout => self.form(arg(0)),
             Op::Cast => {
                 let (from, to) = (kernel.ty(arg(0)).elem(), kernel.ty(v).elem());
-                (from.is_int() && from != Scalar::I1 && from.bits() <= to.bits()).then(|| self.form(arg(0)))?
+                (from.is_int() && from.bits() <= to.bits()).then(|| self.form(arg(0)))?
             }
             Op::Broadcast => {
                 let a = self.form(arg(0))?;

@@ -1,6 +1,6 @@
 //! Whether a round of a loop hands on what it carries, where a comparison is the same in all elements.
 
-use cranelift_entity::SecondaryMap;
+use crate::hash::IndexMap;
 use smallvec::SmallVec;
 use tilelift_interp as interp;
 use tilelift_ir::{Attr, Effects, Inst, Kernel, Literal, Op, ReduceOp, Region, Scalar, Type, Value};
@@ -21,8 +21,8 @@ use Known::{All, Is};
 
 /// True if all that a loop carries goes through a round as it is, a comparison's result given.
 pub(super) fn is_still(kernel: &Kernel, body: Region, (compare, holds): (Value, bool)) -> bool {
-    let mut round = Round { kernel, known: SecondaryMap::new(), given: compare };
-    round.known[compare] = Some(All(Literal::Int(i64::from(holds))));
+    let mut round = Round { kernel, known: IndexMap::default(), given: compare };
+    round.known.insert(compare, All(Literal::Int(i64::from(holds))));
     round.region(body);
     let carried = &kernel.regions[body].params[1..];
     kernel.yields(body).iter().zip(carried).all(|(&next, &now)| round.of(next) == Is(now))
@@ -30,7 +30,7 @@ pub(super) fn is_still(kernel: &Kernel, body: Region, (compare, holds): (Value, 
 
 struct Round<'k> {
     kernel: &'k Kernel,
-    known: SecondaryMap<Value, Option<Known>>,
+    known: IndexMap<Value, Known>,
     given: Value,
 }
 
@@ -44,21 +44,22 @@ impl Round<'_> {
                 if holds != 0 || d.regions.len() == 2 {
                     self.region(arm);
                     for (&r, &y) in d.results.iter().zip(self.kernel.yields(arm)) {
-                        self.known[r] = Some(self.of(y));
+                        self.known.insert(r, self.of(y));
                     }
                 }
                 continue;
             }
             if let [result] = d.results[..]
                 && result != self.given
+                && let Some(made) = self.made(inst)
             {
-                self.known[result] = self.made(inst);
+                self.known.insert(result, made);
             }
         }
     }
 
     fn of(&self, v: Value) -> Known {
-        self.known[v].unwrap_or_else(|| self.outside(v, DEEP).map_or(Is(v), All))
+        self.known.get(&v).copied().unwrap_or_else(|| self.outside(v, DEEP).map_or(Is(v), All))
     }
 
     /// The elements of a constant in front of the loop.

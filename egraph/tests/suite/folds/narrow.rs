@@ -113,6 +113,8 @@ fn a_round_that_does_anything_stays() {
         ("v22 = reduce add v21, axis 1", "v24 = exp v21\nv22 = reduce add v24, axis 1"),
         ("v23 = add v7, v22", "v23 = maximum v7, v22"),
         ("v23 = add v7, v22", "v23 = mul v7, v22"),
+        // Numbers that may wrap.
+        ("v13 = iota 0 : tile<16x32xi32>", "v24 = iota 0 : tile<16x32xi8>\nv13 = cast v24 : tile<16x32xi32>"),
         // A mask that is there for a part of the tile.
         ("v19 = cmp le v12, v18", "v24 = cmp le v12, v18\nv25 = splat 7 : tile<16x32xi32>\nv26 = cmp lt v13, v25\nv19 = or v24, v26"),
     ] {

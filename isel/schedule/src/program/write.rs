@@ -74,18 +74,15 @@ impl<'k> Writer<'k> {
 
     /// Where an instance stands along an axis, in that order.
     fn position(&mut self, axis: GridAxis) -> Result<Value, Refusal> {
-        let here = self.make(Op::ProgramId, &[], &[Attr::Grid(axis)], None)?;
-        let grid = self.grid(axis)?;
-        if !self.order.beside || axis == GridAxis::Z {
+        if !self.order.beside {
+            let here = self.make(Op::ProgramId, &[], &[Attr::Grid(axis)], None)?;
+            let grid = self.grid(axis)?;
             let last = self.bin(Op::Sub, grid, number(1))?;
             return self.bin(Op::Sub, last, here);
         }
         // The hardware takes x first: of each group along y this is the number of the instance.
-        let [x, y] = if axis == GridAxis::X {
-            [here, self.make(Op::ProgramId, &[], &[Attr::Grid(GridAxis::Y)], None)?]
-        } else {
-            [self.make(Op::ProgramId, &[], &[Attr::Grid(GridAxis::X)], None)?, here]
-        };
+        let x = self.make(Op::ProgramId, &[], &[Attr::Grid(GridAxis::X)], None)?;
+        let y = self.make(Op::ProgramId, &[], &[Attr::Grid(GridAxis::Y)], None)?;
         let (columns, rows) = (self.grid(GridAxis::X)?, self.grid(GridAxis::Y)?);
         let group = self.bin(Op::DivU, y, number(BESIDE))?;
         let first = self.bin(Op::Mul, group, number(BESIDE))?;
