@@ -4,31 +4,18 @@
 //!
 //! `TILELIFT_CUDA=1` runs all of them, large ones in full, on the GPU.
 
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use tilelift::ir::Kernel;
 use tilelift::isel::Resource;
 use tilelift::{CompileError, OptLevel, Options, compile, targets};
 use tilelift_kernels::{Case, Size, cases};
-use tilelift_oracle::Once;
+use tilelift_oracle::{Once, in_parallel};
 use tilelift_tools::cli::accept::{Effort, run_case};
 use tilelift_tools::execute::{DeviceKind, Executor};
 
 /// Runs a check on every case, on all processors; the sentences of failed ones.
 fn each(chosen: &[Case], check: impl Fn(&Case) -> Result<(), String> + Sync) {
-    let (next, failures) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
-    std::thread::scope(|s| {
-        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
-            s.spawn(|| {
-                while let Some(case) = chosen.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    if let Err(e) = check(case) {
-                        failures.lock().expect("no thread panics with the lock").push(format!("{}: {e}", case.name));
-                    }
-                }
-            });
-        }
-    });
-    let failures = failures.into_inner().expect("no thread panics with the lock");
+    let one = |case: &Case| check(case).err().map(|e| format!("{}: {e}", case.name));
+    let failures: Vec<String> = in_parallel(chosen, one).into_iter().flatten().collect();
     assert!(failures.is_empty(), "{} of {} cases failed:\n{}", failures.len(), chosen.len(), failures.join("\n"));
 }
 

@@ -72,6 +72,14 @@ pub struct Multiply {
     pub accumulate: Option<LVal>,
 }
 
+impl Multiply {
+    /// The operands that are in shared memory, the left one first.
+    pub fn operands_in_shared(&self) -> impl Iterator<Item = &GroupOperand> {
+        let left = if let OperandA::Shared(o) = &self.a { Some(o) } else { None };
+        left.into_iter().chain([&self.b])
+    }
+}
+
 instructions! {
     /// What asynchronous units, and the barriers around them, do.
     #[derive(Clone, PartialEq, Debug)]

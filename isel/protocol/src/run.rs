@@ -10,6 +10,7 @@ mod fuel;
 mod iterations;
 mod lifetimes;
 mod progress;
+mod rounds;
 mod seen;
 mod trips;
 
@@ -35,6 +36,7 @@ use code::What;
 use cranelift_entity::EntityRef;
 use fuel::BYTES_PER_STEP;
 use progress::{End, Frame, Step, Task, advance};
+use rounds::{Ahead, Inside, Round, Rounds};
 use seen::Seen;
 use smallvec::SmallVec;
 use std::collections::VecDeque;
@@ -58,7 +60,14 @@ pub(super) fn explore(
 ) -> Result<usize, ProtocolError> {
     let mut checker = Checker::new(program, units, trip_classes, effort, rotates, fuel);
     checker.subsumes = rotates;
-    let states = checker.follow()?;
+    checker.rounds = rotates && checker.analysis.any_splits();
+    let states = match checker.follow() {
+        Err(_) if checker.shortened.get() && !fuel.spent() => {
+            checker.rounds = false;
+            checker.follow()?
+        }
+        done => done?,
+    };
     if checker.rotation.as_ref().is_some_and(Rotation::is_uneven) {
         return Checker::new(program, units, trip_classes, effort, false, fuel).follow();
     }
@@ -72,20 +81,26 @@ fn too_complex<T>(what: Many) -> Result<T, ProtocolError> {
 impl<'a> Checker<'a> {
     fn follow(&self) -> Result<usize, ProtocolError> {
         let checker = self;
-        let mut seen = Seen::default();
-        let mut open = checker.begin();
+        let (mut seen, mut rounds) = (Seen::default(), Rounds::default());
+        let mut open: Vec<(State<'a>, Option<Box<Round>>)> = checker.begin().into_iter().map(|s| (s, None)).collect();
         // States that are done with: their memory serves others.
         let mut spare: Vec<State<'a>> = Vec::new();
         let most = MAX_STATES / checker.analysis.blocks;
-        while let Some(mut state) = open.pop() {
-            let open_at = checker.run(&mut state)?;
-            if open_at.is_some() {
-                checker.forget_dead(&mut state);
-            }
-            let Some(trip_class) = open_at.filter(|_| checker.first_seen(&state, &mut seen)) else {
+        while let Some((mut state, round)) = open.pop() {
+            let (open_at, apart) = checker.run(&mut state, round.as_ref().map(|r| &r.inside))?;
+            let Some(trip_class) = open_at else {
                 spare.push(state);
                 continue;
             };
+            checker.forget_dead(&mut state);
+            let first = checker.first_seen(&state, &mut seen);
+            if let Some(round) = round.filter(|_| !apart) {
+                rounds.close(*round, trip_class, &seen);
+            }
+            if !first {
+                spare.push(state);
+                continue;
+            }
             if seen.count > most {
                 return too_complex(Many::States(most));
             }
@@ -94,16 +109,27 @@ impl<'a> Checker<'a> {
             if (open.len() + spare.len() + 2) * bytes + seen.held > MAX_BYTES {
                 return too_complex(Many::MiB(MAX_BYTES >> 20));
             }
-            let mut again = match spare.pop() {
-                Some(mut old) => {
-                    old.clone_from(&state);
-                    old
-                }
-                None => state.clone(),
+            let ahead = match checker.rounds {
+                true => checker.ahead(&mut state, trip_class, &mut seen, &rounds),
+                false => Ahead::Open(None),
             };
-            again.answers[trip_class].push_back(true);
+            if matches!(ahead, Ahead::Back) && !checker.first_seen(&state, &mut seen) {
+                spare.push(state);
+                continue;
+            }
+            if let Ahead::Open(round) = ahead {
+                let mut again = match spare.pop() {
+                    Some(mut old) => {
+                        old.clone_from(&state);
+                        old
+                    }
+                    None => state.clone(),
+                };
+                again.answers[trip_class].push_back(true);
+                open.push((again, round));
+            }
             state.answers[trip_class].push_back(false);
-            open.extend([again, state]);
+            open.push((state, None));
         }
         Ok(seen.count)
     }
@@ -256,8 +282,10 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// Runs until all agents have ended (`None`), or an answer is needed that is not there (its trip-count class).
-    fn run(&self, s: &mut State<'a>) -> Result<Option<usize>, ProtocolError> {
+    /// Runs until all agents have ended (`None`), or an answer is needed that is not there (its trip-count class); and whether an agent has moved that is not
+    /// inside such a loop as [`rounds`] are made of, or left one.
+    fn run(&self, s: &mut State<'a>, inside: Option<&Inside>) -> Result<(Option<usize>, bool), ProtocolError> {
+        self.left.set(inside.is_none());
         // Who lacks an answer goes on when it is there, which is not before the next run.
         let mut lacks: SmallVec<[Option<usize>; 32]> = SmallVec::from_elem(None, s.tasks.len());
         loop {
@@ -275,6 +303,9 @@ impl<'a> Checker<'a> {
                     match self.step(s, t)? {
                         Step::Ran => {
                             ran = true;
+                            if inside.is_some_and(|inside| !inside[t]) {
+                                self.left.set(true);
+                            }
                             continue;
                         }
                         Step::Waits => {}
@@ -282,7 +313,7 @@ impl<'a> Checker<'a> {
                             lacks[t] = Some(trip_class);
                             open = open.or(Some(trip_class));
                         }
-                        Step::Impossible => return Ok(None),
+                        Step::Impossible => return Ok((None, true)),
                         Step::Ended => ended += 1,
                     }
                     break;
@@ -294,10 +325,10 @@ impl<'a> Checker<'a> {
             }
             // What all warps do first may be all there is.
             if ended == s.tasks.len() || s.tasks.iter().all(|t| t.life != Life::Awake) {
-                return self.shared_finish(s).map(|()| None);
+                return self.shared_finish(s).map(|()| (None, true));
             }
             if open.is_some() {
-                return Ok(open);
+                return Ok((open, self.left.get()));
             }
             return self.deadlock(s);
         }

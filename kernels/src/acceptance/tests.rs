@@ -1,5 +1,5 @@
 use super::*;
-use crate::tensor::{Role, Tensor, TensorSpec, decode};
+use crate::tensor::{Role, Tensor, TensorSpec, decode, in_parallel};
 use crate::workload::Step;
 use Scalar::{BF16, F16, F32};
 use Size::{Large, Small};
@@ -135,10 +135,8 @@ fn examples() -> Vec<Case> {
 
 #[test]
 fn the_rounded_reference_passes_every_small_case_and_samples_of_large_ones() {
-    for case in cases() {
-        if case.tensors().iter().map(TensorSpec::elements).max() > Some(1 << 22) {
-            continue;
-        }
+    let few = |case: &Case| case.tensors().iter().map(TensorSpec::elements).max() <= Some(1 << 22);
+    in_parallel(cases().into_iter().filter(few).collect(), |case| {
         let tensors = case.make_tensors();
         let ran = if case.size == Small { case.all_programs().collect() } else { case.sample(3) };
         let output = ideal(&case, &tensors, &ran);
@@ -149,7 +147,7 @@ fn the_rounded_reference_passes_every_small_case_and_samples_of_large_ones() {
             let all = case.check(&tensors, &slices(&output), None).unwrap();
             assert_eq!(format!("{verdict:?}"), format!("{all:?}"));
         }
-    }
+    });
 }
 
 #[test]

@@ -7,6 +7,7 @@ use tilelift_interp::{Buffer, Memory};
 use tilelift_isel::abi::marshal;
 use tilelift_isel::{LowerOptions, lower};
 use tilelift_kernels::{Case, Size, cases};
+use tilelift_oracle::in_parallel;
 
 /// Words of 16-bit elements are updated as a whole: buffers end with one.
 fn padded(bytes: &[u8]) -> Vec<u8> {
@@ -53,14 +54,12 @@ fn small_cases_are_right() {
     /// Of so many cases, one runs on the chips beside gfx942.
     const OTHERS: usize = 7;
     let filter = std::env::var("CASE").unwrap_or_default();
-    let mut wrong = Vec::new();
     let all = cases();
     let small = all.iter().filter(|c| c.size == Size::Small && c.name.contains(&filter)).enumerate();
     let on_chips = small.flat_map(|(at, case)| Chip::ALL.map(|chip| (at, case, chip)));
-    for (_, case, chip) in on_chips.filter(|(at, _, chip)| *chip == Chip::Gfx942 || (at + *chip as usize).is_multiple_of(OTHERS)) {
-        if let Err(e) = run(case, chip) {
-            wrong.push(format!("{chip} {}: {e}", case.name));
-        }
-    }
+    let chosen = on_chips.filter(|(at, _, chip)| *chip == Chip::Gfx942 || (at + *chip as usize).is_multiple_of(OTHERS));
+    let chosen: Vec<(&Case, Chip)> = chosen.map(|(_, case, chip)| (case, chip)).collect();
+    let one = |&(case, chip): &(&Case, Chip)| run(case, chip).err().map(|e| format!("{chip} {}: {e}", case.name));
+    let wrong: Vec<String> = in_parallel(&chosen, one).into_iter().flatten().collect();
     assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
 }

@@ -4,10 +4,14 @@
 use std::collections::BTreeMap;
 use tilelift_fuzzgen::trial::{Answer, Axis, Judge};
 use tilelift_fuzzgen::{Source, generate_trial};
+use tilelift_oracle::in_parallel;
 use tilelift_tools::execute::DeviceKind;
 
 /// Seeds that are tried.
 const SEEDS: std::ops::Range<u64> = 100..600;
+
+/// So many are judged in a row by one thread.
+const PART: u64 = 50;
 
 /// Every so manieth is run on lanes, too.
 const LANES: u64 = 5;
@@ -95,11 +99,11 @@ const COVERED: &[(Axis, &str, u32)] = &[
     (Axis::Program, "written", 150),
 ];
 
-#[test]
-fn specialised_and_explicit_kernels_compute_the_same_everywhere() {
+/// Judges the kernels of some seeds; how many there were of each class.
+fn judged(seeds: &std::ops::Range<u64>) -> BTreeMap<(Axis, String), u32> {
     let devices = [DeviceKind::Sim, DeviceKind::Interp, DeviceKind::Lane].map(|d| (d, Judge::open(d).unwrap_or_else(|e| panic!("{e}"))));
     let mut seen: BTreeMap<(Axis, String), u32> = BTreeMap::new();
-    for seed in SEEDS {
+    for seed in seeds.clone() {
         let trial = generate_trial(&mut Source::from_seed(seed)).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
         for (device, judge) in &devices {
             if *device == DeviceKind::Lane && seed % LANES != 0 {
@@ -116,6 +120,14 @@ fn specialised_and_explicit_kernels_compute_the_same_everywhere() {
             }
         }
     }
+    seen
+}
+
+#[test]
+fn specialised_and_explicit_kernels_compute_the_same_everywhere() {
+    let parts: Vec<std::ops::Range<u64>> = SEEDS.step_by(PART as usize).map(|n| n..(n + PART).min(SEEDS.end)).collect();
+    let mut seen: BTreeMap<(Axis, String), u32> = BTreeMap::new();
+    in_parallel(&parts, judged).into_iter().flatten().for_each(|(class, n)| *seen.entry(class).or_default() += n);
     let short: Vec<String> = COVERED
         .iter()
         .filter_map(|&(axis, name, least)| {

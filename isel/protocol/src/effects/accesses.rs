@@ -13,7 +13,7 @@ use super::super::site::Site;
 use super::super::value::Abs;
 use crate::error::ProtocolError;
 use crate::problem::Problem;
-use crate::run::code::{Access, AccessKind, Accesses, Lanes};
+use crate::run::code::{Access, AccessKind, Accesses, Asked, Lanes};
 use crate::run::{Checker, State};
 use crate::state::found::{At, Reach, Reaches, Touch};
 use crate::state::keys::{ADDRESS, Part, RANK, joined};
@@ -25,13 +25,7 @@ use std::collections::BTreeSet;
 use std::hash::{Hash, Hasher};
 use std::rc::Rc;
 use tilelift_lane::hash::Map;
-use tilelift_lane::{GroupOperand, LVal, Multiply, OperandA};
-
-/// The operands of a product that are in shared memory.
-fn operands(m: &Multiply) -> impl Iterator<Item = &GroupOperand> {
-    let left = if let OperandA::Shared(o) = &m.a { Some(o) } else { None };
-    left.into_iter().chain([&m.b])
-}
+use tilelift_lane::{GroupOperand, LVal, Multiply};
 
 impl<'a> Checker<'a> {
     /// Lanes close their group of copies, or wait until so many of the newest are in flight.
@@ -46,22 +40,11 @@ impl<'a> Checker<'a> {
     pub(in super::super) fn access(&self, s: &mut State<'a>, t: usize, n: usize, list: &Accesses<'a>) -> Result<(), ProtocolError> {
         let block = self.agents[t].block;
         let env = &s.tasks[t].env;
-        let get = |v: LVal| env.get(&v).unwrap_or(Abs::Any);
-        let mut at = At::new();
-        for (_, access) in &list.all {
-            match access {
-                Access::Lanes(place, _, lanes) => {
-                    at.push(get(place.addr));
-                    at.push(self.guard(t, env, *lanes));
-                }
-                Access::Product(m) => {
-                    if let OperandA::Shared(o) = &m.a {
-                        at.push(get(o.at.addr));
-                    }
-                    at.push(get(m.b.at.addr));
-                }
-            }
-        }
+        let asked = |x: &Asked| match *x {
+            Asked::Address(v) => env.get(&v).unwrap_or(Abs::Any),
+            Asked::Lanes(lanes) => self.guard(t, env, lanes),
+        };
+        let at: At = list.asked.iter().map(asked).collect();
         let mut hasher = FxHasher::default();
         at.hash(&mut hasher);
         let number = (n, hasher.finish());
@@ -100,7 +83,7 @@ impl<'a> Checker<'a> {
                     follow(s, place.addr, &found.regions)?;
                 }
                 Access::Product(m) => {
-                    for o in operands(m) {
+                    for o in m.operands_in_shared() {
                         let regions = self.operand(s, t, here, (m, o))?;
                         self.all_stay(s, t, o.at.addr, regions.iter().map(|r| r.1));
                         follow(s, o.at.addr, &regions)?;

@@ -9,7 +9,7 @@ use crate::run::agents::ROLE;
 use crate::state::keys::{Agents, RANK, add_agent, block_of};
 use crate::state::region::{Reads, Writer};
 use crate::state::rotation::Rotated;
-use crate::state::shared::{Bar, Before, Meeting, Shared, bar_key};
+use crate::state::shared::{Bar, Before, MBARRIERS, Meeting, REGIONS, Shared, bar_key};
 use smallvec::SmallVec;
 
 impl<'a> Checker<'a> {
@@ -55,6 +55,7 @@ impl<'a> Checker<'a> {
         s.facts.merge(p.unsettled(t), &before.facts, true);
         s.facts.merge(p.spoken(t), &before.facts, true);
         s.regions.iter_mut().zip(&before.regions).for_each(|(now, before)| now.perhaps(before));
+        s.named_in[REGIONS] = u64::MAX;
     }
 
     /// Everything that makes it differ, as numbers, where it is not rotated.
@@ -285,8 +286,9 @@ impl<'a> Checker<'a> {
     fn forget_names(&self, s: &mut Shared, mbarrier: usize) {
         let (p, names) = (&self.places, self.agents.len());
         let told = p.phase(mbarrier) + 1;
-        let Shared { facts, regions, bars, .. } = s;
-        for (r, region) in regions.iter_mut().enumerate() {
+        let Shared { facts, regions, bars, named_in, .. } = s;
+        let was = std::mem::take(named_in);
+        for (r, region) in regions.iter_mut().enumerate().filter(|x| was[REGIONS] >> (x.0 % 64) & 1 == 1) {
             // Nobody brings another part of what one phase counts once it has ended.
             if let Some(w) = region.write.as_mut().filter(|w| w.mbarrier == Some(mbarrier) && !w.copied) {
                 let again = |x: &u32| region.reads.iter().any(|read| read.agent == *x as usize);
@@ -305,8 +307,13 @@ impl<'a> Checker<'a> {
                 }
                 region.reads.sort_unstable_by_key(|x| x.agent);
             }
+            let readers = region.write.as_ref().is_some_and(|w| !w.readers.is_empty());
+            if readers || region.reads.iter().any(|x| x.agent < names) {
+                named_in[REGIONS] |= 1 << (r % 64);
+            }
         }
-        for (n, b) in bars.iter_mut().enumerate().filter_map(|(n, b)| Some((n, b.as_mut()?))) {
+        let bars = bars.iter_mut().enumerate().filter(|x| was[MBARRIERS] >> (x.0 % 64) & 1 == 1);
+        for (n, b) in bars.filter_map(|(n, b)| Some((n, b.as_mut()?))) {
             let over = |&t: &u32| t as usize >= names || facts.has(told, p.passed(n, t as usize));
             if b.passed.iter().any(|&t| (t as usize) < names) && b.passed.iter().all(over) {
                 for k in 0..b.passed.len() {
@@ -318,6 +325,9 @@ impl<'a> Checker<'a> {
                     }
                 }
                 b.passed.sort_unstable();
+            }
+            if b.passed.iter().any(|&t| (t as usize) < names) {
+                named_in[MBARRIERS] |= 1 << (n % 64);
             }
         }
     }
@@ -337,6 +347,7 @@ impl<'a> Checker<'a> {
         }
         let again = !add_agent(&mut b.passed, t);
         b.owed = false;
+        s.name_in_mbarrier(mbarrier);
         s.facts.tell(p.known(t), p.phase(mbarrier) + 1, None, |_, w| w);
         let passed = p.passed(mbarrier, t);
         s.facts.set(p.known(t), ended);

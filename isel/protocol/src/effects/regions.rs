@@ -146,6 +146,7 @@ impl Checker<'_> {
             site: here,
         });
         facts.forget_all(&void);
+        s.name_in_region(r);
         match unit {
             None => self.learn_one(s, t, written),
             Some((mbarrier, _)) => s.facts.set(p.phase(mbarrier), written),
@@ -209,6 +210,7 @@ impl Checker<'_> {
             site: here,
         });
         facts.forget_all(&void);
+        s.name_in_region(r);
         Ok(())
     }
 
@@ -380,6 +382,7 @@ impl Checker<'_> {
         if by_lanes {
             s.alone |= 1 << (t % 64);
         }
+        s.name_in_region(r);
         Ok(())
     }
 

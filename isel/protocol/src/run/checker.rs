@@ -14,6 +14,7 @@ use crate::state::rotation::Rotation;
 use crate::trip_classes::TripClasses;
 use crate::value::Lists;
 use cranelift_entity::EntityRef;
+use std::cell::Cell;
 use std::rc::Rc;
 use tilelift_lane::hash::{Map, Set};
 use tilelift_lane::{For, Inst, LVal, Program, Role, Roles};
@@ -67,7 +68,13 @@ pub(crate) struct Checker<'a> {
     pub(super) subsumes: bool,
     /// Roles take iterations of a loop in turns: who has read a slot last is forgotten once that is known to be over.
     pub(crate) turns: bool,
+    /// Rounds of loops that are the same in all cases are followed in one.
+    pub(super) rounds: bool,
+    /// Some were not followed.
+    pub(super) shortened: Cell<bool>,
     pub(super) fuel: Fuel,
+    /// While states are followed: an agent has moved that was not inside a loop that is the same in all cases, or left one.
+    pub(super) left: Cell<bool>,
 }
 
 impl<'a> Checker<'a> {
@@ -116,6 +123,9 @@ impl<'a> Checker<'a> {
             homes: Rc::default(),
             less,
             fuel: fuel.clone(),
+            left: Cell::new(false),
+            rounds: false,
+            shortened: Cell::new(false),
         };
         checker.trips = checker.look_up();
         checker.readers = vec![Vec::new(); checker.trip_classes() + 1];
@@ -158,6 +168,9 @@ impl<'a> Checker<'a> {
         }
         checker.agents.iter_mut().for_each(|a| a.code = if a.whole { front } else { bodies[a.role] });
         let all: Vec<usize> = [front].into_iter().chain(bodies).collect();
+        if checker.analysis.any_splits() {
+            checker.look_for_rounds(&mut code);
+        }
         checker.lifetimes = lifetimes(program, &checker.analysis, &code, &all);
         (checker.code, checker.front) = (code, front);
         checker.rotation = if rotates { checker.find_rotation() } else { None };

@@ -54,7 +54,7 @@ pub(in super::super) enum AccessKind {
 }
 
 /// Which lanes of an agent access local memory.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(in super::super) enum Lanes {
     All,
     /// Where a guard holds.
@@ -70,10 +70,37 @@ pub(in super::super) enum Access<'a> {
     Lanes(Place, u32, Lanes),
 }
 
+/// What says where accesses go.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(in super::super) enum Asked {
+    Address(LVal),
+    Lanes(Lanes),
+}
+
 /// Accesses side by side, with their instructions.
 pub(in super::super) struct Accesses<'a> {
     pub kind: AccessKind,
     pub all: Vec<(&'a Inst, Access<'a>)>,
+    /// What all of them ask for. The products of a step take the same few addresses, so that most of it is there.
+    pub asked: Vec<Asked>,
+}
+
+/// How far back is looked for what is asked for again.
+const NEAR: usize = 4;
+
+impl<'a> Accesses<'a> {
+    fn add(&mut self, inst: &'a Inst, access: Access<'a>) {
+        let mut ask = |x: Asked| {
+            if !self.asked.iter().rev().take(NEAR).any(|y| *y == x) {
+                self.asked.push(x);
+            }
+        };
+        match &access {
+            Access::Lanes(place, _, lanes) => [Asked::Address(place.addr), Asked::Lanes(*lanes)].into_iter().for_each(&mut ask),
+            Access::Product(m) => m.operands_in_shared().for_each(|o| ask(Asked::Address(o.at.addr))),
+        }
+        self.all.push((inst, access));
+    }
 }
 
 /// What the blocks of a choice do, as far as others have part in it.
@@ -97,12 +124,26 @@ pub(in super::super) struct Loop<'a> {
     pub carried: Vec<(&'a Carried, bool)>,
     /// Slots that are forgotten where it begins: nobody asks for them any more.
     pub dead: Vec<usize>,
+    /// Its end is assumed, and only whether there is another iteration depends on that.
+    pub same_in_all_cases: bool,
 }
 
 /// An instruction.
 pub(in super::super) struct Op<'a> {
     pub inst: &'a Inst,
     pub what: What<'a>,
+}
+
+impl Op<'_> {
+    /// The blocks inside it.
+    pub fn blocks(&self, code: &Code<'_>) -> [Option<usize>; 2] {
+        match self.what {
+            What::Loop(n) => [Some(code.counted_loop(n).body), None],
+            What::Choice(_, arms, _) => arms.map(Some),
+            What::Endless(both, _) => both.map(Some),
+            What::Compute(_) | What::Copies(_) | What::Unit(_) | What::Accesses(_) | What::Roles | What::Barrier => [None; 2],
+        }
+    }
 }
 
 /// Instructions that compute, and nothing else stands between them that matters to them.
@@ -161,8 +202,40 @@ impl<'a> Code<'a> {
         dead.into_iter().for_each(|(n, slots)| self.loops[n].dead = slots);
     }
 
+    /// The loops, each with its number, to take note of something.
+    pub fn loops_mut(&mut self) -> &mut [Loop<'a>] {
+        &mut self.loops
+    }
+
     pub fn accesses(&self, n: usize) -> &Accesses<'a> {
         &self.accesses[n]
+    }
+
+    /// Calls `f` for everything that an operation reads but for its blocks.
+    pub fn own_reads(&self, op: &Op<'a>, f: &mut dyn FnMut(LVal)) {
+        match op.what {
+            What::Compute(n) => self.group(n).insts.iter().for_each(|inst| reads(inst, f)),
+            What::Accesses(n) => self.accesses(n).all.iter().for_each(|x| reads(x.0, f)),
+            What::Unit(_) | What::Endless(..) => reads(op.inst, f),
+            What::Loop(n) => {
+                let l = self.counted_loop(n);
+                [l.l.lo, l.l.hi, l.l.step].into_iter().for_each(&mut *f);
+                l.carried.iter().for_each(|c| [c.0.init, c.0.next].into_iter().for_each(&mut *f));
+            }
+            What::Choice(c, ..) => {
+                f(c.condition);
+                c.results.iter().for_each(|r| [r.1, r.2].into_iter().for_each(&mut *f));
+            }
+            What::Copies(_) | What::Roles | What::Barrier => {}
+        }
+    }
+
+    /// Calls `f` for all operations of a block, and of those inside it.
+    pub fn each_inside(&self, block: usize, f: &mut dyn FnMut(&Op<'a>)) {
+        for op in self.ops(block) {
+            f(op);
+            op.blocks(self).into_iter().flatten().for_each(|b| self.each_inside(b, f));
+        }
     }
 
     /// Takes a block in; its number.
@@ -189,10 +262,12 @@ impl<'a> Code<'a> {
                     late.extend(&m.dsts);
                 }
                 match ops.last().map(|op| &op.what) {
-                    Some(&What::Accesses(n)) if self.accesses[n].kind == kind => self.accesses[n].all.push((inst, access)),
+                    Some(&What::Accesses(n)) if self.accesses[n].kind == kind => self.accesses[n].add(inst, access),
                     _ => {
                         ops.push(Op { inst, what: What::Accesses(self.accesses.len()) });
-                        self.accesses.push(Accesses { kind, all: vec![(inst, access)] });
+                        let mut first = Accesses { kind, all: Vec::new(), asked: Vec::new() };
+                        first.add(inst, access);
+                        self.accesses.push(first);
                     }
                 }
             } else if let Some(what) = self.what(c, inst) {
@@ -222,7 +297,7 @@ impl<'a> Code<'a> {
                 let body = self.add(c, &l.body);
                 let matters = |x: &&Carried| c.computed[x.param.index()] || c.computed[x.result.index()];
                 let carried = l.carried.iter().filter(matters).map(|x| (x, c.analysis.counters.contains(&x.param)));
-                self.loops.push(Loop { l, body, carried: carried.collect(), dead: Vec::new() });
+                self.loops.push(Loop { l, body, carried: carried.collect(), dead: Vec::new(), same_in_all_cases: false });
                 What::Loop(self.loops.len() - 1)
             }),
             Inst::If(choice) => (matters(&choice.then, local) || matters(&choice.otherwise, local)).then(|| {

@@ -10,8 +10,8 @@
 
 use super::code::{Code, Op, What};
 use crate::env::Homes;
+use tilelift_lane::LVal;
 use tilelift_lane::visit::reads;
-use tilelift_lane::{Inst, LVal};
 
 /// A set of slots.
 #[derive(Clone)]
@@ -48,25 +48,6 @@ impl Search<'_, '_> {
         }
     }
 
-    fn blocks(&self, op: &Op<'_>) -> [Option<usize>; 2] {
-        match op.what {
-            What::Loop(n) => [Some(self.code.counted_loop(n).body), None],
-            What::Choice(_, arms, _) => arms.map(Some),
-            What::Endless(both, _) => both.map(Some),
-            What::Compute(_) | What::Copies(_) | What::Unit(_) | What::Accesses(_) | What::Roles | What::Barrier => [None; 2],
-        }
-    }
-
-    /// Instructions of an operation, without those inside its blocks.
-    fn insts<'x>(&'x self, op: &'x Op<'_>) -> Vec<&'x Inst> {
-        match op.what {
-            What::Compute(n) => self.code.group(n).insts.clone(),
-            What::Accesses(n) => self.code.accesses(n).all.iter().map(|x| x.0).collect(),
-            What::Unit(_) => vec![op.inst],
-            What::Loop(_) | What::Choice(..) | What::Endless(..) | What::Copies(_) | What::Roles | What::Barrier => Vec::new(),
-        }
-    }
-
     fn makers(&mut self, block: usize) {
         let code = self.code;
         for op in code.ops(block) {
@@ -81,34 +62,17 @@ impl Search<'_, '_> {
                     }
                 }
             }
-            self.blocks(op).into_iter().flatten().for_each(|b| self.makers(b));
+            op.blocks(code).into_iter().flatten().for_each(|b| self.makers(b));
         }
     }
 
     /// Everything that a block reads, or one inside it.
     fn reads_of(&self, block: usize, live: &mut Live) {
-        for op in self.code.ops(block) {
-            self.own_reads(op, live);
-            self.blocks(op).into_iter().flatten().for_each(|b| self.reads_of(b, live));
-        }
+        self.code.each_inside(block, &mut |op| self.own_reads(op, live));
     }
 
-    /// What an operation reads but for its blocks.
     fn own_reads(&self, op: &Op<'_>, live: &mut Live) {
-        self.insts(op).into_iter().for_each(|inst| reads(inst, &mut |v| self.add(live, v)));
-        match op.what {
-            What::Loop(n) => {
-                let l = self.code.counted_loop(n);
-                [l.l.lo, l.l.hi, l.l.step].into_iter().for_each(|v| self.add(live, v));
-                l.carried.iter().for_each(|c| [c.0.init, c.0.next].into_iter().for_each(|v| self.add(live, v)));
-            }
-            What::Choice(c, ..) => {
-                self.add(live, c.condition);
-                c.results.iter().for_each(|r| [r.1, r.2].into_iter().for_each(|v| self.add(live, v)));
-            }
-            What::Endless(..) => reads(op.inst, &mut |v| self.add(live, v)),
-            What::Compute(_) | What::Copies(_) | What::Unit(_) | What::Accesses(_) | What::Roles | What::Barrier => {}
-        }
+        self.code.own_reads(op, &mut |v| self.add(live, v));
     }
 
     /// Goes through a block from its end, behind which some slots are live.
@@ -130,7 +94,7 @@ impl Search<'_, '_> {
                 l.carried.iter().for_each(|c| self.add(&mut behind, c.0.next));
                 self.block(l.body, behind);
             } else {
-                for (arm, b) in self.blocks(op).into_iter().flatten().enumerate() {
+                for (arm, b) in op.blocks(code).into_iter().flatten().enumerate() {
                     let mut behind = live.clone();
                     match op.what {
                         What::Choice(c, ..) => c.results.iter().for_each(|r| self.add(&mut behind, if arm == 0 { r.1 } else { r.2 })),
@@ -138,7 +102,7 @@ impl Search<'_, '_> {
                     }
                     self.block(b, behind);
                 }
-                self.blocks(op).into_iter().flatten().for_each(|b| self.reads_of(b, &mut live));
+                op.blocks(code).into_iter().flatten().for_each(|b| self.reads_of(b, &mut live));
             }
             self.own_reads(op, &mut live);
         }

@@ -34,16 +34,13 @@ fn touched(program: &Program, code: &Code<'_>, op: &Op<'_>, f: &mut dyn FnMut(LV
             f(v);
         }
     };
-    let blocks = match op.what {
+    match op.what {
         What::Unit(u) => return u.operands(addresses),
         What::Accesses(n) => return code.accesses(n).all.iter().for_each(|x| x.0.operands(&mut addresses)),
-        What::Loop(n) => [Some(code.counted_loop(n).body), None],
-        What::Choice(_, arms, _) => arms.map(Some),
-        What::Endless(both, _) => both.map(Some),
         // What roles touch is told by their own bodies.
-        What::Compute(_) | What::Copies(_) | What::Roles | What::Barrier => return,
-    };
-    blocks.into_iter().flatten().flat_map(|b| code.ops(b)).for_each(|op| touched(program, code, op, f));
+        What::Loop(_) | What::Choice(..) | What::Endless(..) | What::Compute(_) | What::Copies(_) | What::Roles | What::Barrier => {}
+    }
+    op.blocks(code).into_iter().flatten().flat_map(|b| code.ops(b)).for_each(|op| touched(program, code, op, f));
 }
 
 /// True for what an agent may have to ask for answers in.

@@ -12,11 +12,14 @@ use tilelift_lane::hash::Map;
 
 /// What makes two states equal: everything but the instructions, which only messages name, and what is known to be over. Where more of that is
 /// known, nothing else can happen, so such a state need not be followed, too.
-struct Key {
+pub(super) struct Key {
     /// As bytes: numbers are many, and small.
-    numbers: Box<[u8]>,
-    known: Box<[(u64, u64)]>,
+    pub numbers: Box<[u8]>,
+    pub known: Known,
 }
+
+/// What is known, as [`Facts::key`](crate::state::facts::Facts::key) gives it.
+pub(super) type Known = Box<[(u64, u64)]>;
 
 /// The states that were seen, by a hash of their keys; and room to write down the next one's.
 #[derive(Default)]
@@ -31,6 +34,16 @@ pub(super) struct Seen {
 }
 
 impl Seen {
+    /// The key that was written last.
+    pub fn last(&self) -> Key {
+        Key { numbers: self.bytes.as_slice().into(), known: self.known.as_slice().into() }
+    }
+
+    /// True if a state is seen where another one was whose key was written last: no less is known there.
+    pub fn is_at(&self, start: &Key) -> bool {
+        *start.numbers == self.bytes[..] && known_of(&start.known, &self.known)
+    }
+
     /// Writes the numbers down as bytes.
     fn pack(&mut self) {
         let Seen { numbers, bytes, .. } = self;
@@ -62,13 +75,21 @@ impl<'a> Checker<'a> {
         s.shared.bytes() + trip_classes + s.tasks.iter().map(|t| t.env.bytes()).sum::<usize>()
     }
 
-    /// Takes note of a state; false if it was seen before.
-    pub(super) fn first_seen(&self, s: &State<'a>, seen: &mut Seen) -> bool {
+    /// Writes a state's key, and some numbers more. How the state is rotated in it.
+    pub(super) fn write_key(&self, s: &State<'a>, more: &[u64], seen: &mut Seen) -> Option<Rotated> {
         let (n, known) = (&mut seen.numbers, &mut seen.known);
-        if !self.rotated(s).is_some_and(|rotated| self.key(s, Some(&rotated), n, known)) {
+        let rotated = self.rotated(s).filter(|rotated| self.key(s, Some(rotated), n, known));
+        if rotated.is_none() {
             self.key(s, None, n, known);
         }
+        n.extend(more);
         seen.pack();
+        rotated
+    }
+
+    /// Takes note of a state; false if it was seen before. Its key is written then.
+    pub(super) fn first_seen(&self, s: &State<'a>, seen: &mut Seen) -> bool {
+        self.write_key(s, &[], seen);
         let mut hasher = FxHasher::default();
         hasher.write(&seen.bytes);
         let same = seen.keys.entry(hasher.finish()).or_default();

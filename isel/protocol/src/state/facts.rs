@@ -31,8 +31,14 @@ impl Bits {
 }
 
 /// A few numbers: which mbarriers of a set they are in, and where.
-#[derive(Clone, Default)]
+#[derive(Default)]
 pub(crate) struct Few(SmallVec<[(usize, u64); 4]>);
+
+impl Clone for Few {
+    fn clone(&self) -> Few {
+        Few(SmallVec::from_slice(&self.0))
+    }
+}
 
 impl Few {
     pub fn set(&mut self, n: usize) {
@@ -185,19 +191,27 @@ impl Facts {
 
     /// Who knows a fact knows another one instead, and nobody else does.
     pub fn rename(&mut self, from: usize, to: usize) {
-        self.forget(to);
         if from / 64 >= self.width {
-            return;
+            return self.forget(to);
         }
         if to / 64 >= self.width {
             self.width = to / 64 + 1;
             self.mbarriers.resize(self.rows * self.width, 0);
         }
-        for row in 0..self.rows {
-            let (old, new) = (self.at(row, from / 64), self.at(row, to / 64));
-            let known = self.mbarriers[old] >> (from % 64) & 1;
-            self.mbarriers[old] &= !(1 << (from % 64));
-            self.mbarriers[new] |= known << (to % 64);
+        let (old, new) = (from % 64, to % 64);
+        // Whole columns without a choice in them: they are many rows.
+        if from / 64 == to / 64 {
+            let keep = !(1 << old | 1 << new);
+            self.column(from / 64).iter_mut().for_each(|w| *w = *w & keep | (*w >> old & 1) << new);
+            return;
+        }
+        let (low, high) = (from.min(to) / 64, from.max(to) / 64);
+        let (front, behind) = self.mbarriers.split_at_mut(high * self.rows);
+        let (low, high) = (&mut front[low * self.rows..(low + 1) * self.rows], &mut behind[..self.rows]);
+        let (olds, news) = if from < to { (low, high) } else { (high, low) };
+        for (was, is) in olds.iter_mut().zip(news) {
+            *is = *is & !(1 << new) | (*was >> old & 1) << new;
+            *was &= !(1 << old);
         }
     }
 
@@ -277,6 +291,28 @@ impl Facts {
             }
         }
         out
+    }
+
+    /// Of the sets of all rows but some only that stays which `known` has where rows and facts have other numbers.
+    pub fn keep_known(&mut self, moves: Option<&Moves>, own: &Range<usize>, known: &[(u64, u64)]) {
+        let find = |mbarrier: usize, row: usize| {
+            let at = (mbarrier as u64) << 32 | row as u64;
+            known.binary_search_by_key(&at, |x| x.0).map_or(0, |n| known[n].1)
+        };
+        for (mbarrier, column) in self.mbarriers.chunks_mut(self.rows.max(1)).enumerate() {
+            for (row, w) in column.iter_mut().enumerate().filter(|x| *x.1 != 0) {
+                let (there, ways) = match moves {
+                    Some(m) => (m.rows.get(row).copied().unwrap_or(row), m.ways.get(mbarrier)),
+                    None => (row, None),
+                };
+                if !own.contains(&there) {
+                    *w &= match ways {
+                        Some(ways) => ways.iter().map(|way| find(way.to, there).rotate_right(way.by) & way.from).fold(0, |all, k| all | k),
+                        None => find(mbarrier, there),
+                    };
+                }
+            }
+        }
     }
 
     /// All of it as numbers: the sets of some rows, and those of the others.
@@ -364,6 +400,37 @@ mod tests {
         assert_eq!(known(&both, 10, 300), [(1, 3), (2, 5)]);
         a.merge(1, &b, true);
         assert_eq!(known(&a, 10, 300), [(1, 3), (1, 70), (1, 200), (2, 5)]);
+    }
+
+    #[test]
+    fn what_is_kept_is_what_is_known_elsewhere() {
+        // Facts 3 and 70 change places, as rows 1 and 2 do.
+        let places: Vec<usize> = (0..130)
+            .map(|n| {
+                if n == 3 {
+                    70
+                } else if n == 70 {
+                    3
+                } else {
+                    n
+                }
+            })
+            .collect();
+        let moves = Moves::new(&places, vec![0, 2, 1]);
+        let (mut here, mut there) = (Facts::default(), Facts::default());
+        here.grow(10);
+        there.grow(10);
+        [(0, 3), (1, 3), (1, 70), (2, 129), (5, 3), (5, 4)].into_iter().for_each(|(row, fact)| here.set(row, fact));
+        [(0, 70), (2, 70), (1, 129), (9, 1)].into_iter().for_each(|(row, fact)| there.set(row, fact));
+        let mut all = Vec::new();
+        there.key(&(0..0), &mut Vec::new(), &mut all);
+        here.keep_known(Some(&moves), &(5..6), &all);
+        // Row 5 keeps all.
+        assert_eq!(known(&here, 10, 130), [(0, 3), (1, 3), (2, 129), (5, 3), (5, 4)]);
+        let mut again = Vec::new();
+        here.key(&(0..0), &mut Vec::new(), &mut again);
+        here.keep_known(None, &(0..0), &again);
+        assert_eq!(known(&here, 10, 130), [(0, 3), (1, 3), (2, 129), (5, 3), (5, 4)]);
     }
 
     #[test]

@@ -38,6 +38,16 @@ struct AboutMbarrier {
     before: usize,
     /// An agent has passed its newest wait for the phase in front of the one in flight.
     passed: SmallVec<[(usize, usize); 4]>,
+    /// All of these.
+    all: Few,
+}
+
+impl AboutMbarrier {
+    fn new(ended: usize, before: usize) -> AboutMbarrier {
+        let mut all = Few::default();
+        [ended, before].into_iter().for_each(|fact| all.set(fact));
+        AboutMbarrier { ended, before, passed: SmallVec::new(), all }
+    }
 }
 
 /// Numbers, the same in all states, of regions and mbarriers by address, and of facts.
@@ -110,7 +120,7 @@ impl Places {
         // Named barriers stand in front of the mbarriers.
         for _ in 0..named.len() * analysis.blocks {
             let (ended, before) = (numbers.event(), numbers.event());
-            numbers.about_mbarriers.push(AboutMbarrier { ended, before, passed: SmallVec::new() });
+            numbers.about_mbarriers.push(AboutMbarrier::new(ended, before));
         }
         let own = analysis.own.iter().filter_map(|&id| program.allocs.get(id));
         let own = own.map(|a| i64::from(a.offset)..i64::from(a.offset + a.bytes)).collect();
@@ -182,7 +192,7 @@ impl Places {
         let mbarrier = n.about_mbarriers.len();
         n.mbarriers.insert(at, mbarrier);
         let (ended, before) = (n.event(), n.event());
-        n.about_mbarriers.push(AboutMbarrier { ended, before, passed: SmallVec::new() });
+        n.about_mbarriers.push(AboutMbarrier::new(ended, before));
         mbarrier
     }
 
@@ -235,17 +245,15 @@ impl Places {
             return x.1;
         }
         let fact = n.event();
-        n.about_mbarriers[mbarrier].passed.push((t, fact));
+        let about = &mut n.about_mbarriers[mbarrier];
+        about.passed.push((t, fact));
+        about.all.set(fact);
         fact
     }
 
     /// All facts about phases of an mbarrier.
     pub fn phases(&self, mbarrier: usize) -> Few {
-        let n = self.numbers.borrow();
-        let about = &n.about_mbarriers[mbarrier];
-        let mut few = Few::default();
-        about.passed.iter().map(|x| x.1).chain([about.ended, about.before]).for_each(|f| few.set(f));
-        few
+        self.numbers.borrow().about_mbarriers[mbarrier].all.clone()
     }
 
     /// The last write of a region is there, and shown to units.

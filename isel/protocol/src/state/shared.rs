@@ -71,6 +71,10 @@ pub(crate) fn bar_key(b: Option<&Bar>, flips: bool, out: &mut Vec<u64>) {
     list_key(&b.passed, out);
 }
 
+/// Which of [`Shared::named_in`] is of regions, and which of mbarriers.
+pub(crate) const REGIONS: usize = 0;
+pub(crate) const MBARRIERS: usize = 1;
+
 /// What agents share.
 #[derive(Default)]
 pub(crate) struct Shared {
@@ -87,6 +91,8 @@ pub(crate) struct Shared {
     pub(crate) fresh: SmallVec<[(bool, bool); 8]>,
     /// The agents that may have waited for bulk stores since their lanes met, a bit each; those of the same bit modulo 64 together.
     pub(crate) alone: u64,
+    /// Regions, and mbarriers, in which agents may be named, a bit each; those of the same bit modulo 64 together; no part of the state.
+    pub(crate) named_in: [u64; 2],
     /// What is dead and forgotten, a bit for each of the first such allocations; no part of the state.
     pub(crate) forgotten: u64,
 }
@@ -99,7 +105,7 @@ pub(crate) struct Before {
 
 impl Clone for Shared {
     fn clone(&self) -> Shared {
-        let Shared { facts, told, bars, regions, named, cluster, fresh, alone, forgotten } = self;
+        let Shared { facts, told, bars, regions, named, cluster, fresh, alone, named_in, forgotten } = self;
         Shared {
             facts: facts.clone(),
             told: told.clone(),
@@ -109,12 +115,13 @@ impl Clone for Shared {
             cluster: cluster.clone(),
             fresh: fresh.clone(),
             alone: *alone,
+            named_in: *named_in,
             forgotten: *forgotten,
         }
     }
 
     fn clone_from(&mut self, other: &Shared) {
-        let Shared { facts, told, bars, regions, named, cluster, fresh, alone, forgotten } = self;
+        let Shared { facts, told, bars, regions, named, cluster, fresh, alone, named_in, forgotten } = self;
         facts.clone_from(&other.facts);
         told.clone_from(&other.told);
         bars.clone_from(&other.bars);
@@ -122,7 +129,7 @@ impl Clone for Shared {
         named.clone_from(&other.named);
         cluster.clone_from(&other.cluster);
         fresh.clone_from(&other.fresh);
-        (*alone, *forgotten) = (other.alone, other.forgotten);
+        (*alone, *named_in, *forgotten) = (other.alone, other.named_in, other.forgotten);
     }
 }
 
@@ -135,6 +142,16 @@ impl Shared {
     /// What may be as it was, where an agent may do something or not.
     pub fn before(&self) -> Before {
         Before { facts: self.facts.clone(), regions: self.regions.clone() }
+    }
+
+    /// An agent may be named in a region from now on.
+    pub(crate) fn name_in_region(&mut self, r: usize) {
+        self.named_in[REGIONS] |= 1 << (r % 64);
+    }
+
+    /// The same of an mbarrier.
+    pub(crate) fn name_in_mbarrier(&mut self, mbarrier: usize) {
+        self.named_in[MBARRIERS] |= 1 << (mbarrier % 64);
     }
 
     /// An mbarrier that is made.
