@@ -146,6 +146,7 @@ pub(crate) fn lane_program(
     b.into_arms = target.masked_lanes;
     b.functions = target.functions;
     b.quotients = target.quotients;
+    b.extremes = target.extremes;
     b.budget = Budget::new(INSTRUCTIONS.max(CODE_PER_INSTRUCTION * asked as u64));
     b.meter.banks = Some(target.banks.clone());
     b.origins = origins.then(Vec::new);
