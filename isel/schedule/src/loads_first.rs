@@ -16,7 +16,7 @@ use tilelift_ir::{Effects, Inst, Kernel, Op, Region, Type, Value};
 /// Bytes that a lane asks for at once from which on a machine's memory is busy: 40 KB of a multiprocessor on which 1024 lanes run.
 const ENOUGH: u64 = 40;
 /// Bytes of a lane that wait in registers at most.
-const MOST: u64 = 256;
+const MOST: u64 = 384;
 /// Numbers from which a place may follow.
 const LONGEST: usize = 64;
 
