@@ -8,7 +8,10 @@
 //!
 //! The order of a line's positions is free until the end: those whose bits lie in registers come first, then lanes, then warps, since low bits
 //! are compared most often. Two elements in registers of one lane are compared in place, those in two lanes after a shuffle, those in two warps
-//! after a trip through shared memory. Of what is kept of two registers one is left; two lanes both keep it.
+//! after a trip through shared memory.
+//!
+//! Of what is kept of two registers one is left. Of two lanes, whose runs rise in the one and fall in the other, each keeps half of what is kept, as
+//! long as it has two registers of it: the lanes' bit takes the register's place among the bits of positions. Then both keep all.
 
 use super::Lower;
 use super::keys::{Item, Keys, choose};
@@ -16,40 +19,77 @@ use super::scratch::Scratch;
 use crate::layout::{Owner, owners};
 use tilelift_ir::CmpOp;
 use tilelift_ir::layout::{Axis, Coord, Layout};
-use tilelift_lane::{BinOp, LTy, LVal, LaneBuilder, Special};
+use tilelift_lane::{BinOp, LTy, LVal, LaneBuilder, ShuffleFrom, Special};
 use tilelift_schedule::LowerError;
 
 /// Shared memory for an exchange between warps.
 const EXCHANGE_BYTES: u32 = 1 << 15;
 
-/// Where the elements of lines lie, and what is done with them.
+/// What is done with the elements of lines, and where they lie afterwards.
 pub(super) struct Network {
-    /// Who holds each bit of a position, the lowest first.
-    owned: Vec<Owner>,
-    /// Where items lie before it is run, by their positions in the network.
-    from: Layout,
-    /// Where they lie afterwards.
+    steps: Vec<Step>,
+    /// Registers in front of it.
+    registers: usize,
+    /// Where what is kept lies behind it, by its order.
     pub to: Layout,
-    /// Bits of the number of elements that are wanted.
-    kept: u32,
-    /// Bits of registers that hold nothing afterwards.
-    dead: u32,
 }
 
-/// All positions are compared with those that differ in the bits of a mask.
+/// All items meet those at positions that differ in some bits.
 #[derive(Clone, Copy)]
 struct Step {
-    mask: u32,
-    /// The bit in which the lower position of two has 0; none if both keep the lesser element.
-    top: Option<u32>,
+    /// Which differ.
+    across: Across,
+    kind: Kind,
 }
 
-/// The bits of registers, lanes and warps that hold the bits of a mask.
+/// What is done with two items.
+#[derive(Clone, Copy)]
+enum Kind {
+    /// The lesser one goes where the top bit is 0, or where it is 1 if what holds the other bit has 1 there.
+    Apart { top: Owner, falling: Option<Owner> },
+    /// The lesser one is kept, in the register that lacks this bit.
+    Fold { gone: u32 },
+    /// The lesser one is kept: of the registers without a bit where the owner's bit is 0, of those with it where that is 1.
+    Halve { by: Owner, gone: u32 },
+    /// The lesser one is kept by both.
+    Keep,
+}
+
+/// Bits of registers, lanes and warps.
 #[derive(Clone, Copy, Default)]
 struct Across {
     reg: u32,
     lane: u32,
     warp: u32,
+}
+
+impl Across {
+    fn of(owners: &[Owner]) -> Across {
+        let mut all = Across::default();
+        for owner in owners {
+            match owner {
+                Owner::Reg(i) => all.reg |= 1 << i,
+                Owner::Lane(i) => all.lane |= 1 << i,
+                Owner::Warp(i) => all.warp |= 1 << i,
+            }
+        }
+        all
+    }
+}
+
+impl Kind {
+    /// The bit of registers that are given up.
+    fn gone(self) -> u32 {
+        match self {
+            Kind::Fold { gone } | Kind::Halve { gone, .. } => gone,
+            Kind::Apart { .. } | Kind::Keep => 0,
+        }
+    }
+
+    /// What is left of registers.
+    fn left(self, alive: &[usize]) -> Vec<usize> {
+        alive.iter().copied().filter(|r| *r as u32 & self.gone() == 0).collect()
+    }
 }
 
 impl Network {
@@ -60,109 +100,87 @@ impl Network {
         if !from.shape()[dim].is_power_of_two() || beside > 0 || from.odd(Axis::Reg).len() > 1 {
             return None;
         }
-        let mut owned: Vec<(Owner, u32)> = owners(from, dim)?.into_iter().zip(0..).collect();
-        owned.sort_by_key(|&(owner, bit)| {
-            let class = match owner {
-                Owner::Reg(_) => 0,
-                Owner::Lane(_) => 1,
-                Owner::Warp(_) => 2,
-            };
-            (class, bit)
+        let mut owned = owners(from, dim)?;
+        owned.sort_by_key(|owner| match owner {
+            Owner::Reg(i) => (0, *i),
+            Owner::Lane(i) => (1, *i),
+            Owner::Warp(i) => (2, *i),
         });
-        let owned: Vec<Owner> = owned.into_iter().map(|(owner, _)| owner).collect();
-        let kept = kept.trailing_zeros().min(owned.len() as u32);
-        let merged = |bit: usize| bit as u32 >= kept;
-        let dead = (0..owned.len()).filter(|&j| merged(j)).fold(0, |all, j| match owned[j] {
-            Owner::Reg(i) => all | 1 << i,
-            Owner::Lane(_) | Owner::Warp(_) => all,
-        });
-        // The same layout with the bits of positions in their order, whole and behind the network.
-        let renamed = |whole: bool| {
-            let mut shape = from.shape().to_vec();
-            if !whole {
-                shape[dim] = 1 << kept;
-            }
-            let columns = [Axis::Reg, Axis::Lane, Axis::Warp].map(|axis| {
-                let mut list: Vec<Coord> = Vec::new();
-                for i in 0..from.bits(axis) {
-                    if !whole && axis == Axis::Reg && dead >> i & 1 == 1 {
-                        continue;
-                    }
-                    let mut c = from.column(axis, i);
-                    if c[dim] != 0 {
-                        let at = owned.iter().position(|&o| o == owner(axis, i))?;
-                        c[dim] = if !whole && merged(at) { 0 } else { 1 << at };
-                    }
-                    list.push(c);
+        let kept = (kept.trailing_zeros() as usize).min(owned.len());
+        let (steps, gone) = steps(&mut owned, kept);
+        let mut shape = from.shape().to_vec();
+        shape[dim] = 1 << kept;
+        let columns = [Axis::Reg, Axis::Lane, Axis::Warp].map(|axis| {
+            let there = (0..from.bits(axis)).filter(|i| axis != Axis::Reg || gone >> i & 1 == 0);
+            let list = there.map(|i| {
+                let mut c = from.column(axis, i);
+                if c[dim] != 0 {
+                    c[dim] = owned[..kept].iter().position(|&o| o == owner(axis, i)).map_or(0, |at| 1 << at);
                 }
-                Some((axis, list))
+                c
             });
-            let [reg, lane, warp] = columns;
-            Layout::from_columns(&shape, &[reg?, lane?, warp?]).ok()
-        };
-        let (whole, to) = (renamed(true)?, renamed(false)?);
-        let same = whole.size(Axis::Reg) == from.size(Axis::Reg) && whole.odd(Axis::Reg) == from.odd(Axis::Reg);
-        same.then_some(Network { owned, from: from.clone(), to, kept, dead })
-    }
-
-    /// What is compared, in order.
-    fn steps(&self) -> Vec<Step> {
-        let bits = self.owned.len() as u32;
-        let mut steps = Vec::new();
-        let apart = |steps: &mut Vec<Step>, below: u32| steps.extend((0..below).rev().map(|j| Step { mask: 1 << j, top: Some(j) }));
-        for stage in 0..self.kept {
-            steps.push(Step { mask: (2 << stage) - 1, top: Some(stage) });
-            apart(&mut steps, stage);
-        }
-        for stage in self.kept..bits {
-            steps.push(Step { mask: 1 << stage | ((1 << self.kept) - 1), top: None });
-            apart(&mut steps, self.kept);
-        }
-        steps
-    }
-
-    fn across(&self, mask: u32) -> Across {
-        let mut all = Across::default();
-        for (_, owner) in self.owned.iter().enumerate().filter(|(j, _)| mask >> j & 1 == 1) {
-            match owner {
-                Owner::Reg(i) => all.reg |= 1 << i,
-                Owner::Lane(i) => all.lane |= 1 << i,
-                Owner::Warp(i) => all.warp |= 1 << i,
-            }
-        }
-        all
-    }
-
-    /// Registers that hold something before a step of two that keep the lesser element, given those that held something so far.
-    fn left(&self, alive: &[usize], step: Step) -> Vec<usize> {
-        let gone = match step.top {
-            None => self.across(step.mask & !((1 << self.kept) - 1)).reg,
-            Some(_) => 0,
-        };
-        alive.iter().copied().filter(|r| *r as u32 & gone == 0).collect()
+            (axis, list.collect::<Vec<Coord>>())
+        });
+        let to = Layout::from_columns(&shape, &columns).ok()?;
+        let registers = from.size(Axis::Reg) as usize;
+        let same = to.size(Axis::Reg) as usize == registers >> gone.count_ones() && to.odd(Axis::Reg) == from.odd(Axis::Reg);
+        same.then_some(Network { steps, registers, to })
     }
 
     /// Bytes of each array in shared memory, in order.
     pub fn scratch(&self, keys: Keys, threads: u32) -> Vec<u64> {
-        let mut alive: Vec<usize> = (0..self.from.size(Axis::Reg) as usize).collect();
+        let mut alive: Vec<usize> = (0..self.registers).collect();
         let mut list = Vec::new();
-        for step in self.steps() {
-            if self.across(step.mask).warp != 0 {
-                for part in alive.chunks(at_once(keys, threads)) {
-                    let each = u64::from(threads) * part.len() as u64;
-                    list.push(each * u64::from(keys.ty().bytes()));
-                    list.extend(keys.pair().then_some(each * u64::from(LTy::I32.bytes())));
-                }
+        for step in &self.steps {
+            let left = step.kind.left(&alive);
+            let sent = if matches!(step.kind, Kind::Halve { .. }) { &left } else { &alive };
+            for part in sent.chunks(at_once(keys, threads)).filter(|_| step.across.warp != 0) {
+                let each = u64::from(threads) * part.len() as u64;
+                list.push(each * u64::from(keys.ty().bytes()));
+                list.extend(keys.pair().then_some(each * u64::from(LTy::I32.bytes())));
             }
-            alive = self.left(&alive, step);
+            alive = left;
         }
         list
     }
+}
 
-    /// Registers that hold the items behind it.
-    fn registers(&self) -> impl Iterator<Item = usize> + '_ {
-        (0..self.from.size(Axis::Reg) as usize).filter(|&r| r as u32 & self.dead == 0)
+/// What is compared, in order, and the bits of registers that are given up. Of `owned`, who holds each bit of a position, the first `kept` are those of the
+/// result behind it.
+fn steps(owned: &mut [Owner], kept: usize) -> (Vec<Step>, u32) {
+    let (mut steps, mut all) = (Vec::new(), 0);
+    let moves = |owner: Owner| (!matches!(owner, Owner::Reg(_))).then_some(owner);
+    for stage in 0..kept {
+        // The last runs fall where the merge behind it wants that.
+        let falling = if stage + 1 == kept { owned.get(kept).and_then(|&o| moves(o)) } else { None };
+        steps.push(Step { across: Across::of(&owned[..=stage]), kind: Kind::Apart { top: owned[stage], falling } });
+        apart(&mut steps, &owned[..stage], falling);
     }
+    for stage in kept..owned.len() {
+        let by = owned[stage];
+        let half = owned[..kept].iter().rposition(|o| matches!(o, Owner::Reg(_)));
+        let (across, kind) = match (by, half.map(|at| (at, owned[at]))) {
+            (Owner::Reg(i), _) => {
+                let run = Across::of(&owned[..kept]);
+                (Across { reg: run.reg | 1 << i, ..run }, Kind::Fold { gone: 1 << i })
+            }
+            (_, Some((at, Owner::Reg(i)))) => {
+                owned[at] = by;
+                (Across::of(&[by]), Kind::Halve { by, gone: 1 << i })
+            }
+            _ => (Across::of(&[by]), Kind::Keep),
+        };
+        all |= kind.gone();
+        steps.push(Step { across, kind });
+        let falling = owned.get(stage + 1).and_then(|&o| moves(o));
+        apart(&mut steps, &owned[..kept], falling);
+    }
+    (steps, all)
+}
+
+/// Sorts what falls after it rises, or rises after it falls.
+fn apart(steps: &mut Vec<Step>, owned: &[Owner], falling: Option<Owner>) {
+    steps.extend(owned.iter().rev().map(|&top| Step { across: Across::of(&[top]), kind: Kind::Apart { top, falling } }));
 }
 
 fn owner(axis: Axis, bit: u32) -> Owner {
@@ -182,45 +200,65 @@ impl Lower<'_> {
     /// Runs a network: items by registers, as its layouts say.
     pub(super) fn network(&self, b: &mut LaneBuilder, net: &Network, keys: Keys, mut items: Vec<Item>) -> Result<Vec<Item>, LowerError> {
         let mut alive: Vec<usize> = (0..items.len()).collect();
-        for step in net.steps() {
-            let (across, rest) = (net.across(step.mask), net.left(&alive, step));
-            if across.lane == 0 && across.warp == 0 {
-                let top = step.top.map_or(across.reg & !net.across((1 << net.kept) - 1).reg, |t| net.across(1 << t).reg) as usize;
-                for &r in alive.iter().filter(|&&r| r & top == 0) {
-                    let s = r ^ across.reg as usize;
-                    (items[r], items[s]) = keys.ordered(b, items[r], items[s]);
+        for &Step { across, kind } in &net.steps {
+            let left = kind.left(&alive);
+            match kind {
+                Kind::Apart { top: Owner::Reg(top), falling } => {
+                    let falling = falling.and_then(|o| is_set(b, o));
+                    for &r in alive.iter().filter(|&&r| r >> top & 1 == 0) {
+                        let s = r ^ across.reg as usize;
+                        (items[r], items[s]) = match falling {
+                            None => keys.ordered(b, items[r], items[s]),
+                            Some(falling) => {
+                                let first = keys.before(b, items[r], items[s]);
+                                let keep = b.bin(BinOp::Xor, first, falling);
+                                (choose(b, keep, items[r], items[s]), choose(b, keep, items[s], items[r]))
+                            }
+                        };
+                    }
                 }
-            } else {
-                let others = self.others(b, keys, across, &alive, &items)?;
-                let upper = match step.top.map(|t| net.owned[t as usize]) {
-                    Some(Owner::Lane(bit)) => Some(bit_is_set(b, Special::Lane, bit)),
-                    Some(Owner::Warp(bit)) => Some(bit_is_set(b, Special::Warp, bit)),
-                    Some(Owner::Reg(_)) | None => None,
-                };
-                for (&r, &other) in alive.iter().zip(&others) {
-                    let mine = items[r];
-                    items[r] = match upper {
-                        Some(upper) => {
-                            let first = keys.before(b, mine, other);
-                            let keep = b.bin(BinOp::Xor, first, upper);
-                            choose(b, keep, mine, other)
+                Kind::Apart { top, falling } => {
+                    let sent = alive.iter().map(|&r| items[r ^ across.reg as usize]).collect();
+                    let others = self.others(b, keys, across, sent)?;
+                    let turns = [Some(top), falling].map(|o| o.and_then(|o| is_set(b, o)));
+                    let turns = turns.into_iter().flatten().reduce(|x, y| b.bin(BinOp::Xor, x, y));
+                    for (&r, other) in alive.iter().zip(others) {
+                        let mine = items[r];
+                        let first = keys.before(b, mine, other);
+                        let keep = turns.map_or(first, |t| b.bin(BinOp::Xor, first, t));
+                        items[r] = choose(b, keep, mine, other);
+                    }
+                }
+                Kind::Fold { .. } => left.iter().for_each(|&r| items[r] = keys.ordered(b, items[r], items[r ^ across.reg as usize]).0),
+                Kind::Halve { by, gone } => {
+                    let mut sent = Vec::with_capacity(left.len());
+                    if let Some(upper) = is_set(b, by) {
+                        for &r in &left {
+                            let [low, high] = [items[r], items[r | gone as usize]];
+                            sent.push(choose(b, upper, low, high));
+                            items[r] = choose(b, upper, high, low);
                         }
-                        None => keys.ordered(b, mine, other).0,
-                    };
+                    }
+                    let others = self.others(b, keys, across, sent)?;
+                    left.iter().zip(others).for_each(|(&r, other)| items[r] = keys.ordered(b, items[r], other).0);
+                }
+                Kind::Keep => {
+                    let sent = alive.iter().map(|&r| items[r]).collect();
+                    let others = self.others(b, keys, across, sent)?;
+                    alive.iter().zip(others).for_each(|(&r, other)| items[r] = keys.ordered(b, items[r], other).0);
                 }
             }
-            alive = rest;
+            alive = left;
         }
-        Ok(net.registers().map(|r| items[r]).collect())
+        Ok(alive.into_iter().map(|r| items[r]).collect())
     }
 
-    /// The items at the other positions of a step, for the registers that hold something.
-    fn others(&self, b: &mut LaneBuilder, keys: Keys, across: Across, alive: &[usize], items: &[Item]) -> Result<Vec<Item>, LowerError> {
-        let asked: Vec<Item> = alive.iter().map(|&r| items[r ^ across.reg as usize]).collect();
+    /// What the lanes and warps at the other positions of a step send.
+    fn others(&self, b: &mut LaneBuilder, keys: Keys, across: Across, sent: Vec<Item>) -> Result<Vec<Item>, LowerError> {
         if across.warp == 0 {
-            let from = tilelift_lane::ShuffleFrom::Xor(across.lane);
+            let from = ShuffleFrom::Xor(across.lane);
             let moved = |x: Item| Item { key: b.shuffle(x.key, from), place: x.place.map(|p| b.shuffle(p, from)) };
-            return Ok(asked.into_iter().map(moved).collect());
+            return Ok(sent.into_iter().map(moved).collect());
         }
         let (lanes, warps) = (self.target.lanes, self.plan.warps);
         let threads = lanes * warps;
@@ -236,8 +274,8 @@ impl Lower<'_> {
             if mask == 0 { at } else { b.bin(BinOp::Xor, at, flip) }
         });
         let other = row(b, warp, lane);
-        let mut out = Vec::with_capacity(asked.len());
-        for part in asked.chunks(at_once(keys, threads)) {
+        let mut out = Vec::with_capacity(sent.len());
+        for part in sent.chunks(at_once(keys, threads)) {
             let elements = u64::from(threads) * part.len() as u64;
             let mut swap = |values: Vec<LVal>, ty: LTy| -> Result<Vec<LVal>, LowerError> {
                 let s = Scratch::new(self, b, elements, ty, "sort")?;
@@ -258,9 +296,14 @@ impl Lower<'_> {
     }
 }
 
-/// True where a bit of a lane's or warp's number is 1.
-fn bit_is_set(b: &mut LaneBuilder, of: Special, bit: u32) -> LVal {
+/// True where a bit of a lane's or warp's number is 1; nothing for registers.
+fn is_set(b: &mut LaneBuilder, owner: Owner) -> Option<LVal> {
+    let (of, bit) = match owner {
+        Owner::Lane(bit) => (Special::Lane, bit),
+        Owner::Warp(bit) => (Special::Warp, bit),
+        Owner::Reg(_) => return None,
+    };
     let (at, mask, zero) = (b.special(of), b.i32(1 << bit), b.i32(0));
     let set = b.bin(BinOp::And, at, mask);
-    b.cmp(CmpOp::Ne, set, zero)
+    Some(b.cmp(CmpOp::Ne, set, zero))
 }
