@@ -7,7 +7,8 @@
 //! Memory answers after a microsecond; as many bytes must be under way as it moves in that time. A program that waits for its first loads before it asks
 //! for the others has few. So the loads of a block move in front of the first instruction that takes what was loaded, if what stands there asks for less
 //! than [`ENOUGH`] bytes a lane: those of tensors that the kernel does not write, at places that follow from numbers, up to [`MOST`] bytes a lane. Loads of
-//! one tile are one. Kernels with products are left as they are: their loops copy ahead, and registers hold sums.
+//! one tile are one. Kernels with products are left as they are: their loops copy ahead, and registers hold sums. So are those with atomic updates, which
+//! may wait for what others write.
 
 use crate::plan::written_views;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -25,7 +26,7 @@ pub fn loads_first(kernel: &Kernel, lanes: u32) -> Option<Kernel> {
     let mut products = kernel.is_explicit();
     let mut regions = vec![kernel.body];
     kernel.walk(kernel.body, &mut |i| {
-        products |= matches!(kernel.insts[i].op, Op::Dot | Op::AsyncDot);
+        products |= matches!(kernel.insts[i].op, Op::Dot | Op::AsyncDot | Op::Atomic | Op::AtomicCas);
         regions.extend(&kernel.insts[i].regions);
     });
     if products {
@@ -129,7 +130,10 @@ impl<'k> Looked<'k> {
             let d = &self.kernel.insts[i];
             let alike = |&&j: &&Inst| {
                 let e = &self.kernel.insts[j];
-                e.args == d.args && e.attrs == d.attrs && e.present == d.present && self.kernel.ty(e.results[0]) == self.kernel.ty(d.results[0])
+                e.args == d.args
+                    && e.attrs == d.attrs
+                    && e.present == d.present
+                    && self.kernel.ty(e.results[0]) == self.kernel.ty(d.results[0])
             };
             if let Some(&j) = first.iter().find(alike) {
                 same.insert(d.results[0], self.kernel.insts[j].results[0]);
@@ -153,5 +157,52 @@ impl<'k> Looked<'k> {
         let rest = (end..self.insts.len()).filter(|n| !moved.contains(n));
         let order = (0..end).chain(moved.iter().copied().filter(|&n| n >= end)).chain(rest).filter(|n| !gone(n));
         Some(Block { order: order.map(|n| self.insts[n]).collect(), same })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::loads_first;
+    use tilelift_ir::{Op, text};
+
+    /// The parameters that are loaded, in order, and where something is computed by `exp` or stored, for a program of 128 lanes.
+    fn order(body: &str) -> Option<String> {
+        let text = format!("kernel @k(v0: view<f32, [?]>, v1: view<f32, [?]>, v2: view<f32, [?]>, v3: view<f32, [?]>) {{\n{body}\n}}");
+        let file = text::parse(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+        let made = loads_first(&file.kernels[0], 128)?;
+        assert!(tilelift_ir::verify(&made).is_ok());
+        let said = made.regions[made.body].insts.iter().filter_map(|&i| match made.insts[i].op {
+            Op::Load => Some(format!("load {} ", made.value_text(made.insts[i].args[0]))),
+            Op::Store | Op::Exp => Some(format!("{} ", made.insts[i].op)),
+            _ => None,
+        });
+        Some(said.collect::<String>().trim_end().to_owned())
+    }
+
+    #[test]
+    fn few_bytes_get_company_and_many_do_not() {
+        let two = |wide: u32| {
+            order(&format!(
+                "%x = load v0[0] : tile<{wide}xf32>\n%e = exp %x\nstore v2[0], %e\n%p = program_id x\n%y = load v1[%p] : tile<{wide}xf32>\n\
+                 store v3[0], %y"
+            ))
+        };
+        assert_eq!(two(1024).as_deref(), Some("load v0 load v1 exp store store"));
+        // 64 bytes a lane are under way as it is.
+        assert_eq!(two(2048), None);
+    }
+
+    #[test]
+    fn what_is_written_stays_behind_and_one_tile_is_loaded_once() {
+        let body = "%x = load v0[0] : tile<256xf32>\n%e = exp %x\nstore v1[0], %e\n%y = load v1[0] : tile<256xf32>\n\
+                    %z = load v0[0] : tile<256xf32>\n%s = add %y, %z\nstore v2[0], %s";
+        assert_eq!(order(body).as_deref(), Some("load v0 exp store load v1 store"));
+    }
+
+    #[test]
+    fn places_that_follow_from_tiles_stay() {
+        let body = "%x = load v0[0] : tile<256xf32>\n%e = exp %x\nstore v2[0], %e\n%m = reduce maximum %e, axis 0\n%i = cast %m : i32\n\
+                    %y = load v1[%i] : tile<256xf32>\nstore v3[0], %y";
+        assert_eq!(order(body), None);
     }
 }

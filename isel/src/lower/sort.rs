@@ -53,9 +53,9 @@ fn half_of(kernel: &Kernel, i: Inst) -> Option<Inst> {
     beside.insts.iter().find(fits).copied()
 }
 
-/// What is sorted together with an instruction, if its layouts were not searched apart.
+/// What is sorted together with an instruction, if neither runs in several layouts.
 fn other_half(kernel: &Kernel, assigned: &Assignment, i: Inst) -> Option<Inst> {
-    let alone = |i: Inst| assigned.runs[i].is_empty();
+    let alone = |i: Inst| assigned.runs[i].len() < 2;
     half_of(kernel, i).filter(|&j| half_of(kernel, j) == Some(i) && alone(i) && alone(j))
 }
 

@@ -107,7 +107,7 @@ pub(in crate::lower) fn tanh(b: &mut LaneBuilder, a: LVal, elem: Scalar) -> LVal
 }
 
 /// The float below log2 e, and ln 2 to `f32` with what is left of it.
-const BELOW_LOG2_E: f64 = 1.442_694_902_420_043_9;
+const BELOW_LOG2_E: f64 = 1.442_694_902_420_044;
 const SHORT_LN_2: [f64; 2] = [0.693_147_182_464_599_6, -1.904_654_323_148_236e-9];
 
 /// Bounds between which an argument is kept: powers beyond are 0 and infinite.
