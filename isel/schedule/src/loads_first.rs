@@ -93,6 +93,11 @@ impl<'k> Looked<'k> {
         Some(found)
     }
 
+    /// True if two operands are the same, or the same number.
+    fn equal(&self, x: Value, y: Value) -> bool {
+        x == y || self.kernel.as_const(x).is_some_and(|c| self.kernel.as_const(y) == Some(c))
+    }
+
     /// Bytes of a load that may move, and what has to move with it.
     fn moves(&self, i: Inst) -> Option<(u64, BTreeSet<usize>)> {
         let d = &self.kernel.insts[i];
@@ -130,7 +135,8 @@ impl<'k> Looked<'k> {
             let d = &self.kernel.insts[i];
             let alike = |&&j: &&Inst| {
                 let e = &self.kernel.insts[j];
-                e.args == d.args
+                e.args.len() == d.args.len()
+                    && e.args.iter().zip(&d.args).all(|(&x, &y)| self.equal(x, y))
                     && e.attrs == d.attrs
                     && e.present == d.present
                     && self.kernel.ty(e.results[0]) == self.kernel.ty(d.results[0])
