@@ -35,6 +35,14 @@ impl OptLevel {
     /// Every level, in order: a level's number is its position.
     pub const ALL: &'static [OptLevel] = &[OptLevel::None, OptLevel::Logical, OptLevel::Physical];
 
+    /// The level at which a kernel is compiled best: layouts are searched, which takes no longer, unless it has products, whose loops have schedules
+    /// with layouts of their own.
+    pub fn suited(kernel: &Kernel) -> OptLevel {
+        let mut products = false;
+        kernel.walk(kernel.body, &mut |i| products |= kernel.insts[i].op == tilelift_ir::Op::Dot);
+        if products { OptLevel::Logical } else { OptLevel::Physical }
+    }
+
     /// The level of a number.
     pub fn from_number(n: usize) -> Option<OptLevel> {
         OptLevel::ALL.get(n).copied()

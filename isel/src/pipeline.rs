@@ -24,6 +24,7 @@ use tilelift_protocol::Problem;
 use tilelift_schedule::LowerError;
 use tilelift_schedule::candidates::Candidates;
 use tilelift_schedule::exchange::exchanged;
+use tilelift_schedule::loads_first;
 use tilelift_schedule::plan::{LayoutChoice, LowerOptions, Plan, ScheduleKind, SwizzledTile, plan};
 use tilelift_schedule::reason::{Stage, Unsupported};
 
@@ -34,6 +35,10 @@ use tilelift_schedule::reason::{Stage, Unsupported};
 pub fn lower(kernel: &Verified<'_>, target: &Target, options: &LowerOptions) -> Result<Lowered, LowerError> {
     let asked = kernel.insts.len();
     let (kernel, plan) = planned(kernel, target, options)?;
+    let kernel = match loads_first(&kernel, plan.warps * target.lanes) {
+        Some(made) => Cow::Owned(made),
+        None => kernel,
+    };
     let (fitted, searched, fallback) = with_candidates(&kernel, target, options, plan)?;
     let mut done = lowered((&kernel, asked), target, fitted, options.layouts)?;
     done.searched |= searched;

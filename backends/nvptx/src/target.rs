@@ -279,6 +279,7 @@ fn chip(name: &'static str, shared_bytes: u32, newer: &[Row], code_casts: &'stat
         packed_halves: true,
         functions: FUNCTIONS,
         quotients: &[Scalar::F32, Scalar::F16, Scalar::BF16, Scalar::F64],
+        extremes: true,
         load_matrix: true,
         masked_lanes: false,
         early_launch: false,

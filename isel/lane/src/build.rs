@@ -125,6 +125,8 @@ pub struct LaneBuilder {
     pub functions: &'static [(UnOp, Scalar)],
     /// Float types of which the machine has quotients.
     pub quotients: &'static [Scalar],
+    /// Extremes of `f32` that keep NaN are one instruction.
+    pub extremes: bool,
     /// Global loads of roles move towards their uses, for the kernel writes nothing that it loads; the registers of a lane of a role that
     /// asks for none.
     pub sink_loads: Option<u32>,
@@ -169,6 +171,7 @@ impl LaneBuilder {
             pairs: origins::Pairs::default(),
             functions: &[],
             quotients: &[],
+            extremes: false,
             sink_loads: None,
             meter: Default::default(),
             role: None,

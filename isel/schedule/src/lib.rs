@@ -5,6 +5,7 @@
 //! kernel, target, hints ── schedule ─► candidates: ways to run it, priced, the plan's own first unless another is cheaper
 //! kernel, target ── exchange::exchanged ─► the same kernel, operands of products exchanged where lanes compute what the unit can't take from them
 //! kernel, specialised plan ── program::written ─► the same kernel with tasks, rings and barriers: tile IR that an author could have written
+//! kernel ── loads_first ─► the same kernel, which asks for more bytes before it waits for the first
 //! kernel, pipelined plan ── program::pipelined ─► the same kernel, whose lanes copy ahead into rings
 //! matrix product ── gemm::rank ─► tiles, stages, splits, stream-K, best first by a model of the machine
 //! ```
@@ -23,6 +24,7 @@ pub mod exchange;
 pub mod facts;
 pub mod gemm;
 pub mod indexed;
+mod loads_first;
 mod longest_first;
 mod named;
 pub mod plan;
@@ -32,5 +34,6 @@ pub mod transfers;
 
 pub use candidates::schedule;
 pub use error::LowerError;
+pub use loads_first::loads_first;
 pub use named::{Made, Named};
 pub use reason::{AtOdds, Resource, Unmet};

@@ -147,11 +147,21 @@ fn philox_words(b: &mut LaneBuilder, mut c: [LVal; 4], mut k: [LVal; 2]) -> [LVa
     let [m0, m1, w0, w1] = [0xd251_1f53u32, 0xcd9e_8d57, 0x9e37_79b9, 0xbb67_ae85].map(|x| b.i32(i64::from(x as i32)));
     let op = |b: &mut LaneBuilder, op: Op, x: LVal, y: LVal| scalar_op(b, op, &[], &[x, y], LTy::I32);
     for _ in 0..10 {
-        let (h0, h1) = (op(b, Op::MulHiU, m0, c[0]), op(b, Op::MulHiU, m1, c[2]));
-        let (l0, l1) = (op(b, Op::Mul, m0, c[0]), op(b, Op::Mul, m1, c[2]));
+        let ((h0, l0), (h1, l1)) = (product(b, m0, c[0]), product(b, m1, c[2]));
         let (x, y) = (op(b, Op::Xor, h1, c[1]), op(b, Op::Xor, h0, c[3]));
         c = [b.bin(BinOp::Xor, x, k[0]), l1, b.bin(BinOp::Xor, y, k[1]), l0];
         k = [b.add(k[0], w0), b.add(k[1], w1)];
     }
     c
+}
+
+/// The upper and the lower word of a product of two words without sign.
+fn product(b: &mut LaneBuilder, x: LVal, y: LVal) -> (LVal, LVal) {
+    if b.as_const(x).is_some() && b.as_const(y).is_some() {
+        return (b.bin(BinOp::MulHiU, x, y), b.mul(x, y));
+    }
+    let (zero, by) = (b.i64(0), b.i64(32));
+    let both = b.mad_wide_u(x, y, zero);
+    let upper = b.bin(BinOp::ShrU, both, by);
+    (b.cvt(upper, LTy::I32), b.cvt(both, LTy::I32))
 }

@@ -187,7 +187,7 @@ impl Lower<'_> {
 
     /// A condition, alike in all lanes, under which a whole tile is inside of its view, where that is not known and guards cost instructions.
     fn inside(&self, b: &mut LaneBuilder, p: &Points<'_>, layout: &Layout) -> Option<LVal> {
-        if !self.target.masked_lanes || p.mask.is_some() || p.access.packed {
+        if p.mask.is_some() || p.access.packed {
             return None;
         }
         let mut all = None;
@@ -225,7 +225,7 @@ impl Lower<'_> {
             Some(&o) => Some(self.scalar(o)?),
             None => None,
         };
-        let regs = self.load_regs(b, access, &indices, &layout, (other, None), self.cache_hint(i))?;
+        let regs = self.load_regs(b, access, &indices, &layout, (other, None), (self.cache_hint(i), Some(i)))?;
         self.set_tile(result, Tile { layout, regs });
         Ok(())
     }
@@ -241,7 +241,7 @@ impl Lower<'_> {
         indices.iter().map(|&v| self.scalar(v)).collect()
     }
 
-    /// Loads a tile into registers. `byte_mask` stands for the access's own mask where that is one of halves of bytes.
+    /// Loads a tile into registers; of an instruction that may stand in rounds that are whole but for the last one it is given which. `byte_mask` stands for the access's own mask where that is one of halves of bytes.
     pub(super) fn load_regs(
         &mut self,
         b: &mut LaneBuilder,
@@ -249,7 +249,7 @@ impl Lower<'_> {
         indices: &[LVal],
         layout: &Rc<Layout>,
         (other, byte_mask): (Option<LVal>, Option<Rc<Tile>>),
-        cache: CacheHint,
+        (cache, inst): (CacheHint, Option<Inst>),
     ) -> Result<Vec<LVal>, LowerError> {
         let elem = access.view.elem;
         let columns = AccessColumns::global(layout, &access.order())?;
@@ -271,7 +271,8 @@ impl Lower<'_> {
             };
             b.load_global_hinted(&word_types(n, elem), (addr, offset), guard.filter(|_| !inside), other, cache)
         };
-        let inside = if parts.len() >= MIN_MASKED { self.inside(b, &points, layout) } else { None };
+        let choose = parts.len() >= MIN_MASKED && (self.target.masked_lanes || inst.is_some_and(|i| self.in_rounds(i)));
+        let inside = if choose { self.inside(b, &points, layout) } else { None };
         // Where all of the tile is inside, no lane is switched off.
         let words = match inside {
             Some(inside) => {

@@ -5,7 +5,8 @@
 //! ```
 //!
 //! What a mask compares is known between bounds: `base + 0 … base + span`, base a scalar, span a constant. Where the bounds already
-//! decide for true, a choice around the selects leaves out both them and the mask.
+//! decide for true, a choice around the selects leaves out both them and the mask. That is done where lanes compute beside units that multiply, and in
+//! the rounds of a loop without products.
 
 use super::Lower;
 use super::location::Tile;
@@ -30,11 +31,11 @@ impl Lower<'_> {
     pub(super) fn masked_select(&mut self, b: &mut LaneBuilder, i: Inst) -> Result<bool, LowerError> {
         let d = &self.kernel.insts[i];
         let result = d.results[0];
-        if !self.by_units() || !matches!(self.kernel.ty(result), Type::Tile(_)) {
+        if !matches!(self.kernel.ty(result), Type::Tile(_)) || !matches!(self.kernel.ty(d.args[0]), Type::Tile(_)) {
             return Ok(false);
         }
         let layout = self.layout_of(result)?;
-        if layout.size(Axis::Reg) < MIN_REGISTERS || !matches!(self.kernel.ty(d.args[0]), Type::Tile(_)) {
+        if layout.size(Axis::Reg) < MIN_REGISTERS || !(self.by_units() || self.in_rounds(i)) {
             return Ok(false);
         }
         let Some(all) = self.all_true(b, d.args[0]) else { return Ok(false) };
@@ -47,7 +48,11 @@ impl Lower<'_> {
         let regs = match b.as_const(all) {
             Some(0) => each(self, b)?,
             Some(_) => yes.regs.clone(),
-            None => b.if_else(self, all, |_, _| Ok(yes.regs.clone()), each)?,
+            None => {
+                // The mask goes where it is needed.
+                b.into_arms = true;
+                b.if_else(self, all, |_, _| Ok(yes.regs.clone()), each)?
+            }
         };
         self.set_tile(result, Tile { layout, regs });
         Ok(true)
@@ -56,6 +61,17 @@ impl Lower<'_> {
     /// True where units copy and multiply, so that what lanes compute is what a step takes.
     fn by_units(&self) -> bool {
         self.task.as_ref().is_some_and(TaskState::multiplies)
+    }
+
+    /// True in the body of a counted loop without products: rounds over a row, all but the last of which are whole.
+    pub(super) fn in_rounds(&self, i: Inst) -> bool {
+        let kernel = self.kernel;
+        let around = kernel.regions.iter().find(|(_, r)| r.insts.contains(&i)).and_then(|(r, _)| kernel.holder(r));
+        around.is_some_and(|l| {
+            let mut products = false;
+            kernel.walk(kernel.insts[l].regions[0], &mut |j| products |= matches!(kernel.insts[j].op, Op::Dot | Op::AsyncDot));
+            kernel.insts[l].op == Op::For && !products
+        })
     }
 
     /// A condition on scalars under which a mask holds everywhere.

@@ -135,7 +135,7 @@ impl Lower<'_> {
             Rc::new(Tile { layout: layout.clone(), regs })
         });
         let other_byte = other.map(|o| byte(b, [o, o]));
-        let bytes = self.load_regs(b, access, &indices, &layout, (other_byte, byte_mask), self.cache_hint(i))?;
+        let bytes = self.load_regs(b, access, &indices, &layout, (other_byte, byte_mask), (self.cache_hint(i), None))?;
         let mut regs = split(b, &bytes, &pairs);
         if let Some(m) = mask {
             let other = other.unwrap_or_else(|| b.constant(LTy::Num(Scalar::I8), 0));

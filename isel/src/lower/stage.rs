@@ -126,7 +126,7 @@ impl Lower<'_> {
             b.wait_copies(0);
         } else {
             let cache = self.cache_hint(p.inst);
-            let regs = self.load_regs(b, access, &indices, &p.layout, (None, None), cache)?;
+            let regs = self.load_regs(b, access, &indices, &p.layout, (None, None), (cache, None))?;
             b.before_shared_writes();
             let staged = Staged { map: p.map, base, alloc };
             put(b, &staged, &p.layout, &p.columns, &p.groups, &regs, elem);

@@ -59,6 +59,7 @@ pub fn target(chip: Chip) -> Target {
         functions: FUNCTIONS,
         // `v_div_scale`, `v_div_fmas` and `v_div_fixup` are there for them.
         quotients: &[Scalar::F32, Scalar::F64, Scalar::F16],
+        extremes: false,
         load_matrix: false,
         masked_lanes: true,
         early_launch: false,

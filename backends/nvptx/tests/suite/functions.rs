@@ -92,7 +92,7 @@ fn of_f32_and_the_16_bit_formats() {
     for elem in [Scalar::F16, Scalar::BF16, Scalar::F32] {
         let x = sample(elem, N, 4);
         for (f, tolerance) in [
-            (EXP, relative(-21)),
+            (EXP, Tolerance::Exp2(2f64.powi(-21))),
             (LOG, Tolerance::Log(2f64.powi(-21))),
             (TANH, relative(-20)),
             (SIN, relative(-21)),
@@ -107,8 +107,8 @@ fn of_f32_and_the_16_bit_formats() {
         (TANH, -10.0, 10.0, relative(-20)),
         (ERF, -1.0, 1.0, relative(-21)),
         (ERF, -5.0, 5.0, relative(-21)),
-        (EXP, -105.0, -85.0, relative(-21)),
-        (EXP, -88.0, 89.0, relative(-21)),
+        (EXP, -105.0, -85.0, Tolerance::Exp2(2f64.powi(-21))),
+        (EXP, -88.0, 89.0, Tolerance::Exp2(2f64.powi(-21))),
         (LOG, 0.4, 2.1, Tolerance::Log(2f64.powi(-21))),
     ] {
         check(asm, f, Scalar::F32, &dense(lo, hi), tolerance);

@@ -76,6 +76,8 @@ pub struct Target {
     pub functions: &'static [(UnOp, Scalar)],
     /// The float types of which the machine has quotients ([`crate::op::BinOp::Div`], and [`crate::inst::Inst::Divide`] of `f32`), rounded to nearest.
     pub quotients: &'static [Scalar],
+    /// True if the lesser and the greater of two `f32`, NaN if one of them is ([`crate::op::BinOp::Minimum`]), are one instruction.
+    pub extremes: bool,
     /// True if [`crate::inst::Inst::LoadMatrix`] exists.
     pub load_matrix: bool,
     /// True if lanes whose guard does not hold are switched off by instructions around the guarded one; else that has the guard itself.

@@ -109,6 +109,7 @@ pub fn target() -> Target {
         packed_halves: false,
         functions: FUNCTIONS,
         quotients: &[Scalar::F16, Scalar::BF16, Scalar::F32, Scalar::F64],
+        extremes: true,
         load_matrix: true,
         masked_lanes: false,
         rates: None,

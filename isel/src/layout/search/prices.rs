@@ -421,7 +421,8 @@ impl Prices<'_> {
         2 * c.shared_latency + 2 * (c.barrier[0] + c.barrier[1] * self.warps())
     }
 
-    /// A sort: keys are made and go through shared memory into lines of a power of two, where the network sorts them, and back.
+    /// A sort, as if its keys went through shared memory into lines of a power of two, where the network sorts them, and back. Lines that lie well take less
+    /// ([`crate::lower`] sorts them in place), the first elements much less: a bound from above, and the same for any choice of layouts.
     fn sorted(&self, i: Inst, placed: bool) -> Option<u64> {
         let c = &self.target.costs;
         let (v, dim) = (self.kernel.insts[i].args[0], self.axis(i));

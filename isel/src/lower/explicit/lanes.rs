@@ -199,7 +199,7 @@ impl Lower<'_> {
     ) -> Result<(), LowerError> {
         let elem = access.view.elem;
         let cache = self.cache_hint(i);
-        let regs = self.load_regs(b, access, indices, layout, (other, None), cache)?;
+        let regs = self.load_regs(b, access, indices, layout, (other, None), (cache, None))?;
         let guard = representative(b, layout.free_mask(Axis::Lane), layout.free_mask(Axis::Warp));
         let lies = Lies::new(b, local, slot, layout);
         for part in groups.iter().flat_map(|g| g.chunks(legal_width(g.len() as u32, memory_type(elem)) as usize)) {

@@ -418,11 +418,20 @@ impl<'a> Walk<'a> {
                 self.set(result()?, out);
             }
             Op::Sort | Op::ArgSort | Op::TopK | Op::ArgTopK => {
+                if sort::made_before(kernel, self.assigned, i) {
+                    return Ok(());
+                }
                 let from = self.own_tile(d.args[0])?;
-                let sizes = sort::scratch_bytes(kernel, self.target, &self.plan, i, from.shape())?;
+                let how = sort::Sorting::new((kernel, i), self.assigned, self.target, &self.plan, &from)?;
+                let sizes = how.scratch(kernel, from.shape(), self.target.lanes * self.plan.warps);
                 let arrays: Vec<usize> = sizes.into_iter().map(|bytes| self.take(bytes, "sort")).collect();
                 arrays.into_iter().for_each(|n| self.touch(Some(n)));
-                self.set_own(result()?)?;
+                for v in how.results() {
+                    match how.result(kernel, v) {
+                        Some(layout) => self.set(v, layout),
+                        None => self.set_own(v)?,
+                    }
+                }
             }
             Op::For => {
                 self.operands_in_front(i)?;

@@ -1,8 +1,11 @@
 //! Exponential functions and the hyperbolic tangent.
 //!
 //! ```text
-//! exp   f32   a log2 e = k + r with k integral and r in two parts, so that its error stays near 2^-25; 2^r by the machine's exp2
-//!             (2^-22.5); 2^k exact. k stops at -126, so 2^r 2^k rounds once into the subnormal range
+//! exp   f32   t near a log2 e, a between -200 and 200; c = a - t ln 2, with ln 2 in two parts; 2^t (1 + c) by the machine's exp2 (2^-22.5).
+//!             The factor is below log2 e, so that c has the sign of a, and an infinite 2^t stays what it is. Results below 2^-126 are 0
+//!             where the machine's are. Where extremes that keep NaN are no instruction:
+//!             a log2 e = k + r with k integral and r in two parts, so that its error stays near 2^-25; 2^r by the machine's exp2;
+//!             2^k exact. k stops at -126, so 2^r 2^k rounds once into the subnormal range
 //!       f64   a = k ln 2 + t, |t| <= ln 2 / 2, with ln 2 in two parts, the first of so few bits that k times it is exact; e^t by its
 //!             series to t^13, cut where the rest is below 2^-56; 2^k in two halves, so that the result rounds once
 //! exp2  f32   the machine's
@@ -103,7 +106,26 @@ pub(in crate::lower) fn tanh(b: &mut LaneBuilder, a: LVal, elem: Scalar) -> LVal
     })
 }
 
+/// The float below log2 e, and ln 2 to `f32` with what is left of it.
+const BELOW_LOG2_E: f64 = 1.442_694_902_420_044;
+const SHORT_LN_2: [f64; 2] = [0.693_147_182_464_599_6, -1.904_654_323_148_236e-9];
+
+/// Bounds between which an argument is kept: powers beyond are 0 and infinite.
+const FAR: f64 = 200.0;
+
 fn short_exp(b: &mut LaneBuilder, a: LVal) -> LVal {
+    if b.extremes {
+        let n = |b: &mut LaneBuilder, x: f64| number(b, x, Scalar::F32);
+        let (least, most, factor) = (n(b, -FAR), n(b, FAR), n(b, BELOW_LOG2_E));
+        let x = b.bin(BinOp::Maximum, a, least);
+        let x = b.bin(BinOp::Minimum, x, most);
+        let t = b.mul(x, factor);
+        let power = exp2(b, t, Scalar::F32);
+        let [high, low] = SHORT_LN_2.map(|x| n(b, -x));
+        let c = b.fma(t, high, x);
+        let c = b.fma(t, low, c);
+        return b.fma(power, c, power);
+    }
     let n = |b: &mut LaneBuilder, x: f64| number(b, x, Scalar::F32);
     let (least, most) = (n(b, -87.3), n(b, 88.0));
     let x = b.bin(BinOp::MaxNum, a, least);

@@ -13,9 +13,9 @@ pub(super) struct Compiled {
     pub millis: f64,
 }
 
-/// Options of every compile: kernels that were fused are improved already, the others should not lose by that.
-pub(super) fn options() -> Options {
-    Options { opt: OptLevel::Logical, ..Options::default() }
+/// Options of a compile: kernels that were fused are improved already, the others should not lose by that.
+pub(super) fn options(kernel: &Kernel) -> Options {
+    Options { opt: OptLevel::suited(kernel), ..Options::default() }
 }
 
 /// Compiles every node.
@@ -23,7 +23,7 @@ pub(super) fn compiled(graph: &Graph, target: &Target) -> Result<Compiled, CliEr
     let start = Instant::now();
     let mut artifacts = Vec::new();
     for node in graph.nodes() {
-        let made = tilelift::compile(&node.kernel, target, &options());
+        let made = tilelift::compile(&node.kernel, target, &options(&node.kernel));
         artifacts.push(made.map_err(|e| CliError::Failed(format!("`{}`: {e}", node.name)))?);
     }
     Ok(Compiled { artifacts, millis: start.elapsed().as_secs_f64() * 1e3 })
@@ -31,7 +31,7 @@ pub(super) fn compiled(graph: &Graph, target: &Target) -> Result<Compiled, CliEr
 
 /// How the main loop of a kernel runs.
 pub(super) fn how_it_runs(kernel: &Kernel, target: &Target) -> Result<String, CliError> {
-    let lowered = tilelift::lower(kernel, target, &options()).map_err(|e| CliError::Failed(e.to_string()))?;
+    let lowered = tilelift::lower(kernel, target, &options(kernel)).map_err(|e| CliError::Failed(e.to_string()))?;
     let warps = lowered.plan.warps;
     Ok(match &lowered.plan.schedule {
         Schedule::Specialised(_) => format!("{warps} warps, specialised"),

@@ -305,8 +305,8 @@ fn looked_at_as(
                 *buffer = Buffer::from_bytes(t.filled());
             }
         }
-        let options = compiling();
         let launched = graph.run(&Bound::default(), &mut memory, |launch: &Launch<'_>, memory: &mut Memory| {
+            let options = compiling(launch.kernel);
             let how =
                 crate::execute::Launch { grid: launch.grid, args: &launch.args, programs: None, seed: 0, steps: None, options: &options };
             device.run(launch.kernel, &how, memory).map(|_| ())

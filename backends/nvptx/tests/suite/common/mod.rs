@@ -259,7 +259,7 @@ pub enum Tolerance {
     Exact,
     /// Relative error at most this, or one unit in the last place of the type.
     Relative(f64),
-    /// As the op `exp2`: relative, and a subnormal `f32` may be 0.
+    /// As the ops `exp` and `exp2`: relative, and a subnormal `f32` may be 0, of `bf16`, too.
     Exp2(f64),
     /// As the op `log`: absolute on [0.5, 2] of the operand (buffer 0), relative elsewhere.
     Log(f64),
@@ -302,7 +302,7 @@ pub fn compare(name: &str, want: &[Vec<u8>], got: &[Vec<u8>], data: &[Data], tol
                 Tolerance::Exact => equal,
                 Tolerance::Relative(r) => equal || w == g || (w - g).abs() <= (r * w.abs()).max(slack(w, elem)),
                 Tolerance::Exp2(r) => {
-                    let least = if elem == Scalar::F32 { f64::from(f32::MIN_POSITIVE) } else { slack(w, elem) };
+                    let least = if matches!(elem, Scalar::F32 | Scalar::BF16) { f64::from(f32::MIN_POSITIVE) } else { slack(w, elem) };
                     equal || w == g || (w - g).abs() <= (r * w.abs()).max(least)
                 }
                 Tolerance::Log(r) => {
