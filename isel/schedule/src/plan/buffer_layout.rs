@@ -55,6 +55,10 @@ impl BufferLayout {
             match self.swizzled {
                 None => n * self.step(p.of) * self.size,
                 Some(b) if b.contiguous == p.of => gcd(n * self.size, PIECE),
+                // Atoms as wide as rows lie one right behind the other.
+                Some(b) if b.swizzle == self.row_bytes() && (n * self.row_step(p.of)).is_multiple_of(PHASE) => {
+                    gcd(n * self.row_step(p.of), self.block_rows()) * b.swizzle
+                }
                 Some(b) => gcd(gcd(n * self.row_step(p.of), PHASE), b.rows) * b.swizzle,
             }
         };

@@ -14,6 +14,7 @@ use super::brought::{narrowed, over_brought, shared_as_quick, used_only_by};
 use super::budget::{BESIDE_ACCUMULATORS, Held, budget, loaded_behind};
 use super::columns::column_tasks;
 use super::contents::{Contents, contents};
+use super::epilogue_operands::epilogue_operands;
 use super::copied::{behind, computed_again, copied, in_ring, sole_views};
 use super::lane_copies::{copied_by_lanes, places};
 use super::lane_tiles::lane_tile;
@@ -98,7 +99,7 @@ pub(super) fn specialise(
         found.push(specialised_loop(kernel, target, units, options, ring_layouts, (&staged, &written), (main, loops.len() == 1))?);
     }
     if let ([one], [main], (None, None)) = (&mut found[..], &loops[..], (options.consumer_sets, options.consumers))
-        && ping_pong_pays(kernel, one)
+        && ping_pong_pays(kernel, target, one)
     {
         let options = LowerOptions { consumer_sets: Some(2), ..*options };
         let sets = specialised_loop(kernel, target, units, &options, ring_layouts, (&staged, &written), (*main, true));
@@ -113,16 +114,27 @@ pub(super) fn specialise(
 
 /// True for a loop of plain products whose consumers would better take grid positions in ping-pong than share the rows of one: one warpgroup has work
 /// enough in each step, and the other one stores meanwhile.
-fn ping_pong_pays(kernel: &Kernel, s: &Specialised) -> bool {
+fn ping_pong_pays(kernel: &Kernel, target: &Target, s: &Specialised) -> bool {
     let plain = s.persistent && !s.mixed && !s.promoted && s.register_a.is_empty() && s.transposed_b.is_empty();
     let [(dot, _)] = s.dots[..] else { return false };
-    // One warpgroup holds all accumulators, and has nothing to spare for tiles beside them.
     plain
-        && loaded_behind(kernel, s.main, 1) == 0
+        && held_by_one(kernel, target, s, dot)
         && s.consumers == 2
         && s.consumer_sets == 1
         && wide_enough(kernel, dot)
         && can_ping_pong(kernel, s.main)
+}
+
+/// True if one warpgroup has the registers for all accumulators and what stands behind the loop beside them: tiles that the ring brings. It has nothing to
+/// spare for others.
+fn held_by_one(kernel: &Kernel, target: &Target, s: &Specialised, dot: Inst) -> bool {
+    let Some(units) = &target.units else { return false };
+    let lanes = units.group_warps * target.lanes;
+    let loads = kernel.regions[kernel.body].insts.iter().skip_while(|&&i| i != s.main).filter(|&&i| kernel.insts[i].op == Op::Load);
+    let brought = loads.clone().all(|i| s.epilogue.iter().any(|e| e.load == *i));
+    let sums = accumulator_shape(kernel, dot).map_or(0, |[m, n]| m * n / lanes);
+    let beside = loaded_behind(kernel, s.main, lanes);
+    brought && (beside == 0 || sums + beside + BESIDE_ACCUMULATORS <= units.registers.most)
 }
 
 /// The same of one loop, `sole` if no other one takes the ring.
@@ -560,6 +572,15 @@ fn specialised_loop(
         }
     }
     let columns = columns.filter(|_| vectors.is_empty() && prefetched.is_empty());
+    // Tiles that stand behind the loop come through its ring, where every step of it is one of copies by units, and every task takes every step.
+    let units_alone = by_lanes.is_empty() && vectors.is_empty() && transposed_b.is_empty();
+    let in_turn = sole && around.is_empty() && slices == 1 && columns.is_none() && parts.is_none() && late.is_none() && !converts_ahead;
+    let mut epilogue = Vec::new();
+    if units_alone && in_turn {
+        let (operands, again) = epilogue_operands(kernel, units, main, written, &loads);
+        replay.add(again);
+        epilogue = operands;
+    }
     Ok(Specialised {
         consumers,
         consumer_sets,
@@ -595,6 +616,7 @@ fn specialised_loop(
         prefetched,
         lane_tiles,
         vectors,
+        epilogue,
         promoted,
         stores,
     })

@@ -38,6 +38,8 @@ impl Schedule<'_> {
                 if s.hand_sums_over(w)? {
                     return Ok(());
                 }
+            } else if let Some(e) = self.epilogue_operand(i) {
+                *done = self.read_behind(w, e, *done)?;
             } else if self.plan.is_around(i) && d.op == Op::For {
                 self.wait_brought_in_front(w, i)?;
                 self.round(w, i, done)?;
