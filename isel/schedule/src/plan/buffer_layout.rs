@@ -54,6 +54,9 @@ impl BufferLayout {
             let n = gcd(gcd(p.at, p.extent), self.shape[p.of]);
             match self.swizzled {
                 None => n * self.step(p.of) * self.size,
+                Some(b) if b.contiguous == p.of && (n * self.size).is_multiple_of(b.swizzle) => {
+                    gcd(n * self.size / b.swizzle * self.atom_stride(), self.block_bytes())
+                }
                 Some(b) if b.contiguous == p.of => gcd(n * self.size, PIECE),
                 // Atoms as wide as rows lie one right behind the other.
                 Some(b) if b.swizzle == self.row_bytes() && (n * self.row_step(p.of)).is_multiple_of(PHASE) => {

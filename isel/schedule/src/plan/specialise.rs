@@ -14,7 +14,7 @@ use super::brought::{narrowed, over_brought, shared_as_quick, used_only_by};
 use super::budget::{BESIDE_ACCUMULATORS, Held, budget, loaded_behind};
 use super::columns::column_tasks;
 use super::contents::{Contents, contents};
-use super::epilogue_operands::epilogue_operands;
+use super::epilogue_operands::{Epilogue, epilogue_operands};
 use super::copied::{behind, computed_again, copied, in_ring, sole_views};
 use super::lane_copies::{copied_by_lanes, places};
 use super::lane_tiles::lane_tile;
@@ -131,7 +131,7 @@ fn held_by_one(kernel: &Kernel, target: &Target, s: &Specialised, dot: Inst) -> 
     let Some(units) = &target.units else { return false };
     let lanes = units.group_warps * target.lanes;
     let loads = kernel.regions[kernel.body].insts.iter().skip_while(|&&i| i != s.main).filter(|&&i| kernel.insts[i].op == Op::Load);
-    let brought = loads.clone().all(|i| s.epilogue.iter().any(|e| e.load == *i));
+    let brought = loads.clone().all(|&i| s.epilogue.operand(i).is_some());
     let sums = accumulator_shape(kernel, dot).map_or(0, |[m, n]| m * n / lanes);
     let beside = loaded_behind(kernel, s.main, lanes);
     brought && (beside == 0 || sums + beside + BESIDE_ACCUMULATORS <= units.registers.most)
@@ -575,11 +575,14 @@ fn specialised_loop(
     // Tiles that stand behind the loop come through its ring, where every step of it is one of copies by units, and every task takes every step.
     let units_alone = by_lanes.is_empty() && vectors.is_empty() && transposed_b.is_empty();
     let in_turn = sole && around.is_empty() && slices == 1 && columns.is_none() && parts.is_none() && late.is_none() && !converts_ahead;
-    let mut epilogue = Vec::new();
+    let mut epilogue = Epilogue::default();
     if units_alone && in_turn {
         let (operands, again) = epilogue_operands(kernel, units, main, written, &loads);
-        replay.add(again);
-        epilogue = operands;
+        // Of two consumer sets one waits until all is there before it hands over: for no more steps than there are slots beside the last one's.
+        if !operands.operands.is_empty() && (consumer_sets == 1 || operands.steps() < depth) {
+            replay.add(again);
+            epilogue = operands;
+        }
     }
     Ok(Specialised {
         consumers,

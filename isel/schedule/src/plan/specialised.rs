@@ -1,7 +1,7 @@
 //! A specialised loop, as it is planned: who does what of it, with what.
 
 use super::columns::ColumnTasks;
-use super::epilogue_operands::EpilogueOperand;
+use super::epilogue_operands::Epilogue;
 use super::late_products::Late;
 use super::overlap::Overlap;
 use super::products::BroughtOperand;
@@ -96,7 +96,7 @@ pub struct Specialised {
     /// Loads of short tiles that the producer's lanes copy into slots beside the ring.
     pub vectors: Vec<Inst>,
     /// Tiles that stand behind the loop, and that the ring brings in steps of their own.
-    pub epilogue: Vec<EpilogueOperand>,
+    pub epilogue: Epilogue,
     /// Accumulators are there twice, and the lanes add.
     pub promoted: bool,
     /// Stores that bulk copies do.

@@ -2,44 +2,68 @@
 //!
 //! ```text
 //! producer    … the loop's last copies ─ a step: wait empty ─ expect the bytes ─ begin the copies of its boxes ─ the next position's copies …
-//! consumers   … the loop ─ a step: wait full ─ read its boxes ─ give the slot back ─ … ─ the tile is the boxes side by side
+//! consumers   … the loop ─ a step: wait full ─ read a box ─ some columns of the result ─ read the next box … ─ give the slot back ─ …
 //! ```
 
 use super::Refusal;
 use super::schedule::Schedule;
 use super::write::{Arg, Writer, number};
-use crate::plan::{EpilogueOperand, Place, SwizzledTile};
-use tilelift_ir::{Attr, Inst, Op, SharedType, Type, Value};
+use crate::plan::{At, EpilogueBox, EpilogueGroup, Place, column_cut};
+use std::collections::BTreeMap;
+use tilelift_ir::{Attr, Inst, Op, SharedType, TileType, Type, Value};
+
+/// What has been read of a group, and computed.
+pub(super) struct Columns<'g> {
+    group: &'g EpilogueGroup,
+    /// The number of the next step of the ring.
+    done: Arg,
+    /// Steps that have been waited for.
+    waited: u32,
+    /// Boxes that have been read.
+    read: Vec<(EpilogueBox, Value)>,
+    /// What values are from a column on.
+    made: BTreeMap<(Value, u32), Value>,
+}
+
+impl Columns<'_> {
+    /// The number of the step behind.
+    pub fn behind(self) -> Arg {
+        self.done
+    }
+}
 
 impl Schedule<'_> {
-    /// What a load is, if the ring brings it behind the loop.
-    pub(super) fn epilogue_operand(&self, i: Inst) -> Option<&EpilogueOperand> {
-        self.plan.epilogue.iter().find(|e| e.load == i)
+    /// The boxes that are read at an instruction.
+    pub(super) fn epilogue_group(&self, i: Inst) -> Option<&EpilogueGroup> {
+        self.plan.epilogue.groups.iter().find(|g| g.at == i)
     }
 
-    /// Steps of the ring behind those of the loop.
-    pub(super) fn steps_behind(&self) -> u32 {
-        self.plan.epilogue.iter().map(EpilogueOperand::steps).sum()
+    /// True for what is done some columns at a time, at the store.
+    pub(super) fn is_cut(&self, i: Inst) -> bool {
+        let e = &self.plan.epilogue;
+        let read = |g: &EpilogueGroup| !g.slices.is_empty() && e.operand(i).is_some_and(|n| g.boxes.iter().any(|b| b.operand == n));
+        e.groups.iter().any(|g| g.cut.contains(&i) || read(g))
     }
 
-    /// The producer's copies of a tile; gives the number of the step behind.
-    pub(super) fn bring_behind(&self, w: &mut Writer<'_>, e: &EpilogueOperand, start: Arg) -> Result<Arg, Refusal> {
-        let kernel = self.kernel;
-        let view = w.get(kernel.insts[e.load].args[0])?;
-        let at = self.all(w, kernel.operand(e.load, "indices"))?;
-        let &[row, column] = &at[..] else { return Err(Refusal::Written { value: kernel.insts[e.load].results[0] }) };
+    /// The producer's copies; gives the number of the step behind.
+    pub(super) fn bring_behind(&self, w: &mut Writer<'_>, group: &EpilogueGroup, start: Arg) -> Result<Arg, Refusal> {
+        let (kernel, e) = (self.kernel, &self.plan.epilogue);
         let mut done = start;
-        for step in 0..e.steps() {
+        for step in 0..e.steps_of(group) {
             let [slot, round] = self.ring.slot_and_round(w, done)?;
             let empty = w.bin(Op::BarrierIndex, self.ring.empty, slot)?;
             let before = w.bin(Op::Add, round, number(1))?;
             w.act(Op::BarrierWait, &[empty.into(), before.into()], &[]);
             let full = w.bin(Op::BarrierIndex, self.ring.full, slot)?;
-            let bytes = e.boxes(step).count() as u32 * e.tile.box_bytes();
+            let bytes = e.boxes(group, step).map(|(b, _)| e.operands[b.operand].1.box_bytes()).sum();
             w.act(Op::BarrierExpect, &[full.into()], &[Attr::Count(bytes)]);
-            for (n, place) in e.boxes(step) {
-                let buffer = self.place(w, e, slot, place)?;
-                let first = if n == 0 { column } else { w.bin(Op::Add, column, number(n * e.tile.per))?.into() };
+            for (b, place) in e.boxes(group, step) {
+                let (load, tile) = &e.operands[b.operand];
+                let view = w.get(kernel.insts[*load].args[0])?;
+                let at = self.all(w, kernel.operand(*load, "indices"))?;
+                let &[row, column] = &at[..] else { return Err(Refusal::Written { value: kernel.insts[*load].results[0] }) };
+                let buffer = self.place(w, b.operand, slot, place)?;
+                let first = if b.number == 0 { column } else { w.bin(Op::Add, column, number(b.number * tile.per))?.into() };
                 w.act(Op::AsyncLoad, &[view, row, first, buffer.into(), full.into()], &[]);
             }
             done = w.bin(Op::Add, done, number(1))?.into();
@@ -47,45 +71,192 @@ impl Schedule<'_> {
         Ok(done)
     }
 
-    /// The consumers read a tile; gives the number of the step behind.
-    pub(super) fn read_behind(&self, w: &mut Writer<'_>, e: &EpilogueOperand, start: Arg) -> Result<Arg, Refusal> {
-        let (mut done, mut parts) = (start, Vec::new());
-        for step in 0..e.steps() {
-            let [slot, round] = self.ring.slot_and_round(w, done)?;
+    /// Waits until all that comes behind the loop is there: others may then count on the phases behind.
+    pub(super) fn wait_behind(&self, w: &mut Writer<'_>, start: Arg) -> Result<(), Refusal> {
+        for step in 0..self.plan.epilogue.steps() {
+            let at = if step == 0 { start } else { w.bin(Op::Add, start, number(step))?.into() };
+            let [slot, round] = self.ring.slot_and_round(w, at)?;
             self.ring.wait_full(w, slot.into(), round.into())?;
-            for (_, place) in e.boxes(step) {
-                let buffer = self.place(w, e, slot, place)?;
-                parts.push(w.make(Op::LocalLoad, &[buffer.into()], &[], None)?);
-            }
-            self.ring.give_back(w, done)?;
-            done = w.bin(Op::Add, done, number(1))?.into();
         }
+        Ok(())
+    }
+
+    /// The consumers read a whole tile; gives the number of the step behind.
+    pub(super) fn read_behind(&self, w: &mut Writer<'_>, group: &EpilogueGroup, start: Arg) -> Result<Arg, Refusal> {
+        let mut columns = self.columns_of(group, start);
+        let mut parts = group.boxes.iter().map(|&b| self.read_box(w, &mut columns, b)).collect::<Result<Vec<Value>, Refusal>>()?;
         // Neighbours of one width side by side, again and again: so extents stay powers of two.
         while parts.len() > 1 {
-            let join = |w: &mut Writer<'_>, pair: &[Value]| match *pair {
-                [left, right] => w.make(Op::Concat, &[left.into(), right.into()], &[Attr::Dim(1)], None),
-                _ => Ok(pair[0]),
-            };
-            parts = parts.chunks(2).map(|pair| join(w, pair)).collect::<Result<Vec<Value>, Refusal>>()?;
+            parts = parts.chunks(2).map(|pair| joined(w, pair)).collect::<Result<Vec<Value>, Refusal>>()?;
         }
-        let v = self.kernel.insts[e.load].results[0];
+        let v = self.kernel.insts[group.at].results[0];
         w.set(v, *parts.first().ok_or(Refusal::Written { value: v })?);
-        Ok(done)
+        Ok(columns.behind())
+    }
+
+    /// Begins to read a group.
+    pub(super) fn columns_of<'g>(&self, group: &'g EpilogueGroup, start: Arg) -> Columns<'g> {
+        Columns { group, done: start, waited: 0, read: Vec::new(), made: BTreeMap::new() }
+    }
+
+    /// Reads a box: the next one that has not been read.
+    fn read_box(&self, w: &mut Writer<'_>, c: &mut Columns<'_>, b: EpilogueBox) -> Result<Value, Refusal> {
+        if let Some(found) = c.read.iter().find(|r| r.0 == b) {
+            return Ok(found.1);
+        }
+        let e = &self.plan.epilogue;
+        let wrong = Refusal::Written { value: self.kernel.insts[e.operands[b.operand].0].results[0] };
+        let Some(nth) = c.group.boxes.iter().position(|x| *x == b).filter(|&n| n == c.read.len()) else { return Err(wrong) };
+        let each = e.places.len();
+        let [slot, round] = self.ring.slot_and_round(w, c.done)?;
+        if (nth / each) as u32 == c.waited {
+            self.ring.wait_full(w, slot.into(), round.into())?;
+            c.waited += 1;
+        }
+        let buffer = self.place(w, b.operand, slot, e.places[nth % each])?;
+        let tile = w.make(Op::LocalLoad, &[buffer.into()], &[], None)?;
+        c.read.push((b, tile));
+        if c.read.len() == c.group.boxes.len() || c.read.len().is_multiple_of(each) {
+            self.ring.give_back(w, c.done)?;
+            c.done = w.bin(Op::Add, c.done, number(1))?.into();
+        }
+        Ok(tile)
+    }
+
+    /// Some columns of a value, from one on.
+    pub(super) fn some_columns(&self, w: &mut Writer<'_>, c: &mut Columns<'_>, v: Value, first: u32) -> Result<Value, Refusal> {
+        if let Some(&made) = c.made.get(&(v, first)) {
+            return Ok(made);
+        }
+        let (kernel, width) = (self.kernel, c.group.width);
+        let Some(t) = kernel.ty(v).as_tile() else { return Err(Refusal::Written { value: v }) };
+        let ty = Type::Tile(TileType { shape: [t.shape[0], width].into_iter().collect(), elem: t.elem });
+        let inside = kernel.def_inst(v).filter(|&i| self.is_cut(i));
+        let parts = |i: Inst| column_cut(kernel, i, first, width);
+        let made = match inside {
+            Some(i) if self.plan.epilogue.operand(i).is_some() => self.operand_columns(w, c, i, first)?,
+            Some(i) if let Some(parts) = parts(i) => {
+                let mut args: Vec<Arg> = Vec::new();
+                for (v, at) in parts {
+                    args.push(match at {
+                        At::Columns(first) => self.some_columns(w, c, v, first)?.into(),
+                        At::Whole => w.get(v)?,
+                    });
+                }
+                match (kernel.insts[i].op, &args[..]) {
+                    (Op::Slice | Op::Concat, &[Arg::Value(same)]) => same,
+                    _ => w.copy_as(i, &args, &ty)?,
+                }
+            }
+            // As it is, and of that some columns; of what is the same everywhere the same.
+            _ => {
+                let splat = kernel.def_inst(v).filter(|&i| kernel.insts[i].op == Op::Splat);
+                match splat {
+                    Some(i) => {
+                        let of = w.get(kernel.insts[i].args[0])?;
+                        w.copy_as(i, &[of], &ty)?
+                    }
+                    None => {
+                        let whole = w.get(v)?;
+                        w.make(Op::Slice, &[whole], &[Attr::Offsets([0, first].into_iter().collect())], Some(&ty))?
+                    }
+                }
+            }
+        };
+        c.made.insert((v, first), made);
+        Ok(made)
+    }
+
+    /// The same of a tile that the ring brings.
+    fn operand_columns(&self, w: &mut Writer<'_>, c: &mut Columns<'_>, load: Inst, first: u32) -> Result<Value, Refusal> {
+        let (e, width) = (&self.plan.epilogue, c.group.width);
+        let wrong = Refusal::Written { value: self.kernel.insts[load].results[0] };
+        let Some(operand) = e.operand(load) else { return Err(wrong) };
+        let tile = &e.operands[operand].1;
+        // No group takes more columns at a time than a box has.
+        let b = self.read_box(w, c, EpilogueBox { operand, number: first / tile.per })?;
+        if tile.per == width {
+            return Ok(b);
+        }
+        let ty = Type::Tile(TileType { shape: [tile.rows, width].into_iter().collect(), elem: tile.elem });
+        w.make(Op::Slice, &[b.into()], &[Attr::Offsets([0, first % tile.per].into_iter().collect())], Some(&ty))
     }
 
     /// The place of a box in a slot.
-    fn place(&self, w: &mut Writer<'_>, e: &EpilogueOperand, slot: Value, place: Place) -> Result<Value, Refusal> {
-        let area: &SwizzledTile = &self.plan.loads[place.load].1;
+    fn place(&self, w: &mut Writer<'_>, operand: usize, slot: Value, place: Place) -> Result<Value, Refusal> {
+        let (area, tile) = (&self.plan.loads[place.load].1, &self.plan.epilogue.operands[operand].1);
         let mut buffer = w.bin(Op::LocalIndex, self.slots[place.load], slot)?;
-        let [rows, per] = e.shape();
-        if area.held() != e.tile.elem {
-            let seen = Type::Shared(SharedType::new(&[area.rows, per], e.tile.elem));
+        if area.held() != tile.elem {
+            let seen = Type::Shared(SharedType::new(&[area.rows, tile.per], tile.elem));
             buffer = w.make(Op::LocalReinterpret, &[buffer.into()], &[], Some(&seen))?;
         }
-        if area.rows == rows {
+        if area.rows == tile.rows {
             return Ok(buffer);
         }
-        let part = Type::Shared(SharedType::new(&[rows, per], e.tile.elem));
+        let part = Type::Shared(SharedType::new(&[tile.rows, tile.per], tile.elem));
         w.make(Op::LocalSlice, &[buffer.into()], &[Attr::Offsets([place.row, 0].into_iter().collect())], Some(&part))
+    }
+
+    /// A store that is computed some columns at a time; gives the number of the step behind.
+    pub(super) fn store_cut(&self, w: &mut Writer<'_>, group: &EpilogueGroup, start: Arg) -> Result<Arg, Refusal> {
+        let (kernel, store) = (self.kernel, group.at);
+        let value = kernel.operand(store, "value")[0];
+        let mut columns = self.columns_of(group, start);
+        match self.staging.get(&store) {
+            Some(staging) if staging.parts.1 == 1 => {
+                w.act(Op::AsyncStoreWait, &[], &[Attr::Count(0)]);
+                let extents = w.extents(staging.buffer.into()).unwrap_or_default();
+                let elem = kernel.ty(value).elem();
+                for &first in &group.slices {
+                    let part = self.some_columns(w, &mut columns, value, first)?;
+                    let ty = Type::Shared(SharedType::new(&[extents[0], group.width], elem));
+                    let at = Attr::Offsets([0, first].into_iter().collect());
+                    let to = w.make(Op::LocalSlice, &[staging.buffer.into()], &[at], Some(&ty))?;
+                    w.act(Op::LocalStore, &[to.into(), part.into()], &[]);
+                }
+                self.leave(w, store, staging.buffer.into())?;
+            }
+            Some(staging) => {
+                // Rows leave one part behind the other, of all columns.
+                let mut parts = Vec::new();
+                for &first in &group.slices {
+                    parts.push((first, self.some_columns(w, &mut columns, value, first)?));
+                }
+                parts.sort_by_key(|p| p.0);
+                let mut parts: Vec<Value> = parts.into_iter().map(|p| p.1).collect();
+                while parts.len() > 1 {
+                    parts = parts.chunks(2).map(|pair| joined(w, pair)).collect::<Result<Vec<Value>, Refusal>>()?;
+                }
+                let whole = parts.first().copied().ok_or(Refusal::Written { value })?;
+                self.store_parts(w, store, staging, whole.into())?;
+            }
+            None => {
+                let d = &kernel.insts[store];
+                for &first in &group.slices {
+                    let mut args: Vec<Arg> = Vec::new();
+                    for (n, &v) in d.args.iter().enumerate() {
+                        args.push(match kernel.ty(v) {
+                            Type::Tile(_) => self.some_columns(w, &mut columns, v, first)?.into(),
+                            // The index of the last dimension of two.
+                            Type::Scalar(_) if n == 2 && first > 0 => {
+                                let at = w.get(v)?;
+                                w.bin(Op::Add, at, number(first))?.into()
+                            }
+                            _ => w.get(v)?,
+                        });
+                    }
+                    w.act_as(store, &args);
+                }
+            }
+        }
+        Ok(columns.behind())
+    }
+}
+
+/// Two tiles side by side, or one.
+fn joined(w: &mut Writer<'_>, pair: &[Value]) -> Result<Value, Refusal> {
+    match *pair {
+        [left, right] => w.make(Op::Concat, &[left.into(), right.into()], &[Attr::Dim(1)], None),
+        _ => Ok(pair[0]),
     }
 }
