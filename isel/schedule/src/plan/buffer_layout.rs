@@ -8,7 +8,7 @@ use tilelift_lane::number::gcd;
 use tilelift_lane::swizzled_byte;
 
 /// Rows of a swizzle atom: after them the pattern repeats.
-const PHASE: u32 = 8;
+pub(super) const PHASE: u32 = 8;
 
 /// Bytes of the pieces of a row that the swizzle moves.
 const PIECE: u32 = 16;

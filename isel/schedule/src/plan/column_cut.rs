@@ -3,9 +3,10 @@
 //! ```text
 //! elementwise    the same ones          broadcast   of a row the same ones, of a column or a number all of it
 //! slice, concat  those that they are    splat       the number
+//! required       as the accumulator: the same ones, which lie as they do there
 //! ```
 
-use tilelift_ir::{Attr, Inst, Kernel, Op, Value};
+use tilelift_ir::{Attr, DotPart, Inst, Kernel, LayoutSpec, Op, Value};
 
 /// What of an operand is needed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -46,6 +47,11 @@ pub(crate) fn column_cut(kernel: &Kernel, i: Inst, first: u32, width: u32) -> Op
                 (first >= left).then(|| vec![(d.args[1], At::Columns(first - left))])
             }
         }
+        // Columns of an accumulator lie as the whole does.
+        (Op::RequireLayout, Some(Attr::Layout(l))) => {
+            matches!(**l, LayoutSpec::Mma(DotPart::Acc) | LayoutSpec::Swizzle(_)).then(|| vec![(d.args[0], At::Columns(first))])
+        }
+        (Op::ReleaseLayout, _) => Some(vec![(d.args[0], At::Columns(first))]),
         _ if kernel.is_elementwise(i) => d.args.iter().map(|&v| same(v)).collect(),
         _ => None,
     }

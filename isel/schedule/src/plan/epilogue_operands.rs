@@ -12,6 +12,7 @@
 //! What a store makes of such tiles is computed some columns at a time where its ops allow (see [`super::column_cut`]): a lane holds a box of each
 //! tile beside its sums then, not all of them. Columns that ask for the same boxes come one behind the other.
 
+use super::buffer_layout::PHASE;
 use super::column_cut::{At, column_cut};
 use super::copied::computed_again;
 use super::replay::Replay;
@@ -92,6 +93,10 @@ impl Epilogue {
 
 /// The places that slots of these loads have for boxes of a tile.
 fn places(tile: &SwizzledTile, loads: &[(Inst, SwizzledTile)]) -> Vec<Place> {
+    // Boxes begin where swizzle atoms do.
+    if !tile.rows.is_multiple_of(PHASE) {
+        return Vec::new();
+    }
     let fits = |t: &SwizzledTile| t.boxes() == 1 && t.swizzle == tile.swizzle && t.contiguous() + 1 == t.shape.len();
     let of = |(load, t): (usize, &SwizzledTile)| (0..t.rows / tile.rows).map(move |n| Place { load, row: n * tile.rows });
     let rows = |t: &SwizzledTile| t.rows.is_multiple_of(tile.rows) && t.shape.len() == 2;
@@ -119,22 +124,21 @@ pub(super) fn epilogue_operands(
         }
         let Some(t) = kernel.ty(d.results[0]).as_tile().filter(|t| t.shape.len() == 2 && !t.elem.is_packed()) else { continue };
         let Ok(tile) = SwizzledTile::of(kernel, i, &t.shape, units, None) else { continue };
-        // All lie in the same places.
-        let first = out.operands.first().map(|o| &o.1);
-        let like = first.is_none_or(|f| (f.rows, f.swizzle) == (tile.rows, tile.swizzle));
-        if tile.contiguous() != 1 || tile.order.len() != 2 || !like {
-            continue;
-        }
-        let found = places(&tile, loads);
-        if found.is_empty() || tile.boxes().div_ceil(found.len() as u32) > MAX_STEPS {
+        let found = places(&tile, loads).len() as u32;
+        if tile.contiguous() != 1 || tile.order.len() != 2 || found == 0 || tile.boxes().div_ceil(found) > MAX_STEPS {
             continue;
         }
         if let Ok(again) = computed_again(kernel, (main, &[]), written, kernel.operand(i, "indices").to_vec()) {
             replay.add(again);
             out.operands.push((i, tile));
-            out.places = found;
         }
     }
+    // All lie in the same places: those of most bytes.
+    let alike = |t: &SwizzledTile| (t.rows, t.swizzle);
+    let bytes = |t: &SwizzledTile| out.operands.iter().filter(|o| alike(&o.1) == alike(t)).map(|o| u64::from(o.1.bytes())).sum::<u64>();
+    let Some(most) = out.operands.iter().map(|o| &o.1).max_by_key(|t| (bytes(t), alike(t))).cloned() else { return (out, replay) };
+    out.operands.retain(|o| alike(&o.1) == alike(&most));
+    out.places = places(&most, loads);
     out.groups = groups(kernel, &behind, &out);
     (out, replay)
 }
@@ -145,33 +149,20 @@ fn groups(kernel: &Kernel, behind: &[Inst], e: &Epilogue) -> Vec<EpilogueGroup> 
         return Vec::new();
     }
     let mut users: SecondaryMap<Value, Vec<Inst>> = SecondaryMap::new();
-    let (mut whole, mut required) = (BTreeSet::new(), false);
-    kernel.walk(kernel.body, &mut |i| {
-        let d = &kernel.insts[i];
-        required |= d.op == Op::RequireLayout;
-        d.args.iter().for_each(|&v| users[v].push(i));
-    });
+    kernel.walk(kernel.body, &mut |i| kernel.insts[i].args.iter().for_each(|&v| users[v].push(i)));
     let mut by_store: Vec<EpilogueGroup> = Vec::new();
-    for &store in behind.iter().filter(|&&i| !required && matches!(kernel.insts[i].op, Op::Store | Op::Scatter)) {
+    for &store in behind.iter().filter(|&&i| matches!(kernel.insts[i].op, Op::Store | Op::Scatter)) {
         by_store.extend(stored_in_columns(kernel, behind, e, store));
     }
     // A tile of which something else is made, too, is read where it stands, and so are those beside it.
-    loop {
-        let before = by_store.len();
-        by_store.retain(|g| {
-            let cut = |i: &Inst| g.cut.contains(i) || *i == g.at;
-            let own = |i: &Inst| kernel.insts[*i].results.iter().all(|&v| users[v].iter().all(cut));
-            let alone = g.boxes.iter().map(|b| e.operands[b.operand].0).chain(g.cut.iter().copied()).all(|i| own(&i));
-            alone
-        });
-        if by_store.len() == before {
-            break;
-        }
-    }
+    by_store.retain(|g| {
+        let cut = |i: &Inst| g.cut.contains(i) || *i == g.at;
+        let own = |i: Inst| kernel.insts[i].results.iter().all(|&v| users[v].iter().all(cut));
+        g.boxes.iter().map(|b| e.operands[b.operand].0).chain(g.cut.iter().copied()).all(own)
+    });
     let taken: BTreeSet<usize> = by_store.iter().flat_map(|g| g.boxes.iter().map(|b| b.operand)).collect();
     for (operand, (load, tile)) in e.operands.iter().enumerate().filter(|(n, _)| !taken.contains(n)) {
         let boxes = (0..tile.boxes()).map(|number| EpilogueBox { operand, number }).collect();
-        whole.insert(*load);
         by_store.push(EpilogueGroup { at: *load, boxes, slices: Vec::new(), width: tile.shape[1], cut: BTreeSet::new() });
     }
     let place = |i: Inst| behind.iter().position(|&j| j == i);
@@ -230,7 +221,8 @@ fn stored_in_columns(kernel: &Kernel, behind: &[Inst], e: &Epilogue, store: Inst
         slices.push((boxes, first));
     }
     // Whoever needs all of a tile needs it as it is.
-    let all = |&i: &Inst| kernel.insts[i].args.iter().all(|&v| kernel.def_inst(v).is_none_or(|j| !depends.contains(&j) || cut.contains(&j)));
+    let all =
+        |&i: &Inst| kernel.insts[i].args.iter().all(|&v| kernel.def_inst(v).is_none_or(|j| !depends.contains(&j) || cut.contains(&j)));
     if !cut.iter().all(all) {
         return None;
     }

@@ -14,8 +14,8 @@ use super::brought::{narrowed, over_brought, shared_as_quick, used_only_by};
 use super::budget::{BESIDE_ACCUMULATORS, Held, budget, loaded_behind};
 use super::columns::column_tasks;
 use super::contents::{Contents, contents};
-use super::epilogue_operands::{Epilogue, epilogue_operands};
 use super::copied::{behind, computed_again, copied, in_ring, sole_views};
+use super::epilogue_operands::{Epilogue, epilogue_operands};
 use super::lane_copies::{copied_by_lanes, places};
 use super::lane_tiles::lane_tile;
 use super::late::{Operands, late};
@@ -103,7 +103,10 @@ pub(super) fn specialise(
     {
         let options = LowerOptions { consumer_sets: Some(2), ..*options };
         let sets = specialised_loop(kernel, target, units, &options, ring_layouts, (&staged, &written), (*main, true));
-        *one = sets.ok().filter(|s| s.consumer_sets == 2).unwrap_or_else(|| one.clone());
+        let alike = |s: &Specialised| s.consumer_sets == 2 && s.epilogue.operands.len() == one.epilogue.operands.len();
+        if let Some(sets) = sets.ok().map(|s| s.with_slots(s.depth)).filter(alike) {
+            *one = sets;
+        }
     }
     // Loops that take one ring have the same vectors, or none.
     if found.windows(2).any(|w| !same_vectors(kernel, &w[0].vectors, &w[1].vectors)) {
@@ -578,11 +581,8 @@ fn specialised_loop(
     let mut epilogue = Epilogue::default();
     if units_alone && in_turn {
         let (operands, again) = epilogue_operands(kernel, units, main, written, &loads);
-        // Of two consumer sets one waits until all is there before it hands over: for no more steps than there are slots beside the last one's.
-        if !operands.operands.is_empty() && (consumer_sets == 1 || operands.steps() < depth) {
-            replay.add(again);
-            epilogue = operands;
-        }
+        replay.add(again);
+        epilogue = operands;
     }
     Ok(Specialised {
         consumers,

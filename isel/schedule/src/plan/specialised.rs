@@ -109,6 +109,16 @@ impl Specialised {
         self.before.iter().chain([self])
     }
 
+    /// The same with so many slots.
+    pub fn with_slots(&self, depth: u32) -> Specialised {
+        let mut out = Specialised { depth, ..self.clone() };
+        // One of two sets waits until all that stands behind the loop is there, with the loop's last slot in its hands.
+        if out.consumer_sets > 1 && out.epilogue.steps() >= depth {
+            out.epilogue = Epilogue::default();
+        }
+        out
+    }
+
     /// True for a loop or choice around one of them.
     pub fn is_around(&self, i: Inst) -> bool {
         self.loops().any(|s| s.around.contains(&i))

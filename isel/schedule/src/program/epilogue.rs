@@ -141,13 +141,16 @@ impl Schedule<'_> {
         self.store_parts(w, i, staging, whole)
     }
 
-    /// A buffer leaves to where a store stores it.
-    pub(super) fn leave(&self, w: &mut Writer<'_>, i: Inst, buffer: Arg) -> Result<(), Refusal> {
+    /// A buffer leaves to where a store stores it, along one dimension so far behind.
+    pub(super) fn leave(&self, w: &mut Writer<'_>, i: Inst, buffer: Arg, (down, past): (usize, u32)) -> Result<(), Refusal> {
         let kernel = self.kernel;
         w.act(Op::FenceAsync, &[], &[]);
         w.act(Op::TaskBarrier, &[], &[]);
         let mut args = vec![w.get(kernel.insts[i].args[0])?];
-        args.extend(self.all(w, kernel.operand(i, "indices"))?);
+        for (d, &at) in kernel.operand(i, "indices").iter().enumerate() {
+            let at = w.get(at)?;
+            args.push(if d == down && past > 0 { w.bin(Op::Add, at, number(past))?.into() } else { at });
+        }
         args.push(buffer);
         w.act(Op::AsyncStore, &args, &[]);
         Ok(())
@@ -172,15 +175,7 @@ impl Schedule<'_> {
             };
             w.act(Op::AsyncStoreWait, &[], &[Attr::Count(0)]);
             w.act(Op::LocalStore, &[buffer.into(), value], &[]);
-            w.act(Op::FenceAsync, &[], &[]);
-            w.act(Op::TaskBarrier, &[], &[]);
-            let mut args = vec![w.get(kernel.insts[i].args[0])?];
-            for (d, &at) in kernel.operand(i, "indices").iter().enumerate() {
-                let at = w.get(at)?;
-                args.push(if d == down && part > 0 { w.bin(Op::Add, at, number(part * rows))?.into() } else { at });
-            }
-            args.push(buffer.into());
-            w.act(Op::AsyncStore, &args, &[]);
+            self.leave(w, i, buffer.into(), (down, part * rows))?;
         }
         Ok(())
     }

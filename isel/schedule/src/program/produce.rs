@@ -49,7 +49,9 @@ impl Schedule<'_> {
             }
             if let Some(s) = self.of_loop(i) {
                 done = (walk.at)(s, w, done)?;
-            } else if walk.brings && let Some(group) = self.epilogue_group(i) {
+            } else if walk.brings
+                && let Some(group) = self.epilogue_group(i)
+            {
                 done = self.bring_behind(w, group, done)?;
             } else if !self.plan.is_around(i) {
                 if walk.before.contains(&i) {
