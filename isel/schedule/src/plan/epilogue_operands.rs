@@ -123,9 +123,12 @@ pub(super) fn epilogue_operands(
             continue;
         }
         let Some(t) = kernel.ty(d.results[0]).as_tile().filter(|t| t.shape.len() == 2 && !t.elem.is_packed()) else { continue };
-        let Ok(tile) = SwizzledTile::of(kernel, i, &t.shape, units, None) else { continue };
-        let found = places(&tile, loads).len() as u32;
-        if tile.contiguous() != 1 || tile.order.len() != 2 || found == 0 || tile.boxes().div_ceil(found) > MAX_STEPS {
+        // As wide as its rows permit, or as the slots are.
+        let widths = [None].into_iter().chain(loads.iter().map(|l| Some(l.1.swizzle)));
+        let tiles = widths.filter_map(|s| SwizzledTile::of(kernel, i, &t.shape, units, s).ok());
+        let mut placed = tiles.map(|t| (places(&t, loads).len() as u32, t)).filter(|p| p.0 > 0);
+        let Some((found, tile)) = placed.next() else { continue };
+        if tile.contiguous() != 1 || tile.order.len() != 2 || tile.boxes().div_ceil(found) > MAX_STEPS {
             continue;
         }
         if let Ok(again) = computed_again(kernel, (main, &[]), written, kernel.operand(i, "indices").to_vec()) {
