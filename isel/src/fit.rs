@@ -107,7 +107,7 @@ fn specialised(
     ring: &Specialised,
 ) -> Result<Fitted, LowerError> {
     let write = |depth: u32| {
-        let made = program::written(kernel, target, &Specialised { depth, ..ring.clone() });
+        let made = program::written(kernel, target, &ring.with_slots(depth));
         let made = made.map_err(|why| LowerError::NotSpecialised { why: Box::new(why.into()), loc: Default::default() })?;
         planned(made, target)
     };
@@ -155,7 +155,7 @@ fn fewer(why: &LowerError, depth: u32, bytes: u32) -> Option<u32> {
 
 /// The same plan with so many slots.
 fn with_depth(plan: &Plan, ring: &Specialised, depth: u32) -> Plan {
-    let ring = Specialised { depth, ..ring.clone() };
+    let ring = ring.with_slots(depth);
     Plan { warps: plan.warps, stages: depth, schedule: Schedule::Specialised(Rc::new(ring)) }
 }
 

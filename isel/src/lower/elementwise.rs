@@ -1,8 +1,10 @@
 //! Leaves and elementwise ops: once per register.
 
+use super::facts::has;
 use super::location::{Tile, ValueLocation};
 use super::shared::xor_map;
 use super::{Lower, functions, narrow};
+use std::collections::BTreeSet;
 use std::rc::Rc;
 use tilelift_ir::layout::{Axis, Coord, Layout};
 use tilelift_ir::{Attr, Inst, Literal, Op, Scalar, Type, Value, num};
@@ -18,6 +20,9 @@ fn literal_bits(l: Literal, ty: Scalar) -> u64 {
         Literal::Float(bits) => num::to_bits(f64::from_bits(bits), ty),
     }
 }
+
+/// Quotients that are computed at once: enough that none waits for the other's steps.
+const AT_ONCE: usize = 8;
 
 /// Lane and warp parts of the coordinates of a layout, per dimension, with the bits they may set.
 pub(crate) struct Coords {
@@ -172,6 +177,22 @@ impl Lower<'_> {
                 }
             });
         }
+        if let [x, y] = &args[..]
+            && self.shares_checks(i)
+        {
+            let of = |a: &Arg, r: usize| match a {
+                Arg::One(v) => *v,
+                Arg::Many(t) => t.regs[r],
+            };
+            let pairs: Vec<(LVal, LVal)> = (0..layout.size(Axis::Reg) as usize).map(|r| (of(x, r), of(y, r))).collect();
+            let divisors: BTreeSet<LVal> = pairs.iter().map(|p| p.1).collect();
+            // Rows of one divisor are few numbers to divide by, and the assembler does the same for each.
+            if divisors.len() > pairs.len() / 2 {
+                let regs = pairs.chunks(AT_ONCE).flat_map(|part| b.divide(part).to_vec()).collect();
+                self.set_tile(result, Tile { layout, regs });
+                return Ok(());
+            }
+        }
         let mut operands = Vec::with_capacity(args.len());
         let mut regs: Vec<LVal> = (0..layout.size(Axis::Reg) as usize)
             .map(|r| {
@@ -193,6 +214,14 @@ impl Lower<'_> {
         }
         self.set_tile(result, Tile { layout, regs });
         Ok(())
+    }
+
+    /// True for quotients that share a check: lanes that multiply are few, and each quotient by itself is a branch, behind which all wait.
+    fn shares_checks(&self, i: Inst) -> bool {
+        let d = &self.kernel.insts[i];
+        let single = self.kernel.ty(d.results[0]).elem() == Scalar::F32 && self.target.quotients.contains(&Scalar::F32);
+        let product = |op: Op| op == Op::AsyncDot;
+        d.op == Op::Div && single && self.task.as_ref().is_some_and(|t| has(self.kernel, t.current, product))
     }
 
     /// True for a tile that is an operand A of asynchronous products, here or where a loop carries it, and nothing else.

@@ -3,7 +3,8 @@
 //! ```text
 //! memory     bytes that are written, and those of the tensors that are read, from memory; all that programs ask for, from the cache
 //! matrix, functions, lanes, exchange     the prices of the logical model, by the part that is busy ([`tilelift_egraph::cost::Pipe`])
-//! cost       busiest + 1/4 of the others + launch
+//! behind     of lanes and functions what stands behind a loop of products, where warpgroups multiply: the units wait for it
+//! cost       busiest + behind + 1/4 of the others + launch
 //! ```
 //!
 //! The unit is that of [`tilelift_egraph::cost`]: a sixteenth of a lane's operation, in which a byte of memory costs
@@ -71,9 +72,15 @@ pub(crate) fn estimate(graph: &Graph, node: &Node, typical: u32, target: &Target
     let read = from_memory.max(all(traffic.read) / CACHE);
     let mut busy = traffic.busy.map(all);
     busy[Pipe::Memory as usize] = read.saturating_add(all(traffic.written)).saturating_add(all(waited)).saturating_mul(byte);
-    let busiest = busy.iter().copied().max().unwrap_or(0);
-    let rest = busy.iter().copied().fold(0u64, u64::saturating_add).saturating_sub(busiest) / HIDDEN;
-    let cost = busiest.saturating_add(rest).saturating_add(LAUNCH);
+    let most = (0..busy.len()).max_by_key(|&pipe| busy[pipe]).unwrap_or(0);
+    let busiest = busy[most];
+    // One program has a multiprocessor there, and its warpgroups come to the end of a loop together.
+    let computes = [Pipe::Lanes as usize, Pipe::Functions as usize];
+    let waited_for = |&&pipe: &&usize| pipe != most && target.units.is_some();
+    let after = computes.iter().filter(waited_for).map(|&pipe| all(traffic.behind[pipe])).fold(0u64, u64::saturating_add);
+    let others = busy.iter().copied().fold(0u64, u64::saturating_add).saturating_sub(busiest);
+    let rest = others.saturating_sub(after) / HIDDEN;
+    let cost = busiest.saturating_add(after).saturating_add(rest).saturating_add(LAUNCH);
     Estimate { cost, bytes: all(traffic.read.saturating_add(traffic.written)) }
 }
 
@@ -102,6 +109,8 @@ struct Traffic {
     written: u64,
     /// By [`Pipe`], but for memory.
     busy: [u64; Pipe::ALL.len()],
+    /// What of this stands behind a loop of products.
+    behind: [u64; Pipe::ALL.len()],
     /// Read in loops for operands of products that are computed from them.
     exposed: u64,
 }
@@ -151,8 +160,10 @@ impl Traffic {
             let waited = loads.iter().map(|&i| bytes(kernel, kernel.insts[i].results[0])).sum::<u64>();
             self.exposed = self.exposed.saturating_add(waited.saturating_mul(times));
         }
+        let mut behind = false;
         for &i in insts {
             let d = &kernel.insts[i];
+            let before = self.busy;
             let rounds = match d.op {
                 Op::For => most_rounds(kernel, &d.args).map_or(TRIPS, |n| n.max(1)),
                 Op::While => TRIPS,
@@ -162,6 +173,11 @@ impl Traffic {
                 self.region(kernel, r, times.saturating_mul(rounds));
             }
             self.work(kernel, i, times);
+            let multiplies = |r: Region| kernel.regions[r].insts.iter().any(|&j| kernel.insts[j].op == Op::Dot);
+            if behind && d.regions.is_empty() {
+                self.behind.iter_mut().zip(self.busy.iter().zip(before)).for_each(|(n, (now, then))| *n = n.saturating_add(now - then));
+            }
+            behind |= d.op == Op::For && d.regions.iter().any(|&r| multiplies(r));
             let moved = match d.op.info().effects.global() {
                 Effects::Reads => d.results.first().or(kernel.operand(i, "buffer").first()).map_or(0, |&v| bytes(kernel, v)),
                 Effects::Writes | Effects::Updates => {

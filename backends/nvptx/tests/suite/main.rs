@@ -7,6 +7,7 @@ mod cluster_proofs;
 mod clusters;
 mod common;
 mod control;
+mod epilogue_operands;
 mod explicit;
 mod functions;
 mod loops;

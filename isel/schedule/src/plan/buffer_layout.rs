@@ -8,7 +8,7 @@ use tilelift_lane::number::gcd;
 use tilelift_lane::swizzled_byte;
 
 /// Rows of a swizzle atom: after them the pattern repeats.
-const PHASE: u32 = 8;
+pub(super) const PHASE: u32 = 8;
 
 /// Bytes of the pieces of a row that the swizzle moves.
 const PIECE: u32 = 16;
@@ -54,7 +54,14 @@ impl BufferLayout {
             let n = gcd(gcd(p.at, p.extent), self.shape[p.of]);
             match self.swizzled {
                 None => n * self.step(p.of) * self.size,
+                Some(b) if b.contiguous == p.of && (n * self.size).is_multiple_of(b.swizzle) => {
+                    gcd(n * self.size / b.swizzle * self.atom_stride(), self.block_bytes())
+                }
                 Some(b) if b.contiguous == p.of => gcd(n * self.size, PIECE),
+                // Atoms as wide as rows lie one right behind the other.
+                Some(b) if b.swizzle == self.row_bytes() && (n * self.row_step(p.of)).is_multiple_of(PHASE) => {
+                    gcd(n * self.row_step(p.of), self.block_rows()) * b.swizzle
+                }
                 Some(b) => gcd(gcd(n * self.row_step(p.of), PHASE), b.rows) * b.swizzle,
             }
         };

@@ -58,7 +58,7 @@ fn read_behind(kernel: &Kernel, store: Inst) -> bool {
     found
 }
 
-/// The tile through which a store at the kernel's end leaves: of elements of 16 or 32 bits, as large as an accumulator.
+/// The tile through which a store at the kernel's end leaves: of elements of 16 or 32 bits, as large as an accumulator or some of its columns.
 fn result_tile(
     kernel: &Kernel,
     i: Inst,
@@ -78,7 +78,11 @@ fn result_tile(
         return Err(no(Misplaced::NoTile));
     };
     // Products whose operands were exchanged leave transposed.
-    let whole = |shape: [u32; 2]| accumulators.contains(&shape) || accumulators.contains(&[shape[1], shape[0]]) && transposed(kernel, from);
+    // Some columns of one leave as all of them do.
+    let columns = |a: &[u32; 2], shape: [u32; 2]| a[0] == shape[0] && a[1].is_multiple_of(shape[1]);
+    let whole = |shape: [u32; 2]| {
+        accumulators.iter().any(|a| columns(a, shape)) || accumulators.contains(&[shape[1], shape[0]]) && transposed(kernel, from)
+    };
     if t.shape.len() != 2 || !whole([t.shape[0], t.shape[1]]) {
         return Err(no(Misplaced::Shape));
     }

@@ -15,6 +15,7 @@ use super::budget::{BESIDE_ACCUMULATORS, Held, budget, loaded_behind};
 use super::columns::column_tasks;
 use super::contents::{Contents, contents};
 use super::copied::{behind, computed_again, copied, in_ring, sole_views};
+use super::epilogue_operands::{Epilogue, epilogue_operands};
 use super::lane_copies::{copied_by_lanes, places};
 use super::lane_tiles::lane_tile;
 use super::late::{Operands, late};
@@ -102,7 +103,10 @@ pub(super) fn specialise(
     {
         let options = LowerOptions { consumer_sets: Some(2), ..*options };
         let sets = specialised_loop(kernel, target, units, &options, ring_layouts, (&staged, &written), (*main, true));
-        *one = sets.ok().filter(|s| s.consumer_sets == 2).unwrap_or_else(|| one.clone());
+        let alike = |s: &Specialised| s.consumer_sets == 2 && s.epilogue.operands.len() == one.epilogue.operands.len();
+        if let Some(sets) = sets.ok().map(|s| s.with_slots(s.depth)).filter(alike) {
+            *one = sets;
+        }
     }
     // Loops that take one ring have the same vectors, or none.
     if found.windows(2).any(|w| !same_vectors(kernel, &w[0].vectors, &w[1].vectors)) {
@@ -116,7 +120,7 @@ pub(super) fn specialise(
 fn ping_pong_pays(kernel: &Kernel, s: &Specialised) -> bool {
     let plain = s.persistent && !s.mixed && !s.promoted && s.register_a.is_empty() && s.transposed_b.is_empty();
     let [(dot, _)] = s.dots[..] else { return false };
-    // One warpgroup holds all accumulators, and has nothing to spare for tiles beside them.
+    // One warpgroup holds all accumulators, and has nothing to spare for tiles beside them; sets that wait for tiles behind their loops hold up one another (log §42).
     plain
         && loaded_behind(kernel, s.main, 1) == 0
         && s.consumers == 2
@@ -560,6 +564,15 @@ fn specialised_loop(
         }
     }
     let columns = columns.filter(|_| vectors.is_empty() && prefetched.is_empty());
+    // Tiles that stand behind the loop come through its ring, where every step of it is one of copies by units, and every task takes every step.
+    let units_alone = by_lanes.is_empty() && vectors.is_empty() && transposed_b.is_empty();
+    let in_turn = sole && around.is_empty() && slices == 1 && columns.is_none() && parts.is_none() && late.is_none() && !converts_ahead;
+    let mut epilogue = Epilogue::default();
+    if units_alone && in_turn {
+        let (operands, again) = epilogue_operands(kernel, units, main, written, &loads);
+        replay.add(again);
+        epilogue = operands;
+    }
     Ok(Specialised {
         consumers,
         consumer_sets,
@@ -595,6 +608,7 @@ fn specialised_loop(
         prefetched,
         lane_tiles,
         vectors,
+        epilogue,
         promoted,
         stores,
     })

@@ -1,6 +1,7 @@
 //! A specialised loop, as it is planned: who does what of it, with what.
 
 use super::columns::ColumnTasks;
+use super::epilogue_operands::Epilogue;
 use super::late_products::Late;
 use super::overlap::Overlap;
 use super::products::BroughtOperand;
@@ -94,6 +95,8 @@ pub struct Specialised {
     pub lane_tiles: Vec<(Inst, SwizzledTile)>,
     /// Loads of short tiles that the producer's lanes copy into slots beside the ring.
     pub vectors: Vec<Inst>,
+    /// Tiles that stand behind the loop, and that the ring brings in steps of their own.
+    pub epilogue: Epilogue,
     /// Accumulators are there twice, and the lanes add.
     pub promoted: bool,
     /// Stores that bulk copies do.
@@ -104,6 +107,16 @@ impl Specialised {
     /// All loops that take the ring, in program order.
     pub fn loops(&self) -> impl Iterator<Item = &Specialised> {
         self.before.iter().chain([self])
+    }
+
+    /// The same with so many slots.
+    pub fn with_slots(&self, depth: u32) -> Specialised {
+        let mut out = Specialised { depth, ..self.clone() };
+        // One of two sets waits until all that stands behind the loop is there, with the loop's last slot in its hands.
+        if out.consumer_sets > 1 && out.epilogue.steps() >= depth {
+            out.epilogue = Epilogue::default();
+        }
+        out
     }
 
     /// True for a loop or choice around one of them.

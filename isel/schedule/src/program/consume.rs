@@ -24,7 +24,7 @@ impl Schedule<'_> {
         let accumulators = self.plan.carried.iter().map(|&k| w.get(d.args[3 + k])).collect::<Result<Vec<Arg>, Refusal>>()?;
         ping_pong.map_or(Ok(()), |t| t.take(w))?;
         let none = |w: &mut Writer<'_>| {
-            ping_pong.map_or(Ok(()), |t| t.hand_over(w))?;
+            ping_pong.map_or(Ok(()), |t| self.hand_turn_over(w, t, start))?;
             Ok(accumulators.iter().copied().chain([start]).collect())
         };
         let ends: Vec<Arg> = match self.runs(w)? {
@@ -70,7 +70,7 @@ impl Schedule<'_> {
             next.push(w.bin(Op::Add, done, number(1))?.into());
             Ok(next)
         })?;
-        ping_pong.map_or(Ok(()), |t| t.hand_over(w))?;
+        ping_pong.map_or(Ok(()), |t| self.hand_turn_over(w, t, ends[held].into()))?;
         let mut out: Vec<Arg> = ends.iter().map(|&v| v.into()).collect();
         if plan.in_flight > 0 {
             for accumulator in &mut out[..held] {
@@ -80,6 +80,12 @@ impl Schedule<'_> {
             self.ring.give_back(w, last)?;
         }
         Ok(out)
+    }
+
+    /// The other set's turn comes when what stands behind the loop is there: it tells phases apart from then on.
+    fn hand_turn_over(&self, w: &mut Writer<'_>, ping_pong: PingPong, done: Arg) -> Result<(), Refusal> {
+        self.wait_behind(w, done)?;
+        ping_pong.hand_over(w)
     }
 
     /// The products of the loop, in program order.

@@ -38,6 +38,10 @@ impl Schedule<'_> {
                 if s.hand_sums_over(w)? {
                     return Ok(());
                 }
+            } else if let Some(group) = self.epilogue_group(i) {
+                *done = if group.slices.is_empty() { self.read_behind(w, group, *done)? } else { self.store_cut(w, group, *done)? };
+            } else if self.is_cut(i) {
+                // It is done where it is stored.
             } else if self.plan.is_around(i) && d.op == Op::For {
                 self.wait_brought_in_front(w, i)?;
                 self.round(w, i, done)?;
@@ -121,9 +125,8 @@ impl Schedule<'_> {
     /// A store by bulk copies.
     fn store(&self, w: &mut Writer<'_>, i: Inst, staging: &Staging) -> Result<(), Refusal> {
         let kernel = self.kernel;
-        let (v, buffer) = (kernel.operand(i, "value")[0], staging.buffer);
+        let v = kernel.operand(i, "value")[0];
         let mut whole = w.get(v)?;
-        let Some(tile) = kernel.ty(v).as_tile() else { return Err(Refusal::Written { value: v }) };
         if self.required || !self.made_by_loops(v) {
             // Whatever layout it comes in: each consumer warpgroup stores its own rows of the matrix.
             let matrix = behind_reshapes(kernel, v);
@@ -135,6 +138,29 @@ impl Schedule<'_> {
                 whole = w.make(Op::Reshape, &[whole], &[], Some(kernel.ty(v)))?.into();
             }
         }
+        self.store_parts(w, i, staging, whole)
+    }
+
+    /// A buffer leaves to where a store stores it, along one dimension so far behind.
+    pub(super) fn leave(&self, w: &mut Writer<'_>, i: Inst, buffer: Arg, (down, past): (usize, u32)) -> Result<(), Refusal> {
+        let kernel = self.kernel;
+        w.act(Op::FenceAsync, &[], &[]);
+        w.act(Op::TaskBarrier, &[], &[]);
+        let mut args = vec![w.get(kernel.insts[i].args[0])?];
+        for (d, &at) in kernel.operand(i, "indices").iter().enumerate() {
+            let at = w.get(at)?;
+            args.push(if d == down && past > 0 { w.bin(Op::Add, at, number(past))?.into() } else { at });
+        }
+        args.push(buffer);
+        w.act(Op::AsyncStore, &args, &[]);
+        Ok(())
+    }
+
+    /// The same of a matrix that lies as the loops' results do.
+    pub(super) fn store_parts(&self, w: &mut Writer<'_>, i: Inst, staging: &Staging, whole: Arg) -> Result<(), Refusal> {
+        let kernel = self.kernel;
+        let (v, buffer) = (kernel.operand(i, "value")[0], staging.buffer);
+        let Some(tile) = kernel.ty(v).as_tile() else { return Err(Refusal::Written { value: v }) };
         let (down, parts) = staging.parts;
         let rows = tile.shape[down] / parts;
         for part in 0..parts {
@@ -149,15 +175,7 @@ impl Schedule<'_> {
             };
             w.act(Op::AsyncStoreWait, &[], &[Attr::Count(0)]);
             w.act(Op::LocalStore, &[buffer.into(), value], &[]);
-            w.act(Op::FenceAsync, &[], &[]);
-            w.act(Op::TaskBarrier, &[], &[]);
-            let mut args = vec![w.get(kernel.insts[i].args[0])?];
-            for (d, &at) in kernel.operand(i, "indices").iter().enumerate() {
-                let at = w.get(at)?;
-                args.push(if d == down && part > 0 { w.bin(Op::Add, at, number(part * rows))?.into() } else { at });
-            }
-            args.push(buffer.into());
-            w.act(Op::AsyncStore, &args, &[]);
+            self.leave(w, i, buffer.into(), (down, part * rows))?;
         }
         Ok(())
     }

@@ -22,6 +22,7 @@ mod columns;
 mod consume;
 mod converted;
 mod epilogue;
+mod epilogue_operands;
 mod gemm;
 mod lane_tiles;
 mod late;

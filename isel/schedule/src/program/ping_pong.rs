@@ -44,7 +44,11 @@ impl PingPong {
 impl Schedule<'_> {
     /// The work of a task that takes every other position.
     pub fn every_other(&self, w: &mut Writer<'_>, of: &BTreeSet<Inst>, task: u32, barriers: Value) -> Result<(), Refusal> {
-        let Some(count) = self.count.map(Arg::from) else { return Err(Refusal::Bounds { main: self.plan.main }) };
+        let Some(mut count) = self.count.map(Arg::from) else { return Err(Refusal::Bounds { main: self.plan.main }) };
+        // What comes behind the loop takes steps as well.
+        if self.plan.epilogue.steps() > 0 {
+            count = w.bin(Op::Add, count, number(self.plan.epilogue.steps()))?.into();
+        }
         let before = if task == 0 { number(0) } else { count };
         self.positions(w, of, Share { first: task, of: 2 }, &[before, number(0)], |w, carried| {
             let &[done, nth] = carried else { return Ok(Vec::new()) };

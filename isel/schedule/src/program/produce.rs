@@ -49,6 +49,10 @@ impl Schedule<'_> {
             }
             if let Some(s) = self.of_loop(i) {
                 done = (walk.at)(s, w, done)?;
+            } else if walk.brings
+                && let Some(group) = self.epilogue_group(i)
+            {
+                done = self.bring_behind(w, group, done)?;
             } else if !self.plan.is_around(i) {
                 if walk.before.contains(&i) {
                     w.copy(i)?;
@@ -121,8 +125,8 @@ impl Schedule<'_> {
                     open.extend(kernel.insts[i].regions.first().map(|&r| kernel.yields(r)[k]));
                 }
             }
-            let copied =
-                s.loads.iter().chain(&s.lane_tiles).map(|l| l.0).chain(s.vectors.iter().copied()).chain(s.brought.iter().map(|b| b.load));
+            let once = s.brought.iter().map(|b| b.load).chain(s.epilogue.operands.iter().map(|o| o.0));
+            let copied = s.loads.iter().chain(&s.lane_tiles).map(|l| l.0).chain(s.vectors.iter().copied()).chain(once);
             copied.for_each(|i| open.extend(places(kernel, i)));
         }
         slice_by(kernel, open, &|i, take| {

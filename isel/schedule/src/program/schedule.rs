@@ -35,7 +35,8 @@ impl Ring {
     }
 
     /// The slot of a step, and how often the ring has gone round before.
-    pub fn slot_and_round(&self, w: &mut Writer<'_>, step: Value) -> Result<[Value; 2], Refusal> {
+    pub fn slot_and_round(&self, w: &mut Writer<'_>, step: impl Into<Arg>) -> Result<[Value; 2], Refusal> {
+        let step = step.into();
         let slot = self.slot(w, step)?;
         Ok([slot, w.bin(Op::Div, step, number(self.depth / self.turn[1]))?])
     }

@@ -177,6 +177,28 @@ impl<'k> Writer<'k> {
         args.iter().map(|a| value(self, a)).collect()
     }
 
+    /// An instruction of the other kernel on other operands, with one result of another type.
+    ///
+    /// # Errors
+    /// It has none, or several.
+    pub fn copy_as(&mut self, i: Inst, args: &[Arg], ty: &Type) -> Result<Value, Refusal> {
+        let d = &self.from.insts[i];
+        let args = self.values(args);
+        let made = self.to.add_inst(d.op, &args, d.present, &d.attrs, &[], std::slice::from_ref(ty));
+        self.place(made);
+        self.to.locs[made] = self.from.locs[i];
+        self.to.insts[made].results.first().copied().ok_or(Refusal::Typed { op: d.op })
+    }
+
+    /// An instruction of the other kernel on other operands, without results.
+    pub fn act_as(&mut self, i: Inst, args: &[Arg]) {
+        let d = &self.from.insts[i];
+        let args = self.values(args);
+        let made = self.to.add_inst(d.op, &args, d.present, &d.attrs, &[], &[]);
+        self.place(made);
+        self.to.locs[made] = self.from.locs[i];
+    }
+
     /// An instruction without results.
     pub fn act(&mut self, op: Op, args: &[Arg], attrs: &[Attr]) {
         let args = self.values(args);

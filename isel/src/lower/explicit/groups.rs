@@ -15,7 +15,7 @@ use cranelift_entity::SecondaryMap;
 use std::collections::{BTreeMap, BTreeSet};
 use tilelift_ir::layout::{Axis, Layout};
 use tilelift_ir::{Inst, Kernel, Op, Region, Value};
-use tilelift_schedule::plan::{TaskPlan, allocation, handle};
+use tilelift_schedule::plan::{Part, TaskPlan, allocation, handle};
 
 /// The instruction that allocates a barrier.
 fn barriers(kernel: &Kernel, mut v: Value) -> Option<Inst> {
@@ -198,9 +198,12 @@ impl Lower<'_> {
         for &i in insts.iter().filter(|&&i| kernel.insts[i].op == Op::LocalStore) {
             let d = &kernel.insts[i];
             let (h, layout) = (handle(kernel, d.args[0])?, self.assigned.layout(d.args[1])?);
-            let whole = h.parts.len() == layout.rank() && plan.buffers.get(&h.root)?.shape == layout.shape();
             let &down = staged.get(&allocation(kernel, h.root))?;
-            if !whole || !shared_by_groups(layout, down, m, groups, first) {
+            // All rows, and of each some columns.
+            let (shape, extents) = (&plan.buffers.get(&h.root)?.shape, layout.shape());
+            let seen = |(d, p): (usize, &Part)| p.of == d && p.extent == extents[d] && (d != down || p.extent == shape[d]);
+            let rows = h.parts.len() == layout.rank() && shape.len() == layout.rank() && h.parts.iter().enumerate().all(seen);
+            if !rows || !shared_by_groups(layout, down, m, groups, first) {
                 return None;
             }
         }

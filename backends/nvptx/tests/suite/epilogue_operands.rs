@@ -1,0 +1,53 @@
+//! Tiles that stand behind a specialised loop: through the ring, some columns at a time, and without a spill.
+
+use crate::common::schedule_text::same_text;
+use tilelift_ir::{Kernel, text, verify};
+use tilelift_isel::{LowerOptions, Lowered, Schedule, lower};
+use tilelift_nvptx::{EmitOptions, emit, sm_90a};
+
+/// The kernels of the file test.
+const FILE: &str = include_str!("../../../../tests/tile/loops/epilogue_operands.tile");
+
+fn kernels() -> Vec<Kernel> {
+    text::parse(FILE).unwrap_or_else(|e| panic!("{e}")).kernels.into_iter().collect()
+}
+
+fn lowered(kernel: &Kernel) -> Lowered {
+    let verified = verify(kernel).unwrap_or_else(|e| panic!("{}", e.pretty(kernel)));
+    lower(&verified, &sm_90a(), &LowerOptions::default()).unwrap_or_else(|e| panic!("{}: {e}", kernel.name))
+}
+
+/// Operands, steps, and how many groups are computed some columns at a time.
+fn operands(l: &Lowered) -> [usize; 3] {
+    let Schedule::Specialised(s) = &l.plan.schedule else { panic!("{}", l.plan) };
+    let cut = s.epilogue.groups.iter().filter(|g| !g.slices.is_empty()).count();
+    [s.epilogue.operands.len(), s.epilogue.steps() as usize, cut]
+}
+
+#[test]
+fn tiles_come_through_places_of_the_ring() {
+    // Boxes by places: of 64 and 32 columns, 4 + 8 by 3; 4 times 2 by 3 for each store; 2 by 1; as a whole, 4 by 3; of a view that is written none.
+    let want = [("gated", [2, 4, 1]), ("rotated", [4, 4, 2]), ("added", [1, 2, 1]), ("two_results", [1, 2, 0]), ("in_place", [0, 0, 0])];
+    let all = kernels();
+    assert_eq!(all.len(), want.len());
+    for (kernel, (name, counts)) in all.iter().zip(want) {
+        assert_eq!(kernel.name, name);
+        let l = lowered(kernel);
+        assert_eq!(operands(&l), counts, "{name}: {}", l.plan);
+        same_text(name, &l, &LowerOptions::default());
+    }
+}
+
+#[test]
+fn they_neither_spill_nor_are_loaded_by_lanes() {
+    for kernel in kernels().iter().filter(|k| ["gated", "rotated", "added"].contains(&k.name.as_str())) {
+        let l = lowered(kernel);
+        let text = emit(&l.program, &sm_90a(), &EmitOptions::default()).unwrap_or_else(|e| panic!("{}: {e}", kernel.name)).text;
+        assert!(!text.contains("ld.global"), "{}", kernel.name);
+        match tilelift_oracle::assemble(&text, "sm_90a") {
+            Ok(r) => assert!(r.spills == 0 && r.stack == 0 && r.warnings.is_empty(), "{}: {r:?}", kernel.name),
+            Err(tilelift_oracle::AsmError::Missing) => assert!(!tilelift_oracle::required(), "ptxas is missing"),
+            Err(e) => panic!("{}: {e}", kernel.name),
+        }
+    }
+}
