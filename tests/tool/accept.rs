@@ -4,6 +4,7 @@
 //!
 //! `TILELIFT_CUDA=1` runs all of them, large ones in full, on the GPU.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use tilelift::ir::Kernel;
 use tilelift::isel::Resource;
 use tilelift::{CompileError, OptLevel, Options, compile, targets};

@@ -9,6 +9,9 @@
 //! The producer begins these copies behind those of the loop's last steps, so that they are on their way while products run, and takes no memory
 //! of its own for them. Operands whose rows are several swizzle atoms wide lie in another order, and their slots have no places.
 //!
+//! That is worth its steps where columns meet (a rotary embedding takes two that are half a head apart): lanes would hold all of them at a time. Where
+//! each column is made by itself, lanes load.
+//!
 //! What a store makes of such tiles is computed some columns at a time where its ops allow (see [`super::column_cut`]): a lane holds a box of each
 //! tile beside its sums then, not all of them. Columns that ask for the same boxes come one behind the other.
 
@@ -103,11 +106,12 @@ fn places(tile: &SwizzledTile, loads: &[(Inst, SwizzledTile)]) -> Vec<Place> {
     loads.iter().map(|l| &l.1).enumerate().filter(|(_, t)| fits(t) && rows(t)).flat_map(of).collect()
 }
 
-/// The tiles that stand behind a loop, beside it in the kernel's body, and come through slots of its loads; with what the producer computes for them.
+/// The tiles that stand behind a loop, beside it in the kernel's body, and come through slots of its loads; with what the producer computes for them. `held` where
+/// lanes would hold too much of them.
 pub(super) fn epilogue_operands(
     kernel: &Kernel,
     units: &Units,
-    main: Inst,
+    (main, held): (Inst, bool),
     written: &HashSet<Value>,
     loads: &[(Inst, SwizzledTile)],
 ) -> (Epilogue, Replay) {
@@ -143,7 +147,16 @@ pub(super) fn epilogue_operands(
     out.operands.retain(|o| alike(&o.1) == alike(&most));
     out.places = places(&most, loads);
     out.groups = groups(kernel, &behind, &out);
-    (out, replay)
+    match held || out.groups.iter().any(|g| columns_meet(kernel, g)) {
+        true => (out, replay),
+        false => (Epilogue::default(), Replay::default()),
+    }
+}
+
+/// True if a group makes a column of others: by lanes all of its tiles would be held at a time. What is made column by column the lanes load as
+/// they go; the ring has its next products on their way meanwhile, which boxes of such tiles would only delay (log §42).
+fn columns_meet(kernel: &Kernel, group: &EpilogueGroup) -> bool {
+    group.cut.iter().any(|&i| matches!(kernel.insts[i].op, Op::Slice | Op::Concat))
 }
 
 /// Who reads what in which order.

@@ -569,7 +569,10 @@ fn specialised_loop(
     let in_turn = sole && around.is_empty() && slices == 1 && columns.is_none() && parts.is_none() && late.is_none() && !converts_ahead;
     let mut epilogue = Epilogue::default();
     if units_alone && in_turn {
-        let (operands, again) = epilogue_operands(kernel, units, main, written, &loads);
+        // One warpgroup that holds all accumulators has nothing to spare for whole tiles beside them.
+        let beside = loaded_behind(kernel, main, lanes);
+        let held = consumer_sets == 2 && beside > 0 && last_registers + beside + 2 * BESIDE_ACCUMULATORS > have;
+        let (operands, again) = epilogue_operands(kernel, units, (main, held), written, &loads);
         replay.add(again);
         epilogue = operands;
     }
