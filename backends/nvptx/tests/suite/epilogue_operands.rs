@@ -26,8 +26,8 @@ fn operands(l: &Lowered) -> [usize; 3] {
 
 #[test]
 fn tiles_come_through_places_of_the_ring() {
-    // Boxes by places: 4 times 2 by 3 for each store. Where columns don't meet, lanes load.
-    let want = [("gated", [0, 0, 0]), ("rotated", [4, 4, 2]), ("added", [0, 0, 0]), ("two_results", [0, 0, 0]), ("in_place", [0, 0, 0])];
+    // Boxes by places: of 64 and 32 columns, 4 + 8 by 3; 4 times 2 by 3 for each store. Where columns don't meet, and lanes have the registers, they load.
+    let want = [("gated", [2, 4, 1]), ("rotated", [4, 4, 2]), ("added", [0, 0, 0]), ("two_results", [0, 0, 0]), ("in_place", [0, 0, 0])];
     let all = kernels();
     assert_eq!(all.len(), want.len());
     for (kernel, (name, counts)) in all.iter().zip(want) {
@@ -43,7 +43,7 @@ fn they_do_not_spill_and_lanes_load_what_the_ring_does_not_bring() {
     for kernel in kernels().iter().filter(|k| ["gated", "rotated", "added"].contains(&k.name.as_str())) {
         let l = lowered(kernel);
         let text = emit(&l.program, &sm_90a(), &EmitOptions::default()).unwrap_or_else(|e| panic!("{}: {e}", kernel.name)).text;
-        assert_eq!(text.contains("ld.global"), kernel.name != "rotated", "{}", kernel.name);
+        assert_eq!(text.contains("ld.global"), kernel.name == "added", "{}", kernel.name);
         match tilelift_oracle::assemble(&text, "sm_90a") {
             Ok(r) => assert!(r.spills == 0 && r.stack == 0 && r.warnings.is_empty(), "{}: {r:?}", kernel.name),
             Err(tilelift_oracle::AsmError::Missing) => assert!(!tilelift_oracle::required(), "ptxas is missing"),

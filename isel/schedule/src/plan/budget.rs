@@ -15,16 +15,27 @@ pub(super) const BESIDE_ACCUMULATORS: u32 = 26;
 /// Lanes over which an accumulator's row is spread: the others hold the same of what all rows share.
 const LANES_OF_ROW: u32 = 4;
 
-/// Registers per lane of whole tiles that are loaded behind the main loop, while its accumulators are held.
-pub(super) fn loaded_behind(kernel: &Kernel, main: Inst, lanes: u32) -> u32 {
+/// What is loaded behind the main loop, while its accumulators are held.
+fn loads_behind(kernel: &Kernel, main: Inst) -> impl Iterator<Item = Value> + '_ {
     let place =
         around(kernel, main).last().and_then(|&i| kernel.insts[i].regions.iter().find(|&&r| kernel.regions[r].insts.contains(&main)));
     let body = &kernel.regions[place.copied().unwrap_or(kernel.body)].insts;
-    let behind = body.iter().skip_while(|&&i| i != main).skip(1).filter(|&&i| kernel.insts[i].op == Op::Load);
-    let registers = |v: Value| {
-        operand_registers(kernel, v, if kernel.ty(v).as_tile().is_some_and(|t| t.shape.len() > 1) { lanes } else { LANES_OF_ROW })
-    };
-    behind.map(|&i| registers(kernel.insts[i].results[0])).sum()
+    let behind = body.iter().skip_while(move |&&i| i != main).skip(1).filter(|&&i| kernel.insts[i].op == Op::Load);
+    behind.map(|&i| kernel.insts[i].results[0])
+}
+
+fn is_matrix(kernel: &Kernel, v: Value) -> bool {
+    kernel.ty(v).as_tile().is_some_and(|t| t.shape.len() > 1)
+}
+
+/// Registers per lane of tiles that are loaded behind the main loop, while its accumulators are held.
+pub(super) fn loaded_behind(kernel: &Kernel, main: Inst, lanes: u32) -> u32 {
+    loads_behind(kernel, main).map(|v| operand_registers(kernel, v, if is_matrix(kernel, v) { lanes } else { LANES_OF_ROW })).sum()
+}
+
+/// The same of matrices alone: of rows a lane loads what it needs next.
+pub(super) fn matrices_behind(kernel: &Kernel, main: Inst, lanes: u32) -> u32 {
+    loads_behind(kernel, main).filter(|&v| is_matrix(kernel, v)).map(|v| operand_registers(kernel, v, lanes)).sum()
 }
 
 /// What consumers hold, in registers per lane.

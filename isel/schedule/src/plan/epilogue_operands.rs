@@ -10,7 +10,7 @@
 //! of its own for them. Operands whose rows are several swizzle atoms wide lie in another order, and their slots have no places.
 //!
 //! That is worth its steps where columns meet (a rotary embedding takes two that are half a head apart): lanes would hold all of them at a time. Where
-//! each column is made by itself, lanes load.
+//! each column is made by itself, lanes load, if they have the registers.
 //!
 //! What a store makes of such tiles is computed some columns at a time where its ops allow (see [`super::column_cut`]): a lane holds a box of each
 //! tile beside its sums then, not all of them. Columns that ask for the same boxes come one behind the other.

@@ -11,7 +11,7 @@
 //! Everything else of the kernel belongs to the consumers. What does not fit is declined with the reason; nothing has changed then.
 
 use super::brought::{narrowed, over_brought, shared_as_quick, used_only_by};
-use super::budget::{BESIDE_ACCUMULATORS, Held, budget, loaded_behind};
+use super::budget::{BESIDE_ACCUMULATORS, Held, budget, loaded_behind, matrices_behind};
 use super::columns::column_tasks;
 use super::contents::{Contents, contents};
 use super::copied::{behind, computed_again, copied, in_ring, sole_views};
@@ -569,9 +569,9 @@ fn specialised_loop(
     let in_turn = sole && around.is_empty() && slices == 1 && columns.is_none() && parts.is_none() && late.is_none() && !converts_ahead;
     let mut epilogue = Epilogue::default();
     if units_alone && in_turn {
-        // One warpgroup that holds all accumulators has nothing to spare for whole tiles beside them.
-        let beside = loaded_behind(kernel, main, lanes);
-        let held = consumer_sets == 2 && beside > 0 && last_registers + beside + 2 * BESIDE_ACCUMULATORS > have;
+        // Sets in ping-pong have more numbers to keep.
+        let beside = matrices_behind(kernel, main, lanes);
+        let held = beside > 0 && last_registers + beside + consumer_sets * BESIDE_ACCUMULATORS > have;
         let (operands, again) = epilogue_operands(kernel, units, (main, held), written, &loads);
         replay.add(again);
         epilogue = operands;
