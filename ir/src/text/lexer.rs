@@ -68,6 +68,17 @@ pub(super) struct Lexed<'t> {
     pub tokens: Vec<Token<'t>>,
     pub comments: Vec<Comment>,
     pub errors: Vec<LexError>,
+    /// Mistakes that are shown: one more is enough to say that there are more.
+    most: usize,
+}
+
+impl Lexed<'_> {
+    /// Takes note of a mistake, as long as somebody reads it: a text may have one for every byte.
+    fn error(&mut self, e: LexError) {
+        if self.errors.len() <= self.most {
+            self.errors.push(e);
+        }
+    }
 }
 
 /// The bytes from `from` on that satisfy a test.
@@ -79,8 +90,9 @@ fn is_word(b: u8) -> bool {
     b.is_ascii_alphanumeric() || b == b'_'
 }
 
-pub(super) fn lex(text: &str) -> Lexed<'_> {
-    let mut out = Lexed { tokens: Vec::new(), comments: Vec::new(), errors: Vec::new() };
+/// The tokens of a text, and so many of its mistakes and one more.
+pub(super) fn lex(text: &str, most: usize) -> Lexed<'_> {
+    let mut out = Lexed { tokens: Vec::new(), comments: Vec::new(), errors: Vec::new(), most };
     let mut line_no = 0;
     for line in text.split('\n') {
         line_no += 1;
@@ -129,17 +141,16 @@ fn lex_line<'t>(line: &'t str, number: u32, out: &mut Lexed<'t>) {
             b'a'..=b'z' | b'A'..=b'Z' | b'_' => word_token(line, at, loc, out),
             _ => {
                 let c = line[at..].chars().next().unwrap_or(' ');
-                out.errors.push(LexError {
-                    code: ParseCode::Character,
-                    loc,
-                    len: 1,
-                    message: format!("no token begins with {c:?}; remove it"),
-                });
+                out.error(LexError { code: ParseCode::Character, loc, len: 1, message: format!("no token begins with {c:?}; remove it") });
                 extra += c.len_utf8() - 1;
                 (Tok::Bad, c.len_utf8())
             }
         };
-        out.tokens.push(Token { tok, loc, len: len as u32 });
+        // What was reported stands for all of its kind behind it.
+        let again = tok == Tok::Bad && out.tokens[first..].last().is_some_and(|t| t.tok == Tok::Bad);
+        if !again {
+            out.tokens.push(Token { tok, loc, len: len as u32 });
+        }
         at += len;
     }
     let end = line.chars().count() as u32 + 1;
@@ -159,7 +170,7 @@ fn number_token<'t>(line: &'t str, at: usize, loc: Loc, out: &mut Lexed<'t>) -> 
         n += 1 + fraction;
         if fraction == 0 {
             let message = format!("a fraction needs a digit: write {}0", &line[at..at + n]);
-            out.errors.push(LexError { code: ParseCode::Number, loc, len: n, message });
+            out.error(LexError { code: ParseCode::Number, loc, len: n, message });
             return (Tok::Bad, n + run(bytes, at + n, is_word));
         }
     }
@@ -185,7 +196,7 @@ fn word_token<'t>(line: &'t str, at: usize, loc: Loc, out: &mut Lexed<'t>) -> (T
             let shape = line[at + n + 1..at + n + 1 + inside].trim();
             return (if word == "tile" { Tok::Tile(shape) } else { Tok::Shared(shape) }, n + inside + 2);
         }
-        out.errors.push(LexError {
+        out.error(LexError {
             code: ParseCode::Expected,
             loc,
             len: n + 1 + inside,
@@ -200,7 +211,7 @@ fn word_token<'t>(line: &'t str, at: usize, loc: Loc, out: &mut Lexed<'t>) -> (T
         if let Ok(number) = digits.parse() {
             return (Tok::Value(number), n);
         }
-        out.errors.push(LexError {
+        out.error(LexError {
             code: ParseCode::Range,
             loc,
             len: n,

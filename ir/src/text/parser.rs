@@ -10,7 +10,7 @@ use crate::entities::{Region, Value};
 use crate::kernel::{Kernel, Loc};
 use crate::layout::LayoutSpec;
 use crate::types::Scalar;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 
 /// An error has been reported; what was being parsed cannot be finished.
@@ -97,7 +97,7 @@ pub fn parse_layout(text: &str) -> Result<LayoutSpec, ParseErrors> {
 impl<'t> Parser<'t> {
     /// A parser at the start of a text, what is wrong with its words, and its comments.
     fn over(text: &'t str) -> (Parser<'t>, Vec<ParseError>, Vec<Comment>) {
-        let lexed = lex(text);
+        let lexed = lex(text, MAX_ERRORS);
         let mut p = Parser {
             lines: text.split('\n').map(|l| l.strip_suffix('\r').unwrap_or(l)).collect(),
             tokens: lexed.tokens,
@@ -109,7 +109,7 @@ impl<'t> Parser<'t> {
             names: HashMap::new(),
             scopes: Vec::new(),
         };
-        for e in lexed.errors.into_iter().take(MAX_ERRORS + 1) {
+        for e in lexed.errors {
             let line = p.line(e.loc);
             p.errors.push(ParseError::new(e.code, e.loc, e.len, line, e.message));
         }
@@ -262,7 +262,7 @@ impl<'t> Parser<'t> {
     }
 
     fn file(&mut self) -> File {
-        let mut file = File::default();
+        let (mut file, mut names) = (File::default(), HashSet::new());
         loop {
             self.skip_newlines();
             let start = self.peek();
@@ -280,7 +280,7 @@ impl<'t> Parser<'t> {
             if self.error_count() != before {
                 continue;
             }
-            if file.kernel(&kernel.name).is_some() {
+            if !names.insert(kernel.name.clone()) {
                 self.error(ParseCode::KernelName, start, format!("@{} is the name of an earlier kernel; choose another", kernel.name));
                 continue;
             }

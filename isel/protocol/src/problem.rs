@@ -88,7 +88,7 @@ problems! {
     EarlyArrival = "an arrival may come before the phase in front of its own has ended,",
     UnseenPhase = "a phase may end before the one in front of it has been seen by all that wait for it,",
     EarlyWait = "a wait may come before the phase in front of the one it is for, and can't tell them apart,",
-    Parity = "the parity is not understood: it has to be a constant, a number that counts (of which the lowest bit is taken), or a quotient, remainder or mask of one by constants; write `add n, 1`, not `xor n, 1`, for the other phase;",
+    Parity = "the parity is not understood: it has to be a constant, a number that counts (of which the lowest bit is taken), or a quotient, remainder or mask of one by constants; `add n, 1` is the other phase of a number that counts;",
     ManyExpect = "several lanes expect bytes",
     DifferentBarriers = "lanes arrive at different mbarriers,",
     // Named barriers and clusters.

@@ -145,7 +145,7 @@ pub(super) fn compile(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) ->
         match arg {
             Long("target") => target = Some(options::target(parser)?),
             Long("emit") => emit = options::word(parser, "emit", &EMITS)?,
-            Long("kernel") => only = Some(options::text(parser)?),
+            Long("kernel") => only = Some(options::text(parser)?.trim_start_matches('@').to_owned()),
             Long("warps") => opts.lower.warps = Some(options::number(parser, "warps", 1..=64)?),
             Long("unproven") => opts.lower.unproven = true,
             Long("stages") => opts.lower.stages = Some(options::number(parser, "stages", 1..=16)?),

@@ -1,7 +1,7 @@
 //! Copies by the lanes of a task: how the buffers that they fill lie, when products fetch from them, and when copies begin.
 //!
 //! ```text
-//! rows of at most 128 bytes, their pieces of 16 rotated by the row: matrix loads, plain and transposed, meet no bank twice
+//! rows of at most 128 bytes, the numbers of their pieces of 16 XORed with the row's (a swizzle): matrix loads, plain and transposed, meet no bank twice
 //! copy_async ── local_load ── dot       the product fetches as it goes, and the copy begins once its first operands are there
 //! ```
 
