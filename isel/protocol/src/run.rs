@@ -113,7 +113,7 @@ impl<'a> Checker<'a> {
                 true => checker.ahead(&mut state, trip_class, &mut seen, &rounds),
                 false => Ahead::Open(None),
             };
-            if matches!(ahead, Ahead::Back) && !checker.first_seen(&state, &mut seen) {
+            if matches!(ahead, Ahead::Back(true)) && !checker.first_seen(&state, &mut seen) {
                 spare.push(state);
                 continue;
             }

@@ -42,8 +42,8 @@ pub(super) struct Round {
 
 /// How a state goes on if its loop does.
 pub(super) enum Ahead {
-    /// It comes back to itself, now that it has forgotten what no such state knows for ever.
-    Back,
+    /// It comes back to itself; true if it has forgotten for that what no such state knows for ever, so that it is another one than was seen.
+    Back(bool),
     /// As is found out by following it. If it comes back, what else does is known.
     Open(Option<Box<Round>>),
 }
@@ -190,9 +190,9 @@ impl<'a> Checker<'a> {
         let of_all = seen.last();
         if let Some(known) = rounds.find(&of_all) {
             let moves = rotated.as_ref().filter(|r| r.by.iter().any(|&by| by != 0)).map(|r| &r.shift.moved.facts);
-            s.shared.facts.keep_known(moves, &self.places.of_some_lanes(), known);
+            let forgot = s.shared.facts.keep_known(moves, &self.places.of_some_lanes(), known);
             self.shortened.set(true);
-            return Ahead::Back;
+            return Ahead::Back(forgot);
         }
         let inside = known.iter().map(|known| matches!(known, Instead::But(slots) if !slots.is_empty())).collect();
         Ahead::Open(Some(Box::new(Round { of_all, start, class, inside })))

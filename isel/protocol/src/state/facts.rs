@@ -293,8 +293,9 @@ impl Facts {
         out
     }
 
-    /// Of the sets of all rows but some only that stays which `known` has where rows and facts have other numbers.
-    pub fn keep_known(&mut self, moves: Option<&Moves>, own: &Range<usize>, known: &[(u64, u64)]) {
+    /// Of the sets of all rows but some only that stays which `known` has where rows and facts have other numbers. True if something went.
+    pub fn keep_known(&mut self, moves: Option<&Moves>, own: &Range<usize>, known: &[(u64, u64)]) -> bool {
+        let mut went = false;
         let find = |mbarrier: usize, row: usize| {
             let at = (mbarrier as u64) << 32 | row as u64;
             known.binary_search_by_key(&at, |x| x.0).map_or(0, |n| known[n].1)
@@ -306,13 +307,16 @@ impl Facts {
                     None => (row, None),
                 };
                 if !own.contains(&there) {
-                    *w &= match ways {
+                    let stays = match ways {
                         Some(ways) => ways.iter().map(|way| find(way.to, there).rotate_right(way.by) & way.from).fold(0, |all, k| all | k),
                         None => find(mbarrier, there),
                     };
+                    went |= *w & !stays != 0;
+                    *w &= stays;
                 }
             }
         }
+        went
     }
 
     /// All of it as numbers: the sets of some rows, and those of the others.
@@ -424,12 +428,12 @@ mod tests {
         [(0, 70), (2, 70), (1, 129), (9, 1)].into_iter().for_each(|(row, fact)| there.set(row, fact));
         let mut all = Vec::new();
         there.key(&(0..0), &mut Vec::new(), &mut all);
-        here.keep_known(Some(&moves), &(5..6), &all);
+        assert!(here.keep_known(Some(&moves), &(5..6), &all));
         // Row 5 keeps all.
         assert_eq!(known(&here, 10, 130), [(0, 3), (1, 3), (2, 129), (5, 3), (5, 4)]);
         let mut again = Vec::new();
         here.key(&(0..0), &mut Vec::new(), &mut again);
-        here.keep_known(None, &(0..0), &again);
+        assert!(!here.keep_known(None, &(0..0), &again));
         assert_eq!(known(&here, 10, 130), [(0, 3), (1, 3), (2, 129), (5, 3), (5, 4)]);
     }
 
