@@ -158,8 +158,7 @@ impl<'a> Checker<'a> {
             self.rest(&mut s.tasks[t].env, n);
         }
         // The answer first: without it, the agent stops here.
-        let asked = first && self.trip_classes.behind.contains(&l.iv);
-        let again = match self.next(s, t, l, (first, first && !asked), &s.tasks[t].env) {
+        let again = match self.next(s, t, l, (first, self.is_fresh(l, first)), &s.tasks[t].env) {
             Next::Open(trip_class) => {
                 if !first {
                     self.rest(&mut s.tasks[t].env, n);
@@ -219,6 +218,19 @@ impl<'a> Checker<'a> {
         let (trip_class, task) = (self.trip_class(t, l), &mut s.tasks[t]);
         task.read[trip_class] = read;
         task.debt[trip_class] = if again { 0 } else { self.trips(l).skip };
+    }
+
+    /// True if nobody has asked yet for the first step that a loop takes.
+    fn is_fresh(&self, l: &For, first: bool) -> bool {
+        first && !self.trip_classes.behind.contains(&l.iv)
+    }
+
+    /// True if an agent lacks an answer to go on with a loop, or to begin it with `first`, and nothing else that it knows would do.
+    pub(super) fn asks(&self, s: &State<'a>, t: usize, n: usize, first: bool) -> bool {
+        let l = self.code.counted_loop(n).l;
+        let trips = self.trips(l);
+        let by_answers = trips.bounds.is_none() && !trips.splits;
+        by_answers && matches!(self.next(s, t, l, (first, self.is_fresh(l, first)), &s.tasks[t].env), Next::Open(_))
     }
 
     /// Whether a loop goes round (once more); with `first`, whether it begins, and with `fresh` nobody has asked for the first step that it takes.

@@ -114,7 +114,7 @@ impl<'a> Checker<'a> {
 enum Instead {
     /// That, but for the slots of indices, in whose place stands how far they are from their ends. It is inside such a loop if there are any.
     But(SmallVec<[(usize, Abs); 2]>),
-    /// Nothing: it waits for an mbarrier that stays where it is, and a parity; or for its warps.
+    /// Nothing: it waits for an mbarrier that stays where it is, and a parity; or for its warps; or for an answer, where only answers count.
     Waiting(Option<[u64; 2]>),
 }
 
@@ -140,14 +140,20 @@ impl<'a> Checker<'a> {
                 _ => return None,
             }
         }
-        let waits = if out.is_empty() { self.waiting(task) } else { None };
+        let waits = if out.is_empty() { self.waiting(s, t) } else { None };
         Some(waits.unwrap_or(Instead::But(out)))
     }
 
     /// An agent that waits, and how long does not depend on counters.
-    fn waiting(&self, task: &Task<'a>) -> Option<Instead> {
+    fn waiting(&self, s: &State<'a>, t: usize) -> Option<Instead> {
+        let task = &s.tasks[t];
         let frame = task.frames.last()?;
-        match &self.code.ops(frame.block).get(frame.at)?.what {
+        let Some(op) = self.code.ops(frame.block).get(frame.at) else {
+            let End::Iteration(n) = frame.end else { return None };
+            return self.asks(s, t, n, false).then_some(Instead::Waiting(None));
+        };
+        match &op.what {
+            &What::Loop(n) => self.asks(s, t, n, true).then_some(Instead::Waiting(None)),
             What::Unit(Unit::Wait { barrier, parity }) => {
                 let at = place(&task.env, barrier)?;
                 let stays = self.rotation.as_ref().is_some_and(|r| r.ring(at).is_none());
