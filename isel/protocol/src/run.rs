@@ -49,6 +49,16 @@ const MAX_STATES: usize = 1 << 12;
 /// Bytes of states, and of what was noted of them, after which it does, too.
 const MAX_BYTES: usize = 1 << 27;
 
+/// Where agents stop.
+enum Stop {
+    /// All have ended.
+    Ended,
+    /// An answer is needed that is not there, of this trip-count class.
+    Asked(usize),
+    /// The case of a loop's end is needed that is not assumed yet.
+    Undecided,
+}
+
 /// Follows all answers; with `rotates`, states that differ by rotated rings as one, and none of which more is known than of another.
 pub(super) fn explore(
     program: &Program,
@@ -62,8 +72,8 @@ pub(super) fn explore(
     checker.subsumes = rotates;
     checker.rounds = rotates && checker.analysis.any_splits();
     let states = match checker.follow() {
-        Err(_) if checker.shortened.get() && !fuel.spent() => {
-            checker.rounds = false;
+        Err(_) if (checker.shortened.get() || checker.late.is_some()) && !fuel.spent() => {
+            (checker.rounds, checker.late) = (false, None);
             checker.follow()?
         }
         done => done?,
@@ -87,11 +97,23 @@ impl<'a> Checker<'a> {
         let mut spare: Vec<State<'a>> = Vec::new();
         let most = MAX_STATES / checker.analysis.blocks;
         while let Some((mut state, round)) = open.pop() {
-            let (open_at, apart) = checker.run(&mut state, round.as_ref().map(|r| &r.inside))?;
-            let Some(trip_class) = open_at else {
-                spare.push(state);
-                continue;
+            let (stop, apart) = checker.run(&mut state, round.as_ref().map(|r| &r.inside))?;
+            let late = checker.late.filter(|_| state.undecided.is_some());
+            let trip_class = match (stop, late) {
+                (Stop::Ended, _) => {
+                    spare.push(state);
+                    continue;
+                }
+                (Stop::Asked(class), Some(late)) if class != late.class || checker.may_wait(&state, late) => class,
+                (Stop::Asked(_) | Stop::Undecided, Some(late)) => {
+                    open.extend(checker.cases_of(&state, late).into_iter().map(|s| (s, None)));
+                    spare.push(state);
+                    continue;
+                }
+                (Stop::Asked(class), None) => class,
+                (Stop::Undecided, None) => return checker.deadlock(&state),
             };
+            let late = late.filter(|late| late.class == trip_class);
             checker.forget_dead(&mut state);
             let first = checker.first_seen(&state, &mut seen);
             if let Some(round) = round.filter(|_| !apart) {
@@ -125,10 +147,16 @@ impl<'a> Checker<'a> {
                     }
                     None => state.clone(),
                 };
-                again.answers[trip_class].push_back(true);
+                match late {
+                    Some(late) => checker.goes_round(&mut again, late),
+                    None => again.answers[trip_class].push_back(true),
+                }
                 open.push((again, round));
             }
-            state.answers[trip_class].push_back(false);
+            match late {
+                Some(late) => checker.ends_here(&mut state, late),
+                None => state.answers[trip_class].push_back(false),
+            }
             open.push((state, None));
         }
         Ok(seen.count)
@@ -168,6 +196,9 @@ impl<'a> Checker<'a> {
         for (t, _) in state.tasks.iter_mut().zip(&self.agents).filter(|(_, a)| a.whole) {
             t.life = Life::Awake;
         }
+        if self.late.is_some() {
+            return vec![State { undecided: Some(0), ..state }];
+        }
         state.split(&self.analysis)
     }
 
@@ -199,6 +230,7 @@ impl<'a> Checker<'a> {
             tasks: self.agents.iter().enumerate().map(task).collect(),
             shared: Shared::default(),
             answers: vec![VecDeque::new(); trip_classes],
+            undecided: None,
         }
     }
 
@@ -266,11 +298,7 @@ impl<'a> Checker<'a> {
         }
         match inst {
             // Its value is assumed.
-            _ if self.analysis.any_splits()
-                && computed(inst).is_some_and(|list| list.iter().any(|v| self.analysis.splits(*v) && env.get(v).is_some())) =>
-            {
-                None
-            }
+            _ if self.analysis.any_splits() && computed(inst).is_some_and(|list| list.iter().any(|v| self.analysis.splits(*v))) => None,
             Inst::Special { dst, what: Special::Lane } => Some((*dst, per(&|t| (t % lanes) as i64))),
             Inst::Special { dst, what: Special::Warp } => Some((*dst, per(&|t| (t / lanes - first_warp) as i64))),
             Inst::Special { dst, what: Special::ClusterRank } if self.analysis.blocks > 1 => Some((*dst, Abs::All(block as i64))),
@@ -282,9 +310,8 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// Runs until all agents have ended (`None`), or an answer is needed that is not there (its trip-count class); and whether an agent has moved that is not
-    /// inside such a loop as [`rounds`] are made of, or left one.
-    fn run(&self, s: &mut State<'a>, inside: Option<&Inside>) -> Result<(Option<usize>, bool), ProtocolError> {
+    /// Runs until nobody goes on; and whether an agent has moved that is not inside such a loop as [`rounds`] are made of, or left one.
+    fn run(&self, s: &mut State<'a>, inside: Option<&Inside>) -> Result<(Stop, bool), ProtocolError> {
         self.left.set(inside.is_none());
         // Who lacks an answer goes on when it is there, which is not before the next run.
         let mut lacks: SmallVec<[Option<usize>; 32]> = SmallVec::from_elem(None, s.tasks.len());
@@ -292,7 +319,7 @@ impl<'a> Checker<'a> {
             if self.fuel.spent() {
                 return too_complex(Many::Steps(MOST_STEPS));
             }
-            let (mut ended, mut open, mut ran) = (0, None, false);
+            let (mut ended, mut open, mut undecided, mut ran) = (0, None, false, false);
             for t in 0..s.tasks.len() {
                 loop {
                     self.fuel.burn(1);
@@ -309,11 +336,12 @@ impl<'a> Checker<'a> {
                             continue;
                         }
                         Step::Waits => {}
+                        Step::Undecided => undecided = true,
                         Step::Open(trip_class) => {
                             lacks[t] = Some(trip_class);
                             open = open.or(Some(trip_class));
                         }
-                        Step::Impossible => return Ok((None, true)),
+                        Step::Impossible => return Ok((Stop::Ended, true)),
                         Step::Ended => ended += 1,
                     }
                     break;
@@ -325,10 +353,13 @@ impl<'a> Checker<'a> {
             }
             // What all warps do first may be all there is.
             if ended == s.tasks.len() || s.tasks.iter().all(|t| t.life != Life::Awake) {
-                return self.shared_finish(s).map(|()| (None, true));
+                return self.shared_finish(s).map(|()| (Stop::Ended, true));
             }
-            if open.is_some() {
-                return Ok((open, self.left.get()));
+            if let Some(class) = open {
+                return Ok((Stop::Asked(class), self.left.get()));
+            }
+            if undecided {
+                return Ok((Stop::Undecided, true));
             }
             return self.deadlock(s);
         }
@@ -355,7 +386,9 @@ impl<'a> Checker<'a> {
         };
         let here = Site(t, op.inst);
         match op.what {
+            What::Compute(n) if s.undecided.is_some() && self.code.group(n).asks => return Ok(Step::Undecided),
             What::Compute(n) => self.compute_all(n, &mut s.tasks[t].env, t),
+            What::Loop(n) if s.undecided.is_some() && self.code.counted_loop(n).asks => return Ok(Step::Undecided),
             What::Loop(n) => return self.iterate(s, t, n, true),
             What::Choice(c, arms, reads) => return self.choose(s, t, c, (arms, reads)),
             What::Accesses(n) => self.access(s, t, n, self.code.accesses(n))?,

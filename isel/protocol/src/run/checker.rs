@@ -1,6 +1,7 @@
 //! What is known of a program while it is followed.
 
 use super::agents::{self, Agent, Groups, ROLE, agent};
+use super::cases::Late;
 use super::code::{Code, Needs};
 use super::dead::dead;
 use super::fuel::Fuel;
@@ -70,6 +71,8 @@ pub(crate) struct Checker<'a> {
     pub(crate) turns: bool,
     /// Rounds of loops that are the same in all cases are followed in one.
     pub(super) rounds: bool,
+    /// A case is assumed where a loop first ends.
+    pub(super) late: Option<Late>,
     /// Some were not followed.
     pub(super) shortened: Cell<bool>,
     pub(super) fuel: Fuel,
@@ -125,6 +128,7 @@ impl<'a> Checker<'a> {
             fuel: fuel.clone(),
             left: Cell::new(false),
             rounds: false,
+            late: None,
             shortened: Cell::new(false),
         };
         checker.trips = checker.look_up();
@@ -170,6 +174,7 @@ impl<'a> Checker<'a> {
         let all: Vec<usize> = [front].into_iter().chain(bodies).collect();
         if checker.analysis.any_splits() {
             checker.look_for_rounds(&mut code);
+            checker.late = if rotates { checker.find_late(&mut code, &all) } else { None };
         }
         checker.lifetimes = lifetimes(program, &checker.analysis, &code, &all);
         (checker.code, checker.front) = (code, front);

@@ -126,6 +126,8 @@ pub(in super::super) struct Loop<'a> {
     pub dead: Vec<usize>,
     /// Its end is assumed, and only whether there is another iteration depends on that.
     pub same_in_all_cases: bool,
+    /// It begins with the end of a loop of which a case is assumed late.
+    pub asks: bool,
 }
 
 /// An instruction.
@@ -155,6 +157,8 @@ pub(in super::super) struct Group<'a> {
     pub makes: Vec<usize>,
     /// They make the same of the same, whoever runs them, and are many enough to ask what they have made before.
     pub again: bool,
+    /// They want to know the end of a loop of which a case is assumed late.
+    pub asks: bool,
     before: RefCell<Map<u64, SmallVec<[Made; 1]>>>,
 }
 
@@ -205,6 +209,11 @@ impl<'a> Code<'a> {
     /// The loops, each with its number, to take note of something.
     pub fn loops_mut(&mut self) -> &mut [Loop<'a>] {
         &mut self.loops
+    }
+
+    /// The runs that compute, to take note of something.
+    pub fn groups_mut(&mut self) -> &mut [Group<'a>] {
+        &mut self.groups
     }
 
     pub fn accesses(&self, n: usize) -> &Accesses<'a> {
@@ -297,7 +306,7 @@ impl<'a> Code<'a> {
                 let body = self.add(c, &l.body);
                 let matters = |x: &&Carried| c.computed[x.param.index()] || c.computed[x.result.index()];
                 let carried = l.carried.iter().filter(matters).map(|x| (x, c.analysis.counters.contains(&x.param)));
-                self.loops.push(Loop { l, body, carried: carried.collect(), dead: Vec::new(), same_in_all_cases: false });
+                self.loops.push(Loop { l, body, carried: carried.collect(), dead: Vec::new(), same_in_all_cases: false, asks: false });
                 What::Loop(self.loops.len() - 1)
             }),
             Inst::If(choice) => (matters(&choice.then, local) || matters(&choice.otherwise, local)).then(|| {

@@ -152,7 +152,7 @@ impl<'a> Checker<'a> {
 
     /// Goes round a loop again, or leaves it.
     pub(super) fn iterate(&self, s: &mut State<'a>, t: usize, n: usize, first: bool) -> Result<Step, ProtocolError> {
-        let &Loop { l, body, ref carried, ref dead, same_in_all_cases } = self.code.counted_loop(n);
+        let &Loop { l, body, ref carried, ref dead, same_in_all_cases, .. } = self.code.counted_loop(n);
         // What an iteration has learnt of what stands in front of the loop says nothing of the next one.
         if !first && s.tasks[t].env.has_learnt() {
             self.rest(&mut s.tasks[t].env, n);

@@ -55,17 +55,20 @@ pub(crate) struct State<'a> {
     pub shared: Shared,
     /// Answers per trip-count class that some agent has yet to read; true goes round again.
     pub(super) answers: Vec<VecDeque<bool>>,
+    /// No case is assumed yet of the end that is assumed late: how many iterations of its loop have been answered.
+    pub(super) undecided: Option<usize>,
 }
 
 impl Clone for State<'_> {
     fn clone(&self) -> Self {
-        let State { tasks, shared, answers } = self;
-        State { tasks: tasks.clone(), shared: shared.clone(), answers: answers.clone() }
+        let State { tasks, shared, answers, undecided } = self;
+        State { tasks: tasks.clone(), shared: shared.clone(), answers: answers.clone(), undecided: *undecided }
     }
 
     // States are large, and come and go.
     fn clone_from(&mut self, other: &Self) {
-        let State { tasks, shared, answers } = self;
+        let State { tasks, shared, answers, undecided } = self;
+        *undecided = other.undecided;
         tasks.clone_from(&other.tasks);
         shared.clone_from(&other.shared);
         answers.clone_from(&other.answers);
@@ -93,6 +96,8 @@ pub(super) enum Step {
     Waits,
     /// It needs an answer that is not there.
     Open(usize),
+    /// It needs the case of a loop's end that is not assumed yet.
+    Undecided,
     /// The answers contradict what the program promises.
     Impossible,
     Ended,

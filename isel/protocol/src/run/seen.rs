@@ -111,7 +111,7 @@ impl<'a> Checker<'a> {
     fn key(&self, s: &State<'a>, rotated: Option<&Rotated>, n: &mut Vec<u64>, known: &mut Vec<(u64, u64)>) -> bool {
         n.clear();
         known.clear();
-        n.push(u64::from(rotated.is_some()));
+        n.push(u64::from(rotated.is_some()) | s.undecided.map_or(0, |n| n as u64 + 1) << 1);
         for (number, t) in s.tasks.iter().enumerate() {
             let round = |r: Option<bool>| r.map_or(0, |r| 1 + u64::from(r));
             n.push(t.life as u64 | round(t.joined) << 8 | round(t.met) << 16 | (t.frames.len() as u64) << 24);
