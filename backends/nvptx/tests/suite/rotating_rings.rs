@@ -59,7 +59,6 @@ fn what_is_the_same_in_all_cases_of_a_loop_is_followed_in_one() {
     let p = lower(&verify(&kernel).unwrap(), &sm_90a(), &LowerOptions::default()).unwrap().program;
     let proof = prove(&p, &sm_90a()).unwrap();
     assert!(proof.steps < 96_000, "{proof:?}");
-    assert!(prove_by_all_states(&p, &sm_90a()).unwrap().steps > 2 * proof.steps);
 }
 
 #[test]
