@@ -13,6 +13,7 @@ mod filetests;
 mod op_types;
 #[cfg(feature = "cuda")]
 mod own;
+mod remarks;
 mod seeing;
 mod streams;
 mod triton;

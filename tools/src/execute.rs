@@ -161,8 +161,8 @@ pub struct Launch<'a> {
     pub programs: Option<&'a [[u32; 3]]>,
     /// Seed of schedules, for the simulator.
     pub seed: u64,
-    /// Rounds of one `while` that the interpreters allow; besides, the reference interpreter allows [`OPERATIONS`] element operations per
-    /// round, the lane interpreter as many thread instructions, the simulator [`SIM_INSTRUCTIONS`] warp instructions. Their defaults if
+    /// Rounds of one `while` that the interpreters allow; besides, the reference interpreter allows [`OPERATIONS`] element operations and
+    /// [`INSTRUCTIONS`] instructions per round, the lane interpreter as many thread instructions, the simulator [`SIM_INSTRUCTIONS`] warp instructions. Their defaults if
     /// absent; hardware has no limit.
     pub steps: Option<u64>,
     /// Options of the compile.
@@ -172,6 +172,8 @@ pub struct Launch<'a> {
 /// Operations that the interpreters allow for each round of [`Launch::steps`]: an op of the kernel takes one for each of its elements, a
 /// product one for each multiply-add; an instruction of a lane program one for each thread.
 pub const OPERATIONS: u64 = 4096;
+/// Instructions that the reference interpreter allows for each round of [`Launch::steps`].
+pub const INSTRUCTIONS: u64 = 16;
 /// Warp instructions that the simulator allows for each round of [`Launch::steps`].
 pub const SIM_INSTRUCTIONS: u64 = 100;
 
@@ -357,7 +359,8 @@ impl Prepared<'_> {
                 let usual = interp::Options::default();
                 let fuel = steps.map_or(usual.fuel, |n| n.saturating_mul(OPERATIONS));
                 let programs = programs.map(<[_]>::to_vec);
-                let options = interp::Options { programs, steps: steps.unwrap_or(usual.steps), fuel, ..usual };
+                let instructions = steps.map_or(usual.instructions, |n| n.saturating_mul(INSTRUCTIONS));
+                let options = interp::Options { programs, steps: steps.unwrap_or(usual.steps), fuel, instructions, ..usual };
                 interp::interpret(verified, grid, args, memory, &options).map_err(ExecError::Interp)?;
             }
             Prepared::Lane { kernel, target, program } => {

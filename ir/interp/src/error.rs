@@ -31,6 +31,15 @@ pub enum InterpError {
         /// The grid.
         grid: [u32; 3],
     },
+    /// The programs of the grid have more instructions than [`super::Options::instructions`] allows, even if no loop goes round.
+    Work {
+        /// Programs that are to run.
+        programs: u64,
+        /// Instructions of each, outside of regions.
+        each: u64,
+        /// The instructions that are allowed.
+        limit: u64,
+    },
     /// An instruction could not be executed.
     Fault {
         /// What happened.
@@ -53,6 +62,15 @@ pub enum Fault {
     Fuel {
         /// The fuel that was given.
         limit: u64,
+        /// Rounds of the loop that was given up; 0 outside of loops.
+        rounds: u64,
+    },
+    /// As many instructions have run as [`super::Options::instructions`] allows.
+    Instructions {
+        /// The instructions that were allowed.
+        limit: u64,
+        /// Rounds of the loop that was given up; 0 outside of loops.
+        rounds: u64,
     },
     /// The step of a `for` is not positive.
     Step {
@@ -115,10 +133,16 @@ pub enum Fault {
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Fault::Fuel { limit } => write!(
-                f,
-                "no more than {limit} element operations are allowed; does the loop end? otherwise use smaller tiles or a subset of the grid, or allow more (`--steps`, `Options::fuel`)"
-            ),
+            Fault::Fuel { limit, rounds } => {
+                write!(f, "no more than {limit} element operations are allowed")?;
+                gone_round(f, *rounds)?;
+                write!(f, "; use smaller tiles or a subset of the grid, or allow more (`--steps`, `Options::fuel`)")
+            }
+            Fault::Instructions { limit, rounds } => {
+                write!(f, "no more than {limit} instructions are allowed")?;
+                gone_round(f, *rounds)?;
+                write!(f, "; use larger tiles, fewer rounds or fewer programs, or allow more (`--steps`, `Options::instructions`)")
+            }
             Fault::Rounds { limit } => {
                 write!(f, "the loop ran {limit} rounds and goes on; mend its condition, or allow more (`--steps`, `Options::steps`)")
             }
@@ -150,6 +174,11 @@ impl fmt::Display for Fault {
     }
 }
 
+/// What is said of a loop that was given up.
+fn gone_round(f: &mut fmt::Formatter<'_>, rounds: u64) -> fmt::Result {
+    if rounds > 0 { write!(f, ", and this loop is in round {rounds} (if it is to end before, mend its bounds)") } else { Ok(()) }
+}
+
 impl fmt::Display for InterpError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -159,6 +188,11 @@ impl fmt::Display for InterpError {
                 write!(f, "the grid is {grid:?}; with clusters of {cluster}, its first extent is a multiple of {cluster}")
             }
             InterpError::Program { program, grid } => write!(f, "program {program:?} is outside the grid {grid:?}"),
+            InterpError::Work { programs, each, limit } => write!(
+                f,
+                "{programs} programs of at least {each} instructions are more than the {limit} instructions that are allowed; \
+                 run a smaller grid with larger tiles, or allow more (`--steps`, `Options::instructions`)"
+            ),
             InterpError::Fault { fault, inst, op, loc, program } => {
                 if loc.is_known() {
                     write!(f, "{loc}: ")?;
@@ -175,7 +209,7 @@ impl std::error::Error for InterpError {
         match self {
             InterpError::Args(e) => Some(e),
             InterpError::Fault { fault, .. } => Some(fault),
-            InterpError::Grid { .. } | InterpError::Cluster { .. } | InterpError::Program { .. } => None,
+            InterpError::Grid { .. } | InterpError::Cluster { .. } | InterpError::Program { .. } | InterpError::Work { .. } => None,
         }
     }
 }

@@ -37,6 +37,11 @@ pub(crate) struct Interpreter<'a> {
     pub(crate) me: u32,
     pub(crate) fuel: u64,
     pub(crate) limit: u64,
+    /// Instructions that may still run, and how many might at first: a scalar one takes a hundred times as long as an element of a tile.
+    pub(crate) instructions: u64,
+    pub(crate) most_instructions: u64,
+    /// Rounds that running loops have begun.
+    pub(crate) rounds: SecondaryMap<Inst, u64>,
     /// Most rounds of a `while`.
     pub(crate) steps: u64,
 }
@@ -104,13 +109,27 @@ impl Interpreter<'_> {
     }
 
     pub(crate) fn charge(&mut self, inst: Inst, cost: u64) -> Result<(), InterpError> {
-        match self.fuel.checked_sub(cost) {
-            Some(left) => {
-                self.fuel = left;
-                Ok(())
-            }
-            None => Err(self.fault(inst, Fault::Fuel { limit: self.limit })),
-        }
+        let Some(fuel) = self.fuel.checked_sub(cost) else {
+            return Err(self.given_up(inst, |rounds| Fault::Fuel { limit: self.limit, rounds }));
+        };
+        let Some(instructions) = self.instructions.checked_sub(1) else {
+            return Err(self.given_up(inst, |rounds| Fault::Instructions { limit: self.most_instructions, rounds }));
+        };
+        (self.fuel, self.instructions) = (fuel, instructions);
+        Ok(())
+    }
+
+    /// A fault of the running loop that has gone round most often, if any loop runs; else of the instruction.
+    fn given_up(&self, inst: Inst, fault: impl Fn(u64) -> Fault) -> InterpError {
+        let running = self.rounds.iter().filter(|&(_, &n)| n > 0).max_by_key(|&(_, &n)| n);
+        let (at, rounds) = running.map_or((inst, 0), |(at, &n)| (at, n));
+        self.fault(at, fault(rounds))
+    }
+
+    /// A loop begins a round.
+    pub(crate) fn round(&mut self, inst: Inst) -> Result<(), InterpError> {
+        self.rounds[inst] += 1;
+        self.charge(inst, 1)
     }
 
     /// Executes an instruction; a `yield` returns its operands.
@@ -235,12 +254,13 @@ impl Interpreter<'_> {
         let params = self.kernel.regions[region].params.clone();
         let mut at = i128::from(lo);
         while at < i128::from(hi) {
-            self.charge(inst, 1)?;
+            self.round(inst)?;
             self.env[params[0]] = Some(Data::int(at as i64));
             self.bind(&params[1..], carried);
             carried = self.run(region)?;
             at += i128::from(step);
         }
+        self.rounds[inst] = 0;
         Ok(carried)
     }
 
@@ -253,10 +273,12 @@ impl Interpreter<'_> {
             self.bind(&test_params, carried.clone());
             let yielded = self.run(test)?;
             if !matches!(yielded.first(), Some(Data::Int(v)) if v[..] == [1]) {
+                self.rounds[inst] = 0;
                 // The test's parameters may still share what is carried.
                 return Ok(carried);
             }
             left = left.checked_sub(1).ok_or_else(|| self.fault(inst, Fault::Rounds { limit: self.steps }))?;
+            self.round(inst)?;
             for &p in &test_params {
                 self.env[p] = None;
             }

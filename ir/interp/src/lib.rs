@@ -84,6 +84,8 @@ use tilelift_ir::verify::Verified;
 pub struct Options {
     /// Element operations after which the run stops with [`Fault::Fuel`].
     pub fuel: u64,
+    /// Instructions after which the run stops with [`Fault::Instructions`]: they bound its time where tiles are small.
+    pub instructions: u64,
     /// Rounds of one `while` after which the run stops with [`Fault::Rounds`].
     pub steps: u64,
     /// The programs to run, in this order; `None` runs the whole grid, x fastest.
@@ -94,9 +96,9 @@ pub struct Options {
 }
 
 impl Default for Options {
-    /// Fuel for a matrix product of extent 4096, loops of some seconds, the whole grid, conflicts reported.
+    /// Fuel for a matrix product of extent 4096, instructions and loops of some seconds, the whole grid, conflicts reported.
     fn default() -> Options {
-        Options { fuel: 1 << 38, steps: 1 << 22, programs: None, conflicts: true }
+        Options { fuel: 1 << 38, instructions: 1 << 26, steps: 1 << 22, programs: None, conflicts: true }
     }
 }
 
@@ -143,6 +145,10 @@ pub fn interpret(
         Some(list) => list.len() as u64,
         None => positions(grid),
     };
+    let each = kernel.regions[kernel.body].insts.len() as u64;
+    if !kernel.is_persistent() && count.saturating_mul(each) > options.instructions {
+        return Err(InterpError::Work { programs: count, each, limit: options.instructions });
+    }
     let plan = plan::Plan::new(kernel);
     let mut shadows: Vec<Option<Shadow>> = memory.buffers.iter().map(|_| None).collect();
     if options.conflicts && count > 1 {
@@ -174,6 +180,9 @@ pub fn interpret(
         me: 0,
         fuel: options.fuel,
         limit: options.fuel,
+        instructions: options.instructions,
+        most_instructions: options.instructions,
+        rounds: SecondaryMap::new(),
         steps: options.steps,
     };
     if kernel.is_persistent() {

@@ -40,6 +40,9 @@ pub fn fold(op: Op, attrs: &[Attr], args: &[(Literal, Scalar)], result: Scalar) 
         fuel: 1,
         steps: 0,
         limit: 1,
+        instructions: 1,
+        most_instructions: 1,
+        rounds: SecondaryMap::new(),
     };
     let data = |&(literal, ty): &(Literal, Scalar)| match literal {
         Literal::Int(i) if !ty.is_float() => Data::int(i),

@@ -20,8 +20,9 @@ Executes every `; run:` line of the files, prints what the kernels wrote, and co
   --device NAME   cuda, hip, sim, lane or interp (hip for AMD's targets, cuda for others, if there is such a GPU; else sim)
   --target NAME   what to compile for
   --seed N        schedule of the simulator (0)
-  --steps N       rounds after which a `while` is given up, and most programs of a grid (4194304); the interpreters give up after
-                  4096 N operations on elements, the simulator after 100 N warp instructions
+  --steps N       rounds after which a `while` is given up, and most programs of a grid (4194304; on the simulator 1048576);
+                  the interpreters give up after 4096 N operations on elements, the reference after 16 N instructions,
+                  the simulator after 100 N warp instructions
   --opt N         0: as written, 1: improved by equality saturation (default), 2: layouts, too
   --schedule NAME specialised or pipelined (the planner's choice)
   --warps N, --stages N   instead of the kernel's hints
@@ -31,8 +32,8 @@ pub(super) const INTERP_HELP: &str = "\
 usage: tilelift interp FILE… [OPTION…]
 
 Executes every `; run:` line of the files on the reference interpreter and prints what the kernels wrote.
-  --steps N   rounds after which a `while` is given up, and most programs of a grid (4194304); all of it is given up after 4096 N
-              operations on elements";
+  --steps N   rounds after which a `while` is given up, and most programs of a grid (4194304); all of it is given up after 16 N
+              instructions, or 4096 N operations on elements";
 
 pub(super) const TEST_HELP: &str = "\
 usage: tilelift test PATH… [OPTION…]
@@ -142,6 +143,9 @@ pub(super) fn directives(path: &str, text: &str, streams: &mut Streams<'_>) -> R
     }
 }
 
+/// Most programs of a grid on the simulator, unless another bound is asked for: each takes some microseconds to begin.
+const SIM_PROGRAMS: u64 = MOST_STEPS / 4;
+
 /// Runs one line; the inner error is a failed launch or comparison.
 fn one(
     path: &str,
@@ -152,7 +156,8 @@ fn one(
     options: &Options,
     streams: &mut Streams<'_>,
 ) -> Result<Result<(), String>, CliError> {
-    let (args, memory) = match run.bounded(steps).and_then(|()| data::arguments(run, kernel)) {
+    let programs = steps.or((device.kind() == DeviceKind::Sim).then_some(SIM_PROGRAMS));
+    let (args, memory) = match run.bounded(programs).and_then(|()| data::arguments(run, kernel)) {
         Ok(pair) => pair,
         Err(e) => return Ok(Err(e)),
     };

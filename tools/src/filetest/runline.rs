@@ -165,7 +165,9 @@ impl RunLine {
         let programs = self.grid.iter().fold(1u64, |n, &e| n.saturating_mul(u64::from(e)));
         let most = steps.unwrap_or(MOST_STEPS);
         if programs > most && self.fails.is_none() {
-            return Err(format!("the grid has {programs} programs, more than the {most} steps that are allowed (`--steps`)"));
+            return Err(format!(
+                "the grid has {programs} programs, more than the {most} that are allowed; use a smaller grid, or allow more (`--steps`)"
+            ));
         }
         Ok(())
     }

@@ -148,9 +148,10 @@ impl Cluster<'_, '_> {
     /// A round of a `for`, or its end.
     fn round(&mut self, f: &mut Fiber, inst: Inst, at: i128, hi: i64, step: i64, carried: Bundle) -> Result<(), InterpError> {
         if at >= i128::from(hi) {
+            self.machine.rounds[inst] = 0;
             return self.results(inst, carried);
         }
-        self.machine.charge(inst, 1)?;
+        self.machine.round(inst)?;
         let kernel = self.machine.kernel;
         let region = kernel.insts[inst].regions[0];
         let params = &kernel.regions[region].params;
@@ -190,10 +191,12 @@ impl Cluster<'_, '_> {
             }
             Then::Test(inst, left, carried, since) => {
                 if !matches!(values.first(), Some(Data::Int(v)) if v[..] == [1]) {
+                    self.machine.rounds[inst] = 0;
                     return self.results(inst, carried);
                 }
                 let limit = self.machine.steps;
                 let left = left.checked_sub(1).ok_or_else(|| self.machine.fault(inst, Fault::Rounds { limit }))?;
+                self.machine.round(inst)?;
                 let region = kernel.insts[inst].regions[1];
                 self.machine.bind(&kernel.regions[region].params, carried);
                 f.frames.push(Frame { region, at: 0, then: Then::Body(inst, left, since) });

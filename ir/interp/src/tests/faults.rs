@@ -20,22 +20,50 @@ fn fuel_ends_every_loop() {
     let kernel = k.finish().expect("valid");
     let options = Options { fuel: 10_000, ..Options::default() };
     let (f, _) = fault(run(&kernel, [1; 3], &[], &mut Memory::new(), &options));
-    assert_eq!(f, Fault::Fuel { limit: 10_000 });
+    let Fault::Fuel { limit: 10_000, rounds } = f else { panic!("{f}") };
+    // Two literals and two yields a round, and the round.
+    assert!((1_900..=2_500).contains(&rounds), "{rounds}");
     assert!(f.to_string().contains("allow more"), "{f}");
 
     let mut k = KernelBuilder::new("long");
     let most = k.constant(i64::MAX, Scalar::I64);
     k.for_loop(0, most, 1, &[], |_, _, _| vec![]);
     let kernel = k.finish().expect("valid");
-    assert_eq!(fault(run(&kernel, [1; 3], &[], &mut Memory::new(), &options)).0, Fault::Fuel { limit: 10_000 });
+    assert!(matches!(fault(run(&kernel, [1; 3], &[], &mut Memory::new(), &options)).0, Fault::Fuel { limit: 10_000, .. }));
     // A grid of the largest extents ends as well; without instructions there is nothing to run.
     let most = i32::MAX as u32;
     let mut k = KernelBuilder::new("wide");
     k.constant(0, Scalar::I32);
     let kernel = k.finish().expect("valid");
-    assert_eq!(fault(run(&kernel, [most; 3], &[], &mut Memory::new(), &options)).0, Fault::Fuel { limit: 10_000 });
+    let all = Options { instructions: u64::MAX, ..options };
+    assert_eq!(fault(run(&kernel, [most; 3], &[], &mut Memory::new(), &all)).0, Fault::Fuel { limit: 10_000, rounds: 0 });
     let empty = KernelBuilder::new("empty").finish().expect("valid");
-    run(&empty, [most; 3], &[], &mut Memory::new(), &options).expect("nothing to do");
+    run(&empty, [most; 3], &[], &mut Memory::new(), &Options::default()).expect("nothing to do");
+}
+
+#[test]
+fn instructions_end_a_loop_of_cheap_rounds() {
+    // Two loops in one another: the outer one goes round for ever, the inner one three times.
+    let mut k = KernelBuilder::new("cheap");
+    let zero = k.constant(0, Scalar::I64);
+    let most = k.constant(i64::MAX, Scalar::I64);
+    let [three, one] = [3, 1].map(|n| k.constant(n, Scalar::I64));
+    k.for_loop(zero, most, one, &[zero], |k, _, c| k.for_loop(zero, three, one, c, |k, i, c| vec![k.add(c[0], i)]));
+    let kernel = k.finish().expect("valid");
+    let options = Options { instructions: 10_000, ..Options::default() };
+    let Err(InterpError::Fault { fault, inst, .. }) = run(&kernel, [1; 3], &[], &mut Memory::new(), &options) else { panic!("it ran") };
+    let Fault::Instructions { limit: 10_000, rounds } = fault else { panic!("{fault}") };
+    assert!(rounds > 500, "{rounds}");
+    assert!(kernel.regions[kernel.body].insts.contains(&inst), "the outer loop is named");
+}
+
+#[test]
+fn a_grid_of_more_instructions_than_allowed_is_refused_at_once() {
+    let mut k = KernelBuilder::new("wide");
+    k.constant(0, Scalar::I32);
+    let kernel = k.finish().expect("valid");
+    let e = run(&kernel, [1 << 20, 1 << 10, 1], &[], &mut Memory::new(), &Options::default()).expect_err("too many");
+    assert_eq!(e, InterpError::Work { programs: 1 << 30, each: 1, limit: 1 << 26 });
 }
 
 #[test]

@@ -1,0 +1,70 @@
+//! What commands say of kernels that are right by the letter: too much work, too many registers, results that nobody wrote; and where errors point.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+use tilelift_tools::cli::{self, Status};
+
+/// Runs the tool; status, standard output, standard error.
+fn tool(args: &[&str]) -> (Status, String, String) {
+    let (mut out, mut err) = (Vec::new(), Vec::new());
+    let status = cli::run(args.iter().map(OsString::from).collect(), &mut out, &mut err);
+    (status, String::from_utf8_lossy(&out).into_owned(), String::from_utf8_lossy(&err).into_owned())
+}
+
+/// A file of one test, which goes with it.
+struct File(PathBuf);
+
+impl File {
+    fn new(name: &str, text: &str) -> File {
+        let path = std::env::temp_dir().join(format!("tilelift-remarks-{}-{name}.tile", std::process::id()));
+        fs::write(&path, text).expect("a temporary file");
+        File(path)
+    }
+    fn path(&self) -> &str {
+        self.0.to_str().expect("a path in UTF-8")
+    }
+}
+
+impl Drop for File {
+    fn drop(&mut self) {
+        // What stays in the temporary folder does no harm.
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+const COUNT: &str = "kernel @count(%n: i32, %y: view<i32, [?]>) warps=1 {
+    %r = for %i in 0..%n step 1 carry %a = 0 {
+        %b = add %a, %i
+        yield %b
+    }
+    %t = splat %r : tile<1xi32>
+    store %y[0], %t
+}
+";
+
+/// Far more than it takes, and far less than hours.
+const SOON: Duration = Duration::from_secs(120);
+
+#[test]
+fn launches_of_too_much_work_are_given_up_soon() {
+    let one = "kernel @one(%y: view<i32, [?]>) warps=1 {\n    %t = splat 1 : tile<1xi32>\n    store %y[0], %t\n}\n";
+    for (name, text, device, parts) in [
+        (
+            "rounds",
+            format!("{COUNT}; run: @count(grid=1, %n=2147483647, out %y=[1])\n"),
+            "sim",
+            &[": 2:5: `for`", "is in round", "--steps"][..],
+        ),
+        ("grid", format!("{one}; run: @one(grid=[4194304], out %y=[1])\n"), "sim", &["has 4194304 programs", "smaller grid", "--steps"]),
+        ("wide", format!("{COUNT}; run: @count(grid=[4194304, 4], %n=1, out %y=[1])\n"), "interp", &["has 16777216 programs", "--steps"]),
+    ] {
+        let file = File::new(name, &text);
+        let begun = Instant::now();
+        let (status, _, err) = tool(&["run", "--device", device, file.path()]);
+        assert_eq!(status, Status::Failed, "{name}: {err}");
+        assert!(begun.elapsed() < SOON, "{name}: {:?}", begun.elapsed());
+        parts.iter().for_each(|part| assert!(err.contains(part), "{name}: `{part}` is not in {err}"));
+    }
+}
