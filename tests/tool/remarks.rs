@@ -68,3 +68,12 @@ fn launches_of_too_much_work_are_given_up_soon() {
         parts.iter().for_each(|part| assert!(err.contains(part), "{name}: `{part}` is not in {err}"));
     }
 }
+
+#[test]
+fn a_product_of_tiny_tiles_is_refused_on_the_simulator() {
+    let (status, _, err) = tool(&["gemm", "--tile", "1x1x1", "--device", "sim"]);
+    assert_eq!(status, Status::Failed, "{err}");
+    assert!(err.contains("5.4e8 warp instructions") && err.contains("larger `--tile`"), "{err}");
+    let (status, out, err) = tool(&["gemm", "--tile", "16x16x16", "--m", "32", "--n", "32", "--k", "32", "--device", "sim"]);
+    assert_eq!(status, Status::Done, "{out}{err}");
+}

@@ -6,6 +6,7 @@ use crate::bench::problem::product_workload;
 use crate::execute::{DeviceKind, Executor, Launch};
 use lexopt::Arg::{Long, Short, Value};
 use std::time::Instant;
+use tilelift::runtime::sim::SimConfig;
 use tilelift::{Artifact, OptLevel, Options, compile_timed, targets};
 #[cfg(feature = "cuda")]
 use tilelift_interp::{Buffer, Memory};
@@ -87,6 +88,7 @@ pub(super) fn run(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> Out
             config = best.gemm.schedule(warps, stages);
         }
     }
+    let work = Work::of(&config, [m, n, k]);
     let workload = product_workload(config, sharing, [m, n, k]);
     let case = Case { name: format!("{m}x{n}x{k}"), row: 9, size: Size::Small, workload };
     let launches = case.launches(None).map_err(|e| CliError::Failed(e.to_string()))?;
@@ -112,8 +114,11 @@ pub(super) fn run(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> Out
             compiled(&l.kernel, &target, options, streams)?;
         }
     }
+    if device.kind() == DeviceKind::Sim {
+        work.affordable()?;
+    }
     let tensors = case.make_tensors();
-    let output = execute(&device, &made, &case, &tensors, [m, n, k], streams)?;
+    let output = execute(&device, &made, &case, &tensors, &work, streams)?;
     let verdict = case.check(&tensors, &[&output], None).map_err(|e| CliError::Failed(e.to_string()))?;
     writeln!(streams.out, "check       {verdict}")?;
     if verdict.pass() { Ok(()) } else { Err(CliError::Failed("the product is wrong".into())) }
@@ -200,22 +205,22 @@ fn execute(
     launches: &[(&CaseLaunch, &Options)],
     case: &Case,
     tensors: &[Tensor],
-    extents: [u32; 3],
+    work: &Work,
     streams: &mut Streams<'_>,
 ) -> Result<Vec<u8>, CliError> {
     let mut memory = case.memory(tensors);
-    let products = extents.iter().map(|&e| f64::from(e)).product::<f64>();
+    let products = work.products;
     match device {
         #[cfg(feature = "cuda")]
         Executor::Cuda { device, target } => on_gpu(device, target, launches, &mut memory, 2.0 * products, streams)?,
         #[cfg(feature = "hip")]
         Executor::Hip { device, target } => on_hip(device, target, launches, &mut memory, 2.0 * products, streams)?,
         Executor::Interp | Executor::Lane(_) | Executor::Sim(_) => {
-            let seconds = products / rate(device.kind());
+            let seconds = work.seconds(device.kind());
             if seconds > PATIENCE {
                 writeln!(
                     streams.out,
-                    "run         {products:.2e} multiply-adds, about {} here; smaller extents are faster",
+                    "run         {products:.2e} multiply-adds, about {} here; smaller extents and larger tiles are faster",
                     duration(seconds)
                 )?;
                 streams.out.flush()?;
@@ -252,6 +257,52 @@ const fn rate(kind: DeviceKind) -> f64 {
         DeviceKind::Lane | DeviceKind::Sim | DeviceKind::Cuda | DeviceKind::Hip => 1e7,
     }
 }
+
+/// What there is to do where no hardware does it.
+struct Work {
+    /// Multiply-adds.
+    products: f64,
+    /// Steps of all tiles along k.
+    steps: f64,
+    /// Warp instructions, at least.
+    instructions: f64,
+}
+
+/// Instructions of a warp in a step along k, at least: two loads and their addresses, a product, the loop.
+const STEP: f64 = 8.0;
+
+impl Work {
+    fn of(config: &Gemm, [m, n, k]: [u32; 3]) -> Work {
+        let steps = [(m, config.bm), (n, config.bn), (k, config.bk)].map(|(e, t)| f64::from(e.div_ceil(t.max(1)))).iter().product::<f64>();
+        let products = [m, n, k].map(f64::from).iter().product();
+        Work { products, steps, instructions: steps * f64::from(config.warps) * STEP }
+    }
+
+    /// Seconds, roughly, on a device that is no hardware.
+    fn seconds(&self, kind: DeviceKind) -> f64 {
+        let overhead = match kind {
+            DeviceKind::Interp => self.steps * STEP,
+            DeviceKind::Lane | DeviceKind::Sim | DeviceKind::Cuda | DeviceKind::Hip => self.instructions,
+        };
+        self.products / rate(kind) + overhead / OVERHEAD
+    }
+
+    /// Refuses what the simulator would give up.
+    fn affordable(&self) -> Outcome {
+        let most = SimConfig::default().max_instructions;
+        if self.instructions <= most as f64 {
+            return Ok(());
+        }
+        Err(CliError::Failed(format!(
+            "{:.1e} steps of tiles are at least {:.1e} warp instructions, and the simulator gives up after {most}; \
+             use a larger `--tile`, smaller extents, or `--device interp`",
+            self.steps, self.instructions
+        )))
+    }
+}
+
+/// Instructions a second, roughly, of a device that is no hardware, where each does little.
+const OVERHEAD: f64 = 1e7;
 
 /// `40 s`, `7 min`, `3 h`.
 fn duration(seconds: f64) -> String {
