@@ -98,13 +98,16 @@ impl Steps {
     }
 }
 
+/// What costs are counted in, see [`crate::cost`].
+const UNIT: &str = "in sixteenths of one operation of a lane, on no particular machine: they rank programs, and are no times";
+
 /// The explanation of a kernel's optimisation as text.
 pub fn explain(kernel: &Verified<'_>, options: &Options) -> String {
     if let Some(why) = Skipped::of(kernel.kernel()) {
         return format!("@{}: left as it is, because {why}\n", kernel.name);
     }
     let Some(s) = solve(kernel.kernel(), options, true) else { return "no program could be extracted\n".into() };
-    let mut out = format!("@{}: cost {} as written, {} chosen\n", kernel.name, s.report.before, s.report.after);
+    let mut out = format!("@{}: cost {} as written, {} chosen ({UNIT})\n", kernel.name, s.report.before, s.report.after);
     for n in &s.report.narrowed {
         let _ = writeln!(out, "{n}");
     }
@@ -134,7 +137,7 @@ pub fn explain(kernel: &Verified<'_>, options: &Options) -> String {
         }
     }
     removed(kernel, &s, &steps, &mut out);
-    let _ = writeln!(out, "whole kernel {}", s.whole);
+    let _ = writeln!(out, "whole kernel {} (in the same unit)", s.whole);
     if let Some((other, whole)) = s.others.first() {
         runner_up(&s, other, whole, &mut out);
     }

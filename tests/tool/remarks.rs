@@ -77,3 +77,31 @@ fn a_product_of_tiny_tiles_is_refused_on_the_simulator() {
     let (status, out, err) = tool(&["gemm", "--tile", "16x16x16", "--m", "32", "--n", "32", "--k", "32", "--device", "sim"]);
     assert_eq!(status, Status::Done, "{out}{err}");
 }
+
+#[test]
+fn more_registers_than_there_are_are_told() {
+    let wide = "kernel @wide(%a: view<f32, [?, 256]>, %c: view<f32, [?, ?]>, %n: i32) warps=1 {
+    %z = splat 0.0 : tile<64x256xf32>
+    %r = for %i in 0..%n step 1 carry %s = %z {
+        %x = load %a[%i, 0] : tile<64x256xf32>
+        %m = maximum %s, %x
+        yield %m
+    }
+    store %c[0, 0], %r
+}
+";
+    let file = File::new("wide", wide);
+    for (command, told_on) in [("compile", 2), ("explain", 1)] {
+        let (status, out, err) = tool(&[command, file.path()]);
+        assert_eq!(status, Status::Done, "{err}");
+        let told = if told_on == 1 { out } else { err };
+        assert!(
+            told.contains("@wide") && told.contains("sm_80 gives each of them 255") && told.contains("use more warps"),
+            "{command}: {told}"
+        );
+    }
+    let (_, _, err) = tool(&["compile", "--warps", "8", file.path()]);
+    assert!(!err.contains("registers"), "{err}");
+    let (_, out, _) = tool(&["explain", file.path()]);
+    assert!(out.contains("sixteenths of one operation of a lane"), "{out}");
+}

@@ -2,7 +2,7 @@
 
 use super::compiling::reason;
 use super::outcome::{CliError, Outcome, Streams};
-use super::{input, options};
+use super::{input, options, spills};
 use lexopt::Arg::{Long, Short, Value};
 use std::fs;
 use tilelift::{CompileError, OptLevel, Options, compile_timed, launch, lower, targets};
@@ -242,6 +242,12 @@ fn emitted(
             Err(e) => Err(e),
         },
     };
+    if made.is_ok()
+        && emit != Emit::Tile
+        && let Ok(lowered) = lower(kernel, target, opts)
+    {
+        spills::foreseen(&lowered.program, target).iter().try_for_each(|line| writeln!(streams.err, "@{}: {line}", kernel.name))?;
+    }
     Ok(made.map(String::into_bytes))
 }
 

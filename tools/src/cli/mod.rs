@@ -29,6 +29,7 @@ mod report;
 mod roofline;
 mod sim;
 mod sim_report;
+mod spills;
 mod trace;
 
 pub use outcome::Status;

@@ -1,7 +1,7 @@
 //! `opt`, `explain` and `dot`: what the optimizer makes of a file, and why; how its kernels run, and what that costs.
 
 use super::outcome::{CliError, Outcome, Streams};
-use super::{input, options};
+use super::{input, options, spills};
 use crate::bench::{estimate, layouts};
 use crate::execute::{DeviceKind, Executor};
 use lexopt::Arg::{Long, Short, Value};
@@ -207,6 +207,9 @@ pub(super) fn exposed(kernel: &Verified<'_>, target: &Target, options: &LowerOpt
     }
     if found.loops.iter().any(|l| !l.is_fast()) {
         said += &format!("  ({ESTIMATE})\n");
+    }
+    if let Ok(lowered) = tilelift_isel::lower(kernel, target, options) {
+        spills::foreseen(&lowered.program, target).iter().for_each(|line| said += &format!("  {line}\n"));
     }
     said
 }

@@ -91,6 +91,15 @@ impl<'p> Defs<'p> {
         self.def[self.root(v)]
     }
 
+    /// True if a value lives in a register of its own.
+    pub(crate) fn in_register(&self, v: LVal) -> bool {
+        match self.def[v] {
+            Def::Register | Def::Bits(_) => self.needed[v] || self.addressed[v],
+            Def::AddConst(..) => self.needed[v],
+            Def::Const(_) | Def::Same(_) | Def::Param(_) | Def::Special(_) | Def::Shared(_) => false,
+        }
+    }
+
     /// The value as a constant.
     pub(crate) fn constant(&self, v: LVal) -> Option<u64> {
         if let Def::Const(bits) = self.def(v) { Some(bits) } else { None }
@@ -118,11 +127,7 @@ impl<'p> Defs<'p> {
         }
         let mut any = false;
         inst.results().iter().for_each(|&d| {
-            any |= match self.def[d] {
-                Def::Register | Def::Bits(_) => self.needed[d] || self.addressed[d],
-                Def::AddConst(..) => self.needed[d],
-                Def::Const(_) | Def::Same(_) | Def::Param(_) | Def::Special(_) | Def::Shared(_) => false,
-            };
+            any |= self.in_register(d);
         });
         any
     }

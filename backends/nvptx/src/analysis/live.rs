@@ -43,6 +43,7 @@ pub(crate) struct Live<'d, 'p> {
     flying: VecDeque<Vec<LVal>>,
     begun: Vec<LVal>,
     rounds: Rounds,
+    roles: Vec<[u32; 2]>,
 }
 
 /// What products in flight still read of an iteration's words where the next one begins.
@@ -57,21 +58,35 @@ pub(crate) struct Round {
 /// That of counted loops, by their index, where there is any.
 pub(crate) type Rounds = BTreeMap<LVal, Round>;
 
-/// Intervals of the values that live in registers of their own; other values have a meaningless one. And what flies on into the next iteration of
-/// loops.
-pub(crate) fn intervals(defs: &Defs<'_>, program: &Program) -> (SecondaryMap<LVal, Interval>, Rounds) {
-    let mut live = Live {
-        defs,
-        at: SecondaryMap::new(),
-        position: 0,
-        loops: Vec::new(),
-        flying: VecDeque::new(),
-        begun: Vec::new(),
-        rounds: Rounds::new(),
-    };
-    live.at.resize(program.vals.len());
-    live.block(&program.body);
-    (live.at, live.rounds)
+/// What is known of when values live.
+pub(crate) struct Lives {
+    /// Intervals of the values that live in registers of their own; other values have a meaningless one.
+    pub(crate) at: SecondaryMap<LVal, Interval>,
+    /// What flies on into the next iteration of loops.
+    pub(crate) rounds: Rounds,
+    /// First and last half position of each role, in the order of the text.
+    pub(crate) roles: Vec<[u32; 2]>,
+    /// The last position.
+    pub(crate) positions: u32,
+}
+
+impl Lives {
+    /// Follows a program.
+    pub(crate) fn of(defs: &Defs<'_>, program: &Program) -> Lives {
+        let mut live = Live {
+            defs,
+            at: SecondaryMap::new(),
+            position: 0,
+            loops: Vec::new(),
+            flying: VecDeque::new(),
+            begun: Vec::new(),
+            rounds: Rounds::new(),
+            roles: Vec::new(),
+        };
+        live.at.resize(program.vals.len());
+        live.block(&program.body);
+        Lives { at: live.at, rounds: live.rounds, roles: live.roles, positions: live.position }
+    }
 }
 
 impl Live<'_, '_> {
@@ -197,7 +212,9 @@ impl Live<'_, '_> {
                 Inst::Roles(r) => {
                     self.step();
                     for role in &r.roles {
+                        let first = 2 * self.position + 2;
                         self.block(&role.body);
+                        self.roles.push([first, 2 * self.position + 1]);
                         self.flying.clear();
                         self.begun.clear();
                     }

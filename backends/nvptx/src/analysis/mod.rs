@@ -16,5 +16,6 @@ mod visit;
 mod webs;
 
 pub(crate) use defs::{Address, Base, Def, Defs};
+pub(crate) use live::Lives;
 pub(crate) use renew::{Renewal, Renewals};
 pub(crate) use webs::Webs;

@@ -5,7 +5,7 @@
 //! them in place; where two of them live at the same time they stay apart and the printer copies.
 
 use super::defs::{Def, Defs};
-use super::live::{self, Interval, Rounds};
+use super::live::{Interval, Lives, Rounds};
 use super::visit::{Nest, nest};
 use crate::class::Class;
 use cranelift_entity::packed_option::PackedOption;
@@ -36,7 +36,7 @@ pub(crate) struct Webs {
 impl Webs {
     /// Joins what may be joined.
     pub(crate) fn new(program: &Program, defs: &Defs<'_>) -> Webs {
-        let (live, rounds) = live::intervals(defs, program);
+        let Lives { at: live, rounds, .. } = Lives::of(defs, program);
         let mut webs = Webs { parent: SecondaryMap::new(), spans: SecondaryMap::new(), lists: PrimaryMap::new(), live, rounds };
         webs.parent.resize(program.vals.len());
         webs.spans.resize(program.vals.len());
