@@ -105,3 +105,17 @@ fn more_registers_than_there_are_are_told() {
     let (_, out, _) = tool(&["explain", file.path()]);
     assert!(out.contains("sixteenths of one operation of a lane"), "{out}");
 }
+
+#[test]
+fn limits_of_the_compiler_are_called_so() {
+    let file = File::new(
+        "limit",
+        "kernel @k(v0: view<f32, [?]>) warps=1 {\n    v1 = load v0[0] : tile<65536xf32>\n    v2 = exp v1\n    store v0[0], v2\n}\n",
+    );
+    let (status, _, err) = tool(&["compile", file.path()]);
+    assert_eq!(status, Status::Failed);
+    assert!(
+        err.contains("the kernel needs 2048, and this compiler makes at most 1024, whatever the target") && err.contains("warps"),
+        "{err}"
+    );
+}

@@ -23,16 +23,23 @@ pub enum Resource {
     Views,
 }
 
+impl Resource {
+    /// True if the compiler sets the bound, so that programs stay of a size that can be compiled; others are the target's.
+    pub fn is_limit_of_compiler(self) -> bool {
+        matches!(self, Resource::TileRegisters | Resource::MultiplyAdds | Resource::Code | Resource::Views)
+    }
+}
+
 impl fmt::Display for Resource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Resource::SharedMemory => "shared memory (bytes)",
             Resource::Warps => "warps",
-            Resource::TileRegisters => "registers (elements of one tile per lane)",
+            Resource::TileRegisters => "elements of one tile per lane",
             Resource::ProductRegisters => "registers per lane for a product",
             Resource::TaskRegisters => "registers of tasks",
             Resource::MultiplyAdds => "multiply-adds per lane (this dot has no matrix instruction)",
-            Resource::Code => "room for code (lane instructions)",
+            Resource::Code => "lane instructions",
             Resource::Views => "views (of one another, up to the buffer)",
         })
     }
