@@ -199,10 +199,11 @@ impl CompileError {
         }
     }
 
-    /// A stable word for the kind of error, as file tests name it: `verify`, `unsupported`, `resource`, `internal`, `emit`, `target`.
+    /// A stable word for the kind of error, as file tests name it: `verify`, `unsupported`, `protocol`, `resource`, `internal`, `emit`, `target`.
     pub fn code(&self) -> &'static str {
         match self {
             CompileError::Verify(_) => "verify",
+            CompileError::Lower(e) if e.is_protocol() => "protocol",
             CompileError::Lower(
                 LowerError::Unsupported { .. }
                 | LowerError::NotSpecialised { .. }

@@ -13,6 +13,7 @@ use crate::layout::assign::Assignment;
 use crate::layout::search::{Search, is_searched, with_slots};
 use crate::lower::footprint::Footprint;
 use crate::lower::origin::placed;
+use crate::lower::promised;
 use crate::lower::{Lowered, lane_program};
 use std::borrow::Cow;
 use std::rc::Rc;
@@ -201,13 +202,21 @@ fn proved(kernel: &Kernel, target: &Target, laid: Laid) -> Result<Lowered, Lower
             Err(e) => {
                 let e =
                     placed(e, kernel, || lane_program((kernel, asked), target, plan.clone(), assigned.clone(), direct, true).map(|d| d.1));
-                return Err(Unsupported::Unproved { tasks: !made, why: Box::new(e) }.into());
+                let at = e.loc();
+                return Err(LowerError::from(Unsupported::Unproved {
+                    tasks: !made,
+                    why: Box::new(e),
+                    promise: promised::broken(kernel).map(Box::new),
+                })
+                .at(at));
             }
         },
         Some(_) => {}
-        None if cfg!(debug_assertions) => tilelift_protocol::prove(&done.program, target)
-            .map(drop)
-            .map_err(|e| Unsupported::Unproved { tasks: false, why: Box::new(e) })?,
+        None if cfg!(debug_assertions) => tilelift_protocol::prove(&done.program, target).map(drop).map_err(|e| Unsupported::Unproved {
+            tasks: false,
+            why: Box::new(e),
+            promise: None,
+        })?,
         None => {}
     }
     Ok(done)

@@ -75,6 +75,7 @@ impl Error {
             Error::Text(e) => e.errors.first().map_or("P0000", |e| e.code.text()),
             Error::Refused(r) => match &*r.error {
                 CompileError::Verify(e) => e.errors.first().map_or("V0000", |e| e.code.text()),
+                CompileError::Lower(e) if e.is_protocol() => "L0104",
                 CompileError::Lower(
                     LowerError::Unsupported { .. }
                     | LowerError::NotSpecialised { .. }

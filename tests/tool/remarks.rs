@@ -119,3 +119,42 @@ fn limits_of_the_compiler_are_called_so() {
         "{err}"
     );
 }
+
+#[test]
+fn what_the_proof_refuses_has_a_place_and_a_class() {
+    let text = "kernel @expect(%x: view<f32, [64, 64]>, %y: view<f32, [64, 64]>) {
+    %s = local_alloc : shared<64x64xf32>
+    %b = barrier_alloc 1 : barrier<1>
+    tasks {
+        task producer warps 1 {
+            barrier_expect %b, 8192
+            async_load %x[0, 0], %s, %b
+            yield
+        }
+        task consumer warps 4 {
+            barrier_wait %b, 0
+            %t = local_load %s
+            store %y[0, 0], %t
+            yield
+        }
+    }
+}
+";
+    let file = File::new("expect", text);
+    let (status, _, err) = tool(&["compile", "--target", "sm_90a", file.path()]);
+    assert_eq!(status, Status::Failed);
+    assert!(err.contains(":7:13: error[protocol]: tasks that are not proved"), "{err}");
+    assert!(err.contains("`barrier_expect` at 6:13 expects 8192 bytes, and the copies behind it bring 16384"), "{err}");
+    // A phase that never ends is waited for; its parity may be the wrong one as well.
+    let kept = text.replace("%b, 8192", "%b, 16384");
+    for (from, to, part) in [
+        ("%b, 16384", "%b, 32768", "a wait for ever, for a phase that expects 32768 bytes where 16384 arrive"),
+        ("barrier_wait %b, 0", "barrier_wait %b, 1", "parity"),
+        ("", "", ""),
+    ] {
+        let file = File::new("expect-other", &kept.replace(from, to));
+        let (status, _, err) = tool(&["compile", "--target", "sm_90a", file.path()]);
+        assert_eq!(status == Status::Done, part.is_empty(), "{to}: {err}");
+        assert!(err.contains(part), "{to}: {err}");
+    }
+}

@@ -46,8 +46,21 @@ impl Spot {
         Box::new(Spot::Program(what.to_owned()))
     }
 
+    /// Where it stands, if an author wrote it.
+    fn loc(&self) -> Loc {
+        if let Spot::Written { at, .. } = self { *at } else { Loc::default() }
+    }
+
     pub(crate) fn inst(program: &Program, inst: &Inst, role: impl Into<String>) -> Box<Spot> {
         Box::new(Spot::Inst { inst: Box::new(inst.clone()), text: inst_shortened(program, inst), role: role.into() })
+    }
+}
+
+impl ProtocolError {
+    /// Where it shows, or else where the other place that takes part stands; unknown if neither is written.
+    pub fn loc(&self) -> Loc {
+        let places = [Some(&self.here), self.other.as_ref()].into_iter().flatten();
+        places.map(|spot| spot.loc()).find(|at| at.is_known()).unwrap_or_default()
     }
 }
 

@@ -30,8 +30,10 @@ macro_rules! problems {
             ForEver {
                 /// Arrivals that it lacks.
                 pending: u32,
-                /// Bytes that it lacks.
+                /// Bytes that it lacks; below 0, those that are too many.
                 bytes: i64,
+                /// Bytes that its only arrival expects, if it has one.
+                expected: Option<u32>,
             },
             /// An mbarrier is used where none is made.
             NoBarrier {
@@ -57,9 +59,20 @@ macro_rules! problems {
                     $(Problem::$name => f.write_str($says),)*
                     Problem::Outside(what) => what.fmt(f),
                     Problem::Arrivals { lanes, pending } => write!(f, "{lanes} arrivals where a phase expects {pending} more"),
-                    Problem::ForEver { pending, bytes } => {
-                        write!(f, "a wait for ever, for a phase that lacks {pending} arrivals and {bytes} bytes,")
-                    }
+                    Problem::ForEver { pending: 0, bytes, expected: Some(expected) } => write!(
+                        f,
+                        "a wait for ever, for a phase that expects {expected} bytes where {} arrive,",
+                        i64::from(*expected) - bytes
+                    ),
+                    Problem::ForEver { pending, bytes, .. } if *bytes < 0 => write!(
+                        f,
+                        "a wait for ever, for a phase that lacks {pending} arrivals and gets {} bytes more than it expects,",
+                        bytes.unsigned_abs()
+                    ),
+                    Problem::ForEver { pending, bytes, .. } => write!(
+                        f,
+                        "a wait for ever, for a phase that lacks {pending} arrivals and {bytes} bytes (or for a parity that is not its phase's),"
+                    ),
                     Problem::NoBarrier { at } => write!(f, "no mbarrier is made at {at:#x}, used"),
                     Problem::Warps { meet: [here, others] } => write!(
                         f,
@@ -87,7 +100,7 @@ problems! {
     RemoteNotMade = "an mbarrier of another block is used that may not be made yet,",
     EarlyArrival = "an arrival may come before the phase in front of its own has ended,",
     UnseenPhase = "a phase may end before the one in front of it has been seen by all that wait for it,",
-    EarlyWait = "a wait may come before the phase in front of the one it is for, and can't tell them apart,",
+    EarlyWait = "a wait may come before the phase in front of the one it is for, and can't tell them apart by their parity,",
     Parity = "the parity is not understood: it has to be a constant, a number that counts (of which the lowest bit is taken), or a quotient, remainder or mask of one by constants; `add n, 1` is the other phase of a number that counts;",
     ManyExpect = "several lanes expect bytes",
     DifferentBarriers = "lanes arrive at different mbarriers,",

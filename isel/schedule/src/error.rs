@@ -75,6 +75,11 @@ impl LowerError {
         matches!(self, LowerError::ResourceExceeded { resource, .. } if *resource == of)
     }
 
+    /// True if the proof refuses how tasks, copies and barriers work together, or does not follow it.
+    pub fn is_protocol(&self) -> bool {
+        matches!(self, LowerError::Unsupported { why, .. } if why.is_protocol())
+    }
+
     /// True if the kernel asks for a specialised loop, and the target has no units for it.
     pub fn needs_units(&self) -> bool {
         match self {
@@ -124,6 +129,7 @@ impl fmt::Display for LowerError {
             write!(f, "{loc}: ")?;
         }
         match self {
+            LowerError::Unsupported { why, .. } if why.is_protocol() => write!(f, "protocol: {why}"),
             LowerError::Unsupported { why, .. } => write!(f, "unsupported: {why}"),
             LowerError::NotSpecialised { why, .. } => write!(f, "unsupported: the specialised schedule: {why}"),
             LowerError::NoBulkCopy { op, why, .. } => write!(f, "unsupported: `{op}`: {why}"),
@@ -132,6 +138,12 @@ impl fmt::Display for LowerError {
                 f.write_str("the required layout ")?;
                 what.iter().try_for_each(|what| what.fmt(f))?;
                 write!(f, " can't be had: {why}; it is at odds with {other}")
+            }
+            LowerError::ResourceExceeded { resource, need, have, remedy, .. } if resource.is_limit_of_compiler() => {
+                write!(
+                    f,
+                    "too many {resource}: the kernel needs {need}, and this compiler makes at most {have}, whatever the target; {remedy}"
+                )
             }
             LowerError::ResourceExceeded { resource, need, have, remedy, .. } => {
                 write!(f, "not enough {resource}: the kernel needs {need}, the target has {have}; {remedy}")

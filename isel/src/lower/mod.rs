@@ -29,6 +29,7 @@ mod network;
 pub(crate) mod origin;
 mod packed;
 mod prefetch;
+pub(crate) mod promised;
 mod rearrange;
 mod reduce;
 mod scan;

@@ -83,7 +83,7 @@ pub struct Check {
 pub struct ExpectedError {
     /// The guilty line.
     pub line: u32,
-    /// The code, such as `V0401`, `P0301`, `unsupported` or `resource`.
+    /// The code, such as `V0401`, `P0301`, `unsupported`, `protocol` or `resource`.
     pub code: String,
     /// Part of the message.
     pub part: String,
@@ -149,6 +149,11 @@ pub fn parse(text: &str) -> Result<Directives, Vec<DirectiveError>> {
         let Some((code, comment)) = raw.split_once(';') else { continue };
         if let Err(message) = d.take(line, last_line, code.trim().is_empty(), comment.trim()) {
             errors.push(DirectiveError { line, message });
+        }
+    }
+    for run in &d.runs {
+        if let Err(message) = run.fits_header(text) {
+            errors.push(DirectiveError { line: run.line, message });
         }
     }
     if let Err(message) = d.consistent() {

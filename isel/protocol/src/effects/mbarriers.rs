@@ -458,11 +458,11 @@ impl<'a> Checker<'a> {
         Ok(true)
     }
 
-    /// Arrivals and bytes that an mbarrier lacks for which an agent waits, and its last arrival.
-    pub(in super::super) fn lacks(&self, s: &State<'a>, t: usize, at: i64) -> (u32, i64, Option<Site>) {
+    /// Arrivals and bytes that an mbarrier lacks for which an agent waits, its last arrival, and whether a phase has one arrival only.
+    pub(in super::super) fn lacks(&self, s: &State<'a>, t: usize, at: i64) -> (u32, i64, Option<Site>, bool) {
         let mbarrier = self.places.mbarrier(at | (self.agents[t].block as i64) << RANK);
         let bar = mbarrier.and_then(|w| s.shared.bars.get(w)?.as_ref());
-        bar.map_or((0, 0, None), |b| (b.pending, b.bytes, b.last))
+        bar.map_or((0, 0, None, false), |b| (b.pending, b.bytes, b.last, b.count == 1))
     }
 
     /// What must not be left in flight at the end.

@@ -27,6 +27,21 @@ impl<'a> Checker<'a> {
         }
     }
 
+    /// Bytes that an arrival expects.
+    fn expects(&self, site: Site) -> Option<u32> {
+        let Spot::Inst { inst, .. } = *self.spot(site) else { return None };
+        match *inst {
+            Inst::Unit(u) => {
+                if let Unit::ArriveExpect { bytes, .. } = *u {
+                    Some(bytes)
+                } else {
+                    None
+                }
+            }
+            _ => None,
+        }
+    }
+
     pub(super) fn deadlock<T>(&self, s: &State<'a>) -> Result<T, ProtocolError> {
         let awake = |t: &usize| s.tasks[*t].life == Life::Awake;
         let waiting: Vec<(usize, (i64, Site))> =
@@ -39,9 +54,10 @@ impl<'a> Checker<'a> {
                 _ => Err(ProtocolError { problem: Problem::NobodyGoesOn, here: Spot::program("the program"), other: None }),
             };
         };
-        let (pending, bytes, last) = self.lacks(s, t, at);
+        let (pending, bytes, last, single) = self.lacks(s, t, at);
+        let expected = last.filter(|_| single).and_then(|site| self.expects(site));
         let other = last.or(waiting.get(1).map(|x| x.1.1));
-        self.error(Problem::ForEver { pending, bytes }, here, other)
+        self.error(Problem::ForEver { pending, bytes, expected }, here, other)
     }
 
     /// Computes again what stands in front of here, now that more is known.

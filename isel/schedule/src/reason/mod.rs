@@ -32,4 +32,4 @@ pub use refusal::Refusal;
 pub use remedy::{Holder, Offer, Remedy, Taker};
 pub use requirement::{AtOdds, Unmet};
 pub use resource::Resource;
-pub use unsupported::{Lacking, Location, Missing, NoAxis, NoMeeting, NoRegister, OfScalar, Product, Stage, Unsupported};
+pub use unsupported::{Lacking, Location, Missing, NoAxis, NoMeeting, NoRegister, OfScalar, Product, Promise, Stage, Unsupported};

@@ -15,7 +15,7 @@ use std::fmt;
 use tilelift_ir::channel::ChannelError;
 use tilelift_ir::layout::LayoutError;
 use tilelift_ir::verify::VerifyErrors;
-use tilelift_ir::{AtomicOp, Op, Scalar, TileType, Value};
+use tilelift_ir::{AtomicOp, Loc, Op, Scalar, TileType, Value};
 use tilelift_protocol::ProtocolError;
 
 /// Why a kernel is not lowered.
@@ -47,6 +47,8 @@ pub enum Unsupported {
         tasks: bool,
         /// Why not.
         why: Box<ProtocolError>,
+        /// A promise of the author's that may be the cause.
+        promise: Option<Box<Promise>>,
     },
     /// A stage made what is no kernel.
     Malformed(Stage, Box<VerifyErrors>),
@@ -72,6 +74,30 @@ pub enum Unsupported {
     Op(Op),
 }
 
+/// Bytes that a `barrier_expect` promises, where the copies behind it bring others.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Promise {
+    /// Where it stands.
+    pub at: Loc,
+    /// What it promises.
+    pub promised: u64,
+    /// What they bring.
+    pub bring: u64,
+}
+
+impl fmt::Display for Promise {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`barrier_expect` at {} expects {} bytes, and the copies behind it bring {}", self.at, self.promised, self.bring)
+    }
+}
+
+impl Unsupported {
+    /// True for what a proof refuses.
+    pub fn is_protocol(&self) -> bool {
+        matches!(self, Unsupported::Unproved { .. } | Unsupported::Deadlock(_))
+    }
+}
+
 impl fmt::Display for Unsupported {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -90,10 +116,12 @@ impl fmt::Display for Unsupported {
                 "an access that may begin inside a byte: the innermost index is not known to be even: make it a multiple of an even number, or promise that it is (`assume …, multiple 2`)",
             ),
             Unsupported::Deadlock(why) => write!(f, "a channel that may deadlock: {why}"),
-            Unsupported::Unproved { tasks: true, why } => {
-                write!(f, "tasks that are not proved to work together: {why}; mend it, or compile with `--unproven`")
+            Unsupported::Unproved { tasks: true, why, promise } => {
+                write!(f, "tasks that are not proved to work together: {why}; ")?;
+                promise.iter().try_for_each(|promise| write!(f, "{promise}; "))?;
+                f.write_str("mend it, or compile with `--unproven`")
             }
-            Unsupported::Unproved { tasks: false, why } => write!(f, "the schedule that the compiler wrote is not proved: {why}; this is a fault of the compiler: report it, or pin `schedule`, `stages` or `consumers`"),
+            Unsupported::Unproved { tasks: false, why, .. } => write!(f, "the schedule that the compiler wrote is not proved: {why}; this is a fault of the compiler: report it, or pin `schedule`, `stages` or `consumers`"),
             Unsupported::Malformed(what, why) => write!(f, "{what}: {why}"),
             Unsupported::Expansion => f.write_str("a channel: it has no expansion"),
             Unsupported::Layout(why) => write!(f, "the layout of a tile: {why}"),
