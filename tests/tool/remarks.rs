@@ -158,3 +158,20 @@ fn what_the_proof_refuses_has_a_place_and_a_class() {
         assert!(err.contains(part), "{to}: {err}");
     }
 }
+
+#[test]
+fn results_that_nobody_wrote_do_not_agree_silently() {
+    let text = "kernel @some(%x: view<i32, [?]>, %y: view<i32, [?]>, %z: view<i32, [?]>) warps=1 {
+    %t = load %x[0] : tile<4xi32>
+    store %y[0], %t
+}
+";
+    let file = File::new("unwritten", &format!("{text}; run: @some(grid=1, %x=iota[4], out %y=[4], out %z=[4])\n"));
+    let (status, out, err) = tool(&["run", "--device", "sim", file.path()]);
+    assert_eq!(status, Status::Done, "{err}");
+    assert!(out.contains("nothing was written to %z") && out.contains("as far as anything was written"), "{out}");
+    let file = File::new("compared", &format!("{text}; run: @some(grid=1, %x=iota[4], out %y=[4], out %z=[4]) == %z {{0, 0, 0, 0}}\n"));
+    let (status, out, err) = tool(&["run", "--device", "sim", file.path()]);
+    assert_eq!(status, Status::Failed, "{out}");
+    assert!(err.contains("element [0] is compared, and the kernel has not written it"), "{err}");
+}

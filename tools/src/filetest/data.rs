@@ -257,7 +257,7 @@ pub fn compare(args: &[Arg], want: &Memory, got: &Memory, tolerance: &Tolerance)
         let (w, g) = (want.buffers[view.buffer].bytes(), got.buffers[view.buffer].bytes());
         let width = width(view.elem).div_ceil(8);
         let mut covered = vec![false; w.len()];
-        let (mut wrong, mut first) = (0usize, None);
+        let (mut wrong, mut first, mut largest) = (0usize, None, 0f64);
         let places = positions(view);
         for (i, &at) in places.iter().enumerate() {
             covered[at / 8..at / 8 + width].fill(true);
@@ -269,14 +269,16 @@ pub fn compare(args: &[Arg], want: &Memory, got: &Memory, tolerance: &Tolerance)
             let same = if view.elem.is_float() { tolerance.accepts(x.as_f64(), y.as_f64()) } else { false };
             if !same {
                 wrong += 1;
+                largest = largest.max((x.as_f64() - y.as_f64()).abs());
                 first.get_or_insert((i, x, y));
             }
         }
         if let Some((i, x, y)) = first {
             return Err(format!(
-                "v{param}: {wrong} of {} elements differ, first at {:?}: {y} instead of {x}",
+                "v{param}: {wrong} of {} elements differ, first at {:?}: {y} instead of {x}{}",
                 places.len(),
-                coordinates(i, &view.shape)
+                coordinates(i, &view.shape),
+                if view.elem.is_float() { without_tolerance(tolerance, largest) } else { String::new() }
             ));
         }
         if let Some(at) = (0..w.len()).find(|&i| !covered[i] && w[i] != g[i]) {
@@ -284,6 +286,34 @@ pub fn compare(args: &[Arg], want: &Memory, got: &Memory, tolerance: &Tolerance)
         }
     }
     Ok(())
+}
+
+/// What is said of floats that differ although nobody said how far they may.
+fn without_tolerance(tolerance: &Tolerance, largest: f64) -> String {
+    if *tolerance != Tolerance::default() {
+        return String::new();
+    }
+    format!(
+        "; they differ by {largest:.1e} at most, and the line has no `tol`, so every bit counts; devices sum in an order of their own: if that is \
+         rounding, write `tol rel=… abs=…` behind the arguments"
+    )
+}
+
+/// The tensors that hold nothing in front of a launch, and nothing behind it either, by parameter.
+pub fn unwritten(run: &RunLine, args: &[Arg], after: &Memory) -> Vec<usize> {
+    let holds_nothing = |(_, (spec, arg)): &(usize, (&ArgSpec, &Arg))| match (spec, arg) {
+        (ArgSpec::Tensor(Tensor { init: Init::Poison, .. }), Arg::View(view)) => {
+            let places = positions(view);
+            !places.is_empty() && !places.iter().any(|&at| is_written(view, after, at))
+        }
+        _ => false,
+    };
+    run.args.iter().zip(args).enumerate().filter(holds_nothing).map(|(param, _)| param).collect()
+}
+
+/// True if the element at a position, in bits, holds something.
+fn is_written(view: &ViewArg, memory: &Memory, at: usize) -> bool {
+    memory.buffers[view.buffer].is_initialised(at / 8..at / 8 + width(view.elem).div_ceil(8))
 }
 
 /// The elements of a view that were written, or are others than before: where they begin, in bits, and their bits.
@@ -308,6 +338,17 @@ fn coordinates(mut i: usize, shape: &[i64]) -> SmallVec<[usize; 4]> {
         i /= (e as usize).max(1);
     }
     c
+}
+
+/// Checks that an expectation speaks of elements that hold something behind a launch, on the interpreter, which knows.
+///
+/// # Errors
+/// A sentence that names the first one that does not.
+pub fn written(e: &Expect, view: &ViewArg, memory: &Memory) -> Result<(), String> {
+    match positions(view).into_iter().position(|at| !is_written(view, memory, at)) {
+        Some(n) => Err(format!("v{}: element {:?} is compared, and the kernel has not written it", e.param, coordinates(n, &view.shape))),
+        None => Ok(()),
+    }
 }
 
 /// Compares a view with what a line expects of it, numbers or a file.
@@ -371,6 +412,34 @@ mod tests {
         let large = Tensor { init: Init::Rand(3), shape: vec![300_001], strides: None, offset: 0 };
         let spread = Tensor { strides: Some(vec![1]), ..large.clone() };
         assert!(fill(&view(0, &large, Scalar::F16), &large) == fill(&view(0, &spread, Scalar::F16), &spread));
+    }
+
+    #[test]
+    fn what_nobody_wrote_is_no_result() {
+        let run = super::super::runline::parse(1, "@k(grid=1, out v0=[2], out v1=[2])").unwrap();
+        let mut memory = Memory::new();
+        let views = [0, 1].map(|_| {
+            let buffer = memory.add(Buffer::uninit(8));
+            ViewArg::dense(buffer, Scalar::F32, &[2])
+        });
+        memory.buffers[1].write(4, &1f32.to_le_bytes());
+        let args = views.clone().map(Arg::from);
+        assert_eq!(unwritten(&run, &args, &memory), [0]);
+        let zeros = |param| Expect { param, near: false, want: Want::Values(vec![Number::Int(0), Number::Int(1)]) };
+        let e = written(&zeros(1), &views[1], &memory).unwrap_err();
+        assert_eq!(e, "v1: element [0] is compared, and the kernel has not written it");
+    }
+
+    #[test]
+    fn floats_that_differ_without_a_tolerance_are_told_about_it() {
+        let (mut want, mut got) = (Memory::new(), Memory::new());
+        want.add(Buffer::from_f64(Scalar::F32, [1.0, 2.0]));
+        got.add(Buffer::from_f64(Scalar::F32, [1.0, 2.0000002384185791]));
+        let args = [Arg::from(ViewArg::dense(0, Scalar::F32, &[2]))];
+        let e = compare(&args, &want, &got, &Tolerance::default()).unwrap_err();
+        assert!(e.contains("differ by 2.4e-7 at most") && e.contains("write `tol rel=… abs=…`"), "{e}");
+        let e = compare(&args, &want, &got, &Tolerance { rel: 1e-9, abs: 0.0 }).unwrap_err();
+        assert!(!e.contains("tol"), "{e}");
     }
 
     #[test]

@@ -267,7 +267,8 @@ impl Test<'_> {
         if refused.is_none() {
             for expect in &run.expect {
                 let Arg::View(view) = &args[expect.param] else { continue };
-                if let Err(e) = data::expected(expect, view, &want, &run.tolerance) {
+                let written = data::written(expect, view, &want);
+                if let Err(e) = written.and_then(|()| data::expected(expect, view, &want, &run.tolerance)) {
                     self.fail(run.line, format!("interpreter: {e}"));
                 }
             }

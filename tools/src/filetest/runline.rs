@@ -8,7 +8,8 @@
 //! init    = rand:SEED | bits:SEED | edge | edge2 | iota | zeros | ones | fill:NUMBER | {n, n, …} | file:PATH
 //! ```
 //!
-//! A tensor without `init` is poison until the kernel writes it. Parameters are numbered as the printer numbers them.
+//! A tensor without `init` is poison until the kernel writes it. Parameters are numbered as the printer numbers them, or named as the kernel's text
+//! names them (`%x=…`).
 
 use std::fmt;
 
@@ -144,6 +145,8 @@ pub struct RunLine {
     pub grid: [u32; 3],
     /// Arguments by parameter number.
     pub args: Vec<ArgSpec>,
+    /// What the line calls the parameters: `v0`, or `%x`.
+    pub names: Vec<String>,
     /// Tolerance between interpreter and devices.
     pub tolerance: Tolerance,
     /// Explicit expectations.
@@ -156,6 +159,30 @@ pub struct RunLine {
 pub const MOST_STEPS: u64 = 1 << 22;
 
 impl RunLine {
+    /// What the line calls a parameter.
+    pub fn name(&self, param: usize) -> String {
+        self.names.get(param).cloned().unwrap_or_else(|| format!("v{param}"))
+    }
+
+    /// Says where a name of the line is not the parameter's name in the text of its kernel, whose header lists them in order.
+    ///
+    /// # Errors
+    /// A sentence with both names.
+    pub fn fits_header(&self, text: &str) -> Result<(), String> {
+        if !self.names.iter().any(|n| n.starts_with('%')) {
+            return Ok(());
+        }
+        let Some(params) = header_names(text, &self.kernel) else { return Ok(()) };
+        for (n, name) in self.names.iter().enumerate().filter(|(_, name)| name.starts_with('%')) {
+            match params.get(n) {
+                Some(own) if own == name => {}
+                Some(own) => return Err(format!("argument {n} of @{} is {own}, and the line gives {name} there", self.kernel)),
+                None => return Err(format!("@{} has {} parameters, and none for {name}", self.kernel, params.len())),
+            }
+        }
+        Ok(())
+    }
+
     /// Refuses a grid of more programs than the bound on steps, of which each takes at least one. What must be refused in any case may ask
     /// for any grid.
     ///
@@ -171,6 +198,37 @@ impl RunLine {
         }
         Ok(())
     }
+}
+
+/// The names of a kernel's parameters, in front of their types, as its text has them.
+fn header_names(text: &str, kernel: &str) -> Option<Vec<String>> {
+    let code: Vec<&str> = text.lines().map(|l| l.split(';').next().unwrap_or(l)).collect();
+    let code = code.join("\n");
+    let head = format!("@{kernel}");
+    let mut found = code.match_indices(&head).map(|(at, _)| (&code[..at], code[at + head.len()..].trim_start()));
+    let (_, behind) = found.find(|(front, behind)| front.trim_end().ends_with("kernel") && behind.starts_with('('))?;
+    // Facts of views have brackets of their own.
+    let (mut depth, mut end) = (0i32, None);
+    for (i, c) in behind.char_indices() {
+        depth += i32::from("([<".contains(c)) - i32::from(")]>".contains(c));
+        if depth == 0 {
+            end = Some(i);
+            break;
+        }
+    }
+    let list = behind.get(1..end?)?;
+    let (mut names, mut depth, mut start) = (Vec::new(), 0i32, 0);
+    for (i, c) in list.char_indices().chain([(list.len(), ',')]) {
+        depth += i32::from("([<".contains(c)) - i32::from(")]>".contains(c));
+        if c == ',' && depth == 0 {
+            let part = list[start..i].trim();
+            if !part.is_empty() {
+                names.push(part.split(':').next().unwrap_or(part).trim().to_owned());
+            }
+            start = i + 1;
+        }
+    }
+    Some(names)
 }
 
 /// A run line that does not parse.
@@ -320,11 +378,24 @@ impl<'t> Scan<'t> {
             Some(_) | None => self.error("a path is expected here: file:data/x.bin, or file:\"…\" around spaces and brackets"),
         }
     }
-    fn param(&mut self) -> Parsed<usize> {
+    /// The number of a parameter. One that is called by its name, as in the kernel's text, is `named` already, or else the next one.
+    fn param(&mut self, named: &[String]) -> Parsed<(usize, String)> {
+        self.space();
+        let start = self.at;
+        if self.eat("%") {
+            let name = format!("%{}", self.word());
+            let n = named.iter().position(|n| *n == name).unwrap_or(named.len());
+            return Ok((n, name));
+        }
         let word = self.word();
         match word.strip_prefix('v').and_then(|n| n.parse().ok()) {
-            Some(n) => Ok(n),
-            None => self.error(format!("`{word}` is no parameter; write v0, v1, … as the printer numbers them")),
+            Some(n) => Ok((n, word.to_owned())),
+            None => {
+                self.at = start;
+                self.error(format!(
+                    "`{word}` is no parameter; write v0, v1, … as the printer numbers them, or %x, %y, … as the kernel names them"
+                ))
+            }
         }
     }
     fn tensor(&mut self, init: Init) -> Parsed<ArgSpec> {
@@ -415,23 +486,24 @@ pub fn parse_within(line: u32, text: &str, most: i64) -> Result<RunLine, RunLine
     }
     let mut grid = [1u32; 3];
     grid.iter_mut().zip(&extents).for_each(|(g, &e)| *g = e as u32);
-    let mut args = Vec::new();
+    let (mut args, mut names) = (Vec::new(), Vec::new());
     while s.eat(",") {
         let out = s.eat("inout ") || s.eat("out ");
-        let param = s.param()?;
+        let (param, name) = s.param(&names)?;
         if param != args.len() {
-            return s.error(format!("parameter v{param} is given where v{} belongs", args.len()));
+            return s.error(format!("parameter {name} is given where v{} belongs", args.len()));
         }
         s.expect("=")?;
         let value = s.value()?;
         let poison = matches!(&value, ArgSpec::Tensor(t) if t.init == Init::Poison);
         if poison && !out {
-            return s.error(format!("v{param} holds nothing; write `out v{param}=` or say what it holds"));
+            return s.error(format!("{name} holds nothing; write `out {name}=` or say what it holds"));
         }
         args.push(value);
+        names.push(name);
     }
     s.expect(")")?;
-    let mut run = RunLine { line, kernel, grid, args, tolerance: Tolerance::default(), expect: Vec::new(), fails: None };
+    let mut run = RunLine { line, kernel, grid, args, names, tolerance: Tolerance::default(), expect: Vec::new(), fails: None };
     while s.peek().is_some() {
         if s.eat("tol ") {
             let mut any = false;
@@ -459,9 +531,9 @@ pub fn parse_within(line: u32, text: &str, most: i64) -> Result<RunLine, RunLine
             if !near && !s.eat("==") {
                 return s.error("`tol`, `==`, `~=` or `fails:` is expected here");
             }
-            let param = s.param()?;
+            let (param, name) = s.param(&run.names)?;
             if !matches!(run.args.get(param), Some(ArgSpec::Tensor(_))) {
-                return s.error(format!("v{param} is no tensor of this line"));
+                return s.error(format!("{name} is no tensor of this line"));
             }
             let want = if s.eat("file") { Want::File(s.path()?) } else { Want::Values(s.numbers()?) };
             run.expect.push(Expect { param, near, want });
@@ -485,6 +557,29 @@ mod tests {
         assert_eq!(r.expect.len(), 2);
         assert!(r.expect[1].near);
         assert_eq!(parse(1, "@k(grid=1) fails: some words").unwrap().fails.as_deref(), Some("some words"));
+    }
+
+    #[test]
+    fn parameters_are_called_by_number_or_by_name() {
+        let r = parse(1, "@k(grid=1, %x=iota[4], v1=3, out %y=[4]) == %y {1, 2, 3, 4}").unwrap();
+        assert_eq!(r.names, ["%x", "v1", "%y"]);
+        assert_eq!(r.expect[0].param, 2);
+        for (line, part) in [
+            ("@k(grid=1, %x=iota[4], %x=3)", "parameter %x is given where v1 belongs"),
+            ("@k(grid=1, %x=iota[4]) == %z {1}", "%z is no tensor of this line"),
+            ("@k(grid=1, %x=[4])", "write `out %x=`"),
+            ("@k(grid=1, x=[4])", "`x` is no parameter"),
+        ] {
+            let e = parse(1, line).unwrap_err().to_string();
+            assert!(e.contains(part), "{line}: {e}");
+        }
+        let text =
+            "; kernel @k(%not: f32)\nkernel @kk(%a: f32) {\n}\nkernel @k(%x: view<f32, [?, ?%4]>,\n    %n: i32, %y: view<f32, [?]>) {\n}\n";
+        assert_eq!(r.fits_header(text), Ok(()));
+        let e = parse(1, "@k(grid=1, %x=iota[4], %m=3, out %y=[4])").unwrap().fits_header(text).unwrap_err();
+        assert_eq!(e, "argument 1 of @k is %n, and the line gives %m there");
+        let e = parse(1, "@kk(grid=1, %a=1.0, %b=3)").unwrap().fits_header(text).unwrap_err();
+        assert_eq!(e, "@kk has 1 parameters, and none for %b");
     }
 
     #[test]
