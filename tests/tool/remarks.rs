@@ -175,3 +175,13 @@ fn results_that_nobody_wrote_do_not_agree_silently() {
     assert_eq!(status, Status::Failed, "{out}");
     assert!(err.contains("element [0] is compared, and the kernel has not written it"), "{err}");
 }
+
+#[test]
+fn a_missing_brace_is_reported_first_and_where_it_opens() {
+    let file = File::new("brace", &COUNT.replacen("    }\n", "", 1));
+    let (status, _, err) = tool(&["check", file.path()]);
+    assert_eq!(status, Status::Failed);
+    let first = err.lines().next().unwrap_or_default();
+    assert!(first.contains(":2:46: error[P0202]: `}` is missing for this `{`"), "{err}");
+    assert!(first.contains("the one at 7:1 stands further left"), "{err}");
+}

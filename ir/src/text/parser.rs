@@ -55,6 +55,8 @@ pub(super) struct Parser<'t> {
     more: bool,
     /// True when the missing end of this kernel is reported already.
     truncated: bool,
+    /// A block of this kernel that was closed by a `}` further left than the line that opens it, and that `}`: the first one.
+    misplaced: Option<(Loc, Loc)>,
     pub(super) kernel: Kernel,
     names: HashMap<Name<'t>, Binding>,
     /// The names of each open block.
@@ -105,6 +107,7 @@ impl<'t> Parser<'t> {
             errors: Vec::new(),
             more: false,
             truncated: false,
+            misplaced: None,
             kernel: Kernel::new(""),
             names: HashMap::new(),
             scopes: Vec::new(),
@@ -234,6 +237,39 @@ impl<'t> Parser<'t> {
         self.error(ParseCode::Truncated, t, format!("{found}, but {what} is missing"))
     }
 
+    /// Reports, once for a kernel, a block without its `}`, where it opens: what follows from that stands behind. Indentation tells which block it is,
+    /// where a `}` further left has closed another than it should.
+    fn unclosed(&mut self, open: Loc) -> Skip {
+        if std::mem::replace(&mut self.truncated, true) {
+            return Skip;
+        }
+        let t = self.peek();
+        let found = if t.tok == Tok::End { "the text ends" } else { "another kernel begins" };
+        let (at, why) = match self.misplaced {
+            Some((inner, close)) => {
+                (inner, format!("the one at {close} stands further left, and then {found} at {} with a block open", t.loc))
+            }
+            None => (open, format!("{found} at {}", t.loc)),
+        };
+        self.error_at(ParseCode::Truncated, at, 1, format!("`}}` is missing for this `{{`: {why}; close the block"))
+    }
+
+    /// The place of the token in front, and the column at which its line begins.
+    fn opening(&self) -> (Loc, u32) {
+        let at = self.at.saturating_sub(1);
+        let open = self.tokens[at].loc;
+        let first = self.tokens[..=at].iter().rev().take_while(|t| t.loc.line == open.line && t.tok != Tok::Newline).last();
+        (open, first.map_or(open.col, |t| t.loc.col))
+    }
+
+    /// Notes a `}` that begins its line further left than the line of the block that it closes.
+    fn closed(&mut self, open: Loc, indent: u32) {
+        let (close, column) = self.opening();
+        if close.line > open.line && close.col == column && column < indent {
+            self.misplaced.get_or_insert((open, close));
+        }
+    }
+
     /// How many errors there are: when it changes, what was parsed meanwhile is not complete.
     pub(super) fn error_count(&self) -> (usize, bool) {
         (self.errors.len(), self.more)
@@ -270,7 +306,7 @@ impl<'t> Parser<'t> {
                 return file;
             }
             let before = self.error_count();
-            self.truncated = false;
+            (self.truncated, self.misplaced) = (false, None);
             if self.kernel_text().is_err() {
                 while self.peek().tok != Tok::End && !self.at_kernel() {
                     self.bump();
@@ -362,12 +398,14 @@ impl<'t> Parser<'t> {
     /// The instructions of a region up to its `}`; the `{` is taken already. `wants` are the element types that its `yield`
     /// gives to literals.
     pub(super) fn block(&mut self, r: Region, wants: &[Option<Scalar>]) -> Parsed<()> {
+        let (open, indent) = self.opening();
         loop {
             self.skip_newlines();
             if self.peek().tok == Tok::End || self.at_kernel() {
-                return Err(self.ended("`}`"));
+                return Err(self.unclosed(open));
             }
             if self.eat('}') {
+                self.closed(open, indent);
                 return Ok(());
             }
             let done = self.inst(r, wants).and_then(|()| match self.peek().tok {

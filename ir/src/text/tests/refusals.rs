@@ -95,6 +95,7 @@ fn examples(code: ParseCode) -> Vec<(String, &'static str)> {
             ("kernel @a() {\n v0 = add", "a value"),
             ("kernel @a() {\n if true {\n", "`}`"),
             ("kernel @a() {\n\nkernel @b() {\n}", "another kernel"),
+            ("kernel @a() {\n    if true {\n    v0 = iota 0 : tile<4xi32>\n}\n", "the one at 4:1 stands further left"),
         ]),
         C::Nesting => vec![(nested(65), "deeper than 64"), (nested(5000), "deeper than 64")],
         C::KernelName => texts(&[("kernel @a() {\n}\nkernel @a() {\n}", "earlier")]),
