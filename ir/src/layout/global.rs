@@ -24,6 +24,22 @@ pub fn coalesced(shape: &[u32], elem_bytes: u32, order: &[usize], max_vec: u32, 
     coalesced_runs(shape, elem_bytes, order, (max_vec, None), lanes, warps)
 }
 
+/// The same with lanes along the contiguous dimension as far as it goes, not only up to a line: each lane holds fewer places of that dimension and
+/// more of the others. What is alike along the others, or folded along them, is there fewer times.
+///
+/// # Errors
+/// As [`coalesced`].
+pub fn coalesced_rows(
+    shape: &[u32],
+    elem_bytes: u32,
+    order: &[usize],
+    max_vec: u32,
+    lanes: u32,
+    warps: u32,
+) -> Result<Layout, LayoutError> {
+    spread(shape, elem_bytes, order, (max_vec, None), (lanes, warps), u32::MAX)
+}
+
 /// The same for a tile that goes on to a memory where another dimension is contiguous: each lane holds so many vectors of neighbours along it, if
 /// there are as many elements, so that it has whole runs for that memory, too.
 ///
@@ -36,6 +52,18 @@ pub fn coalesced_runs(
     (max_vec, run): (u32, Option<(usize, u32)>),
     lanes: u32,
     warps: u32,
+) -> Result<Layout, LayoutError> {
+    spread(shape, elem_bytes, order, (max_vec, run), (lanes, warps), LINE_BYTES)
+}
+
+/// Lanes side by side along so many bytes of the contiguous dimension.
+fn spread(
+    shape: &[u32],
+    elem_bytes: u32,
+    order: &[usize],
+    (max_vec, run): (u32, Option<(usize, u32)>),
+    (lanes, warps): (u32, u32),
+    along: u32,
 ) -> Result<Layout, LayoutError> {
     let mut b = Builder::new(shape)?;
     check_permutation("order", order, shape.len())?;
@@ -51,7 +79,7 @@ pub fn coalesced_runs(
             let most = ((elements / threads) >> vec_bits).max(1);
             b.take(Axis::Reg, dim, run.max(1).min(most).ilog2().min(b.left(dim)));
         }
-        let line = (LINE_BYTES / (elem_bytes << vec_bits)).max(1).ilog2();
+        let line = (along / (elem_bytes << vec_bits)).max(1).ilog2();
         let along = line.min(b.left(fast)).min(lane_bits);
         b.take(Axis::Lane, fast, along);
         // Other dimensions first, then the rest of the contiguous one.

@@ -6,6 +6,7 @@
 
 mod budget;
 mod control;
+mod finish;
 mod memory;
 mod origins;
 mod pairs;
@@ -13,17 +14,14 @@ pub(crate) mod roles;
 
 pub use budget::{Budget, INSTRUCTIONS};
 
-use crate::choice::into_arms;
 use crate::fold::{eval_cmp, eval_int};
 use crate::frame::{Alloc, AllocId, Param};
 use crate::hash::{Map, Set};
 use crate::inst::{Block, Inst};
 use crate::machine::MatrixId;
-use crate::nest::Nest;
 use crate::op::{BinOp, UnOp};
-use crate::place::{Life, place};
+use crate::place::Life;
 use crate::program::Program;
-use crate::sweep::sweep;
 use crate::value::{LTy, LVal, ShuffleFrom, Special, Vals};
 use cranelift_entity::{EntityRef, PrimaryMap, SecondaryMap};
 use smallvec::SmallVec;
@@ -461,6 +459,7 @@ impl LaneBuilder {
                 let c = self.constant(ty, num::wrap(y.wrapping_neg(), s) as u64);
                 Some(self.bin(BinOp::Add, a, c))
             }
+            (BinOp::Add, None, None) => self.constants_last(a, b).or_else(|| self.constants_last(b, a)),
             (BinOp::Add, _, Some(y)) => match self.facts[a].known {
                 Known::AddConst(x, c) => {
                     let c = self.constant(ty, num::wrap(c.wrapping_add(y), s) as u64);
@@ -476,6 +475,17 @@ impl LaneBuilder {
             },
             _ => None,
         }
+    }
+
+    /// `x + c + b` as `x + b + c`, where `x + c` is made outside of a block in which `b` is: `x + b` is one value for all constants, where each `x + c` would be
+    /// held as long as the block runs.
+    fn constants_last(&mut self, a: LVal, b: LVal) -> Option<LVal> {
+        // In tasks, registers are shared out among roles.
+        let (Known::AddConst(x, c), None) = (self.facts[a].known, self.role) else { return None };
+        (self.depth(b) > self.depth(a)).then(|| {
+            let sum = self.bin(BinOp::Add, x, b);
+            self.add_const(sum, c)
+        })
     }
 
     /// `a + b`.
@@ -776,21 +786,5 @@ impl LaneBuilder {
         let dsts: Vals = tys.iter().map(|&t| self.new_val(t, depth)).collect();
         self.effect(Inst::Matrix { dsts: dsts.clone(), instr, a, b, c });
         dsts
-    }
-
-    /// The program: dead instructions gone, allocations placed.
-    pub fn finish(mut self) -> Program {
-        let (block, _) = self.close();
-        self.program.body = block;
-        let mut live = SecondaryMap::with_default(false);
-        let mut body = std::mem::take(&mut self.program.body);
-        sweep(&mut body, &mut live);
-        if self.into_arms {
-            let nest = Nest::of(&body);
-            into_arms(&mut body, &nest, [0, self.program.vals.len()]);
-        }
-        self.program.body = body;
-        self.program.shared_bytes = place(&mut self.program.allocs, &self.lives);
-        self.program
     }
 }

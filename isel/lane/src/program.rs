@@ -2,6 +2,7 @@
 
 use crate::frame::{Alloc, AllocId, Param, persistent};
 use crate::inst::{Block, Inst, Roles};
+use crate::pressure::{peak, sizes};
 use crate::text::Names;
 use crate::unit::Unit;
 use crate::value::{LTy, LVal};
@@ -49,6 +50,11 @@ impl Program {
     /// True if launches of the program begin while the ones in front of them end: see [`Unit::AwaitPrevious`].
     pub fn early_launch(&self) -> bool {
         self.body.iter().any(|i| matches!(i, Inst::Unit(u) if **u == Unit::AwaitPrevious))
+    }
+
+    /// Registers of a lane that its values take where most live at once, in the order in which they stand: an estimate of what an assembler gives it.
+    pub fn registers(&self) -> u32 {
+        peak(&self.body, &sizes(&self.body, &self.vals)).div_ceil(4)
     }
 
     /// The roles, if warps go their own ways.

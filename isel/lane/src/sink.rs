@@ -18,6 +18,7 @@
 
 mod ahead;
 mod order;
+mod stays;
 
 pub(super) use order::Loads;
 
@@ -45,14 +46,24 @@ pub(super) fn words(ty: LTy) -> u32 {
     }
 }
 
-/// Reorders a block and the blocks inside it; with `loads`, global loads may move, too. The values that are made there have numbers from
-/// `values[0]` up to `values[1]`.
-pub(super) fn sink(block: &mut Block, nest: &Nest, values: [usize; 2], loads: Option<Loads<'_>>) {
+/// What moves beside computations, and what of them does not.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Moves<'a> {
+    /// Global loads may move, too, and how.
+    pub loads: Option<Loads<'a>>,
+    /// Computations stay that leave no more in use than they find, by the bytes of a lane's registers that values take.
+    pub stays: Option<&'a dyn Fn(LVal) -> u32>,
+}
+
+/// Reorders a block and the blocks inside it. The values that are made there have numbers from `values[0]` up to `values[1]`.
+pub(super) fn sink(block: &mut Block, nest: &Nest, values: [usize; 2], Moves { loads, stays }: Moves<'_>) {
     let [first, end] = values;
     let loads = loads.filter(|_| nest.loads(nest.all()));
     // What was there before is looked for where its registers count.
     let known = if loads.is_some() { 0 } else { first };
-    let mut sinker = Sinker { nest, loads, makers: Table::new(first, end, NOWHERE), seen: Table::new(known, end, 0), looks: 0 };
+    let makers = Table::new(first, end, NOWHERE);
+    let mut sinker =
+        Sinker { nest, loads, stays, makers, leaves: Table::new(first, end, false), seen: Table::new(known, end, 0), looks: 0 };
     sinker.enter(block, 0, loads.is_some());
     sinker.block(block, 0, loads, &Set::default());
 }
@@ -62,7 +73,11 @@ struct Sinker<'a> {
     nest: &'a Nest,
     /// How loads move in the role, if they do.
     loads: Option<Loads<'a>>,
+    /// Sizes of values, where what frees as much as it makes stays.
+    stays: Option<&'a dyn Fn(LVal) -> u32>,
     makers: Table<Maker>,
+    /// Values that are read where their block ends, or behind it.
+    leaves: Table<bool>,
     /// The last look at instructions by which a value was found.
     seen: Table<u32>,
     looks: u32,
@@ -88,6 +103,7 @@ impl Sinker<'_> {
                     for c in &l.carried {
                         self.makers.set(c.param, param(first));
                         self.makers.set(c.result, made);
+                        self.leaves.set(c.next, true);
                     }
                     self.enter(&l.body, first, loads);
                 }
@@ -95,12 +111,17 @@ impl Sinker<'_> {
                     for c in &l.carried {
                         self.makers.set(c.param, param(first));
                         self.makers.set(c.result, made);
+                        self.leaves.set(c.next, true);
                     }
+                    self.leaves.set(l.condition, true);
                     self.enter(&l.test, first, loads);
                     self.enter(&l.body, self.nest.behind(first), loads);
                 }
                 Control::If(c) => {
-                    c.results.iter().for_each(|r| self.makers.set(r.0, made));
+                    c.results.iter().for_each(|&(r, a, b)| {
+                        self.makers.set(r, made);
+                        [a, b].into_iter().for_each(|v| self.leaves.set(v, true));
+                    });
                     self.enter(&c.then, first, loads);
                     self.enter(&c.otherwise, self.nest.behind(first), loads);
                 }
@@ -196,7 +217,9 @@ impl Sinker<'_> {
     fn reorder(&self, block: &mut Block, n: u32, nested: &[(usize, Inside)], loads: Option<Loads<'_>>, beside: &Set<LVal>) {
         let movable = loads.is_some();
         // Computations that nothing in the block needs are the block's results: they go last, in order.
-        let anchors: Vec<usize> = (0..block.len()).filter(|&k| moves(&block[k], movable).is_none()).collect();
+        let stays = self.stays.map_or_else(Vec::new, |bytes| self.stays(block, n, nested, bytes));
+        let stays = |k: usize| stays.get(k) == Some(&true) || moves(&block[k], movable).is_none();
+        let anchors: Vec<usize> = (0..block.len()).filter(|&k| stays(k)).collect();
         let order = Order { makers: &self.makers, n, block, nested, early: &self.early(block, n, nested), open: Vec::new() };
         let order = order.whole(&anchors, loads, beside);
         if order.iter().enumerate().all(|(k, &from)| k == from) {
@@ -299,7 +322,7 @@ mod tests {
 
     fn sunk(a: &mut Asm, loads: Option<Loads<'_>>) {
         let nest = Nest::of(&a.p.body);
-        sink(&mut a.p.body, &nest, [0, a.p.vals.len()], loads);
+        sink(&mut a.p.body, &nest, [0, a.p.vals.len()], Moves { loads, stays: None });
     }
 
     #[test]

@@ -21,7 +21,7 @@ use smallvec::SmallVec;
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 use tilelift_egraph::physical::{InstLayouts, Solution, Variant};
-use tilelift_ir::layout::{Layout, LayoutError, coalesced, coalesced_runs};
+use tilelift_ir::layout::{Layout, LayoutError, coalesced, coalesced_rows, coalesced_runs};
 use tilelift_ir::propagate::{Map, Tie, Touch, carried, passage};
 use tilelift_ir::{Inst, Kernel, Op, Region, Type, Value};
 use tilelift_lane::Target;
@@ -470,6 +470,14 @@ pub(crate) fn moved_layout(kernel: &Kernel, target: &Target, plan: &Plan, (i, sh
     let run = stored_along(kernel, plan, i).map(|d| (d, (RUN_BYTES / bytes).max(1)));
     let vec = access.vector_elements(target.vector_bytes);
     coalesced_runs(shape, bytes, &access.order(), (vec, run), target.lanes, plan.warps)
+}
+
+/// The layout of a load or store of a tile in which lanes go along whole rows, if elements do not share bytes.
+pub(crate) fn row_layout(kernel: &Kernel, target: &Target, plan: &Plan, i: Inst, v: Value) -> Option<Layout> {
+    let shape = kernel.ty(v).shape()?;
+    let access = GlobalAccess::of(kernel, i);
+    let (bytes, vec) = (access.view.elem.bytes(), access.vector_elements(target.vector_bytes));
+    (!access.packed).then(|| coalesced_rows(shape, bytes, &access.order(), vec, target.lanes, plan.warps).ok())?
 }
 
 /// Bytes of the runs that lanes store where another dimension is contiguous than where they loaded: what a matrix instruction takes of a lane at once.

@@ -10,6 +10,7 @@ mod control;
 mod epilogue_operands;
 mod explicit;
 mod functions;
+mod lane_registers;
 mod loops;
 mod memory;
 mod mixed_schedules;

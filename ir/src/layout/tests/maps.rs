@@ -317,6 +317,22 @@ fn keys_ignore_register_names_only() {
 }
 
 #[test]
+fn rows_lie_in_lanes_side_by_side_as_far_as_they_go() {
+    let places = |l: &Layout, dim: usize| {
+        let along: BTreeSet<u32> = (0..l.size(Axis::Reg)).map(|r| l.apply(&[(Axis::Reg, r)])[dim]).collect();
+        along.len()
+    };
+    // 64x256: 64 elements a lane, 8 at a time. Up to a line 8 lanes lie side by side, else all 32.
+    let (line, row) = (coalesced(&[64, 256], 2, &[1, 0], 8, 32, 8).unwrap(), coalesced_rows(&[64, 256], 2, &[1, 0], 8, 32, 8).unwrap());
+    assert_eq!([places(&line, 0), places(&line, 1)], [2, 32]);
+    assert_eq!([places(&row, 0), places(&row, 1)], [8, 8]);
+    // Rows that are shorter than that, and those of a line, lie as ever.
+    for (shape, bytes) in [([64, 64], 2), ([64, 32], 4), ([128, 16], 2)] {
+        assert_eq!(coalesced_rows(&shape, bytes, &[1, 0], 16 / bytes, 32, 4), coalesced(&shape, bytes, &[1, 0], 16 / bytes, 32, 4));
+    }
+}
+
+#[test]
 fn coalesced_layout_of_a_bf16_tile() {
     let l = coalesced(&[128, 64], 2, &[1, 0], 8, 32, 4).unwrap();
     assert_eq!(l, Layout::blocked(&[128, 64], &[1, 8], &[4, 8], &[4, 1], &[1, 0]).unwrap());

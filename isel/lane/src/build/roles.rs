@@ -6,7 +6,7 @@ use crate::frame::Param;
 use crate::inst::{Block, Inst, Role, Roles};
 use crate::nest::Nest;
 use crate::place::Life;
-use crate::sink::{Loads, sink, words};
+use crate::sink::{Loads, Moves, sink, words};
 use crate::unit::{Multiply, Unit};
 use crate::value::{LTy, LVal, Place, Vals};
 use crate::visit::{blocks, computed};
@@ -148,7 +148,7 @@ impl LaneBuilder {
         let room = self.sink_loads.map(|own| spec.registers.unwrap_or(own).saturating_sub(spare(&body)));
         // Literals are parts of instructions.
         let words = |v: LVal| if self.as_const(v).is_some() { 0 } else { words(self.ty(v)) };
-        sink(&mut body, &nest, values, room.map(|room| Loads { room, words: &words }));
+        sink(&mut body, &nest, values, Moves { loads: room.map(|room| Loads { room, words: &words }), stays: None });
         Ok(Role {
             name: spec.name.to_owned(),
             first: spec.warps.0,

@@ -2,7 +2,7 @@
 
 use super::folds::{self, FoldCount};
 use super::staging::Waiting;
-use crate::layout::assign::{Assignment, access_layout, scattered_layout};
+use crate::layout::assign::{Assignment, access_layout, row_layout, scattered_layout};
 use crate::layout::dots::DotPlan;
 use crate::layout::in_memory;
 use crate::layout::packed;
@@ -48,6 +48,8 @@ pub(super) struct Prices<'a> {
     /// of them.
     pub(super) waiting: HashMap<Inst, Waiting>,
     pub(super) maps: SecondaryMap<Value, Option<Rc<Layout>>>,
+    /// Accesses may go along whole rows: where products are, they say how tiles lie.
+    by_rows: bool,
     /// Costs of fetching operands.
     pub(super) fetches: RefCell<HashMap<Fetch, Option<u64>>>,
 }
@@ -72,6 +74,7 @@ impl<'a> Prices<'a> {
             memory: SecondaryMap::new(),
             waiting: HashMap::new(),
             maps: SecondaryMap::new(),
+            by_rows: !kernel.insts.values().any(|d| matches!(d.op, Op::Dot | Op::AsyncDot)),
             fetches: RefCell::default(),
         };
         out.wait(&mut memory);
@@ -222,10 +225,13 @@ impl CostModel for Prices<'_> {
             Op::Scatter if self.in_vectors(i, self.kernel.operand(i, "value")[0]) => self.kernel.operand(i, "value")[0],
             _ => return Vec::new(),
         };
-        match access_layout(self.kernel, self.target, self.plan, i, v) {
-            Ok(l) => vec![self.all_in(i, &Rc::new(l))],
-            Err(_) => Vec::new(),
-        }
+        let plain = access_layout(self.kernel, self.target, self.plan, i, v).ok();
+        let rows = if self.by_rows && matches!(d.op, Op::Load | Op::Store) {
+            row_layout(self.kernel, self.target, self.plan, i, v).filter(|l| plain.as_ref() != Some(l))
+        } else {
+            None
+        };
+        plain.into_iter().chain(rows).map(|l| self.all_in(i, &Rc::new(l))).collect()
     }
 
     fn fixed(&self, i: Inst) -> bool {

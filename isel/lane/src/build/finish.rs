@@ -1,0 +1,125 @@
+//! The last steps: dead instructions go, computations go to where they are needed, allocations get their places.
+
+use super::LaneBuilder;
+use crate::choice::into_arms;
+use crate::inst::{Block, Inst};
+use crate::into_loops::into_loops;
+use crate::nest::Nest;
+use crate::place::place;
+use crate::pressure::{peak, sizes};
+use crate::program::Program;
+use crate::sink::{Moves, sink};
+use crate::sweep::sweep;
+use crate::unit::Unit;
+use crate::value::LVal;
+use crate::visit::blocks;
+use cranelift_entity::{EntityRef, SecondaryMap};
+
+/// Registers of a lane from which on fewer run at once than hide what they wait for: 1024 lanes have the 65536 of a multiprocessor.
+const WANTED: u32 = 64;
+/// The order changes if one register in so many becomes free.
+const WORTH: u32 = 16;
+
+/// True if there are matrix instructions. Where they are, registers hold sums, and loops copy ahead in an order of their own.
+fn multiplies(block: &Block) -> bool {
+    block.iter().any(|i| match i {
+        Inst::Matrix { .. } | Inst::Roles(_) => true,
+        Inst::Unit(u) => matches!(**u, Unit::Multiply(_)),
+        other => blocks(other).into_iter().any(multiplies),
+    })
+}
+
+impl LaneBuilder {
+    /// The program: dead instructions gone, computations near their uses where registers ask for it, allocations placed.
+    pub fn finish(mut self) -> Program {
+        let (mut body, _) = self.close();
+        let mut live = SecondaryMap::with_default(false);
+        sweep(&mut body, &mut live);
+        let values = [0, self.program.vals.len()];
+        if self.into_arms {
+            let nest = Nest::of(&body);
+            into_arms(&mut body, &nest, values);
+        }
+        self.program.body = self.depth_first(body);
+        self.program.shared_bytes = place(&mut self.program.allocs, &self.lives);
+        self.program
+    }
+
+    /// A body with its computations in front of what needs them, if it takes more registers than are wanted and fewer like that: assemblers look at what
+    /// stands between two branches, and quotients are branches.
+    fn depth_first(&self, body: Block) -> Block {
+        if multiplies(&body) {
+            return body;
+        }
+        let sizes = sizes(&body, &self.program.vals);
+        let before = peak(&body, &sizes);
+        if before <= 4 * WANTED {
+            return body;
+        }
+        let mut sunk = body.clone();
+        into_loops(&mut sunk, &|v| self.as_const(v).is_some());
+        // A condition that waits for nothing is not made early.
+        let taken = |v: LVal| match sizes[v.index()] {
+            0 if self.as_const(v).is_none() => 1,
+            bytes => bytes,
+        };
+        let nest = Nest::of(&sunk);
+        sink(&mut sunk, &nest, [0, sizes.len()], Moves { loads: None, stays: Some(&taken) });
+        if peak(&sunk, &sizes) <= before - before / WORTH { sunk } else { body }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::op::BinOp;
+    use crate::value::{LTy, Special, Vals};
+    use std::convert::Infallible;
+
+    /// A program that loads so many words, does three things with each, all with the first before all with the second, and stores them.
+    fn chains(many: usize) -> Program {
+        let mut b = LaneBuilder::new("k", 1, 32);
+        let alloc = b.alloc(1024, "test");
+        let base = b.shared_addr(alloc);
+        let scale = b.special(Special::Lane);
+        let x: Vec<LVal> = (0..many).map(|n| b.load_shared(&[LTy::I32], alloc, base, 4 * n as i32)[0]).collect();
+        let y: Vec<LVal> = x.iter().map(|&x| b.bin(BinOp::Mul, x, scale)).collect();
+        let z: Vec<LVal> = y.iter().map(|&y| b.bin(BinOp::Xor, y, scale)).collect();
+        let w: Vec<LVal> = y.iter().zip(&z).map(|(&y, &z)| b.add(y, z)).collect();
+        w.iter().enumerate().for_each(|(n, &w)| b.store_shared(Vals::from_slice(&[w]), alloc, base, 4 * n as i32, None));
+        b.finish()
+    }
+
+    #[test]
+    fn chains_are_computed_one_by_one_where_registers_are_many() {
+        // The products are stored last if nobody puts them elsewhere.
+        let products = |p: &Program| p.body.iter().take_while(|i| !matches!(i, Inst::StoreShared { .. })).count();
+        let (few, many) = (chains(16), chains(64));
+        assert_eq!(products(&few), 2 + 16 * 4, "few stay in their order: {few}");
+        assert_eq!(products(&many), 2 + 64 + 3, "many do not: {many}");
+        assert_eq!([few.registers(), many.registers()], [2 + 2 * 16, 2 + 63 + 3]);
+    }
+
+    #[test]
+    fn constants_of_a_place_are_added_inside_of_the_loop() {
+        let mut b = LaneBuilder::new("k", 1, 32);
+        let alloc = b.alloc(4096, "test");
+        let base = b.shared_addr(alloc);
+        let lane = b.special(Special::Lane);
+        let places: Vec<LVal> = (0..8).map(|n| b.add_const(lane, 32 * n)).collect();
+        let bounds = [0, 256, 1].map(|n| b.i32(n));
+        let done: Result<Vec<LVal>, Infallible> = b.for_loop(&mut (), bounds, &[], |(), b, iv, _| {
+            for &p in &places {
+                let v = b.add(p, iv);
+                b.store_shared(Vals::from_slice(&[v]), alloc, base, 0, None);
+            }
+            Ok(Vec::new())
+        });
+        assert_eq!(done, Ok(Vec::new()));
+        let p = b.finish();
+        // The address, the lane and the counter, their sum and one place.
+        assert!(p.registers() <= 5, "{} in {p}", p.registers());
+        let adds = |block: &Block| block.iter().filter(|i| matches!(i, Inst::Bin { op: BinOp::Add, .. })).count();
+        assert_eq!(adds(&p.body), 0, "{p}");
+    }
+}

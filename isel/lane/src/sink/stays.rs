@@ -1,0 +1,289 @@
+//! Computations that stay where they stand although others go to their uses: those that leave no more registers in use than they found.
+//!
+//! ```text
+//! s = add a, b      a and b end here: it stays
+//! y = mul x, w      x and w are read again: y would be one more, so it waits for whoever needs it
+//! ```
+//!
+//! A computation is looked at together with those that it needs and that wait. If all of them free as much as they make, they are done: else what they
+//! read would be held, across loads that stand in front of the use, say, while it holds what those bring.
+
+use super::Sinker;
+use super::order::{Inside, inside};
+use crate::hash::{Map, Set};
+use crate::inst::Inst;
+use crate::value::LVal;
+use crate::visit::computed;
+
+/// Computations that are looked at together.
+const TOGETHER: usize = 16;
+
+/// A walk over a block that tells what is done where it stands.
+struct Walk<'a> {
+    sinker: &'a Sinker<'a>,
+    block: &'a [Inst],
+    /// The block's number.
+    n: u32,
+    nested: &'a [(usize, Inside)],
+    /// Bytes of a lane's registers that a value takes.
+    bytes: &'a dyn Fn(LVal) -> u32,
+    /// How many instructions to come read each value; those behind the block are one.
+    left: Map<LVal, u32>,
+    done: Vec<bool>,
+}
+
+impl Sinker<'_> {
+    /// For each instruction of a block, whether it stays; those that do more than compute do.
+    pub(super) fn stays(&self, block: &[Inst], n: u32, nested: &[(usize, Inside)], bytes: &dyn Fn(LVal) -> u32) -> Vec<bool> {
+        let mut walk = Walk { sinker: self, block, n, nested, bytes, left: Map::default(), done: vec![false; block.len()] };
+        for k in 0..block.len() {
+            walk.read(k).into_iter().for_each(|v| *walk.left.entry(v).or_insert_with(|| u32::from(self.leaves.get(v))) += 1);
+        }
+        (0..block.len()).map(|k| walk.stays(k)).collect()
+    }
+}
+
+impl Walk<'_> {
+    /// What an instruction reads, each value once.
+    fn read(&self, k: usize) -> Vec<LVal> {
+        let mut out = Vec::new();
+        match inside(self.nested, k) {
+            Some(inside) => out.extend_from_slice(&inside.reads),
+            None => self.block[k].operands(|v, _| out.push(v)),
+        }
+        out.sort_unstable();
+        out.dedup();
+        out
+    }
+
+    /// An instruction and what it needs of the block that is not done; `None` if that is more than `most`.
+    fn waiting(&self, k: usize, most: usize) -> Option<Vec<usize>> {
+        let (mut all, mut at) = (vec![k], 0);
+        let mut seen: Set<usize> = [k].into_iter().collect();
+        while let Some(&k) = all.get(at) {
+            at += 1;
+            for v in self.read(k) {
+                if let Some(j) = self.sinker.place(v, self.n).filter(|&j| !self.done[j] && seen.insert(j)) {
+                    all.push(j);
+                }
+            }
+            if all.len() > most {
+                return None;
+            }
+        }
+        Some(all)
+    }
+
+    /// True if an instruction is done where it stands, which is noted.
+    fn stays(&mut self, k: usize) -> bool {
+        if self.done[k] {
+            return false;
+        }
+        let moves = computed(&self.block[k]).is_some();
+        let most = if moves { TOGETHER } else { usize::MAX };
+        let Some(all) = self.waiting(k, most).filter(|all| !moves || self.frees(all)) else { return false };
+        for k in all {
+            self.done[k] = true;
+            self.read(k).iter().for_each(|v| _ = self.left.get_mut(v).map(|n| *n = n.saturating_sub(1)));
+        }
+        true
+    }
+
+    /// How many instructions that are not done read a value.
+    fn left(&self, v: LVal) -> u32 {
+        self.left.get(&v).copied().unwrap_or_else(|| self.sinker.leaves.get(v).into())
+    }
+
+    /// True if instructions together leave no more in use than they find.
+    fn frees(&self, all: &[usize]) -> bool {
+        let mut reads: Map<LVal, u32> = Map::default();
+        all.iter().flat_map(|&k| self.read(k)).for_each(|v| *reads.entry(v).or_default() += 1);
+        let own = all.iter().flat_map(|&k| self.block[k].results().iter().copied());
+        let made: u32 = own.filter(|v| self.left(*v) > reads.remove(v).unwrap_or(0)).map(self.bytes).sum();
+        // The rest is what others have made; what comes from outside of the block may be read in its next run.
+        let ends = reads.iter().filter(|&(&v, &n)| self.left(v) <= n && self.sinker.place(v, self.n).is_some());
+        made <= ends.map(|(&v, _)| (self.bytes)(v)).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Moves, sink};
+    use crate::inst::{Block, For, If, Inst};
+    use crate::nest::Nest;
+    use crate::op::BinOp;
+    use crate::pressure::{peak, sizes};
+    use crate::testing::{Asm, memory};
+    use crate::value::{Carried, LTy, LVal, Special};
+    use crate::visit::computed;
+    use cranelift_entity::EntityRef;
+    use tilelift_interp::Buffer;
+
+    /// Moves computations of a program; what takes no registers more than it frees stays.
+    fn sunk(a: &mut Asm) {
+        let sizes = sizes(&a.p.body, &a.p.vals);
+        let nest = Nest::of(&a.p.body);
+        let taken = |v: LVal| sizes[v.index()].max(1);
+        sink(&mut a.p.body, &nest, [0, a.p.vals.len()], Moves { loads: None, stays: Some(&taken) });
+    }
+
+    fn bytes(a: &Asm) -> u32 {
+        peak(&a.p.body, &sizes(&a.p.body, &a.p.vals))
+    }
+
+    /// Where a value is made in a block.
+    fn at(a: &Asm, v: LVal) -> usize {
+        a.p.body.iter().position(|i| i.results().contains(&v)).expect("it is made there")
+    }
+
+    #[test]
+    fn what_frees_its_operands_is_not_put_off() {
+        let mut a = Asm::new(1);
+        let base = a.alloc(64);
+        let x: Vec<LVal> = (0..2).map(|n| a.load_shared(base, 4 * n, LTy::I32)).collect();
+        let sum = a.bin(BinOp::Add, x[0], x[1]);
+        // Needs a literal, which waits, and goes with it.
+        let two = a.i32(2);
+        let half = a.bin(BinOp::Div, sum, two);
+        let more = a.bin(BinOp::Add, half, base);
+        let y: Vec<LVal> = (0..4).map(|n| a.load_shared(base, 8 + 4 * n, LTy::I32)).collect();
+        a.store_shared(base, 0, &[more, half]);
+        a.store_shared(base, 16, &y);
+        sunk(&mut a);
+        assert!(at(&a, half) < at(&a, y[0]), "{}", a.p);
+        assert!(at(&a, more) > at(&a, y[3]), "one more, for its operands stay: {}", a.p);
+    }
+
+    #[test]
+    fn chains_over_what_stays_are_computed_one_by_one() {
+        let mut a = Asm::new(1);
+        let base = a.alloc(256);
+        let scale = a.load_shared(base, 0, LTy::I32);
+        let x: Vec<LVal> = (0..16).map(|n| a.load_shared(base, 4 * n, LTy::I32)).collect();
+        let y: Vec<LVal> = x.iter().map(|&v| a.bin(BinOp::Mul, v, scale)).collect();
+        let z: Vec<LVal> = y.iter().map(|&v| a.bin(BinOp::Xor, v, scale)).collect();
+        let w: Vec<LVal> = y.iter().zip(&z).map(|(&y, &z)| a.bin(BinOp::Add, y, z)).collect();
+        w.iter().enumerate().for_each(|(n, &v)| a.store_shared(base, 4 * n as i32, &[v]));
+        assert_eq!(bytes(&a), 4 * (2 + 16 + 16));
+        sunk(&mut a);
+        assert_eq!(bytes(&a), 4 * (2 + 15 + 3), "all but one operand, and a chain");
+    }
+
+    #[test]
+    fn what_a_block_hands_on_is_still_there() {
+        // x + i is read behind the body, so that a sum with it frees nothing.
+        let mut a = Asm::new(1);
+        let base = a.alloc(64);
+        let zero = a.i32(0);
+        let (iv, param, result) = (a.val(LTy::I32), a.val(LTy::I32), a.val(LTy::I32));
+        let outer = std::mem::take(&mut a.p.body);
+        let next = a.load_shared(base, 0, LTy::I32);
+        let one_more = a.bin(BinOp::Add, next, next);
+        let y = a.load_shared(base, 4, LTy::I32);
+        a.store_shared(base, 8, &[one_more, y]);
+        let body = std::mem::replace(&mut a.p.body, outer);
+        let carried = vec![Carried { param, init: zero, next, result }];
+        a.push(Inst::For(Box::new(For { iv, lo: zero, hi: zero, step: zero, runs: false, carried, body })));
+        sunk(&mut a);
+        let Some(Inst::For(l)) = a.p.body.last() else { panic!("a loop") };
+        let order: Vec<LVal> = l.body.iter().flat_map(|i| i.results().to_vec()).collect();
+        assert_eq!(order, [next, y, one_more]);
+    }
+
+    /// A random number below `n`.
+    fn below(state: &mut u64, n: usize) -> usize {
+        *state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        ((*state >> 33) as usize) % n
+    }
+
+    /// Appends random instructions; gives the values that are there behind them.
+    fn random(a: &mut Asm, state: &mut u64, [base, many]: [LVal; 2], mut there: Vec<LVal>, depth: u32) -> Vec<LVal> {
+        for _ in 0..12 + below(state, 24) {
+            let pick = |state: &mut u64, there: &[LVal]| there[there.len() - 1 - below(state, there.len().min(24))];
+            match below(state, 12) {
+                0 | 1 => there.push(a.load_shared(base, 4 * below(state, 16) as i32, LTy::I32)),
+                2 => {
+                    let v = pick(state, &there);
+                    a.store_shared(base, 4 * below(state, 16) as i32, &[v]);
+                }
+                3 => a.push(Inst::Barrier),
+                4 if depth > 0 => {
+                    let (iv, param, result, init) = (a.val(LTy::I32), a.val(LTy::I32), a.val(LTy::I32), pick(state, &there));
+                    let (lo, step) = (a.i32(0), a.i32(1));
+                    let outer = std::mem::take(&mut a.p.body);
+                    let inner = [&there[..], &[iv, param]].concat();
+                    let made = random(a, state, [base, many], inner, depth - 1);
+                    let body = std::mem::replace(&mut a.p.body, outer);
+                    let carried = vec![Carried { param, init, next: made[made.len() - 1], result }];
+                    a.push(Inst::For(Box::new(For { iv, lo, hi: many, step, runs: false, carried, body })));
+                    there.push(result);
+                }
+                5 if depth > 0 => {
+                    let (result, yes) = (a.val(LTy::I32), a.constant(LTy::I1, below(state, 2) as u64));
+                    let mut arm = |a: &mut Asm| {
+                        let outer = std::mem::take(&mut a.p.body);
+                        let made = random(a, state, [base, many], there.clone(), depth - 1);
+                        (std::mem::replace(&mut a.p.body, outer), made[made.len() - 1])
+                    };
+                    let ((then, x), (otherwise, y)) = (arm(a), arm(a));
+                    a.push(Inst::If(Box::new(If { condition: yes, results: vec![(result, x, y)], then, otherwise })));
+                    there.push(result);
+                }
+                n => {
+                    let op = [BinOp::Add, BinOp::Mul, BinOp::Xor, BinOp::Sub][n % 4];
+                    let (x, y) = (pick(state, &there), pick(state, &there));
+                    there.push(a.bin(op, x, y));
+                }
+            }
+        }
+        there
+    }
+
+    /// Instructions that do more than compute, in order, blocks inside included.
+    fn acts(block: &Block, out: &mut Vec<String>) {
+        for inst in block {
+            match crate::visit::blocks(inst) {
+                inner if !inner.is_empty() => inner.into_iter().for_each(|b| acts(b, out)),
+                _ if computed(inst).is_none() => out.push(format!("{inst:?}")),
+                _ => {}
+            }
+        }
+    }
+
+    #[test]
+    fn random_programs_do_the_same_in_the_same_order() {
+        let (mut moved, mut fewer) = (0, 0);
+        for seed in 0..200u64 {
+            let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+            let mut a = Asm::new(1);
+            // Each lane has words of its own.
+            let (all, lane, stride) = (a.alloc(32 * 64), a.special(Special::Lane), a.i32(64));
+            let base = a.def(LTy::I32, |dst| Inst::Fma { dst, a: lane, b: stride, c: all });
+            let (many, zero) = (a.i32(3), a.i32(0));
+            (0..16).for_each(|n| a.store_shared(base, 4 * n, &[zero]));
+            let first = vec![a.load(0, LTy::I32), lane];
+            let there = random(&mut a, &mut state, [base, many], first, 2);
+            let last: Vec<LVal> = (0..16).map(|n| a.load_shared(base, 4 * n, LTy::I32)).collect();
+            let sum = last.iter().chain(&there).copied().reduce(|x, y| a.bin(BinOp::Add, x, y)).expect("values");
+            a.store(1, &[sum]);
+            let (mut before, mut order) = (buffers(), Vec::new());
+            let ran = a.run(&mut before);
+            acts(&a.p.body, &mut order);
+            let (most, text) = (bytes(&a), a.p.to_string());
+            sunk(&mut a);
+            let (mut after, mut same) = (buffers(), Vec::new());
+            acts(&a.p.body, &mut same);
+            assert_eq!(order, same, "seed {seed}");
+            assert!(ran.is_ok() && a.run(&mut after).is_ok(), "seed {seed}: {ran:?}\n{text}");
+            assert_eq!(before.buffers[1].bytes(), after.buffers[1].bytes(), "seed {seed}\n{text}\n{}", a.p);
+            moved += u32::from(text != a.p.to_string());
+            fewer += u32::from(bytes(&a) < most);
+        }
+        assert!(moved > 150 && fewer > 100, "{moved} changed, {fewer} take fewer registers");
+    }
+
+    fn buffers() -> tilelift_interp::Memory {
+        let words: Vec<u8> = (0..32u32).flat_map(|n| n.wrapping_mul(2654435761).to_le_bytes()).collect();
+        memory([Buffer::from_bytes(words), Buffer::zeroed(128)])
+    }
+}
