@@ -17,8 +17,8 @@ use cranelift_entity::{EntityRef, SecondaryMap};
 
 /// Registers of a lane from which on fewer run at once than hide what they wait for: 1024 lanes have the 65536 of a multiprocessor.
 const WANTED: u32 = 64;
-/// The order changes if one register in so many becomes free.
-const WORTH: u32 = 16;
+/// The order changes if one register in so many becomes free: what waits side by side in the order that was, no longer does.
+const WORTH: u32 = 4;
 
 /// True if there are matrix instructions. Where they are, registers hold sums, and loops copy ahead in an order of their own.
 fn multiplies(block: &Block) -> bool {
