@@ -7,8 +7,9 @@ use tilelift_nvptx::{EmitOptions, emit, sm_90a};
 /// The kernels of the file test.
 const FILE: &str = include_str!("../../../../tests/tile/lower/depth_first.tile");
 
-/// Kernels, with the most registers by the estimate and by the assembler. With lines of lanes and op by op, they took 159, 127 and 95.
-const MOST: &[(&str, [u32; 2])] = &[("applied", [68, 64]), ("columns", [112, 80]), ("largest", [120, 80])];
+/// Kernels, with the most registers by the estimate and by the assembler. With lines of lanes and op by op, they took 159, 127 and 95. Of the last one too little
+/// would become free (154 to 119 by the estimate) for another order.
+const MOST: &[(&str, [u32; 2])] = &[("applied", [68, 64]), ("columns", [112, 80]), ("largest", [154, 96])];
 
 /// Registers of a lane, estimated, and the text.
 fn compiled(kernel: &Kernel) -> (u32, String) {

@@ -55,7 +55,7 @@ fn rings_rotate_in_clusters_of_all_sizes() {
 #[test]
 fn what_is_the_same_in_all_cases_of_a_loop_is_followed_in_one() {
     let ring = Ring { tile: [128, 128, 64], slots: 6, ..Ring::PING_PONG };
-    let kernel = RingGemm::new(Scalar::BF16, ring).transposed(true).build().unwrap();
+    let kernel = RingGemm::new(Scalar::BF16, ring).transposed(true).for_shape(4096, 4096, 4096).build().unwrap();
     let p = lower(&verify(&kernel).unwrap(), &sm_90a(), &LowerOptions::default()).unwrap().program;
     let proof = prove(&p, &sm_90a()).unwrap();
     assert!(proof.steps < 96_000, "{proof:?}");
