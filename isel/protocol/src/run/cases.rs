@@ -10,21 +10,13 @@
 //! With the case, only those answers are kept that are still asked for: where the end may lie. What an agent cannot do without the number,
 //! nobody else waits for while the first of those loops has not ended; if all wait, the case is assumed there.
 
-use super::checker::Checker;
+use super::checker::{Checker, Late};
 use super::code::{Code, What};
 use super::progress::State;
 use crate::state::analysis::Analysis;
 use crate::value::Abs;
 use tilelift_lane::visit::{computed, reads};
 use tilelift_lane::{Inst, LVal};
-
-/// An end of which the case is assumed where the first loop with it ends.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) struct Late {
-    end: LVal,
-    /// The trip-count class of its loops.
-    pub class: usize,
-}
 
 /// The numbers of which cases are assumed, modulo what counts: none, or so many and any number of rounds more.
 fn numbers(modulus: i64) -> impl Iterator<Item = Abs> + Clone {

@@ -1,7 +1,6 @@
 //! What is known of a program while it is followed.
 
 use super::agents::{self, Agent, Groups, ROLE, agent};
-use super::cases::Late;
 use super::code::{Code, Needs};
 use super::dead::dead;
 use super::fuel::Fuel;
@@ -34,6 +33,14 @@ pub(crate) struct Trips {
     pub bounds: Option<(i64, i64, i64)>,
     /// A case is assumed of its end.
     pub splits: bool,
+}
+
+/// An end of which the case is assumed where the first loop with it ends.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Late {
+    pub end: LVal,
+    /// The trip-count class of its loops.
+    pub class: usize,
 }
 
 pub(crate) struct Checker<'a> {
