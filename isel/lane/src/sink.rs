@@ -17,6 +17,7 @@
 //! ```
 
 mod ahead;
+mod landed;
 mod order;
 mod stays;
 
@@ -62,8 +63,16 @@ pub(super) fn sink(block: &mut Block, nest: &Nest, values: [usize; 2], Moves { l
     // What was there before is looked for where its registers count.
     let known = if loads.is_some() { 0 } else { first };
     let makers = Table::new(first, end, NOWHERE);
-    let mut sinker =
-        Sinker { nest, loads, stays, makers, leaves: Table::new(first, end, false), seen: Table::new(known, end, 0), looks: 0 };
+    let mut sinker = Sinker {
+        nest,
+        loads,
+        stays,
+        makers,
+        carried: Map::default(),
+        leaves: Table::new(first, end, false),
+        seen: Table::new(known, end, 0),
+        looks: 0,
+    };
     sinker.enter(block, 0, loads.is_some());
     sinker.block(block, 0, loads, &Set::default());
 }
@@ -76,6 +85,8 @@ struct Sinker<'a> {
     /// Sizes of values, where what frees as much as it makes stays.
     stays: Option<&'a dyn Fn(LVal) -> u32>,
     makers: Table<Maker>,
+    /// What loops with multiplications carry: parameters and next values, by the number of the loop's block.
+    carried: Map<u32, Vec<[LVal; 2]>>,
     /// Values that are read where their block ends, or behind it.
     leaves: Table<bool>,
     /// The last look at instructions by which a value was found.
@@ -100,6 +111,9 @@ impl Sinker<'_> {
             match control {
                 Control::For(l) => {
                     self.makers.set(l.iv, param(first));
+                    if self.nest.multiplies([first, first]) {
+                        self.carried.insert(first, l.carried.iter().map(|c| [c.param, c.next]).collect());
+                    }
                     for c in &l.carried {
                         self.makers.set(c.param, param(first));
                         self.makers.set(c.result, made);
@@ -233,6 +247,9 @@ impl Sinker<'_> {
     fn early(&self, block: &Block, n: u32, nested: &[(usize, Inside)]) -> Map<usize, Vec<LVal>> {
         let mut early = fenced(block);
         early.extend(self.destinations(block, n, nested));
+        for (at, values) in self.landed(block, n) {
+            early.entry(at).or_default().extend(values);
+        }
         early
     }
 

@@ -122,6 +122,19 @@ impl Emitter<'_> {
         Ok(())
     }
 
+    /// True if registers are copied that products of a block fill: they may still be in flight.
+    fn copies_products(&mut self, block: &Block, copies: &[(Reg, Opnd)]) -> bool {
+        if copies.is_empty() {
+            return false;
+        }
+        let products = block.iter().filter_map(|i| if let Inst::Unit(u) = i { Some(&**u) } else { None });
+        let mut filled = products.flat_map(|u| if let Unit::Multiply(m) = u { &m.dsts[..] } else { &[] });
+        filled.any(|&v| {
+            let from = self.operand(v);
+            copies.iter().any(|c| c.1 == from)
+        })
+    }
+
     /// Waits for all products.
     fn land(&mut self) {
         self.body.op("wgmma.wait_group.sync.aligned 0").end();
@@ -151,7 +164,7 @@ impl Emitter<'_> {
         let bits = self.program.vals[l.iv].bits().max(16);
         self.block_with(&l.body, self.renewals.of(l.iv))?;
         let next = self.moves(l.carried.iter().filter(|c| copied(c)).map(|c| (c.param, c.next)));
-        if lands {
+        if lands || self.copies_products(&l.body, &next) {
             self.land();
         }
         self.copies(next);

@@ -22,9 +22,12 @@ pub fn merges_rows(kernel: &Kernel, i: Inst) -> bool {
 /// True for a reshape of a matrix that parts its rows, as those of a matrix become image rows: its columns stay what they are.
 pub fn parts_rows(kernel: &Kernel, i: Inst) -> bool {
     let d = &kernel.insts[i];
+    if d.op != Op::Reshape {
+        return false;
+    }
     let shape = |v: Value| kernel.ty(v).as_tile().map(|t| t.shape.clone());
     let (Some(from), Some(to)) = (shape(d.args[0]), shape(d.results[0])) else { return false };
-    d.op == Op::Reshape && from.len() == 2 && !keeps_extents(kernel, i) && to.last() == from.last()
+    from.len() == 2 && !keeps_extents(kernel, i) && to.last() == from.last()
 }
 
 /// True for a requirement that says how an operand of a ring is read: another view of it, as the ring sees it.
