@@ -97,6 +97,8 @@ pub(crate) struct Lower<'a> {
     histories: SecondaryMap<Value, History>,
     /// The task that is being lowered, of a kernel with explicit control.
     task: Option<TaskState>,
+    /// Instructions in bodies of counted loops without products.
+    in_rounds: SecondaryMap<Inst, bool>,
     /// Loads are done in the layout in which their tile is wanted.
     direct: bool,
     /// Stores are done in the layout in which their tile is there.
@@ -135,6 +137,7 @@ pub(crate) fn lane_program(
         values: SecondaryMap::new(),
         variants: Map::default(),
         task: None,
+        in_rounds: masks::in_rounds(kernel),
         direct,
         as_held: direct,
         running: None,
