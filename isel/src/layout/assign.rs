@@ -16,6 +16,7 @@
 use crate::layout::dots::{DotPlan, plan_dot};
 use crate::layout::packed;
 use crate::layout::require::{RequiredLayouts, holds};
+use crate::layout::sorted_pairs::{OtherHalf, sorted_pairs};
 use cranelift_entity::SecondaryMap;
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, VecDeque};
@@ -47,6 +48,8 @@ pub(crate) struct Assignment {
     pub variants: SecondaryMap<Value, Rc<[Variant]>>,
     /// The instructions that take each value, in order.
     pub users: SecondaryMap<Value, SmallVec<[Inst; 2]>>,
+    /// What is sorted with each sort.
+    pub sorted_pairs: SecondaryMap<Inst, Option<OtherHalf>>,
 }
 
 impl Assignment {
@@ -157,6 +160,7 @@ pub(crate) fn assign(kernel: &Kernel, target: &Target, plan: &Plan) -> Result<As
         held: SecondaryMap::new(),
         variants: SecondaryMap::new(),
         users: users(kernel),
+        sorted_pairs: sorted_pairs(kernel),
     };
     // Tasks have warps of their own, and no tile goes from one to another. The replicas of one have the same layouts.
     let roles = plan.task_plan().map_or(&[][..], |e| &e.roles);

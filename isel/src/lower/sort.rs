@@ -12,6 +12,7 @@ use super::scratch::{Scratch, first_copies, position, row_major};
 use super::shared::representative;
 use super::{Lower, sizes};
 use crate::layout::assign::{Assignment, scattered_layout};
+use crate::layout::sorted_pairs::OtherHalf;
 use std::rc::Rc;
 use tilelift_ir::layout::{Axis, Layout};
 use tilelift_ir::{AtomicOp, Attr, CmpOp, Inst, Kernel, MemoryOrder, Op, Scope, SortOrder, Value};
@@ -35,38 +36,15 @@ pub(super) struct Sorting {
     net: Network,
 }
 
-/// The other one of `sort` and `argsort`, or of `top_k` and `arg_top_k`, of one tile in one region.
-fn half_of(kernel: &Kernel, i: Inst) -> Option<Inst> {
-    let d = &kernel.insts[i];
-    let op = match d.op {
-        Op::Sort => Op::ArgSort,
-        Op::ArgSort => Op::Sort,
-        Op::TopK => Op::ArgTopK,
-        _ => Op::TopK,
-    };
-    let shape = |i: Inst| kernel.ty(kernel.insts[i].results[0]).shape();
-    let fits = |&&j: &&Inst| {
-        let e = &kernel.insts[j];
-        e.op == op && e.args == d.args && e.attrs == d.attrs && shape(i) == shape(j)
-    };
-    let beside = kernel.regions.values().find(|r| r.insts.contains(&i))?;
-    beside.insts.iter().find(fits).copied()
-}
-
 /// What is sorted together with an instruction, if neither runs in several layouts.
-fn other_half(kernel: &Kernel, assigned: &Assignment, i: Inst) -> Option<Inst> {
+fn other_half(assigned: &Assignment, i: Inst) -> Option<OtherHalf> {
     let alone = |i: Inst| assigned.runs[i].len() < 2;
-    half_of(kernel, i).filter(|&j| half_of(kernel, j) == Some(i) && alone(i) && alone(j))
+    assigned.sorted_pairs[i].filter(|other| alone(i) && alone(other.inst))
 }
 
 /// True if an instruction was sorted together with one in front of it.
-pub(super) fn made_before(kernel: &Kernel, assigned: &Assignment, i: Inst) -> bool {
-    let in_front = |j: Inst| {
-        let beside = kernel.regions.values().find(|r| r.insts.contains(&i));
-        let at = |i: Inst| beside.and_then(|r| r.insts.iter().position(|&x| x == i));
-        at(j) < at(i)
-    };
-    other_half(kernel, assigned, i).is_some_and(in_front)
+pub(super) fn made_before(assigned: &Assignment, i: Inst) -> bool {
+    other_half(assigned, i).is_some_and(|other| other.in_front)
 }
 
 impl Sorting {
@@ -83,7 +61,7 @@ impl Sorting {
     ) -> Result<Sorting, LowerError> {
         let d = &kernel.insts[i];
         let dim = super::facts::dim_of(kernel, i);
-        let other = other_half(kernel, assigned, i).map(|j| kernel.insts[j].results[0]);
+        let other = other_half(assigned, i).map(|j| kernel.insts[j.inst].results[0]);
         let places = matches!(d.op, Op::ArgSort | Op::ArgTopK);
         let results = if places { [other, Some(d.results[0])] } else { [Some(d.results[0]), other] };
         let descending = d.attrs.first() == Some(&Attr::Sort(SortOrder::Descending));
@@ -136,7 +114,7 @@ impl Sorting {
 impl Lower<'_> {
     pub(super) fn sort(&mut self, b: &mut LaneBuilder, i: Inst) -> Result<(), LowerError> {
         let d = &self.kernel.insts[i];
-        if made_before(self.kernel, &self.assigned, i) {
+        if made_before(&self.assigned, i) {
             return Ok(());
         }
         let tile = self.own_tile(b, d.args[0])?;

@@ -418,7 +418,7 @@ impl<'a> Walk<'a> {
                 self.set(result()?, out);
             }
             Op::Sort | Op::ArgSort | Op::TopK | Op::ArgTopK => {
-                if sort::made_before(kernel, self.assigned, i) {
+                if sort::made_before(self.assigned, i) {
                     return Ok(());
                 }
                 let from = self.own_tile(d.args[0])?;
