@@ -11,9 +11,8 @@
 use super::Lower;
 use super::location::Tile;
 use super::task::TaskState;
-use cranelift_entity::SecondaryMap;
 use tilelift_ir::layout::Axis;
-use tilelift_ir::{Attr, CmpOp, Inst, Kernel, Op, Region, Scalar, Type, Value};
+use tilelift_ir::{Attr, CmpOp, Inst, Op, Scalar, Type, Value};
 use tilelift_lane::{BinOp, LTy, LVal, LaneBuilder};
 use tilelift_schedule::LowerError;
 use tilelift_schedule::plan::keeps_extents;
@@ -25,30 +24,6 @@ const MIN_REGISTERS: u32 = 16;
 struct Range {
     base: LVal,
     span: i64,
-}
-
-/// The instructions that stand in bodies of counted loops without products; see [`Lower::in_rounds`].
-pub(super) fn in_rounds(kernel: &Kernel) -> SecondaryMap<Inst, bool> {
-    let mut out = SecondaryMap::new();
-    multiplies(kernel, kernel.body, &mut out);
-    out
-}
-
-/// True if a region multiplies; takes note of what stands in rounds inside it.
-fn multiplies(kernel: &Kernel, r: Region, out: &mut SecondaryMap<Inst, bool>) -> bool {
-    let mut products = false;
-    for &i in &kernel.regions[r].insts {
-        let d = &kernel.insts[i];
-        products |= matches!(d.op, Op::Dot | Op::AsyncDot);
-        for (n, &inner) in d.regions.iter().enumerate() {
-            let inside = multiplies(kernel, inner, out);
-            if d.op == Op::For && n == 0 && !inside {
-                kernel.regions[inner].insts.iter().for_each(|&j| out[j] = true);
-            }
-            products |= inside;
-        }
-    }
-    products
 }
 
 impl Lower<'_> {

@@ -32,6 +32,7 @@ mod prefetch;
 pub(crate) mod promised;
 mod rearrange;
 mod reduce;
+mod rounds;
 mod scan;
 mod scratch;
 mod shapes;
@@ -137,7 +138,7 @@ pub(crate) fn lane_program(
         values: SecondaryMap::new(),
         variants: Map::default(),
         task: None,
-        in_rounds: masks::in_rounds(kernel),
+        in_rounds: rounds::in_rounds(kernel),
         direct,
         as_held: direct,
         running: None,
