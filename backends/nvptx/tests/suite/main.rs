@@ -11,6 +11,7 @@ mod epilogue_operands;
 mod explicit;
 mod functions;
 mod lane_registers;
+mod late_products;
 mod loops;
 mod memory;
 mod mixed_schedules;
