@@ -7,10 +7,10 @@
 //! A product that a loop hands on in flight takes the registers of the one before. What reads that one stays in front of it: behind it, both would be there, and
 //! registers in flight would be copied.
 
+use super::order::PARAM;
 use super::{Sinker, moves};
 use crate::hash::Map;
 use crate::inst::{Block, Inst};
-use crate::sink::order::PARAM;
 use crate::unit::{Multiply, Unit};
 use crate::value::LVal;
 
@@ -28,7 +28,10 @@ impl Sinker<'_> {
     pub(super) fn landed(&self, block: &Block, n: u32) -> Map<usize, Vec<LVal>> {
         let mut out: Map<usize, Vec<LVal>> = Map::default();
         let Some(carried) = self.carried.get(&n) else { return out };
-        let param = |v: LVal| Some(self.makers.get(v)).is_some_and(|m| m.block == n && m.at == PARAM);
+        let param = |v: LVal| {
+            let maker = self.makers.get(v);
+            maker.block == n && maker.at == PARAM
+        };
         // The instructions that may move and read what the loop carries, and what that is.
         let mut readers: Vec<(usize, LVal)> = Vec::new();
         for (at, inst) in block.iter().enumerate() {
