@@ -46,10 +46,11 @@ type Together = SmallVec<[u32; 4]>;
 /// The most elements that are asked for together.
 const MOST_TOGETHER: u32 = 4096;
 
-/// The elements of each dimension that are inside of the view together.
-fn together(access: &GlobalAccess<'_>) -> Together {
+/// The elements of each dimension that are inside of the view together, where lanes have more than the one vector that has one guard anyway.
+fn together(access: &GlobalAccess<'_>, layout: &Layout, vector_bytes: u32) -> Together {
+    let alone = access.packed || layout.size(Axis::Reg) <= access.vector_elements(vector_bytes);
     let most = |d: usize| power_of_two(i64::from(access.view.dims[d].divisor())).min(MOST_TOGETHER);
-    (0..access.view.rank()).map(|d| if access.packed { 1 } else { access.divisor(d, most(d)) }).collect()
+    (0..access.view.rank()).map(|d| if alone { 1 } else { access.divisor(d, most(d)) }).collect()
 }
 
 impl Lower<'_> {
@@ -137,7 +138,7 @@ impl Lower<'_> {
             Some(m) if !access.packed => Some(self.tile(b, m, layout)?),
             Some(_) | None => None,
         };
-        let together = together(&access);
+        let together = together(&access, layout, self.target.vector_bytes);
         Ok(Points { view: access.view_value, access, coords, index: indices.to_vec(), together, mask })
     }
 

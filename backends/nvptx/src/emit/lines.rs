@@ -5,9 +5,9 @@
 //! a row's numbers of the next groups lie beside this one's: of the steps that would wait for memory, one does
 //! ```
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use tilelift_isel::lane::visit::blocks;
-use tilelift_isel::lane::{Block, For, Inst, LVal};
+use tilelift_isel::lane::{Block, For, Inst, LVal, Vals};
 
 /// What such loads of a program bring, in loops and in front of them.
 pub(super) fn lines(block: &Block) -> BTreeSet<LVal> {
@@ -27,23 +27,29 @@ fn collect(block: &Block, out: &mut BTreeSet<LVal>) {
     }
 }
 
-/// True for a block that loads one number by itself, into this value.
-fn loads(block: &Block, v: LVal) -> bool {
-    block.iter().any(|i| matches!(i, Inst::LoadGlobal { dsts, .. } if dsts[..] == [v]))
+/// What a block loads number by number.
+fn loads(block: &Block) -> BTreeSet<LVal> {
+    block.iter().filter_map(|i| if let Inst::LoadGlobal { dsts, .. } = i { Some(dsts) } else { None }).filter_map(single).collect()
+}
+
+fn single(dsts: &Vals) -> Option<LVal> {
+    if let [v] = dsts[..] { Some(v) } else { None }
 }
 
 /// What a loop loads a step ahead, by itself or in an arm of a choice, and what has been loaded so for the first one.
 fn ahead(l: &For, out: &mut BTreeSet<LVal>) {
-    let choices = l.body.iter().filter_map(|i| if let Inst::If(c) = i { Some(c) } else { None });
-    let mut arms: Vec<(LVal, LVal)> = Vec::new();
-    for c in choices {
+    // What the next step finds, by what was loaded for it.
+    let mut made: BTreeMap<LVal, LVal> = BTreeMap::new();
+    for c in l.body.iter().filter_map(|i| if let Inst::If(c) = i { Some(c) } else { None }) {
+        let [then, otherwise] = [&c.then, &c.otherwise].map(loads);
         for &(result, a, b) in &c.results {
-            arms.extend([(a, &c.then), (b, &c.otherwise)].into_iter().filter(|x| loads(x.1, x.0)).map(|x| (result, x.0)));
+            let loaded = if then.contains(&a) { Some(a) } else { Some(b).filter(|b| otherwise.contains(b)) };
+            made.extend(loaded.map(|v| (result, v)));
         }
     }
-    for c in &l.carried {
-        let made = if loads(&l.body, c.next) { Some(c.next) } else { arms.iter().find(|x| x.0 == c.next).map(|x| x.1) };
+    made.extend(loads(&l.body).into_iter().map(|v| (v, v)));
+    for c in l.carried.iter().filter(|_| !made.is_empty()) {
         // A mark on what no load makes says nothing.
-        out.extend(made.into_iter().flat_map(|v| [v, c.init]));
+        out.extend(made.get(&c.next).into_iter().flat_map(|&v| [v, c.init]));
     }
 }
