@@ -10,7 +10,7 @@
 
 use super::Sinker;
 use super::order::{Inside, inside};
-use crate::hash::{Map, Set};
+use crate::hash::Map;
 use crate::inst::Inst;
 use crate::value::LVal;
 use crate::visit::computed;
@@ -18,91 +18,154 @@ use crate::visit::computed;
 /// Computations that are looked at together.
 const TOGETHER: usize = 16;
 
-/// A walk over a block that tells what is done where it stands.
-struct Walk<'a> {
-    sinker: &'a Sinker<'a>,
-    block: &'a [Inst],
-    /// The block's number.
-    n: u32,
-    nested: &'a [(usize, Inside)],
-    /// Bytes of a lane's registers that a value takes.
-    bytes: &'a dyn Fn(LVal) -> u32,
-    /// How many instructions to come read each value; those behind the block are one.
-    left: Map<LVal, u32>,
+/// No instruction of the block.
+const NOBODY: u32 = u32::MAX;
+
+/// Lists of numbers of values, one for each instruction of a block.
+struct Lists {
+    all: Vec<u32>,
+    ends: Vec<u32>,
+}
+
+impl Lists {
+    fn with_room(n: usize) -> Lists {
+        Lists { all: Vec::with_capacity(2 * n), ends: Vec::with_capacity(n) }
+    }
+
+    fn push(&mut self, list: impl Iterator<Item = u32>) {
+        self.all.extend(list);
+        self.ends.push(self.all.len() as u32);
+    }
+
+    fn of(&self, k: usize) -> &[u32] {
+        let start = k.checked_sub(1).map_or(0, |k| self.ends[k]);
+        &self.all[start as usize..self.ends[k] as usize]
+    }
+}
+
+/// A value that instructions of a block read or make.
+struct Seen {
+    /// The instruction of the block that makes it, or [`NOBODY`].
+    maker: u32,
+    /// Bytes of a lane's registers that it takes.
+    bytes: u32,
+    /// How many instructions to come read it; those behind the block are one.
+    left: u32,
+    /// How many of those that are looked at read it.
+    reads: u32,
+}
+
+/// A walk over a block that tells what is done where it stands. Values have numbers in the block, so that a look at an instruction takes as long as it
+/// has operands.
+struct Walk {
+    vals: Vec<Seen>,
+    /// What an instruction reads, each value once.
+    reads: Lists,
+    /// What it makes.
+    makes: Lists,
     done: Vec<bool>,
+    /// The look at which each instruction was found last.
+    found: Vec<u32>,
+    look: u32,
+    /// The instructions that are looked at together.
+    all: Vec<usize>,
 }
 
 impl Sinker<'_> {
     /// For each instruction of a block, whether it stays; those that do more than compute do.
     pub(super) fn stays(&self, block: &[Inst], n: u32, nested: &[(usize, Inside)], bytes: &dyn Fn(LVal) -> u32) -> Vec<bool> {
-        let mut walk = Walk { sinker: self, block, n, nested, bytes, left: Map::default(), done: vec![false; block.len()] };
-        for k in 0..block.len() {
-            walk.read(k).into_iter().for_each(|v| *walk.left.entry(v).or_insert_with(|| u32::from(self.leaves.get(v))) += 1);
+        let mut walk = self.walk(block, n, nested, bytes);
+        (0..block.len()).map(|k| walk.stays(k, computed(&block[k]).is_some())).collect()
+    }
+
+    fn walk(&self, block: &[Inst], n: u32, nested: &[(usize, Inside)], bytes: &dyn Fn(LVal) -> u32) -> Walk {
+        let mut numbers: Map<LVal, u32> = Map::default();
+        let mut vals: Vec<Seen> = Vec::with_capacity(block.len());
+        let mut number = |v: LVal, vals: &mut Vec<Seen>| {
+            *numbers.entry(v).or_insert_with(|| {
+                let maker = self.place(v, n).map_or(NOBODY, |k| k as u32);
+                vals.push(Seen { maker, bytes: bytes(v), left: self.leaves.get(v).into(), reads: 0 });
+                vals.len() as u32 - 1
+            })
+        };
+        let (mut reads, mut makes) = (Lists::with_room(block.len()), Lists::with_room(block.len()));
+        let mut list: Vec<u32> = Vec::new();
+        for (k, inst) in block.iter().enumerate() {
+            list.clear();
+            match inside(nested, k) {
+                Some(inside) => inside.reads.iter().for_each(|&v| list.push(number(v, &mut vals))),
+                None => inst.operands(|v, _| list.push(number(v, &mut vals))),
+            }
+            list.sort_unstable();
+            list.dedup();
+            list.iter().for_each(|&v| vals[v as usize].left += 1);
+            reads.push(list.iter().copied());
+            makes.push(inst.results().iter().map(|&v| number(v, &mut vals)));
         }
-        (0..block.len()).map(|k| walk.stays(k)).collect()
+        let (done, found) = (vec![false; block.len()], vec![0; block.len()]);
+        Walk { vals, reads, makes, done, found, look: 0, all: Vec::new() }
     }
 }
 
-impl Walk<'_> {
-    /// What an instruction reads, each value once.
-    fn read(&self, k: usize) -> Vec<LVal> {
-        let mut out = Vec::new();
-        match inside(self.nested, k) {
-            Some(inside) => out.extend_from_slice(&inside.reads),
-            None => self.block[k].operands(|v, _| out.push(v)),
-        }
-        out.sort_unstable();
-        out.dedup();
-        out
-    }
-
-    /// An instruction and what it needs of the block that is not done; `None` if that is more than `most`.
-    fn waiting(&self, k: usize, most: usize) -> Option<Vec<usize>> {
-        let (mut all, mut at) = (vec![k], 0);
-        let mut seen: Set<usize> = [k].into_iter().collect();
-        while let Some(&k) = all.get(at) {
+impl Walk {
+    /// Finds an instruction and what it needs of the block that is not done; false if that is more than `most`.
+    fn waiting(&mut self, k: usize, most: usize) -> bool {
+        self.look += 1;
+        self.all.clear();
+        self.all.push(k);
+        self.found[k] = self.look;
+        let mut at = 0;
+        while let Some(&k) = self.all.get(at) {
             at += 1;
-            for v in self.read(k) {
-                if let Some(j) = self.sinker.place(v, self.n).filter(|&j| !self.done[j] && seen.insert(j)) {
-                    all.push(j);
+            for &v in self.reads.of(k) {
+                let j = self.vals[v as usize].maker as usize;
+                if j != NOBODY as usize && !self.done[j] && self.found[j] != self.look {
+                    self.found[j] = self.look;
+                    self.all.push(j);
                 }
             }
-            if all.len() > most {
-                return None;
+            if self.all.len() > most {
+                return false;
             }
-        }
-        Some(all)
-    }
-
-    /// True if an instruction is done where it stands, which is noted.
-    fn stays(&mut self, k: usize) -> bool {
-        if self.done[k] {
-            return false;
-        }
-        let moves = computed(&self.block[k]).is_some();
-        let most = if moves { TOGETHER } else { usize::MAX };
-        let Some(all) = self.waiting(k, most).filter(|all| !moves || self.frees(all)) else { return false };
-        for k in all {
-            self.done[k] = true;
-            self.read(k).iter().for_each(|v| _ = self.left.get_mut(v).map(|n| *n = n.saturating_sub(1)));
         }
         true
     }
 
-    /// How many instructions that are not done read a value.
-    fn left(&self, v: LVal) -> u32 {
-        self.left.get(&v).copied().unwrap_or_else(|| self.sinker.leaves.get(v).into())
+    /// True if an instruction is done where it stands, which is noted.
+    fn stays(&mut self, k: usize, moves: bool) -> bool {
+        let most = if moves { TOGETHER } else { usize::MAX };
+        if self.done[k] || !self.waiting(k, most) || (moves && !self.frees()) {
+            return false;
+        }
+        for &k in &self.all {
+            self.done[k] = true;
+            for &v in self.reads.of(k) {
+                let left = &mut self.vals[v as usize].left;
+                *left = left.saturating_sub(1);
+            }
+        }
+        true
     }
 
-    /// True if instructions together leave no more in use than they find.
-    fn frees(&self, all: &[usize]) -> bool {
-        let mut reads: Map<LVal, u32> = Map::default();
-        all.iter().flat_map(|&k| self.read(k)).for_each(|v| *reads.entry(v).or_default() += 1);
-        let own = all.iter().flat_map(|&k| self.block[k].results().iter().copied());
-        let made: u32 = own.filter(|v| self.left(*v) > reads.remove(v).unwrap_or(0)).map(self.bytes).sum();
-        // The rest is what others have made; what comes from outside of the block may be read in its next run.
-        let ends = reads.iter().filter(|&(&v, &n)| self.left(v) <= n && self.sinker.place(v, self.n).is_some());
-        made <= ends.map(|(&v, _)| (self.bytes)(v)).sum()
+    /// True if the instructions that were found leave together no more in use than they find.
+    fn frees(&mut self) -> bool {
+        let Walk { vals, reads, makes, all, .. } = self;
+        all.iter().flat_map(|&k| reads.of(k)).for_each(|&v| vals[v as usize].reads += 1);
+        let mut made = 0;
+        for &v in all.iter().flat_map(|&k| makes.of(k)) {
+            let v = &mut vals[v as usize];
+            made += if v.left > v.reads { v.bytes } else { 0 };
+            // What is left below is what others have made.
+            v.reads = 0;
+        }
+        let mut ends = 0;
+        for &v in all.iter().flat_map(|&k| reads.of(k)) {
+            let v = &mut vals[v as usize];
+            // What comes from outside of the block may be read in its next run.
+            ends += if v.reads > 0 && v.left <= v.reads && v.maker != NOBODY { v.bytes } else { 0 };
+            v.reads = 0;
+        }
+        made <= ends
     }
 }
 
