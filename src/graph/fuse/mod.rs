@@ -18,6 +18,7 @@ mod inline;
 mod maker;
 mod outside;
 mod pair;
+mod programs;
 mod report;
 mod retile;
 mod search;
@@ -27,6 +28,7 @@ mod split;
 mod sym;
 mod tiles;
 mod waiting;
+mod ways;
 
-pub use report::{Decision, FuseReport, FuseRule, How, Outcome, Refusal, RefusalKind};
+pub use report::{Decision, Effort, FuseReport, FuseRule, How, Outcome, Refusal, RefusalKind};
 pub use search::{FuseOptions, Fused};

@@ -174,6 +174,15 @@ impl fmt::Display for Decision {
     }
 }
 
+/// How much work a fusion was: what takes time, counted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Effort {
+    /// Kernels that were made of others, optimised and priced.
+    pub made: usize,
+    /// Kernels that were lowered for the target.
+    pub lowered: usize,
+}
+
 /// What a fusion did.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct FuseReport {
@@ -183,6 +192,8 @@ pub struct FuseReport {
     pub cost: [u64; 2],
     /// Bytes of the graph before and after.
     pub bytes: [u64; 2],
+    /// How much work it was.
+    pub effort: Effort,
 }
 
 impl fmt::Display for FuseReport {

@@ -8,14 +8,12 @@
 //!
 //! The sums are of `i32` and wrap, as the IR's arithmetic does, so equality of sums is equality of values. Other types are atoms.
 
+use super::programs::Programs;
 use crate::graph::nodes::{Graph, Node, NodeArg};
 use crate::graph::size::{Grid, Size};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use tilelift_interp::{ScalarArg, fold};
 use tilelift_ir::{Attr, GridAxis, Literal, Op, Region, Scalar, Type, Value};
-
-/// Programs that are looked at one by one at most.
-pub(crate) const MOST_PROGRAMS: u64 = 1 << 14;
 
 /// A sum: `offset + Σ factor * atom`, atoms in order, factors not 0.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -95,14 +93,6 @@ impl ScalarKey {
     }
 }
 
-/// A program for which sums are computed, and atoms that are.
-struct Place {
-    program: [u32; 3],
-    grid: [u32; 3],
-    depth: u32,
-    known: BTreeMap<u32, Option<i32>>,
-}
-
 /// Ops upon ops that are followed at most.
 const DEEPEST: u32 = 256;
 
@@ -151,6 +141,11 @@ impl Atoms {
     fn opaque(&mut self) -> Sum {
         self.opaque += 1;
         self.intern(Atom::Opaque(self.opaque))
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.list.len()
     }
 
     pub fn atom(&self, n: u32) -> &Atom {
@@ -211,10 +206,8 @@ impl Atoms {
         if self.parts_not_negative(sum, grid, DEEPEST) {
             return true;
         }
-        let Some(grid) = grid.fixed() else { return false };
-        let count = grid.iter().fold(1u64, |n, &e| n.saturating_mul(u64::from(e)));
-        let value = |n: u32| self.at(sum, [n % grid[0], n / grid[0] % grid[1], n / grid[0] / grid[1]], grid);
-        count > 0 && count <= MOST_PROGRAMS && (0..count as u32).all(|n| value(n).is_some_and(|v| v >= 0))
+        let Some(mut programs) = Programs::of(self, grid) else { return false };
+        programs.numbers().all(|n| programs.value(sum, n).is_some_and(|v| v >= 0))
     }
 
     /// The same by what the sum is made of. Positions on a grid of known extents are bounded; of others a launch has no more tiles than
@@ -340,62 +333,10 @@ impl Atoms {
 
     /// The value, if every program of a grid has the same; only small grids are looked through.
     pub fn constant(&self, sum: &Sum, grid: &Grid) -> Option<i32> {
-        let grid = grid.fixed().filter(|_| self.moves(sum))?;
-        let count = grid.iter().fold(1u64, |n, &e| n.saturating_mul(u64::from(e)));
-        if count == 0 || count > MOST_PROGRAMS {
-            return None;
-        }
-        let value = |n: u32| self.at(sum, [n % grid[0], n / grid[0] % grid[1], n / grid[0] / grid[1]], grid);
-        let (first, count) = (value(0)?, count as u32);
+        let mut programs = self.moves(sum).then(|| Programs::of(self, grid))??;
+        let first = programs.value(sum, 0)?;
         // The last one first: it differs, if any does, as a rule.
-        (0..count).rev().all(|n| value(n) == Some(first)).then_some(first)
-    }
-
-    /// The value for a program of a grid of known extents.
-    pub fn at(&self, sum: &Sum, program: [u32; 3], grid: [u32; 3]) -> Option<i32> {
-        self.sum_at(sum, &mut Place { program, grid, depth: 0, known: BTreeMap::new() })
-    }
-
-    fn sum_at(&self, sum: &Sum, at: &mut Place) -> Option<i32> {
-        sum.terms.iter().try_fold(sum.offset, |n, &(a, f)| {
-            let value = match at.known.get(&a) {
-                Some(v) => *v,
-                None => {
-                    at.depth += 1;
-                    let v = if at.depth > DEEPEST { None } else { self.atom_at(a, at) };
-                    at.depth -= 1;
-                    at.known.insert(a, v);
-                    v
-                }
-            };
-            Some(n.wrapping_add(value?.wrapping_mul(f)))
-        })
-    }
-
-    fn atom_at(&self, a: u32, at: &mut Place) -> Option<i32> {
-        match self.atom(a) {
-            Atom::Program(axis) => Some(at.program[*axis as usize] as i32),
-            Atom::Programs(axis) => Some(at.grid[*axis as usize] as i32),
-            Atom::Op(op, attrs, sums, Scalar::I32) => {
-                let args: Vec<i32> = sums.iter().map(|s| self.sum_at(s, at)).collect::<Option<_>>()?;
-                match (op, &args[..]) {
-                    // The common ones; the interpreter's own arithmetic does the rest.
-                    (Op::Div, [a, b]) if *b > 0 => Some(a / b),
-                    (Op::Rem, [a, b]) if *b > 0 => Some(a % b),
-                    (Op::Minimum, [a, b]) => Some(*a.min(b)),
-                    (Op::Maximum, [a, b]) => Some(*a.max(b)),
-                    (Op::Mul, [a, b]) => Some(a.wrapping_mul(*b)),
-                    _ => {
-                        let words: Vec<(Literal, Scalar)> = args.iter().map(|&n| (Literal::Int(i64::from(n)), Scalar::I32)).collect();
-                        match fold(*op, attrs, &words, Scalar::I32)? {
-                            Literal::Int(n) => Some(n as i32),
-                            Literal::Float(_) => None,
-                        }
-                    }
-                }
-            }
-            Atom::Op(..) | Atom::Size(_) | Atom::Argument(_) | Atom::Literal(..) | Atom::Opaque(_) => None,
-        }
+        programs.numbers().rev().all(|n| programs.value(sum, n) == Some(first)).then_some(first)
     }
 }
 

@@ -4,6 +4,7 @@
 //! for bit. Tensors start as poison where nobody filled them, so that an element that is read but was not written is an error.
 
 mod attention;
+mod growth;
 mod kept;
 mod kernels;
 mod near;
@@ -18,7 +19,7 @@ use tilelift::graph::{Bound, Decision, FuseOptions, Fused, Graph, Launch, Outcom
 use tilelift::interp::{Buffer, Memory};
 use tilelift::ir::{Scalar, num};
 use tilelift::runtime::sim::{Report, SimDevice};
-use tilelift::{Options, compile, targets};
+use tilelift::{Options, Target, compile, targets};
 
 /// Memory for a graph: tensors that the caller fills hold numbers of a small range, others poison.
 fn filled(graph: &Graph, bound: &Bound) -> Memory {
