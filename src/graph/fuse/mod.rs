@@ -12,6 +12,7 @@
 //! (`inline/`). Where a proof fails both kernels stay, with the reason.
 
 mod access;
+mod atoms;
 mod cost;
 mod demand;
 mod inline;
@@ -25,10 +26,12 @@ mod search;
 mod sets;
 mod shared;
 mod split;
+mod state;
 mod sym;
 mod tiles;
 mod waiting;
 mod ways;
 
 pub use report::{Decision, Effort, FuseReport, FuseRule, How, Outcome, Refusal, RefusalKind};
-pub use search::{FuseOptions, Fused};
+pub use search::Fused;
+pub use state::FuseOptions;

@@ -1,6 +1,6 @@
 //! Values of sums in each program of a grid of known extents: an atom is computed once in a program, and nothing is allocated for it.
 
-use super::sym::{Atom, Atoms, Sum};
+use super::atoms::{Atom, Atoms, Sum};
 use crate::graph::size::Grid;
 use smallvec::SmallVec;
 use std::ops::Range;

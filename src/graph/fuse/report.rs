@@ -1,5 +1,6 @@
 //! What a fusion did: which kernels became one and how, and why others stay apart.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use tilelift_ir::ReduceOp;
 
@@ -194,6 +195,8 @@ pub struct FuseReport {
     pub bytes: [u64; 2],
     /// How much work it was.
     pub effort: Effort,
+    /// Rules of the optimizer, and in how many of the kernels that were made each fired.
+    pub fired: BTreeMap<&'static str, usize>,
 }
 
 impl fmt::Display for FuseReport {

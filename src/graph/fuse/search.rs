@@ -2,42 +2,14 @@
 
 use super::cost::{Estimate, estimate};
 use super::inline::{in_order, inlined};
-use super::outside::alike;
-use super::report::{Decision, Effort, FuseReport, FuseRule, How, Outcome, Refusal, RefusalKind};
+use super::report::{Decision, FuseReport, How, Outcome, Refusal, RefusalKind};
 use super::sets::{MOST_MADE, Set, closed, sets};
-use super::waiting::{LARGEST, for_a_lane, too_many};
-use super::ways::{Known, Link};
-use crate::compile::{OptLevel, Options, lower};
-use crate::graph::nodes::{Graph, Node, TensorId, Use, all_uses, uses};
-use std::cell::Cell;
+use super::state::{FuseOptions, Joined, Link, Made, Search, Worth, position};
+use crate::graph::nodes::{Graph, Node, TensorId, all_uses};
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
-use tilelift_egraph::Class;
-use tilelift_isel::{LowerOptions, Schedule, Target};
-
-/// What fusion may be told.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct FuseOptions {
-    /// What symbols count as when costs are compared.
-    pub typical: u32,
-    /// Fuse wherever it is right, whatever it costs; for tests.
-    pub always: bool,
-    /// What may change of results: with [`Class::Reassoc`] the number and order of roundings of sums and products, with [`Class::Free`]
-    /// nothing but what a `dot` leaves open.
-    pub allow: Class,
-}
-
-impl Default for FuseOptions {
-    fn default() -> FuseOptions {
-        FuseOptions { typical: 2048, always: false, allow: Class::Reassoc }
-    }
-}
-
-impl FuseOptions {
-    /// Fused kernels compute the same bits as those that they stand for, but for the order of sums that `dot` leaves open.
-    pub fn exact() -> FuseOptions {
-        FuseOptions { allow: Class::Free, ..FuseOptions::default() }
-    }
-}
+use tilelift_decisions as decisions;
+use tilelift_isel::Target;
 
 /// A graph after fusion.
 #[derive(Clone, PartialEq, Debug)]
@@ -48,23 +20,8 @@ pub struct Fused {
     pub report: FuseReport,
 }
 
-/// Producers inside of their sink.
-struct Joined {
-    node: Node,
-    after: Estimate,
-    rules: Vec<FuseRule>,
-    /// The target is known to take it.
-    accepted: bool,
-}
-
-/// What was made of sets of producers, by the numbers of the nodes: it rests on these alone. What rests on other nodes is asked in each step.
-type Made = BTreeMap<(Vec<u32>, Vec<TensorId>), Result<Joined, Refusal>>;
-
 /// Sets that are lowered for the target in one step, the best first.
 const MOST_LOWERED: usize = 8;
-
-/// How much a fusion is worth: launches that go (only if all is fused that is right), then what it gains.
-pub(super) type Worth = (usize, u64);
 
 impl Graph {
     /// Makes one kernel of several where their tiles line up, it costs less, and the target takes it as well.
@@ -79,6 +36,7 @@ impl Graph {
             known: BTreeMap::new(),
             uses: self.nodes.iter().map(all_uses).collect(),
             effort: Cell::default(),
+            fired: RefCell::default(),
             made: Made::new(),
             refused: BTreeMap::new(),
             target,
@@ -88,31 +46,15 @@ impl Graph {
         let total = |costs: &[Estimate]| costs.iter().fold([0u64; 2], |n, e| [n[0].saturating_add(e.cost), n[1].saturating_add(e.bytes)]);
         let before = total(&search.costs);
         while let Some(decision) = search.step() {
+            decisions::taken(decisions::Decision::Fusion, || told(&decision));
             report.decisions.push(decision);
         }
         report.decisions.extend(search.rest());
         let after = total(&search.costs);
         (report.cost, report.bytes) = ([before[0], after[0]], [before[1], after[1]]);
-        report.effort = search.effort.get();
+        (report.effort, report.fired) = (search.effort.get(), search.fired.into_inner());
         Fused { graph: search.graph, report }
     }
-}
-
-pub(super) struct Search<'a> {
-    pub(super) graph: Graph,
-    /// A number per node that is never used again.
-    pub(super) ids: Vec<u32>,
-    pub(super) costs: Vec<Estimate>,
-    /// What each node does to tensors.
-    pub(super) uses: Vec<Vec<(TensorId, Use)>>,
-    next: u32,
-    pub(super) known: BTreeMap<(u32, u32, TensorId), Known>,
-    made: Made,
-    /// The sets that stay apart in this step.
-    refused: BTreeMap<Set, Refusal>,
-    pub(super) target: &'a Target,
-    pub(super) options: &'a FuseOptions,
-    pub(super) effort: Cell<Effort>,
 }
 
 impl Search<'_> {
@@ -127,10 +69,6 @@ impl Search<'_> {
             (_, Some((_, set))) => self.take_set(&set),
             (_, None) => None,
         }
-    }
-
-    pub(super) fn worth(&self, launches: usize, before: u64, after: u64) -> Worth {
-        (if self.options.always { launches } else { 0 }, before.saturating_sub(after))
     }
 
     fn take_pair(&mut self, (p, c, t): Link) -> Option<Decision> {
@@ -301,67 +239,18 @@ impl Search<'_> {
         }
         all
     }
-
-    /// The node with its kernel through the logical stage.
-    pub(super) fn improved(&self, graph: &Graph, node: Node) -> Result<Node, Refusal> {
-        self.count(|e| e.made += 1);
-        let node = alike(graph, node);
-        let verified = tilelift_ir::verify(&node.kernel).map_err(|e| Refusal::new(RefusalKind::Shape, e.to_string()))?;
-        let options = tilelift_egraph::Options { allow: self.options.allow, ..Default::default() };
-        let (kernel, _) = tilelift_egraph::optimise(&verified, &options);
-        Ok(Node { kernel: kernel.into_kernel(), ..node })
-    }
-
-    /// Whether the target takes the node, and its main loop as well as those of the nodes that it stands for.
-    pub(super) fn accepted(&self, before: &[usize], node: &Node) -> Result<(), Refusal> {
-        self.count(|e| e.lowered += 1);
-        let no = |why: String| Refusal::new(RefusalKind::Target, why);
-        let parts = before.iter().map(|&n| for_a_lane(&self.graph.nodes[n].kernel)).max().unwrap_or(u64::MAX);
-        let elements = for_a_lane(&node.kernel);
-        if elements > LARGEST.max(parts) {
-            return Err(no(format!("each lane would hold {elements} elements of a tile")));
-        }
-        let options = Options { opt: OptLevel::None, ..Options::default() };
-        let lowered = lower(&node.kernel, self.target, &options).map_err(|e| no(e.to_string()))?;
-        if let Some(n) = too_many(&node.kernel, lowered.plan.warps).filter(|_| !before.is_empty()) {
-            return Err(no(format!("sums and what waits beside them would take {n} registers of each lane")));
-        }
-        if let Schedule::Pipelined { why } = &lowered.plan.schedule {
-            let special = |n: usize| {
-                let plan = tilelift_isel::plan(&self.graph.nodes[n].kernel, self.target, &LowerOptions::default());
-                plan.is_ok_and(|p| p.specialised().is_some())
-            };
-            if let Some(n) = before.iter().copied().find(|&n| special(n)) {
-                return Err(no(format!("the main loop of `{}` would no longer be specialised: {why}", self.graph.nodes[n].name)));
-            }
-        }
-        Ok(())
-    }
-
-    fn count(&self, add: impl FnOnce(&mut Effort)) {
-        let mut effort = self.effort.get();
-        add(&mut effort);
-        self.effort.set(effort);
-    }
 }
 
-/// Where the fused node may run: in the consumer's place, or in the producer's.
-pub(super) fn position(graph: &Graph, p: usize, c: usize) -> Result<usize, Refusal> {
-    let nodes = &graph.nodes;
-    let conflict = |a: &Node, b: &Node| {
-        let ids = a.args.iter().filter_map(|x| x.tensor()).map(|(t, _)| t);
-        ids.into_iter().any(|t| {
-            let (a, b) = (uses(a, t), uses(b, t));
-            (a.writes && (b.reads || b.writes)) || (b.writes && a.reads)
-        })
+/// What was done, at its cost, before what it would cost to leave it.
+fn told(decision: &Decision) -> decisions::Told {
+    let price = |n: usize| match &decision.outcome {
+        Outcome::Fused { cost, .. } => Some(cost[n]),
+        Outcome::Refused(_) => None,
     };
-    let against = |moved: usize| (p + 1..c).find(|&n| conflict(&nodes[moved], &nodes[n]));
-    match (against(p), against(c)) {
-        (None, _) => Ok(c - 1),
-        (_, None) => Ok(p),
-        (Some(n), Some(_)) => Err(Refusal::new(
-            RefusalKind::Order,
-            format!("`{}` stands between `{}` and `{}` and needs the order", nodes[n].name, nodes[p].name, nodes[c].name),
-        )),
-    }
+    let how = match &decision.outcome {
+        Outcome::Fused { how, .. } => how.word(),
+        Outcome::Refused(_) => "apart",
+    };
+    let what = format!("`{}` and `{}` as {how}", decision.producer, decision.consumer);
+    decisions::Told { price: price(1), ..decisions::Told::of(what) }.before("apart", price(0))
 }

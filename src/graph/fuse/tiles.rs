@@ -4,8 +4,8 @@
 //! numbers and the grid is not too large. The first holds for symbols, the second for any order of the programs.
 
 use super::access::Place;
+use super::atoms::{Atom, Atoms, Sum};
 use super::programs::Programs;
-use super::sym::{Atom, Atoms, Sum};
 use crate::graph::size::{Count, Grid, Size};
 
 /// What is known of the tiles of a grid.

@@ -8,67 +8,14 @@
 //! To lower a kernel takes longest, so it is done for what would be taken, and a pair is looked at again only where a neighbour changed: a graph
 //! of twice as many kernels takes twice as long.
 
-use super::cost::{Estimate, estimate};
+use super::cost::estimate;
 use super::pair::Pair;
 use super::report::{How, Refusal, RefusalKind};
-use super::search::{Search, Worth, position};
 use super::split::split;
+use super::state::{Known, Link, Search, Users, Way, Worth, position};
 use crate::graph::nodes::{Node, Tensor, TensorId, Use};
 
-/// A producer and a consumer, by their places, with the tensor between them.
-pub(super) type Link = (usize, usize, TensorId);
-
-/// A fused node that may take the place of two.
-pub(super) struct Way {
-    pub how: How,
-    pub node: Node,
-    pub after: Estimate,
-    /// What stays in the producer's place, and the tensors from there to the fused node.
-    pub folds: Option<(Node, Estimate, Vec<Tensor>)>,
-    /// The target is known to take it.
-    accepted: bool,
-}
-
-impl Way {
-    /// Cost of all that takes the place of the two.
-    pub fn cost(&self) -> Estimate {
-        let folds = self.folds.as_ref().map_or(Estimate::default(), |f| f.1);
-        Estimate { cost: self.after.cost.saturating_add(folds.cost), bytes: self.after.bytes.saturating_add(folds.bytes) }
-    }
-}
-
-/// Who uses each tensor of a pair, in order.
-type Users = Vec<Vec<(u32, Use)>>;
-
-/// What is known of a pair.
-pub(super) struct Known {
-    /// What it rests on.
-    users: Users,
-    /// Tensors of the graph when folds got theirs.
-    tensors: usize,
-    /// The ways that pay, the cheapest first.
-    pub ways: Vec<Way>,
-    /// What is against the others.
-    pub reasons: Vec<(Option<How>, Refusal)>,
-    /// What takes the producer apart was tried, too.
-    split: bool,
-}
-
 impl Search<'_> {
-    /// What a node does to a tensor.
-    pub(super) fn does(&self, node: usize, t: TensorId) -> Use {
-        self.uses[node].iter().find(|u| u.0 == t).map_or(Use::default(), |u| u.1)
-    }
-
-    /// By tensor the nodes that use it, in order.
-    fn users(&self) -> Vec<Vec<(usize, Use)>> {
-        let mut users = vec![Vec::new(); self.graph.tensors.len()];
-        for (n, uses) in self.uses.iter().enumerate() {
-            uses.iter().for_each(|&(t, u)| users[t.index()].push((n, u)));
-        }
-        users
-    }
-
     /// Producers and consumers with the tensor between them, in program order.
     pub(super) fn pairs(&self) -> Vec<Link> {
         let mut all = Vec::new();

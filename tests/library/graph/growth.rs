@@ -4,6 +4,7 @@
 use super::operators::graph_of;
 use super::*;
 use tilelift::graph::{Effort, How};
+use tilelift::isel::Target;
 use tilelift_kernels::plain::{self, Operators};
 
 fn drawn(name: &str, target: &Target) -> Operators {

@@ -15,11 +15,12 @@ mod refusals;
 mod rows;
 
 use kernels::*;
+pub use operators::graph_of;
 use tilelift::graph::{Bound, Decision, FuseOptions, Fused, Graph, Launch, Outcome, RefusalKind, Role, TensorId};
 use tilelift::interp::{Buffer, Memory};
 use tilelift::ir::{Scalar, num};
 use tilelift::runtime::sim::{Report, SimDevice};
-use tilelift::{Options, Target, compile, targets};
+use tilelift::{Options, compile, targets};
 
 /// Memory for a graph: tensors that the caller fills hold numbers of a small range, others poison.
 fn filled(graph: &Graph, bound: &Bound) -> Memory {
