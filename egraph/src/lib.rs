@@ -110,6 +110,10 @@ pub struct Report {
 }
 
 impl Report {
+    /// Classes that rules made one.
+    pub fn unions(&self) -> usize {
+        self.rules.iter().map(|r| r.applied).sum()
+    }
     /// How often a rule applied.
     pub fn applied(&self, name: &str) -> usize {
         self.rules.iter().find(|r| r.name == name).map_or(0, |r| r.applied)
