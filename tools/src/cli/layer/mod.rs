@@ -154,6 +154,13 @@ pub(super) fn run(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> Out
     if wrong.is_empty() { Ok(()) } else { Err(CliError::Failed(format!("failed: {}", wrong.join("; ")))) }
 }
 
+/// The graph of an entry at the extents of an engine.
+pub(super) fn drawn(entry: &Entry, target: &Target) -> Result<Graph, CliError> {
+    let extents: Vec<u32> = entry.extents.iter().map(|e| e.usual).collect();
+    let operators = (entry.draw)(&extents, target).map_err(|e| CliError::Failed(format!("{}: {e}", entry.name)))?;
+    graph(&operators).map_err(|e| CliError::Failed(e.to_string()))
+}
+
 /// `NAME=N`.
 fn named_extent(word: &str) -> Result<(String, u32), CliError> {
     let parts = word.split_once('=').and_then(|(name, n)| Some((name.to_owned(), n.parse().ok().filter(|n| (1..=MOST).contains(n))?)));
