@@ -12,4 +12,6 @@ mod graph;
 #[cfg(feature = "sim")]
 mod kernel_plans;
 mod plans;
+#[cfg(feature = "sim")]
+mod rules;
 mod staging;
