@@ -116,10 +116,11 @@ fn explain_lists_the_decisions_of_a_compile() {
     assert!(algebra.ends_with("[logical graph]") && of("specialisation").contains("no: ") && of("text").contains("PTX"), "{out}");
 }
 
-/// A kernel with a rule's work in it.
+/// A kernel with the work of two rules in it.
 const DOUBLED: &str = "kernel @own(v0: view<f32, [?]>) {
 v1 = program_id x
-v2 = load v0[v1] : tile<32xf32>
+v6 = div v1, 4
+v2 = load v0[v6] : tile<32xf32>
 v3 = splat 1.0 : tile<32xf32>
 v4 = mul v2, v3
 v5 = add v4, v2
@@ -136,7 +137,7 @@ fn reports_are_json_for_engines() {
     for part in [
         "{\"kernel\": \"own\", \"skipped\": null",
         "\"phases\": [{\"name\": \"simplify\", \"stop\": \"saturated\"",
-        "\"unions\": 1",
+        "\"unions\": 2",
         "{\"name\": \"mul-one\", \"class\": \"exact\", \"matches\": 1, \"applied\": 1, \"seconds\": ",
         "\"layouts\": null}",
     ] {
