@@ -18,154 +18,133 @@ use crate::visit::computed;
 /// Computations that are looked at together.
 const TOGETHER: usize = 16;
 
-/// No instruction of the block.
-const NOBODY: u32 = u32::MAX;
-
-/// Lists of numbers of values, one for each instruction of a block.
-struct Lists {
-    all: Vec<u32>,
-    ends: Vec<u32>,
-}
-
-impl Lists {
-    fn with_room(n: usize) -> Lists {
-        Lists { all: Vec::with_capacity(2 * n), ends: Vec::with_capacity(n) }
-    }
-
-    fn push(&mut self, list: impl Iterator<Item = u32>) {
-        self.all.extend(list);
-        self.ends.push(self.all.len() as u32);
-    }
-
-    fn of(&self, k: usize) -> &[u32] {
-        let start = k.checked_sub(1).map_or(0, |k| self.ends[k]);
-        &self.all[start as usize..self.ends[k] as usize]
-    }
-}
-
-/// A value that instructions of a block read or make.
-struct Seen {
-    /// The instruction of the block that makes it, or [`NOBODY`].
-    maker: u32,
+/// A value that a block reads or makes.
+struct Row {
+    /// Where the block makes it.
+    place: Option<usize>,
     /// Bytes of a lane's registers that it takes.
     bytes: u32,
     /// How many instructions to come read it; those behind the block are one.
     left: u32,
-    /// How many of those that are looked at read it.
+    /// How many of those that are being looked at read it.
     reads: u32,
 }
 
-/// A walk over a block that tells what is done where it stands. Values have numbers in the block, so that a look at an instruction takes as long as it
-/// has operands.
-struct Walk {
-    vals: Vec<Seen>,
-    /// What an instruction reads, each value once.
+/// What an instruction reads, each value once, or what it makes: numbers of rows.
+#[derive(Default)]
+struct Lists {
+    ends: Vec<usize>,
+    rows: Vec<usize>,
+}
+
+impl Lists {
+    fn get(&self, k: usize) -> &[usize] {
+        &self.rows[k.checked_sub(1).map_or(0, |k| self.ends[k])..self.ends[k]]
+    }
+}
+
+/// A walk over a block that tells what is done where it stands.
+struct Walk<'a> {
+    block: &'a [Inst],
+    rows: Vec<Row>,
     reads: Lists,
-    /// What it makes.
     makes: Lists,
     done: Vec<bool>,
-    /// The look at which each instruction was found last.
-    found: Vec<u32>,
-    look: u32,
-    /// The instructions that are looked at together.
-    all: Vec<usize>,
+    /// The last look by which an instruction was found.
+    found: Vec<usize>,
+    looks: usize,
 }
 
 impl Sinker<'_> {
     /// For each instruction of a block, whether it stays; those that do more than compute do.
     pub(super) fn stays(&self, block: &[Inst], n: u32, nested: &[(usize, Inside)], bytes: &dyn Fn(LVal) -> u32) -> Vec<bool> {
-        let mut walk = self.walk(block, n, nested, bytes);
-        (0..block.len()).map(|k| walk.stays(k, computed(&block[k]).is_some())).collect()
-    }
-
-    fn walk(&self, block: &[Inst], n: u32, nested: &[(usize, Inside)], bytes: &dyn Fn(LVal) -> u32) -> Walk {
-        let mut numbers: Map<LVal, u32> = Map::default();
-        let mut vals: Vec<Seen> = Vec::with_capacity(block.len());
-        let mut number = |v: LVal, vals: &mut Vec<Seen>| {
+        let (mut numbers, mut rows): (Map<LVal, usize>, Vec<Row>) = (Map::default(), Vec::new());
+        let (mut reads, mut makes) = (Lists::default(), Lists::default());
+        let mut number = |v: LVal| {
             *numbers.entry(v).or_insert_with(|| {
-                let maker = self.place(v, n).map_or(NOBODY, |k| k as u32);
-                vals.push(Seen { maker, bytes: bytes(v), left: self.leaves.get(v).into(), reads: 0 });
-                vals.len() as u32 - 1
+                rows.push(Row { place: self.place(v, n), bytes: bytes(v), left: self.leaves.get(v).into(), reads: 0 });
+                rows.len() - 1
             })
         };
-        let (mut reads, mut makes) = (Lists::with_room(block.len()), Lists::with_room(block.len()));
-        let mut list: Vec<u32> = Vec::new();
         for (k, inst) in block.iter().enumerate() {
-            list.clear();
+            let first = reads.rows.len();
             match inside(nested, k) {
-                Some(inside) => inside.reads.iter().for_each(|&v| list.push(number(v, &mut vals))),
-                None => inst.operands(|v, _| list.push(number(v, &mut vals))),
+                Some(inside) => inside.reads.iter().for_each(|&v| reads.rows.push(number(v))),
+                None => inst.operands(|v, _| {
+                    let v = number(v);
+                    if !reads.rows[first..].contains(&v) {
+                        reads.rows.push(v);
+                    }
+                }),
             }
-            list.sort_unstable();
-            list.dedup();
-            list.iter().for_each(|&v| vals[v as usize].left += 1);
-            reads.push(list.iter().copied());
-            makes.push(inst.results().iter().map(|&v| number(v, &mut vals)));
+            reads.ends.push(reads.rows.len());
+            makes.rows.extend(inst.results().iter().map(|&v| number(v)));
+            makes.ends.push(makes.rows.len());
         }
+        reads.rows.iter().for_each(|&v| rows[v].left += 1);
         let (done, found) = (vec![false; block.len()], vec![0; block.len()]);
-        Walk { vals, reads, makes, done, found, look: 0, all: Vec::new() }
+        let mut walk = Walk { block, rows, reads, makes, done, found, looks: 0 };
+        (0..block.len()).map(|k| walk.stays(k)).collect()
     }
 }
 
-impl Walk {
-    /// Finds an instruction and what it needs of the block that is not done; false if that is more than `most`.
-    fn waiting(&mut self, k: usize, most: usize) -> bool {
-        self.look += 1;
-        self.all.clear();
-        self.all.push(k);
-        self.found[k] = self.look;
-        let mut at = 0;
-        while let Some(&k) = self.all.get(at) {
+impl Walk<'_> {
+    /// An instruction and what it needs of the block that is not done; `None` if that is more than `most`.
+    fn waiting(&mut self, k: usize, most: usize) -> Option<Vec<usize>> {
+        self.looks += 1;
+        self.found[k] = self.looks;
+        let (mut all, mut at) = (vec![k], 0);
+        while let Some(&k) = all.get(at) {
             at += 1;
-            for &v in self.reads.of(k) {
-                let j = self.vals[v as usize].maker as usize;
-                if j != NOBODY as usize && !self.done[j] && self.found[j] != self.look {
-                    self.found[j] = self.look;
-                    self.all.push(j);
+            for &v in self.reads.get(k) {
+                let Some(j) = self.rows[v].place.filter(|&j| !self.done[j]) else { continue };
+                if std::mem::replace(&mut self.found[j], self.looks) != self.looks {
+                    all.push(j);
                 }
             }
-            if self.all.len() > most {
-                return false;
+            if all.len() > most {
+                return None;
             }
         }
-        true
+        Some(all)
     }
 
     /// True if an instruction is done where it stands, which is noted.
-    fn stays(&mut self, k: usize, moves: bool) -> bool {
-        let most = if moves { TOGETHER } else { usize::MAX };
-        if self.done[k] || !self.waiting(k, most) || (moves && !self.frees()) {
+    fn stays(&mut self, k: usize) -> bool {
+        if self.done[k] {
             return false;
         }
-        for &k in &self.all {
+        let moves = computed(&self.block[k]).is_some();
+        let Some(all) = self.waiting(k, if moves { TOGETHER } else { usize::MAX }) else { return false };
+        if moves && !self.frees(&all) {
+            return false;
+        }
+        for k in all {
             self.done[k] = true;
-            for &v in self.reads.of(k) {
-                let left = &mut self.vals[v as usize].left;
-                *left = left.saturating_sub(1);
+            for &v in self.reads.get(k) {
+                self.rows[v].left = self.rows[v].left.saturating_sub(1);
             }
         }
         true
     }
 
-    /// True if the instructions that were found leave together no more in use than they find.
-    fn frees(&mut self) -> bool {
-        let Walk { vals, reads, makes, all, .. } = self;
-        all.iter().flat_map(|&k| reads.of(k)).for_each(|&v| vals[v as usize].reads += 1);
+    /// True if instructions together leave no more in use than they find.
+    fn frees(&mut self, all: &[usize]) -> bool {
+        let Walk { rows, reads, makes, .. } = self;
+        all.iter().flat_map(|&k| reads.get(k)).for_each(|&v| rows[v].reads += 1);
         let mut made = 0;
-        for &v in all.iter().flat_map(|&k| makes.of(k)) {
-            let v = &mut vals[v as usize];
-            made += if v.left > v.reads { v.bytes } else { 0 };
-            // What is left below is what others have made.
-            v.reads = 0;
+        for &v in all.iter().flat_map(|&k| makes.get(k)) {
+            let within = std::mem::take(&mut rows[v].reads);
+            made += if rows[v].left > within { rows[v].bytes } else { 0 };
         }
-        let mut ends = 0;
-        for &v in all.iter().flat_map(|&k| reads.of(k)) {
-            let v = &mut vals[v as usize];
-            // What comes from outside of the block may be read in its next run.
-            ends += if v.reads > 0 && v.left <= v.reads && v.maker != NOBODY { v.bytes } else { 0 };
-            v.reads = 0;
+        // The rest is what others have made; what comes from outside of the block may be read in its next run.
+        let mut ended = 0;
+        for &v in all.iter().flat_map(|&k| reads.get(k)) {
+            let (row, n) = (&rows[v], rows[v].reads);
+            ended += if n > 0 && row.left <= n && row.place.is_some() { row.bytes } else { 0 };
+            rows[v].reads = 0;
         }
-        made <= ends
+        made <= ended
     }
 }
 
