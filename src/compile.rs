@@ -15,6 +15,7 @@ use std::fmt;
 use std::time::{Duration, Instant};
 use tilelift_amdgcn::EmitError as AmdEmitError;
 use tilelift_amdgcn::alloc::AllocError;
+use tilelift_decisions::{Decision, Told, taken};
 use tilelift_ir::{Kernel, Loc, Type, Verified, VerifiedKernel, VerifyErrors};
 use tilelift_isel::{LayoutChoice, LowerError, LowerOptions, Lowered, Target, lane};
 use tilelift_nvptx::{EmitError, EmitOptions, Invalid};
@@ -40,7 +41,9 @@ impl OptLevel {
     pub fn suited(kernel: &Kernel) -> OptLevel {
         let mut products = false;
         kernel.walk(kernel.body, &mut |i| products |= kernel.insts[i].op == tilelift_ir::Op::Dot);
-        if products { OptLevel::Logical } else { OptLevel::Physical }
+        let level = if products { OptLevel::Logical } else { OptLevel::Physical };
+        taken(Decision::Level, || Told::of(if products { "logical: it has products" } else { "physical: it has none" }));
+        level
     }
 
     /// The level of a number.

@@ -24,6 +24,7 @@ use cranelift_entity::SecondaryMap;
 use egg::Id;
 use smallvec::SmallVec;
 use std::cell::Cell;
+use tilelift_decisions::{Decision, Told, taken};
 use tilelift_ir::ops::OperandKind;
 use tilelift_ir::{Inst, Kernel, Literal, Loc, Op, Region, Type, Value, ValueDef};
 
@@ -39,6 +40,10 @@ pub(crate) fn remade(op: Op) -> bool {
 pub(crate) fn elaborate(input: &Kernel, g: &Graph, s: &Skeleton, forest: &Forest, choice: &Choice) -> Result<Kernel, Broken> {
     let live = Live::new(input, g, s, forest, choice)?;
     let place = placement(input, g, s, forest, choice, &live)?;
+    taken(Decision::Placement, || {
+        let (all, inside) = (place.iter().flatten().count(), place.iter().flatten().filter(|&&r| r != input.body).count());
+        Told::of(format!("{inside} of {all} values are computed in loops and choices"))
+    });
     let fused = Fused::new(g, s, forest, choice, &live.class)?;
     let mut out = Kernel::with_capacity(&input.name, input.insts.len(), input.values.len());
     out.hints = input.hints;

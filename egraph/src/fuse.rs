@@ -13,6 +13,7 @@ use crate::graph::Read;
 use crate::hash::{IndexMap, IndexSet};
 use crate::language::Head;
 use smallvec::SmallVec;
+use tilelift_decisions::{Decision, Told, taken};
 use tilelift_ir::{Inst, Literal, Op, Region, Value};
 
 /// A fold as it is carried: its class, and which candidate of it.
@@ -63,6 +64,7 @@ impl Emitter<'_> {
         }
         self.fused.open.extend(members.iter().map(|m| m.0));
         let plan = self.plan(range, &members);
+        taken(Decision::Loops, || Told::of(format!("{} folds in one loop, with {} states", members.len(), plan.states.len())));
         for &c in &plan.outside {
             self.demand_class(c, home)?;
         }

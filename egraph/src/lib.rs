@@ -47,11 +47,12 @@ use extract::Mode;
 use forest::{Choice, Forest};
 use std::fmt;
 use std::time::{Duration, Instant};
+use tilelift_decisions::{Decision, Told, taken};
 use tilelift_ir::{Kernel, Verified, VerifiedKernel, VerifyCode};
 use whole::Whole;
 
-/// Instructions beyond which a program stays as it is: the graph takes up to 6 KB and 30 us of one, and a compile has more to do.
-pub const MOST_INSTRUCTIONS: usize = 30_000;
+/// Instructions beyond which a program stays as it is: the graph takes about 1 KB and 4 us of one, 28 us at most, and a compile of so many may take 2 s.
+pub const MOST_INSTRUCTIONS: usize = 50_000;
 
 /// Why a program stays as it is, and no graph is made of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -109,6 +110,10 @@ pub struct Report {
 }
 
 impl Report {
+    /// Classes that rules made one.
+    pub fn unions(&self) -> usize {
+        self.rules.iter().map(|r| r.applied).sum()
+    }
     /// How often a rule applied.
     pub fn applied(&self, name: &str) -> usize {
         self.rules.iter().find(|r| r.name == name).map_or(0, |r| r.applied)
@@ -200,7 +205,13 @@ pub(crate) fn solve(kernel: &Kernel, options: &Options, explained: bool) -> Opti
     ranked.sort_by_key(|r| (r.made.is_err(), r.whole.time(), r.choice.total));
     let mut ranked = ranked.into_iter();
     let Ranked { choice, made, whole } = ranked.next()?;
-    let others = ranked.filter(|r| r.made.is_ok()).map(|r| (r.choice, r.whole)).collect();
+    let others: Vec<(Choice, Whole)> = ranked.filter(|r| r.made.is_ok()).map(|r| (r.choice, r.whole)).collect();
+    taken(Decision::Algebra, || {
+        let fired: Vec<&str> = rules.iter().filter(|r| r.applied > 0).map(|r| r.name).collect();
+        let by = if fired.is_empty() { "no rule".to_owned() } else { fired.join(", ") };
+        let told = Told::at(format!("the cheapest of {} programs, by {by}", others.len() + 1), whole.time());
+        others.first().map_or(told.clone(), |(_, next)| told.before("another one", Some(next.time())))
+    });
     let elaborated = Instant::now();
     let report = Report {
         skipped: None,

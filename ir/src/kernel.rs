@@ -327,6 +327,8 @@ impl Kernel {
 
     /// Every instruction of a region and the regions inside it, in program order.
     pub fn walk(&self, r: Region, visit: &mut dyn FnMut(Inst)) {
+        #[cfg(debug_assertions)]
+        WALKED.set(WALKED.get() + self.regions[r].insts.len() as u64);
         for &i in &self.regions[r].insts {
             visit(i);
             for &inner in &self.insts[i].regions {
@@ -334,6 +336,20 @@ impl Kernel {
             }
         }
     }
+}
+
+#[cfg(debug_assertions)]
+thread_local! {
+    static WALKED: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+}
+
+/// Instructions that [`Kernel::walk`] went over on this thread so far, in builds with debug assertions: tests see by it what goes over a whole program for
+/// each of its instructions. In other builds nobody counts.
+pub fn walked() -> u64 {
+    #[cfg(debug_assertions)]
+    return WALKED.get();
+    #[cfg(not(debug_assertions))]
+    0
 }
 
 /// The attributes of a list: mostly none or one.

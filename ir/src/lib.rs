@@ -37,7 +37,7 @@ pub mod verify;
 pub use builder::{Access, BuildError, BuildErrors, KernelBuilder, Operand, Update};
 pub use cursor::Cursor;
 pub use entities::{Inst, Region, Value};
-pub use kernel::{Hints, InstData, Kernel, Loc, RegionData, ValueData, ValueDef, iterations};
+pub use kernel::{Hints, InstData, Kernel, Loc, RegionData, ValueData, ValueDef, iterations, walked};
 pub use layout::{DotPart, LayoutSpec};
 pub use ops::{
     AtomicOp, Attr, CacheHint, CmpOp, Effects, ErrorBound, GridAxis, Literal, MemoryOrder, Op, Precision, ReduceOp, Scope, SortOrder, Task,

@@ -16,6 +16,7 @@ use crate::layout::assign::{Assignment, assign};
 use crate::layout::search::staging::suited;
 use crate::lower::footprint::Footprint;
 use std::rc::Rc;
+use tilelift_decisions::{Decision, Told, taken};
 use tilelift_ir::{Kernel, Op, verify};
 use tilelift_lane::Target;
 use tilelift_schedule::plan::{LowerOptions, Plan, Schedule, ScheduleKind, Specialised, plan};
@@ -140,6 +141,11 @@ fn specialised(
         }
         (depth, direct) = (slots, at_use);
     };
+    taken(Decision::Slots, || {
+        let beside = if direct { ", what stands beside them is loaded at its use" } else { "" };
+        let told = Told::of(format!("{depth} of {} bytes{beside}", ring.stage_bytes));
+        if depth == ring.depth { told } else { told.before(format!("{} as planned, which do not fit", ring.depth), None) }
+    });
     let plan = with_depth(planned_as, ring, depth);
     Ok(Fitted { plan, written: Some(Ok(written)), assigned, direct, need: Some(need) })
 }
@@ -191,6 +197,7 @@ fn pipelined(kernel: &Kernel, target: &Target, options: &LowerOptions, mut plan:
         let footprint = Footprint::of(&written.kernel, target, &written.plan, &assigned, false)?;
         let need = footprint.total();
         if need <= have {
+            taken(Decision::Stages, || Told::of(format!("{}, {need} bytes of shared memory", plan.stages)));
             return Ok(Fitted { plan, written: Some(Ok(written)), assigned, direct: false, need: Some(need) });
         }
         // Registers hold what is ahead: fewer stages are none. Results leave as they are held then.

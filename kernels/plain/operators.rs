@@ -109,6 +109,20 @@ const WIDEST: u32 = 512;
 const ELEMENTS: u32 = 4096;
 
 impl Operators {
+    /// Two graphs as one, that of the other behind this one's; they have nothing in common.
+    #[must_use]
+    pub fn and(mut self, other: Operators) -> Operators {
+        let first = self.tensors.len();
+        let moved = |a: &Passed| match *a {
+            Passed::Tensor(id) => Passed::Tensor(Id(first + id.0)),
+            Passed::Number(_) | Passed::Count(_) => *a,
+        };
+        self.tensors.extend(other.tensors);
+        self.steps.extend(other.steps.into_iter().map(|s| Step { args: s.args.iter().map(moved).collect(), ..s }));
+        self.products.extend(other.products);
+        self
+    }
+
     fn tensor(&mut self, name: &'static str, elem: Scalar, shape: &[u32], role: Role, fill: Fill) -> Id {
         self.tensors.push(TensorOf { name, elem, shape: shape.to_vec(), role, fill, touched: None, apart: [0.0; 2] });
         Id(self.tensors.len() - 1)

@@ -19,7 +19,7 @@ mod run;
 mod size;
 
 pub use error::GraphError;
-pub use fuse::{Decision, FuseOptions, FuseReport, FuseRule, Fused, How, Outcome, Refusal, RefusalKind};
+pub use fuse::{Decision, Effort, FuseOptions, FuseReport, FuseRule, Fused, How, Outcome, Refusal, RefusalKind};
 pub use nodes::{Graph, Node, NodeArg, Role, ScalarId, Tensor, TensorId};
 pub use run::{Bound, Launch, RunError};
 pub use size::{Count, Grid, Size, Symbol};

@@ -349,6 +349,14 @@ pub(crate) fn uses_of_param(node: &Node, param: usize) -> Use {
     all
 }
 
+/// What a node does to each of its tensors.
+pub(crate) fn all_uses(node: &Node) -> Vec<(TensorId, Use)> {
+    let mut all: Vec<TensorId> = node.args.iter().filter_map(|a| a.tensor()).map(|(t, _)| t).collect();
+    all.sort_unstable();
+    all.dedup();
+    all.into_iter().map(|t| (t, uses(node, t))).collect()
+}
+
 /// What a node does to a tensor.
 pub(crate) fn uses(node: &Node, id: TensorId) -> Use {
     let params = node.args.iter().enumerate().filter(|(_, a)| a.tensor().is_some_and(|(t, _)| t == id));

@@ -2,6 +2,8 @@
 //! `cargo test -p tilelift --test library graph::` runs those of one file.
 
 #[cfg(feature = "sim")]
+mod decisions;
+#[cfg(feature = "sim")]
 mod examples;
 #[cfg(feature = "sim")]
 mod faults;
@@ -10,4 +12,6 @@ mod graph;
 #[cfg(feature = "sim")]
 mod kernel_plans;
 mod plans;
+#[cfg(feature = "sim")]
+mod rules;
 mod staging;

@@ -104,6 +104,54 @@ fn explain_says_how_a_kernel_runs_on_every_target() {
 }
 
 #[test]
+fn explain_lists_the_decisions_of_a_compile() {
+    let folder = Folder::new("decisions");
+    let file = folder.file("own.tile", DOUBLED);
+    let (status, out, err) = tool(&["explain", &file, "--target", "sm_80"]);
+    assert_eq!(status, Status::Done, "{err}");
+    let lines: Vec<&str> = out.lines().filter_map(|l| l.strip_prefix(";   ")).collect();
+    let of = |name: &str| lines.iter().find(|l| l.starts_with(&format!("{name}: "))).unwrap_or_else(|| panic!("no {name} in\n{out}"));
+    let algebra = of("algebra");
+    assert!(algebra.contains("mul-one") && algebra.contains(" at ") && algebra.contains("; next another one at "), "{algebra}");
+    assert!(algebra.ends_with("[logical graph]") && of("specialisation").contains("no: ") && of("text").contains("PTX"), "{out}");
+}
+
+/// A kernel with the work of two rules in it.
+const DOUBLED: &str = "kernel @own(v0: view<f32, [?]>) {
+v1 = program_id x
+v6 = div v1, 4
+v2 = load v0[v6] : tile<32xf32>
+v3 = splat 1.0 : tile<32xf32>
+v4 = mul v2, v3
+v5 = add v4, v2
+store v0[v1], v5
+}
+";
+
+#[test]
+fn reports_are_json_for_engines() {
+    let folder = Folder::new("json");
+    let file = folder.file("own.tile", DOUBLED);
+    let (status, out, err) = tool(&["opt", &file, "--report", "--json"]);
+    assert_eq!((status, out.lines().count()), (Status::Done, 1), "{err}");
+    for part in [
+        "{\"kernel\": \"own\", \"skipped\": null",
+        "\"phases\": [{\"name\": \"simplify\", \"stop\": \"saturated\"",
+        "\"unions\": 2",
+        "{\"name\": \"mul-one\", \"class\": \"exact\", \"matches\": 1, \"applied\": 1, \"seconds\": ",
+        "\"layouts\": null}",
+    ] {
+        assert!(out.contains(part), "{part} in {out}");
+    }
+    let open = |c: char| out.matches(c).count();
+    assert!(open('{') == open('}') && open('[') == open(']') && open('"') % 2 == 0, "{out}");
+    let (status, out, _) = tool(&["opt", &file, "--report", "--json", "--stage", "physical"]);
+    assert!(status == Status::Done && out.contains("\"layouts\": {\"nodes\": "), "{out}");
+    let (status, _, err) = tool(&["opt", &file, "--json"]);
+    assert!(status == Status::Usage && err.contains("--report"), "{err}");
+}
+
+#[test]
 fn explain_names_the_line_the_reason_and_the_cost_of_a_loop_that_waits() {
     let folder = Folder::new("waits");
     let gathered = PAGED.replace(

@@ -13,6 +13,7 @@ use crate::order::Orders;
 use crate::select::{Reach, Reason, SelectError, Source, select_within};
 use crate::{kernel, object, order, text};
 use std::fmt;
+use tilelift_decisions::{Decision, Told, taken};
 use tilelift_lane::{Param, Program};
 
 /// A kernel, and what its launch needs.
@@ -92,6 +93,7 @@ pub fn emit(program: &Program, chip: Chip) -> Result<AmdKernel, EmitError> {
     let facts = allocated.facts;
     let finished = order::finish(allocated);
     let code = encode(&finished).map_err(EmitError::Encode)?;
+    taken(Decision::Text, || Told::of(format!("{facts:?}")));
     Ok(AmdKernel {
         text: text::file(&finished, &code),
         object: object::write(&finished, &code),

@@ -24,6 +24,7 @@ use crate::hash::IndexMap;
 pub use reach::End;
 use reach::{Bound, Line, Reach, Same, made_in};
 use std::fmt;
+use tilelift_decisions::{Decision, Told, taken};
 use tilelift_ir::{Attr, CmpOp, Effects, Inst, Kernel, Loc, Op, Region, Value};
 
 /// The most comparisons that are tried in a loop.
@@ -78,6 +79,7 @@ pub(crate) fn narrow(kernel: &Kernel) -> Option<(Kernel, Vec<Narrowed>)> {
     for l in &found {
         for cut in &l.cuts {
             cut.bound.put(&mut made, l.region, l.inst);
+            taken(Decision::Rounds, || Told::of(cut.what));
             done.push(cut.what);
         }
     }

@@ -192,18 +192,4 @@ pub(super) const RULES: &[Rule] = &[
         fires: "v20 = cast m : tile<8x16xf32>\nv21 = splat 1.0 : tile<8x16xf32>\nv22 = cast a : tile<8x16xf32>\nv23 = add v20, v21\nv24 = slice v23, [0, 0] : tile<8x1xf32>\nv25 = broadcast v24 : tile<8x16xf32>\nv26 = div v22, v25\nv27 = cast v26 : A\nv28 = transpose c, [1, 0]\nv30 = splat 0.0 : tile<8x8xf32>\nv31 = dot v27, v28, v30",
         keeps: "v20 = slice b, [3, 0] : tile<1x16xT>\nv22 = cast a : tile<8x16xf32>\nv23 = cast v20 : tile<1x16xf32>\nv25 = broadcast v23 : tile<8x16xf32>\nv26 = div v22, v25\nv27 = cast v26 : A\nv28 = transpose c, [1, 0]\nv30 = splat 0.0 : tile<8x8xf32>\nv31 = dot v27, v28, v30",
     },
-    Rule {
-        name: "dot-nothing",
-        class: Class::Exact,
-        says: "dot 0 b c = dot a 0 c = c, for integers",
-        phase: Phase::Simplify,
-        roots: Roots::Ops(&[Op::Dot]),
-        apply: |g, _, n| {
-            let whole = !g.node_ty(n).elem().is_float();
-            (whole && (zero(g, n.kids[0]) || zero(g, n.kids[1]))).then(|| n.kids[2].into())
-        },
-        over: Types::Each(&[Scalar::I8]),
-        fires: "v20 = splat 0 : tile<16x8xT>\nv21 = splat i : tile<8x8xi32>\nv22 = dot a, v20, v21",
-        keeps: "v20 = transpose b, [1, 0]\nv21 = splat i : tile<8x8xi32>\nv22 = dot a, v20, v21",
-    },
 ];

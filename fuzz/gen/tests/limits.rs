@@ -5,7 +5,7 @@ use peak_alloc::PeakAlloc;
 use std::fmt::Write;
 use std::path::Path;
 use tilelift::{OptLevel, Options, compile, targets};
-use tilelift_fuzzgen::limits;
+use tilelift_fuzzgen::limits::{self, Around};
 use tilelift_ir::{Kernel, text};
 
 #[global_allocator]
@@ -108,7 +108,17 @@ fn families_take_memory_in_proportion() {
                 assert_ne!(taken.0, "internal", "{}, {around:?}: {}", family.name, taken.1);
                 (file.kernels[0].insts.len() as f64, taken)
             };
-            let ((few, first), (many, second)) = (take(150), take(450));
+            let (few, first) = take(150);
+            let before = tilelift_ir::walked();
+            let (many, second) = take(450);
+            // Nothing goes over the whole program, or a task, for each of its instructions. For each of few loops it may.
+            let regions = matches!(around, Around::Loops | Around::Ifs | Around::Deep);
+            let walks = (tilelift_ir::walked() - before) as f64 / many;
+            assert!(
+                regions || walks < MOST_WALKS,
+                "{}, {around:?}, {opt:?}: a program of {many} instructions is walked over {walks} times",
+                family.name
+            );
             let share = second.2 as f64 / first.2 as f64 / (many / few);
             let what = format!("{}, {around:?}, {opt:?}, {target}, {ty}: {} bytes, then {}", family.name, first.2, second.2);
             // Tables grow by doubling.
@@ -121,6 +131,9 @@ fn families_take_memory_in_proportion() {
     let never: Vec<&str> = limits::FAMILIES.iter().map(|f| f.name).filter(|n| !compiled.contains(n)).collect();
     assert_eq!(never, REFUSED, "families that never compile");
 }
+
+/// How often a program of some 450 instructions may be walked over, whatever it holds.
+const MOST_WALKS: f64 = 150.0;
 
 /// Families that are there to be refused.
 const REFUSED: [&str; 3] = ["endless_views", "parities", "channel_loops"];

@@ -52,14 +52,22 @@ fn base(inst: &Inst, literal: &dyn Fn(LVal) -> bool) -> Option<LVal> {
 
 /// The instructions of a block that go into a loop of it, by their places.
 fn moves(block: &Block, literal: &dyn Fn(LVal) -> bool) -> Map<usize, usize> {
-    let mut readers: Map<LVal, Vec<usize>> = Map::default();
-    for (k, inst) in block.iter().enumerate() {
-        let mut read: Set<LVal> = Set::default();
-        reads(inst, &mut |v| _ = read.insert(v));
-        read.into_iter().for_each(|v| readers.entry(v).or_default().push(k));
-    }
     let sums: Map<LVal, LVal> = block.iter().filter_map(|i| Some((*i.results().first()?, base(i, literal)?))).collect();
     let bases: Set<LVal> = sums.values().copied().collect();
+    // Who reads what may go, and what that adds to: nobody asks for the rest.
+    let compared = |i: &Inst| matches!(i, Inst::Cmp { .. });
+    let mut readers: Map<LVal, Vec<usize>> = bases.iter().chain(sums.keys()).map(|&v| (v, Vec::new())).collect();
+    readers.extend(block.iter().filter(|i| compared(i)).flat_map(|i| i.results().iter().map(|&v| (v, Vec::new()))));
+    if readers.is_empty() {
+        return Map::default();
+    }
+    for (k, inst) in block.iter().enumerate() {
+        reads(inst, &mut |v| {
+            if let Some(list) = readers.get_mut(&v).filter(|list| list.last() != Some(&k)) {
+                list.push(k);
+            }
+        });
+    }
     // What is there in the loop if sums are made in it.
     let ready = |v: LVal| literal(v) || sums.contains_key(&v) || bases.contains(&v);
     let mut goes: Map<usize, usize> = Map::default();

@@ -14,6 +14,7 @@ use super::inst::Inst;
 use super::program::Program;
 use super::unit::Unit;
 use super::visit;
+use tilelift_decisions::{Decision, Told, taken};
 
 /// True if the instruction, or one in its blocks, touches global memory.
 fn touches_global(inst: &Inst) -> bool {
@@ -42,6 +43,7 @@ pub(crate) fn in_order(program: &Program) -> Result<(), &'static str> {
 /// Lets launches of the program overlap, as late in it as its first access to global memory allows.
 pub fn overlap_launches(program: &mut Program) {
     if let Some(first) = program.body.iter().position(touches_global) {
+        taken(Decision::LaunchOrder, || Told::of(format!("in front of instruction {first}")));
         program.body.insert(first, Inst::Unit(Box::new(Unit::AwaitPrevious)));
     }
 }

@@ -12,6 +12,7 @@
 
 use crate::plan::{accumulates, is_zero, mapped, moves, origin, ring_loads, trace};
 use std::collections::{HashMap, HashSet};
+use tilelift_decisions::{Decision, Told, taken};
 use tilelift_ir::{Attr, Inst, Kernel, Op, Precision, Region, TileType, Type, Value};
 use tilelift_lane::{GroupMatrix, Target, Units};
 
@@ -37,6 +38,7 @@ pub fn exchanged(kernel: &Kernel, target: &Target) -> Option<Kernel> {
     if found.is_empty() {
         return None;
     }
+    taken(Decision::OperandOrder, || Told::of(format!("{} products exchanged: lanes compute what is on the right", found.len())));
     let mut made = Exchange { kernel: kernel.clone(), turned: HashSet::new(), of_turned };
     found.iter().for_each(|&(_, region, i)| made.product(region, i));
     let mut loops: Vec<(Inst, Region)> = found.iter().map(|f| (f.0, f.1)).collect();

@@ -12,6 +12,7 @@
 
 use crate::plan::written_views;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
+use tilelift_decisions::{Decision, Told, taken};
 use tilelift_ir::{Effects, Inst, Kernel, Op, Region, Type, Value};
 
 /// Bytes that a lane asks for at once from which on a machine's memory is busy: 40 KB of a multiprocessor on which 1024 lanes run.
@@ -38,6 +39,7 @@ pub fn loads_first(kernel: &Kernel, lanes: u32) -> Option<Kernel> {
     if orders.is_empty() {
         return None;
     }
+    taken(Decision::LoadsFirst, || Told::of(format!("in {} blocks", orders.len())));
     let mut out = kernel.clone();
     let mut same = BTreeMap::new();
     for (region, block) in orders {

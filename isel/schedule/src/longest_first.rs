@@ -10,6 +10,7 @@
 //! A program can't see in which order its instances run. Without `side by side` the longest ones of the last position along y would begin when most is
 //! done. Those 16 are few enough that what each of them reads again stays in the cache.
 
+use tilelift_decisions::{Decision, Told, taken};
 use tilelift_ir::{Attr, GridAxis, Inst, Kernel, Literal, Op, Type, Value};
 
 /// All axes of a launch grid.
@@ -41,7 +42,12 @@ impl LaunchOrder {
                 *asks |= d.op == Op::ProgramId && d.attrs.first() == Some(&Attr::Grid(*axis));
             }
         });
-        LaunchOrder { beside: backwards == [GridAxis::X] && asks[1], backwards }
+        let beside = backwards == [GridAxis::X] && asks[1];
+        taken(Decision::ProgramOrder, || {
+            let side = if beside { format!(", {BESIDE} along y side by side") } else { String::new() };
+            Told::of(if backwards.is_empty() { "as launched".to_owned() } else { format!("the longest first along {backwards:?}{side}") })
+        });
+        LaunchOrder { beside, backwards }
     }
 }
 

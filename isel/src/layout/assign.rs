@@ -21,6 +21,7 @@ use cranelift_entity::SecondaryMap;
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
+use tilelift_decisions::{Decision, Told, taken};
 use tilelift_egraph::physical::{InstLayouts, Solution, Variant};
 use tilelift_ir::layout::{Layout, LayoutError, coalesced, coalesced_rows, coalesced_runs};
 use tilelift_ir::propagate::{Map, Tie, Touch, carried, passage};
@@ -170,6 +171,7 @@ pub(crate) fn assign(kernel: &Kernel, target: &Target, plan: &Plan) -> Result<As
     }
     let front = Plan { warps: plan.task_plan().map_or(plan.warps, |e| e.front), ..plan.clone() };
     assign_part(kernel, target, &front, kernel.body, &mut out)?;
+    taken(Decision::PlainLayout, || Told::of(format!("{} tiles have one", out.layouts.values().filter(|l| l.is_some()).count())));
     Ok(out)
 }
 

@@ -6,6 +6,7 @@ use super::vectors::{from_words, to_words, word_types};
 use super::{Lower, sizes};
 use crate::layout::{legal_width, memory_type};
 use std::rc::Rc;
+use tilelift_decisions::{Decision, Told, taken};
 use tilelift_ir::layout::{Axis, Conversion, Layout, RoundTripPlan, SelectStep, SharedOp, Shuffle, ShufflePlan, plan_conversion};
 use tilelift_ir::{CmpOp, Scalar};
 use tilelift_lane::{AllocId, BinOp, LVal, LaneBuilder, ShuffleFrom, Special};
@@ -23,6 +24,15 @@ impl Lower<'_> {
             Conversion::InWarp(_) => self.conversions[1] += 1,
             Conversion::RoundTrip(_) => self.conversions[2] += 1,
         }
+        taken(Decision::Conversion, || {
+            Told::of(match &plan {
+                Conversion::Identity => "none",
+                Conversion::Rename(_) => "registers have other names",
+                Conversion::InLane(_) => "selects in a lane",
+                Conversion::InWarp(_) => "shuffles in a warp",
+                Conversion::RoundTrip(_) => "a round trip through shared memory",
+            })
+        });
         let regs = match &plan {
             Conversion::Identity => tile.regs.clone(),
             Conversion::Rename(map) => map.iter().map(|&r| tile.regs[r as usize]).collect(),

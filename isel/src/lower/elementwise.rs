@@ -1,6 +1,5 @@
 //! Leaves and elementwise ops: once per register.
 
-use super::facts::has;
 use super::location::{Tile, ValueLocation};
 use super::shared::xor_map;
 use super::{Lower, functions, narrow};
@@ -226,8 +225,7 @@ impl Lower<'_> {
     fn shares_checks(&self, i: Inst) -> bool {
         let d = &self.kernel.insts[i];
         let single = self.kernel.ty(d.results[0]).elem() == Scalar::F32 && self.target.quotients.contains(&Scalar::F32);
-        let product = |op: Op| op == Op::AsyncDot;
-        d.op == Op::Div && single && self.task.as_ref().is_some_and(|t| has(self.kernel, t.current, product))
+        d.op == Op::Div && single && self.task.as_ref().is_some_and(|t| t.products)
     }
 
     /// True for a tile that is an operand A of asynchronous products, here or where a loop carries it, and nothing else.

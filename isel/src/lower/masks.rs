@@ -11,6 +11,7 @@
 use super::Lower;
 use super::location::Tile;
 use super::task::TaskState;
+use tilelift_decisions::{Decision, Told, taken};
 use tilelift_ir::layout::Axis;
 use tilelift_ir::{Attr, CmpOp, Inst, Op, Scalar, Type, Value};
 use tilelift_lane::{BinOp, LTy, LVal, LaneBuilder};
@@ -39,6 +40,7 @@ impl Lower<'_> {
             return Ok(false);
         }
         let Some(all) = self.all_true(b, d.args[0]) else { return Ok(false) };
+        taken(Decision::Masks, || Told::of(format!("the select at {result} is a choice")));
         let [mask, yes, no] = [d.args[0], d.args[1], d.args[2]].map(|v| self.tile(b, v, &layout));
         let (mask, yes, no) = (mask?, yes?, no?);
         let each = |_: &mut Self, b: &mut LaneBuilder| {

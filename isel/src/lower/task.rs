@@ -48,8 +48,8 @@ pub(crate) struct TaskState {
     pub beside: Vec<Inst>,
     /// Comparisons that hold here.
     pub less: Vec<[LVal; 2]>,
-    /// The task, if there are several.
-    pub current: Region,
+    /// The task, or the kernel where there is one, has products of the units.
+    pub products: bool,
     /// All lanes of the task have come to a point behind their last wait, so that one may speak for them.
     pub met: bool,
     /// What lanes may have done to local memory that others wait for.

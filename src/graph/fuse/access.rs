@@ -1,7 +1,7 @@
 //! What a kernel does to the tensors of its graph, instruction by instruction.
 
+use super::atoms::{Atoms, Sum};
 use super::maker::Start;
-use super::sym::{Atoms, Sum};
 use crate::graph::nodes::{Graph, Node, TensorId};
 use crate::graph::size::Grid;
 use std::collections::BTreeMap;

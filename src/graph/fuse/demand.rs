@@ -6,7 +6,7 @@
 //! place of what follows.
 
 use super::access::Seen;
-use super::sym::{Atoms, Sum};
+use super::atoms::{Atoms, Sum};
 use crate::graph::nodes::Graph;
 use crate::graph::size::Size;
 use std::collections::BTreeMap;

@@ -1,8 +1,8 @@
 //! Makes a kernel of parts of others: parameters follow from the tensors and scalars that the parts use, instructions are typed by the
 //! IR's own rules, and [`Copier`] copies a body with room for a change at each instruction.
 
+use super::atoms::ScalarKey;
 use super::report::{FuseRule, Refusal, RefusalKind};
-use super::sym::ScalarKey;
 use crate::graph::nodes::{Graph, Node, NodeArg, TensorId};
 use crate::graph::size::Size;
 use std::collections::{BTreeMap, BTreeSet};

@@ -12,21 +12,26 @@
 //! (`inline/`). Where a proof fails both kernels stay, with the reason.
 
 mod access;
+mod atoms;
 mod cost;
 mod demand;
 mod inline;
 mod maker;
 mod outside;
 mod pair;
+mod programs;
 mod report;
 mod retile;
 mod search;
 mod sets;
 mod shared;
 mod split;
+mod state;
 mod sym;
 mod tiles;
 mod waiting;
+mod ways;
 
-pub use report::{Decision, FuseReport, FuseRule, How, Outcome, Refusal, RefusalKind};
-pub use search::{FuseOptions, Fused};
+pub use report::{Decision, Effort, FuseReport, FuseRule, How, Outcome, Refusal, RefusalKind};
+pub use search::Fused;
+pub use state::FuseOptions;

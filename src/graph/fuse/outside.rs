@@ -8,10 +8,10 @@
 //! Producers that pointwise kernels were written into read zeros, and what follows is masked.
 
 use super::access::{Access, Place, Seen};
+use super::atoms::Atoms;
 use super::demand::dropped;
 use super::maker::{Copier, Maker};
 use super::report::Refusal;
-use super::sym::Atoms;
 use super::tiles::fits;
 use crate::graph::nodes::{Graph, Node};
 use std::collections::BTreeMap;

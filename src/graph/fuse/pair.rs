@@ -12,11 +12,11 @@
 //! What the fused programs do to other tensors must not meet: programs have no order among each other any more.
 
 use super::access::{Access, Place, Seen, Shared};
+use super::atoms::Atoms;
 use super::demand::dropped;
 use super::maker::{Copier, Maker, joined_name};
 use super::report::{Refusal, RefusalKind};
 use super::retile::{Retile, Target};
-use super::sym::Atoms;
 use super::tiles::{Tiling, tiling};
 use crate::graph::nodes::{Graph, Node, Role, TensorId, uses};
 use tilelift_ir::{Hints, Kernel, Op, Value};

@@ -1,5 +1,6 @@
 //! What a fusion did: which kernels became one and how, and why others stay apart.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use tilelift_ir::ReduceOp;
 
@@ -174,6 +175,15 @@ impl fmt::Display for Decision {
     }
 }
 
+/// How much work a fusion was: what takes time, counted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Effort {
+    /// Kernels that were made of others, optimised and priced.
+    pub made: usize,
+    /// Kernels that were lowered for the target.
+    pub lowered: usize,
+}
+
 /// What a fusion did.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct FuseReport {
@@ -183,6 +193,10 @@ pub struct FuseReport {
     pub cost: [u64; 2],
     /// Bytes of the graph before and after.
     pub bytes: [u64; 2],
+    /// How much work it was.
+    pub effort: Effort,
+    /// Rules of the optimizer, and in how many of the kernels that were made each fired.
+    pub fired: BTreeMap<&'static str, usize>,
 }
 
 impl fmt::Display for FuseReport {

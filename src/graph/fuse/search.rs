@@ -2,42 +2,14 @@
 
 use super::cost::{Estimate, estimate};
 use super::inline::{in_order, inlined};
-use super::outside::alike;
-use super::pair::Pair;
-use super::report::{Decision, FuseReport, FuseRule, How, Outcome, Refusal, RefusalKind};
+use super::report::{Decision, FuseReport, How, Outcome, Refusal, RefusalKind};
 use super::sets::{MOST_MADE, Set, closed, sets};
-use super::split::split;
-use super::waiting::{LARGEST, for_a_lane, too_many};
-use crate::compile::{OptLevel, Options, lower};
-use crate::graph::nodes::{Graph, Node, Tensor, TensorId, uses};
+use super::state::{FuseOptions, Joined, Link, Made, Search, Worth, position};
+use crate::graph::nodes::{Graph, Node, TensorId, all_uses};
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
-use tilelift_egraph::Class;
-use tilelift_isel::{LowerOptions, Schedule, Target};
-
-/// What fusion may be told.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct FuseOptions {
-    /// What symbols count as when costs are compared.
-    pub typical: u32,
-    /// Fuse wherever it is right, whatever it costs; for tests.
-    pub always: bool,
-    /// What may change of results: with [`Class::Reassoc`] the number and order of roundings of sums and products, with [`Class::Free`]
-    /// nothing but what a `dot` leaves open.
-    pub allow: Class,
-}
-
-impl Default for FuseOptions {
-    fn default() -> FuseOptions {
-        FuseOptions { typical: 2048, always: false, allow: Class::Reassoc }
-    }
-}
-
-impl FuseOptions {
-    /// Fused kernels compute the same bits as those that they stand for, but for the order of sums that `dot` leaves open.
-    pub fn exact() -> FuseOptions {
-        FuseOptions { allow: Class::Free, ..FuseOptions::default() }
-    }
-}
+use tilelift_decisions as decisions;
+use tilelift_isel::Target;
 
 /// A graph after fusion.
 #[derive(Clone, PartialEq, Debug)]
@@ -48,45 +20,8 @@ pub struct Fused {
     pub report: FuseReport,
 }
 
-/// A fused node that may take the place of two.
-struct Candidate {
-    how: How,
-    node: Node,
-    after: Estimate,
-    /// The position at which it runs, when both are taken out.
-    at: usize,
-    /// What stays in the producer's place, and the tensors from there to the fused node.
-    folds: Option<(Node, Estimate, Vec<Tensor>)>,
-}
-
-impl Candidate {
-    /// Cost of all that takes the place of the two.
-    fn cost(&self) -> Estimate {
-        let folds = self.folds.as_ref().map_or(Estimate::default(), |f| f.1);
-        Estimate { cost: self.after.cost.saturating_add(folds.cost), bytes: self.after.bytes.saturating_add(folds.bytes) }
-    }
-}
-
-/// Producers inside of their sink.
-struct Joined {
-    node: Node,
-    after: Estimate,
-    rules: Vec<FuseRule>,
-    /// The target is known to take it.
-    accepted: bool,
-}
-
-/// What was made of sets of producers, by the numbers of the nodes: it rests on these alone. What rests on other nodes is asked in each step.
-type Made = BTreeMap<(Vec<u32>, Vec<TensorId>), Result<Joined, Refusal>>;
-
 /// Sets that are lowered for the target in one step, the best first.
 const MOST_LOWERED: usize = 8;
-
-/// How much a fusion is worth: launches that go (only if all is fused that is right), then what it gains.
-type Worth = (usize, u64);
-
-/// What was found out about pairs, by what stays the same while other nodes are fused.
-type Known = BTreeMap<(u32, u32, TensorId), Result<Candidate, Vec<(Option<How>, Refusal)>>>;
 
 impl Graph {
     /// Makes one kernel of several where their tiles line up, it costs less, and the target takes it as well.
@@ -98,7 +33,10 @@ impl Graph {
             ids: (0..self.nodes.len() as u32).collect(),
             costs: self.nodes.iter().map(|n| estimate(self, n, options.typical, target)).collect(),
             next: self.nodes.len() as u32,
-            known: Known::new(),
+            known: BTreeMap::new(),
+            uses: self.nodes.iter().map(all_uses).collect(),
+            effort: Cell::default(),
+            fired: RefCell::default(),
             made: Made::new(),
             refused: BTreeMap::new(),
             target,
@@ -108,102 +46,34 @@ impl Graph {
         let total = |costs: &[Estimate]| costs.iter().fold([0u64; 2], |n, e| [n[0].saturating_add(e.cost), n[1].saturating_add(e.bytes)]);
         let before = total(&search.costs);
         while let Some(decision) = search.step() {
+            decisions::taken(decisions::Decision::Fusion, || told(&decision));
             report.decisions.push(decision);
         }
         report.decisions.extend(search.rest());
         let after = total(&search.costs);
         (report.cost, report.bytes) = ([before[0], after[0]], [before[1], after[1]]);
+        (report.effort, report.fired) = (search.effort.get(), search.fired.into_inner());
         Fused { graph: search.graph, report }
     }
 }
 
-struct Search<'a> {
-    graph: Graph,
-    /// A number per node that is never used again.
-    ids: Vec<u32>,
-    costs: Vec<Estimate>,
-    next: u32,
-    known: Known,
-    made: Made,
-    /// The sets that stay apart in this step.
-    refused: BTreeMap<Set, Refusal>,
-    target: &'a Target,
-    options: &'a FuseOptions,
-}
-
 impl Search<'_> {
-    /// Producers and consumers with the tensor between them, in program order.
-    fn pairs(&self) -> Vec<(usize, usize, TensorId)> {
-        let nodes = &self.graph.nodes;
-        let mut all = Vec::new();
-        for t in (0..self.graph.tensors.len() as u32).map(TensorId) {
-            let uses: Vec<_> = nodes.iter().map(|n| uses(n, t)).collect();
-            for (p, _) in uses.iter().enumerate().filter(|(_, u)| u.writes) {
-                // Up to the next writer, which may read first.
-                let end = (p + 1..nodes.len()).find(|&n| uses[n].writes).map_or(nodes.len(), |n| n + 1);
-                all.extend((p + 1..end).filter(|&c| uses[c].reads).map(|c| (p, c, t)));
-            }
-        }
-        all.sort_unstable();
-        all
-    }
-
     /// Fuses the pair or set that gains most, if one gains.
     fn step(&mut self) -> Option<Decision> {
         let pair = self.best_pair();
         // What a pair does whole comes first; then what takes more.
         let simple = pair.is_some_and(|(_, (p, c, t))| self.joins(p, c, t) == Some(true));
         let set = if simple { None } else { self.best_set() };
-        let decision = match (pair, set) {
-            (Some((worth, pair)), set) if set.as_ref().is_none_or(|s| s.0 <= worth) => self.take_pair(pair)?,
-            (_, Some((_, set))) => self.take_set(&set)?,
-            (_, None) => return None,
-        };
-        // Proofs and reasons that rest on order, on who else reads, or on the nodes that are gone.
-        self.known.clear();
-        Some(decision)
-    }
-
-    fn worth(&self, launches: usize, before: u64, after: u64) -> Worth {
-        (if self.options.always { launches } else { 0 }, before.saturating_sub(after))
-    }
-
-    fn best_pair(&mut self) -> Option<(Worth, (usize, usize, TensorId))> {
-        let mut best: Option<(bool, Worth, (usize, usize, TensorId))> = None;
-        for (p, c, t) in self.pairs() {
-            let key = (self.ids[p], self.ids[c], t);
-            if !self.known.contains_key(&key) {
-                let found = self.candidate(p, c, t);
-                self.known.insert(key, found);
-            }
-            let Some(Ok(found)) = self.known.get(&key) else { continue };
-            let before = self.costs[p].cost.saturating_add(self.costs[c].cost);
-            let worth = self.worth(usize::from(found.folds.is_none()), before, found.cost().cost);
-            let simple = found.folds.is_none();
-            if best.is_none_or(|(s, w, _)| (simple, worth) > (s, w)) {
-                best = Some((simple, worth, (p, c, t)));
-            }
-        }
-        best.map(|(_, worth, pair)| (worth, pair))
-    }
-
-    /// Whether a pair is joined without leaving folds behind; `None` if it could be, but should not.
-    fn joins(&self, p: usize, c: usize, t: TensorId) -> Option<bool> {
-        match self.known.get(&(self.ids[p], self.ids[c], t)) {
-            Some(Ok(found)) => Some(found.folds.is_none()),
-            Some(Err(why)) => {
-                let right = |how: &Option<How>, why: &Refusal| {
-                    *how != Some(How::SplitPrologue) && matches!(why.kind, RefusalKind::Cost | RefusalKind::Target)
-                };
-                (!why.iter().any(|(how, why)| right(how, why))).then_some(false)
-            }
-            None => Some(false),
+        match (pair, set) {
+            (Some((worth, pair)), set) if set.as_ref().is_none_or(|s| s.0 <= worth) => self.take_pair(pair),
+            (_, Some((_, set))) => self.take_set(&set),
+            (_, None) => None,
         }
     }
 
-    fn take_pair(&mut self, (p, c, t): (usize, usize, TensorId)) -> Option<Decision> {
-        let key = (self.ids[p], self.ids[c], t);
-        let Some(Ok(found)) = self.known.remove(&key) else { return None };
+    fn take_pair(&mut self, (p, c, t): Link) -> Option<Decision> {
+        let at = position(&self.graph, p, c).ok()?;
+        let found = self.known.remove(&(self.ids[p], self.ids[c], t))?.ways.into_iter().next()?;
         let (before, after) = ([self.costs[p], self.costs[c]], found.cost());
         let decision = self.decision(
             &[(p, t)],
@@ -216,7 +86,7 @@ impl Search<'_> {
             },
         );
         self.remove(&[p, c]);
-        self.insert(found.at, found.node, found.after);
+        self.insert(at, found.node, found.after);
         if let Some((node, cost, tensors)) = found.folds {
             self.graph.tensors.extend(tensors);
             self.insert(p, node, cost);
@@ -236,7 +106,7 @@ impl Search<'_> {
     }
 
     /// Whether a set is one: nobody else needs its producers, pairs do not do, and all may run where the sink is.
-    fn stands(&self, set: &Set) -> Result<(), Refusal> {
+    fn stands(&mut self, set: &Set) -> Result<(), Refusal> {
         closed(&self.graph, set)?;
         self.needed(set)?;
         in_order(&self.graph, set.sink, &set.producers)
@@ -276,7 +146,7 @@ impl Search<'_> {
             let Some(Ok(made)) = self.made.remove(&key) else { continue };
             let members: Vec<usize> = set.producers.iter().map(|p| p.0).chain([set.sink]).collect();
             let members = if self.options.always { &[] } else { &members[..] };
-            let taken = if made.accepted { Ok(()) } else { self.accepted(members, made.node.clone()).map(|_| ()) };
+            let taken = if made.accepted { Ok(()) } else { self.accepted(members, &made.node) };
             match taken {
                 Ok(()) => {
                     self.made.insert(key, Ok(Joined { accepted: true, ..made }));
@@ -305,10 +175,11 @@ impl Search<'_> {
     }
 
     /// Whether each producer of a set is there because pairs do not do: no pair of its links is joined, or would be if it paid.
-    fn needed(&self, set: &Set) -> Result<(), Refusal> {
+    fn needed(&mut self, set: &Set) -> Result<(), Refusal> {
         let members = || set.producers.iter().map(|p| p.0).chain([set.sink]);
         for &(p, t) in &set.producers {
-            for c in members().filter(|&c| c > p && uses(&self.graph.nodes[c], t).reads) {
+            let readers: Vec<usize> = members().filter(|&c| c > p && self.does(c, t).reads).collect();
+            for c in readers {
                 if self.joins(p, c, t) != Some(false) {
                     let [p, c] = [p, c].map(|n| &self.graph.nodes[n].name);
                     return Err(Refusal::new(RefusalKind::Cost, format!("`{p}` and `{c}` are joined as a pair, if at all")));
@@ -335,10 +206,12 @@ impl Search<'_> {
             self.graph.nodes.remove(n);
             self.ids.remove(n);
             self.costs.remove(n);
+            self.uses.remove(n);
         }
     }
 
     fn insert(&mut self, at: usize, node: Node, cost: Estimate) {
+        self.uses.insert(at, all_uses(&node));
         self.graph.nodes.insert(at, node);
         self.ids.insert(at, self.next);
         self.costs.insert(at, cost);
@@ -357,8 +230,8 @@ impl Search<'_> {
         let mut all = Vec::new();
         for (p, c, t) in self.pairs() {
             let key = (self.ids[p], self.ids[c], t);
-            if let Some(Err(why)) = self.known.get(&key) {
-                all.push(self.decision(&[(p, t)], c, Outcome::Refused(why.clone())));
+            if let Some(known) = self.known.get(&key).filter(|k| k.ways.is_empty()) {
+                all.push(self.decision(&[(p, t)], c, Outcome::Refused(known.reasons.clone())));
             }
         }
         for (set, why) in &self.refused {
@@ -366,126 +239,18 @@ impl Search<'_> {
         }
         all
     }
-
-    /// The cheapest way to fuse a pair, or the reasons against all.
-    fn candidate(&self, p: usize, c: usize, t: TensorId) -> Result<Candidate, Vec<(Option<How>, Refusal)>> {
-        let at = position(&self.graph, p, c).map_err(|why| vec![(None, why)])?;
-        let pair = Pair::new(&self.graph, p, c, t);
-        let mut best: Option<Candidate> = None;
-        let mut reasons = Vec::new();
-        let before = self.costs[p].cost.saturating_add(self.costs[c].cost);
-        for &how in How::PAIRS {
-            let made = match how {
-                How::Epilogue => pair.epilogue().map(|node| (node, None)),
-                How::SameTile => pair.same_tile().map(|node| (node, None)),
-                How::Prologue => pair.prologue().map(|node| (node, None)),
-                // Where the whole producer goes in front of the consumer there is nothing to split.
-                How::SplitPrologue if best.is_some() => continue,
-                How::Inlined => continue,
-                How::SplitPrologue => self.split(&pair, p, c, t).map(|(node, folds)| (node, Some(folds))),
-            };
-            let found = made.and_then(|(node, folds)| {
-                let mut sized = self.graph.clone();
-                sized.tensors.extend(folds.iter().flat_map(|f| &f.1).cloned());
-                let node = self.accepted(&[p, c], self.improved(&sized, node)?)?;
-                let folds = match folds {
-                    Some((node, tensors)) => {
-                        let node = self.accepted(&[p], self.improved(&sized, node)?)?;
-                        Some((estimate(&sized, &node, self.options.typical, self.target), node, tensors))
-                    }
-                    None => None,
-                };
-                let after = estimate(&sized, &node, self.options.typical, self.target);
-                Ok(Candidate { how, node, after, at, folds: folds.map(|(cost, node, tensors)| (node, cost, tensors)) })
-            });
-            match found {
-                Ok(found) => {
-                    let all = found.cost();
-                    let after = all.cost;
-                    if after >= before && !self.options.always {
-                        let [one, two] = [self.costs[p], self.costs[c]];
-                        let why = format!(
-                            "it would cost {after} instead of {before} ({} and {}), and ask for {} bytes instead of {}",
-                            one.cost,
-                            two.cost,
-                            all.bytes,
-                            one.bytes.saturating_add(two.bytes)
-                        );
-                        reasons.push((Some(how), Refusal::new(RefusalKind::Cost, why)));
-                    } else if best.as_ref().is_none_or(|b| after < b.cost().cost) {
-                        best = Some(found);
-                    }
-                }
-                Err(why) => reasons.push((Some(how), why)),
-            }
-        }
-        best.ok_or(reasons)
-    }
-
-    /// The fused node of a producer whose folds stay behind, the node of these, and the tensors between them.
-    fn split(&self, pair: &Pair<'_>, p: usize, c: usize, t: TensorId) -> Result<(Node, (Node, Vec<Tensor>)), Refusal> {
-        if pair.wanted() {
-            let why = format!("`{}` is read by others, too", self.graph.tensors[t.index()].name);
-            return Err(Refusal::new(RefusalKind::Place, why));
-        }
-        let trial = split(&self.graph, p, t)?;
-        position(&trial, p + 1, c + 1)?;
-        let node = Pair::new(&trial, p + 1, c + 1, t).prologue()?;
-        Ok((node, (trial.nodes[p].clone(), trial.tensors[self.graph.tensors.len()..].to_vec())))
-    }
-
-    /// The node with its kernel through the logical stage.
-    fn improved(&self, graph: &Graph, node: Node) -> Result<Node, Refusal> {
-        let node = alike(graph, node);
-        let verified = tilelift_ir::verify(&node.kernel).map_err(|e| Refusal::new(RefusalKind::Shape, e.to_string()))?;
-        let options = tilelift_egraph::Options { allow: self.options.allow, ..Default::default() };
-        let (kernel, _) = tilelift_egraph::optimise(&verified, &options);
-        Ok(Node { kernel: kernel.into_kernel(), ..node })
-    }
-
-    /// Whether the target takes the node, and its main loop as well as those of the nodes that it stands for.
-    fn accepted(&self, before: &[usize], node: Node) -> Result<Node, Refusal> {
-        let no = |why: String| Refusal::new(RefusalKind::Target, why);
-        let parts = before.iter().map(|&n| for_a_lane(&self.graph.nodes[n].kernel)).max().unwrap_or(u64::MAX);
-        let elements = for_a_lane(&node.kernel);
-        if elements > LARGEST.max(parts) {
-            return Err(no(format!("each lane would hold {elements} elements of a tile")));
-        }
-        let options = Options { opt: OptLevel::None, ..Options::default() };
-        let lowered = lower(&node.kernel, self.target, &options).map_err(|e| no(e.to_string()))?;
-        if let Some(n) = too_many(&node.kernel, lowered.plan.warps).filter(|_| !before.is_empty()) {
-            return Err(no(format!("sums and what waits beside them would take {n} registers of each lane")));
-        }
-        if let Schedule::Pipelined { why } = &lowered.plan.schedule {
-            let special = |n: usize| {
-                let plan = tilelift_isel::plan(&self.graph.nodes[n].kernel, self.target, &LowerOptions::default());
-                plan.is_ok_and(|p| p.specialised().is_some())
-            };
-            if let Some(n) = before.iter().copied().find(|&n| special(n)) {
-                return Err(no(format!("the main loop of `{}` would no longer be specialised: {why}", self.graph.nodes[n].name)));
-            }
-        }
-        Ok(node)
-    }
 }
 
-/// Where the fused node may run: in the consumer's place, or in the producer's.
-fn position(graph: &Graph, p: usize, c: usize) -> Result<usize, Refusal> {
-    let nodes = &graph.nodes;
-    let conflict = |a: &Node, b: &Node| {
-        let ids = a.args.iter().filter_map(|x| x.tensor()).map(|(t, _)| t);
-        ids.into_iter().any(|t| {
-            let (a, b) = (uses(a, t), uses(b, t));
-            (a.writes && (b.reads || b.writes)) || (b.writes && a.reads)
-        })
+/// What was done, at its cost, before what it would cost to leave it.
+fn told(decision: &Decision) -> decisions::Told {
+    let price = |n: usize| match &decision.outcome {
+        Outcome::Fused { cost, .. } => Some(cost[n]),
+        Outcome::Refused(_) => None,
     };
-    let against = |moved: usize| (p + 1..c).find(|&n| conflict(&nodes[moved], &nodes[n]));
-    match (against(p), against(c)) {
-        (None, _) => Ok(c - 1),
-        (_, None) => Ok(p),
-        (Some(n), Some(_)) => Err(Refusal::new(
-            RefusalKind::Order,
-            format!("`{}` stands between `{}` and `{}` and needs the order", nodes[n].name, nodes[p].name, nodes[c].name),
-        )),
-    }
+    let how = match &decision.outcome {
+        Outcome::Fused { how, .. } => how.word(),
+        Outcome::Refused(_) => "apart",
+    };
+    let what = format!("`{}` and `{}` as {how}", decision.producer, decision.consumer);
+    decisions::Told { price: price(1), ..decisions::Told::of(what) }.before("apart", price(0))
 }

@@ -9,10 +9,10 @@
 //! The folds are stored with the element type that they have, so the bits of T stay.
 
 use super::access::Seen;
+use super::atoms::Atoms;
 use super::maker::{Copier, Maker};
 use super::report::{Refusal, RefusalKind};
 use super::retile::{Retile, Target};
-use super::sym::Atoms;
 use crate::graph::nodes::{Graph, Node, Role, Tensor, TensorId, uses};
 use crate::graph::size::Size;
 use std::collections::BTreeSet;

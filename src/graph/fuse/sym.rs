@@ -8,153 +8,21 @@
 //!
 //! The sums are of `i32` and wrap, as the IR's arithmetic does, so equality of sums is equality of values. Other types are atoms.
 
+use super::atoms::{Atom, Atoms, ScalarKey, Sum};
+use super::programs::Programs;
 use crate::graph::nodes::{Graph, Node, NodeArg};
 use crate::graph::size::{Grid, Size};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::BTreeMap;
 use tilelift_interp::{ScalarArg, fold};
-use tilelift_ir::{Attr, GridAxis, Literal, Op, Region, Scalar, Type, Value};
-
-/// Programs that are looked at one by one at most.
-pub(crate) const MOST_PROGRAMS: u64 = 1 << 14;
-
-/// A sum: `offset + Σ factor * atom`, atoms in order, factors not 0.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub(crate) struct Sum {
-    pub offset: i32,
-    pub terms: Vec<(u32, i32)>,
-}
-
-impl Sum {
-    pub fn number(n: i32) -> Sum {
-        Sum { offset: n, terms: Vec::new() }
-    }
-    fn atom(a: u32) -> Sum {
-        Sum { offset: 0, terms: vec![(a, 1)] }
-    }
-    pub fn as_number(&self) -> Option<i32> {
-        self.terms.is_empty().then_some(self.offset)
-    }
-    /// The difference, if it is a number.
-    pub fn beyond(&self, other: &Sum) -> Option<i32> {
-        self.add(other, -1).as_number()
-    }
-    /// So many times the sum, where no number in it wraps.
-    pub fn times(&self, n: u32) -> Option<Sum> {
-        let n = i32::try_from(n).ok()?;
-        let terms = self.terms.iter().map(|&(a, f)| Some((a, f.checked_mul(n)?))).collect::<Option<_>>()?;
-        Some(Sum { offset: self.offset.checked_mul(n)?, terms })
-    }
-    /// The sum and a number.
-    pub fn plus(&self, n: i32) -> Sum {
-        Sum { offset: self.offset.wrapping_add(n), terms: self.terms.clone() }
-    }
-    fn add(&self, other: &Sum, factor: i32) -> Sum {
-        let mut all: BTreeMap<u32, i32> = self.terms.iter().copied().collect();
-        for &(a, f) in &other.terms {
-            let e = all.entry(a).or_insert(0);
-            *e = e.wrapping_add(f.wrapping_mul(factor));
-        }
-        let terms = all.into_iter().filter(|t| t.1 != 0).collect();
-        Sum { offset: self.offset.wrapping_add(other.offset.wrapping_mul(factor)), terms }
-    }
-}
-
-/// What a sum is made of.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub(crate) enum Atom {
-    /// The position on a grid axis.
-    Program(GridAxis),
-    /// The grid's extent along an axis.
-    Programs(GridAxis),
-    /// An extent.
-    Size(Size),
-    /// A scalar argument.
-    Argument(ScalarKey),
-    /// An op on scalars, of the type that it makes.
-    Op(Op, Vec<Attr>, Vec<Sum>, Scalar),
-    /// A literal that is no `i32`.
-    Literal(Literal, Scalar),
-    /// The parameter of a region, or the result of anything else: equal to itself only.
-    Opaque(u32),
-}
-
-/// A scalar argument as a key.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
-pub(crate) enum ScalarKey {
-    Given(u32),
-    Number(Scalar, u64),
-}
-
-impl ScalarKey {
-    pub fn of(arg: &NodeArg) -> Option<ScalarKey> {
-        match arg {
-            NodeArg::Scalar(s) => Some(ScalarKey::Number(s.elem(), s.bits())),
-            NodeArg::Input(s) => Some(ScalarKey::Given(s.0)),
-            NodeArg::Tensor(_) | NodeArg::Flat(_) => None,
-        }
-    }
-}
-
-/// A program for which sums are computed, and atoms that are.
-struct Place {
-    program: [u32; 3],
-    grid: [u32; 3],
-    depth: u32,
-    known: BTreeMap<u32, Option<i32>>,
-}
+use tilelift_ir::{Attr, Literal, Op, Region, Scalar, Type, Value};
 
 /// Ops upon ops that are followed at most.
 const DEEPEST: u32 = 256;
 
-/// The atoms of several kernels.
-#[derive(Default)]
-pub(crate) struct Atoms {
-    list: Vec<Atom>,
-    /// Whether each differs from program to program, or may.
-    moving: Vec<bool>,
-    numbers: HashMap<Atom, u32>,
-    opaque: u32,
-    /// Indices of loops that start at a number that is not negative, or at such a sum, and go up.
-    counts: BTreeSet<u32>,
-    /// Ends and steps of indices of loops that start at 0; the steps divide the indices.
-    steps: BTreeMap<u32, (Sum, i32)>,
-}
-
 impl Atoms {
-    fn intern(&mut self, atom: Atom) -> Sum {
-        let next = self.list.len() as u32;
-        let n = *self.numbers.entry(atom.clone()).or_insert(next);
-        if n == next {
-            let moves = match &atom {
-                Atom::Program(_) | Atom::Opaque(_) => true,
-                Atom::Op(_, _, sums, _) => sums.iter().any(|s| self.moves(s)),
-                Atom::Programs(_) | Atom::Size(_) | Atom::Argument(_) | Atom::Literal(..) => false,
-            };
-            self.moving.push(moves);
-            self.list.push(atom);
-        }
-        Sum::atom(n)
-    }
-
-    pub fn size(&mut self, size: &Size) -> Sum {
-        match size.fixed() {
-            Some(n) => Sum::number(n as i32),
-            None => self.intern(Atom::Size(size.clone())),
-        }
-    }
-
-    /// True if a sum is this extent.
-    pub fn is_size(&self, sum: &Sum, size: &Size) -> bool {
-        matches!((sum.offset, &sum.terms[..]), (0, &[(a, 1)]) if *self.atom(a) == Atom::Size(size.clone()))
-    }
-
     fn opaque(&mut self) -> Sum {
         self.opaque += 1;
         self.intern(Atom::Opaque(self.opaque))
-    }
-
-    pub fn atom(&self, n: u32) -> &Atom {
-        &self.list[n as usize]
     }
 
     /// The scalars of a kernel, and the indices of its loops.
@@ -211,10 +79,8 @@ impl Atoms {
         if self.parts_not_negative(sum, grid, DEEPEST) {
             return true;
         }
-        let Some(grid) = grid.fixed() else { return false };
-        let count = grid.iter().fold(1u64, |n, &e| n.saturating_mul(u64::from(e)));
-        let value = |n: u32| self.at(sum, [n % grid[0], n / grid[0] % grid[1], n / grid[0] / grid[1]], grid);
-        count > 0 && count <= MOST_PROGRAMS && (0..count as u32).all(|n| value(n).is_some_and(|v| v >= 0))
+        let Some(mut programs) = Programs::of(self, grid) else { return false };
+        programs.numbers().all(|n| programs.value(sum, n).is_some_and(|v| v >= 0))
     }
 
     /// The same by what the sum is made of. Positions on a grid of known extents are bounded; of others a launch has no more tiles than
@@ -333,69 +199,12 @@ impl Atoms {
         }
     }
 
-    /// True if the sum differs from program to program, or may.
-    pub fn moves(&self, sum: &Sum) -> bool {
-        sum.terms.iter().any(|&(a, _)| self.moving[a as usize])
-    }
-
     /// The value, if every program of a grid has the same; only small grids are looked through.
     pub fn constant(&self, sum: &Sum, grid: &Grid) -> Option<i32> {
-        let grid = grid.fixed().filter(|_| self.moves(sum))?;
-        let count = grid.iter().fold(1u64, |n, &e| n.saturating_mul(u64::from(e)));
-        if count == 0 || count > MOST_PROGRAMS {
-            return None;
-        }
-        let value = |n: u32| self.at(sum, [n % grid[0], n / grid[0] % grid[1], n / grid[0] / grid[1]], grid);
-        let (first, count) = (value(0)?, count as u32);
+        let mut programs = self.moves(sum).then(|| Programs::of(self, grid))??;
+        let first = programs.value(sum, 0)?;
         // The last one first: it differs, if any does, as a rule.
-        (0..count).rev().all(|n| value(n) == Some(first)).then_some(first)
-    }
-
-    /// The value for a program of a grid of known extents.
-    pub fn at(&self, sum: &Sum, program: [u32; 3], grid: [u32; 3]) -> Option<i32> {
-        self.sum_at(sum, &mut Place { program, grid, depth: 0, known: BTreeMap::new() })
-    }
-
-    fn sum_at(&self, sum: &Sum, at: &mut Place) -> Option<i32> {
-        sum.terms.iter().try_fold(sum.offset, |n, &(a, f)| {
-            let value = match at.known.get(&a) {
-                Some(v) => *v,
-                None => {
-                    at.depth += 1;
-                    let v = if at.depth > DEEPEST { None } else { self.atom_at(a, at) };
-                    at.depth -= 1;
-                    at.known.insert(a, v);
-                    v
-                }
-            };
-            Some(n.wrapping_add(value?.wrapping_mul(f)))
-        })
-    }
-
-    fn atom_at(&self, a: u32, at: &mut Place) -> Option<i32> {
-        match self.atom(a) {
-            Atom::Program(axis) => Some(at.program[*axis as usize] as i32),
-            Atom::Programs(axis) => Some(at.grid[*axis as usize] as i32),
-            Atom::Op(op, attrs, sums, Scalar::I32) => {
-                let args: Vec<i32> = sums.iter().map(|s| self.sum_at(s, at)).collect::<Option<_>>()?;
-                match (op, &args[..]) {
-                    // The common ones; the interpreter's own arithmetic does the rest.
-                    (Op::Div, [a, b]) if *b > 0 => Some(a / b),
-                    (Op::Rem, [a, b]) if *b > 0 => Some(a % b),
-                    (Op::Minimum, [a, b]) => Some(*a.min(b)),
-                    (Op::Maximum, [a, b]) => Some(*a.max(b)),
-                    (Op::Mul, [a, b]) => Some(a.wrapping_mul(*b)),
-                    _ => {
-                        let words: Vec<(Literal, Scalar)> = args.iter().map(|&n| (Literal::Int(i64::from(n)), Scalar::I32)).collect();
-                        match fold(*op, attrs, &words, Scalar::I32)? {
-                            Literal::Int(n) => Some(n as i32),
-                            Literal::Float(_) => None,
-                        }
-                    }
-                }
-            }
-            Atom::Op(..) | Atom::Size(_) | Atom::Argument(_) | Atom::Literal(..) | Atom::Opaque(_) => None,
-        }
+        programs.numbers().rev().all(|n| programs.value(sum, n) == Some(first)).then_some(first)
     }
 }
 

@@ -4,9 +4,9 @@
 //! numbers and the grid is not too large. The first holds for symbols, the second for any order of the programs.
 
 use super::access::Place;
-use super::sym::{Atom, Atoms, MOST_PROGRAMS, Sum};
+use super::atoms::{Atom, Atoms, Sum};
+use super::programs::Programs;
 use crate::graph::size::{Count, Grid, Size};
-use std::collections::BTreeSet;
 
 /// What is known of the tiles of a grid.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -41,15 +41,14 @@ pub(crate) fn fits(atoms: &Atoms, grid: &Grid, (index, tile): (&Sum, u32), size:
     if atoms.walks(index, tile, size, divisor) {
         return true;
     }
-    let (Some(extents), Some(size)) = (grid.fixed(), size.fixed()) else { return false };
-    let count = extents.iter().fold(1u64, |n, &e| n.saturating_mul(u64::from(e)));
-    let place = |n: u32| [n % extents[0], n / extents[0] % extents[1], n / extents[0] / extents[1]];
+    let (Some(mut programs), Some(size)) = (Programs::of(atoms, grid), size.fixed()) else { return false };
+    let numbers = programs.numbers();
     let inside = |n: u32| {
-        let first = atoms.at(index, place(n), extents).and_then(|i| u32::try_from(i).ok());
+        let first = programs.value(index, n).and_then(|i| u32::try_from(i).ok());
         first.and_then(|i| i.checked_add(tile)).is_some_and(|end| end <= size)
     };
     // The last one first: it lies outside, if any does, as a rule.
-    count > 0 && count <= MOST_PROGRAMS && (0..count as u32).rev().all(inside)
+    numbers.rev().all(inside)
 }
 
 fn by_form(atoms: &Atoms, grid: &Grid, place: &Place, extents: &[Size]) -> Tiling {
@@ -76,28 +75,27 @@ fn by_form(atoms: &Atoms, grid: &Grid, place: &Place, extents: &[Size]) -> Tilin
 }
 
 fn one_by_one(atoms: &Atoms, grid: &Grid, place: &Place, extents: &[Size]) -> Option<Tiling> {
-    let grid = grid.fixed()?;
-    let extents: Vec<i64> = extents.iter().map(|e| e.fixed().map(i64::from)).collect::<Option<_>>()?;
-    if grid.iter().fold(1u64, |n, &e| n.saturating_mul(u64::from(e))) > MOST_PROGRAMS {
-        return None;
-    }
-    let mut seen: BTreeSet<Vec<i64>> = BTreeSet::new();
-    let mut apart = true;
-    let value = |sum: &Sum, program| atoms.at(sum, program, grid).map(i64::from);
-    for z in 0..grid[2] {
-        for y in 0..grid[1] {
-            for x in 0..grid[0] {
-                let origin: Vec<i64> = place.index.iter().map(|s| value(s, [x, y, z])).collect::<Option<_>>()?;
-                if origin.iter().zip(&place.shape).any(|(o, &t)| o % i64::from(t) != 0) {
-                    // Tiles off the raster: nothing is known.
-                    return None;
-                }
-                if origin.iter().zip(&extents).all(|(o, e)| (0..*e).contains(o)) {
-                    apart &= seen.insert(origin);
-                }
+    let extents: Vec<u32> = extents.iter().map(Size::fixed).collect::<Option<_>>()?;
+    let mut programs = Programs::of(atoms, grid)?;
+    // Tiles of each dimension, and the numbers of those that programs have.
+    let counts: Vec<u64> = extents.iter().zip(&place.shape).map(|(&e, &t)| u64::from(e.div_ceil(t.max(1)))).collect();
+    let mut seen: Vec<u64> = Vec::new();
+    for n in programs.numbers() {
+        let mut number = Some(0u64);
+        for ((index, &tile), (&extent, &count)) in place.index.iter().zip(&place.shape).zip(extents.iter().zip(&counts)) {
+            let at = programs.value(index, n)?;
+            if at % tile.max(1) as i32 != 0 {
+                // Tiles off the raster: nothing is known.
+                return None;
             }
+            let inside = u32::try_from(at).ok().filter(|&at| at < extent);
+            number = number.zip(inside).map(|(n, at)| n.wrapping_mul(count).wrapping_add(u64::from(at / tile.max(1))));
         }
+        seen.extend(number);
     }
-    let want = extents.iter().zip(&place.shape).fold(1u64, |n, (&e, &t)| n.saturating_mul((e as u64).div_ceil(u64::from(t.max(1)))));
-    Some(Tiling { covers: seen.len() as u64 == want, apart })
+    let all = seen.len();
+    seen.sort_unstable();
+    seen.dedup();
+    let want = counts.iter().fold(1u64, |n, &c| n.saturating_mul(c));
+    Some(Tiling { covers: seen.len() as u64 == want, apart: seen.len() == all })
 }

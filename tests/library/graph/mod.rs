@@ -4,6 +4,7 @@
 //! for bit. Tensors start as poison where nobody filled them, so that an element that is read but was not written is an error.
 
 mod attention;
+mod growth;
 mod kept;
 mod kernels;
 mod near;
@@ -14,6 +15,7 @@ mod refusals;
 mod rows;
 
 use kernels::*;
+pub use operators::graph_of;
 use tilelift::graph::{Bound, Decision, FuseOptions, Fused, Graph, Launch, Outcome, RefusalKind, Role, TensorId};
 use tilelift::interp::{Buffer, Memory};
 use tilelift::ir::{Scalar, num};

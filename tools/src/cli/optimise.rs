@@ -1,19 +1,22 @@
 //! `opt`, `explain` and `dot`: what the optimizer makes of a file, and why; how its kernels run, and what that costs.
 
 use super::outcome::{CliError, Outcome, Streams};
-use super::{input, options, spills};
+use super::{input, opt_report, options, spills};
 use crate::bench::{estimate, layouts};
 use crate::execute::{DeviceKind, Executor};
 use lexopt::Arg::{Long, Short, Value};
-use tilelift::targets;
+use std::collections::BTreeSet;
+use tilelift::{OptLevel, targets};
+use tilelift_decisions::{Decision, heard};
 use tilelift_egraph::{Class, Options, explain as reasons, optimise};
 use tilelift_ir::{Kernel, Verified, text, verify};
-use tilelift_isel::{ESTIMATE, LayoutChoice, LowerOptions, Target, choose, exposure};
+use tilelift_isel::{Chosen, ESTIMATE, LayoutChoice, LowerOptions, Target, choose, exposure};
 use tilelift_kernels::{Case, CaseLaunch, Size, cases};
 
 pub(super) const OPT_HELP: &str = "\
 usage: tilelift opt FILE [OPTION…]
        tilelift opt --table [TEXT] [--target NAME] [--device cuda] [--part I/N]
+       tilelift opt --fired [FILE…] [--target NAME]
        tilelift opt --times [TEXT] [--target NAME] [--device cuda] [--large | --all] [--part I/N]
 
 Prints every kernel of the file after a stage of the optimizer. With --table: what the simulator counts for kernels of the library
@@ -26,13 +29,16 @@ the library's acceptance cases, at level 0 and at level 2.
   --all           of every kernel and type of rows 1 to 11 and of attention the case with most bytes (with --times)
   --part I/N      the I-th of N parts of the list, so that each takes a short time (with --table and --times)
   --allow CLASS   the loosest rules that may apply: exact, free (default), reassoc, approx
-  --report        what the phases and rules did, on standard error";
+  --report        what the phases and rules did, on standard error
+  --json          that as JSON on standard output, an object a line, instead of kernels (with --report)
+  --fired         in how many kernels of the library, of graphs of operators and of files each rule fires, with leave for all of them";
 
 pub(super) const EXPLAIN_HELP: &str = "\
 usage: tilelift explain FILE [--allow CLASS] [--stage NAME] [--target NAME]
 
 Prints how every kernel runs on the target (specialised, pipelined or by its tasks; warps, stages, slots), and of each loop that loads or
 multiplies the loads and dots for which every iteration waits, why each is not done ahead, and what that costs: an estimate, in cycles.
+Then the decisions of the compile, each with its price and what would have come next, as far as there are such (docs/decisions.md).
 Then, for every value that the optimizer computes in another way than the file, the chain of rules that leads there, and what the
 next best program would cost. With --stage physical, the layouts, and the rule behind each that is not the plain assignment's.
   --target NAME   what it is to run on (sm_80)
@@ -50,6 +56,9 @@ struct Job {
     path: String,
     options: Options,
     report: bool,
+    json: bool,
+    fired: bool,
+    more: Vec<String>,
     target: Option<Target>,
     physical: bool,
     table: bool,
@@ -71,9 +80,11 @@ enum Command {
 fn idle(job: &Job, command: Command, given: &[String]) -> Option<(String, &'static str)> {
     let tables = job.table || job.times;
     let of = |name: &str| match name {
+        "json" if !job.report => Some("--report"),
+        "report" | "json" | "stage" | "allow" if job.fired => Some("a file without --fired"),
         "large" | "all" if !job.times => Some("--times"),
         "part" | "device" if !tables => Some("--table or --times"),
-        "target" if !tables && !job.physical && command != Command::Explain => Some("--stage physical"),
+        "target" if !tables && !job.fired && !job.physical && command != Command::Explain => Some("--stage physical"),
         "stage" | "allow" | "report" if tables => Some("a file"),
         "times" if job.table => Some("a call without --table"),
         "all" if given.iter().any(|g| g == "large") => Some("a call without --large"),
@@ -85,6 +96,7 @@ fn idle(job: &Job, command: Command, given: &[String]) -> Option<(String, &'stat
 fn job(parser: &mut lexopt::Parser, command: Command) -> Result<Job, CliError> {
     let (opt, stages) = (command == Command::Opt, command != Command::Dot);
     let mut given = Vec::new();
+    let (mut json, mut fired, mut more) = (false, false, Vec::new());
     let (mut path, mut allow, mut report, mut target, mut physical) = (None, None, false, None, false);
     let (mut table, mut times, mut choice, mut part, mut device) = (false, false, estimate::Choice::Of(Size::Small), [1, 1], None);
     while let Some(arg) = parser.next()? {
@@ -99,19 +111,22 @@ fn job(parser: &mut lexopt::Parser, command: Command) -> Result<Job, CliError> {
                 allow = Some(options::word(parser, "allow", &words)?);
             }
             Long("report") if opt => report = true,
+            Long("json") if opt => json = true,
+            Long("fired") if opt => fired = true,
             Long("table") if opt => table = true,
             Long("times") if opt => times = true,
             Long("large") if opt => choice = estimate::Choice::Of(Size::Large),
             Long("all") if opt => choice = estimate::Choice::Widest,
             Long("part") if opt => part = piece(&parser.value()?.to_string_lossy())?,
             Long("device") if opt => device = Some(options::word(parser, "device", &[("cuda", DeviceKind::Cuda)])?),
+            Value(v) if fired => more.push(v.to_string_lossy().into_owned()),
             Value(v) if path.is_none() => path = Some(v.to_string_lossy().into_owned()),
             Value(_) | Long(_) | Short(_) => return Err(arg.unexpected().into()),
         }
     }
     let path = match path {
         Some(p) => p,
-        None if table || times => String::new(),
+        None if table || times || fired => String::new(),
         None => return Err(CliError::Usage("no file is given".into())),
     };
     let usual = Options::default();
@@ -119,6 +134,9 @@ fn job(parser: &mut lexopt::Parser, command: Command) -> Result<Job, CliError> {
         path,
         options: Options { allow: allow.unwrap_or(usual.allow), timed: report, ..usual },
         report,
+        json,
+        fired,
+        more,
         target,
         physical,
         table,
@@ -157,11 +175,19 @@ fn each(job: &Job, streams: &mut Streams<'_>, mut f: impl FnMut(&Verified<'_>, &
 
 pub(super) fn opt(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> Outcome {
     let job = job(parser, Command::Opt)?;
+    if job.fired {
+        let target = job.target.clone().unwrap_or_else(targets::usual);
+        return super::fired::fired(&job.more, &target, streams);
+    }
     if job.table || job.times {
         return table(&job, streams);
     }
     each(&job, streams, |kernel, streams| {
         let (made, report) = optimise(kernel, &job.options);
+        if job.json {
+            let layouts = if job.physical { chosen(&job, &made, false)? } else { None };
+            return Ok(writeln!(streams.out, "{}", opt_report::json(&kernel.name, &report, layouts.as_ref()))?);
+        }
         if job.report {
             write!(streams.err, "@{}\n{report}", kernel.name)?;
         }
@@ -177,6 +203,7 @@ pub(super) fn explain(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) ->
     each(&job, streams, |kernel, streams| {
         let made = optimise(kernel, &job.options).0;
         schedule(&job, &made, streams)?;
+        decided(&job, kernel, streams)?;
         if job.physical {
             return with_layouts(&job, &made, true, streams);
         }
@@ -193,6 +220,17 @@ fn schedule(job: &Job, kernel: &Kernel, streams: &mut Streams<'_>) -> Outcome {
     let options = LowerOptions { layouts, unproven: true, ..LowerOptions::default() };
     let said = exposed(&verified, &target, &options);
     Ok(said.lines().try_for_each(|line| writeln!(streams.out, "; {line}"))?)
+}
+
+/// Says what a compile decides, as comments: each decision once.
+fn decided(job: &Job, kernel: &Kernel, streams: &mut Streams<'_>) -> Outcome {
+    let target = job.target.clone().unwrap_or_else(targets::usual);
+    let opt = if job.physical { OptLevel::Physical } else { OptLevel::Logical };
+    let lower = LowerOptions { unproven: true, ..LowerOptions::default() };
+    let (_, all) = heard(|| tilelift::compile(kernel, &target, &tilelift::Options { opt, lower, ..Default::default() }).map(drop));
+    let lines: BTreeSet<(Decision, String)> = all.into_iter().map(|t| (t.decision, t.to_string())).collect();
+    writeln!(streams.out, "; decisions of the compile, with prices and what would have come next (docs/decisions.md):")?;
+    Ok(lines.iter().try_for_each(|(d, line)| writeln!(streams.out, ";   {line} [{}]", d.entry().taker))?)
 }
 
 /// How a kernel runs, and what its loops wait for.
@@ -282,12 +320,18 @@ fn timed(case: &Case, launches: &[CaseLaunch], device: Option<&Executor>) -> Res
     Ok(None)
 }
 
+/// What the search over layouts says of a kernel.
+fn chosen(job: &Job, kernel: &Kernel, reasons: bool) -> Result<Option<Chosen>, CliError> {
+    let target = job.target.clone().unwrap_or_else(targets::usual);
+    let verified = verify(kernel).map_err(|e| CliError::Failed(e.to_string()))?;
+    choose(&verified, &target, &LowerOptions::default(), reasons).map_err(|e| CliError::Failed(e.to_string()))
+}
+
 /// Prints a kernel with its layouts.
 fn with_layouts(job: &Job, kernel: &Kernel, reasons: bool, streams: &mut Streams<'_>) -> Outcome {
     let target = job.target.clone().unwrap_or_else(targets::usual);
     let verified = verify(kernel).map_err(|e| CliError::Failed(e.to_string()))?;
-    let chosen = choose(&verified, &target, &LowerOptions::default(), reasons).map_err(|e| CliError::Failed(e.to_string()))?;
-    let Some(chosen) = chosen else {
+    let Some(chosen) = chosen(job, kernel, reasons)? else {
         return Ok(write!(
             streams.out,
             "; no way through the program was found; the plain assignment's layouts stay\n{}",

@@ -29,6 +29,7 @@ use crate::error::{EmitError, Invalid, Limit, NoText};
 use crate::target::{matrix_version, ptx_version};
 use state::{Emitter, Top, hint};
 use text::Text;
+use tilelift_decisions::{Decision, Told, taken};
 use tilelift_ir::Scalar;
 use tilelift_isel::Target;
 use tilelift_isel::lane::{BinOp, Block, Inst, LTy, Param, ParamSource, Program, Registers, UnOp, Unit, by_slots, verify};
@@ -91,6 +92,7 @@ pub fn emit(program: &Program, target: &Target, options: &EmitOptions) -> Result
     e.meet_at_the_end();
     let entry = identifier(&program.name);
     let text = e.module(&entry, version, options);
+    taken(Decision::Text, || Told::of(format!("PTX {}.{}, {} lines", version.0, version.1, text.lines().count())));
     Ok(PtxKernel {
         text,
         entry,

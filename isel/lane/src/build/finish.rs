@@ -14,6 +14,7 @@ use crate::unit::Unit;
 use crate::value::LVal;
 use crate::visit::blocks;
 use cranelift_entity::{EntityRef, SecondaryMap};
+use tilelift_decisions::{Decision, Told, taken};
 
 /// Registers of a lane from which on fewer run at once than hide what they wait for: 1024 lanes have the 65536 of a multiprocessor.
 const WANTED: u32 = 64;
@@ -59,13 +60,20 @@ impl LaneBuilder {
         let mut sunk = body.clone();
         into_loops(&mut sunk, &|v| self.as_const(v).is_some());
         // A condition that waits for nothing is not made early.
-        let taken = |v: LVal| match sizes[v.index()] {
+        let bytes = |v: LVal| match sizes[v.index()] {
             0 if self.as_const(v).is_none() => 1,
-            bytes => bytes,
+            n => n,
         };
         let nest = Nest::of(&sunk);
-        sink(&mut sunk, &nest, [0, sizes.len()], Moves { loads: None, stays: Some(&taken) });
-        if peak(&sunk, &sizes) <= before - before / WORTH { sunk } else { body }
+        sink(&mut sunk, &nest, [0, sizes.len()], Moves { loads: None, stays: Some(&bytes) });
+        let after = peak(&sunk, &sizes);
+        let sinks = after <= before - before / WORTH;
+        taken(Decision::LaneOrder, || {
+            let ways = [("depth first", after), ("as lowered", before)].map(|(what, bytes)| (what, u64::from(bytes)));
+            let [one, next] = if sinks { ways } else { [ways[1], ways[0]] };
+            Told::at(one.0, one.1).before(next.0, Some(next.1))
+        });
+        if sinks { sunk } else { body }
     }
 }
 

@@ -21,6 +21,7 @@ use crate::plan::{LayoutChoice, LowerOptions, Plan, RingLayouts, plan, plan_with
 use crate::program::{self, Refusal};
 use alternatives::{Alternatives, Choice};
 use price::Prices;
+use tilelift_decisions::{Decision, Told, taken};
 use tilelift_ir::{Inst, Kernel};
 use tilelift_lane::Target;
 
@@ -86,7 +87,21 @@ impl<'k> Candidates<'k> {
             out.list = out.priced(&out.plan, a, None);
         }
         out.sort();
+        if out.alternatives.is_some() {
+            taken(Decision::RingLayout, || out.told());
+        }
         out
+    }
+
+    /// The first candidate, and the second.
+    fn told(&self) -> Told {
+        let what = |c: &Candidate| {
+            let all = c.ring_layouts.swizzles.iter().map(|(&i, w)| format!("{} swizzle({w})", self.kernel.insts[i].results[0]));
+            format!("{}{}", if self.is_own(c) { "the plan's own: " } else { "" }, all.collect::<Vec<_>>().join(", "))
+        };
+        let price = |c: &Candidate| c.price.map(|p| p.total());
+        let told = Told { price: price(self.first()), ..Told::of(what(self.first())) };
+        self.list.get(1).map_or(told.clone(), |next| told.before(what(next), price(next)))
     }
 
     /// The plan with the other number of consumer sets: in ping-pong where it is cooperative, and cooperative where it is in ping-pong.

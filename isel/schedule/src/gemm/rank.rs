@@ -6,6 +6,7 @@ use super::product::{Choice, Product, instruction};
 use super::rows::Travel;
 use super::stream_k::{self, LEAST_STEPS, StreamK};
 use crate::plan::{ALIGN, Held, MAX_DEPTH, budget};
+use tilelift_decisions::{Decision, Told, taken};
 use tilelift_lane::Target;
 
 /// A choice and what the model says of it.
@@ -220,5 +221,29 @@ pub fn rank(target: &Target, product: &Product) -> Vec<Ranked> {
         seen.push(what);
         new
     });
+    told(&list);
     list
+}
+
+/// Tells which choice is first, and which would have been.
+fn told(list: &[Ranked]) {
+    let nanoseconds = |r: &Ranked| (r.prediction.total() * 1e3) as u64;
+    let tell = |decision: Decision, what: &dyn Fn(&Choice) -> String| {
+        taken(decision, || {
+            let Some(first) = list.first() else { return Told::of("none: pipelined") };
+            let chosen = what(&first.choice);
+            let next = list.iter().find(|r| what(&r.choice) != chosen);
+            let told = Told::at(&chosen, nanoseconds(first));
+            next.map_or(told.clone(), |n| told.before(what(&n.choice), Some(nanoseconds(n))))
+        });
+    };
+    tell(Decision::ProductTile, &|c| {
+        let ([m, n, k], swapped) = (c.tile, if c.swapped { ", exchanged" } else { "" });
+        format!("{m}x{n}x{k}, {} stages, {} x {} consumers, groups of {}{swapped}", c.stages, c.consumer_sets, c.consumers, c.group)
+    });
+    tell(Decision::DepthSplit, &|c| match &c.stream_k {
+        Some(s) => format!("stream-K {s}"),
+        None => format!("{} parts", c.splits),
+    });
+    tell(Decision::Cluster, &|c| c.clusters.map_or("no clusters".to_owned(), |c| format!("clusters {c}")));
 }

@@ -8,6 +8,7 @@ use super::views::is_view;
 use crate::reason::NotSpecialised;
 use cranelift_entity::SecondaryMap;
 use std::collections::{BTreeSet, HashSet};
+use tilelift_decisions::{Decision, Told, taken};
 use tilelift_ir::{Effects, Inst, Kernel, Op, Type, Value};
 use tilelift_lane::{Target, Units};
 
@@ -55,6 +56,10 @@ pub(super) fn contents(
                         copy.tile
                     }
                 };
+                let lanes = out.by_lanes.last() == Some(&i);
+                taken(Decision::Travel, || {
+                    Told::of(format!("{}: {}", d.results[0], if lanes { "lanes copy it" } else { "boxes of a tensor map" }))
+                });
                 out.loads.push((i, tile));
             }
             Op::Gather if staged[i] => {

@@ -10,6 +10,7 @@ use crate::error::LowerError;
 use crate::reason::{AtOdds, NotSpecialised, Outline, Remedy, Resource, Unmet, Unsupported};
 use std::fmt;
 use std::rc::Rc;
+use tilelift_decisions::{Decision, Told, taken};
 use tilelift_ir::require::spec;
 use tilelift_ir::{Inst, Kernel, Op, Scalar, Type};
 use tilelift_lane::Target;
@@ -106,6 +107,7 @@ pub fn plan_with(kernel: &Kernel, target: &Target, options: &LowerOptions, ring_
         (None, Some(warps)) => Some(NotSpecialised::Warps { warps }),
         (Some(ScheduleKind::Specialised), _) | (None, None) => match specialised() {
             Ok(s) => {
+                taken(Decision::Specialise, || Told::of(s.outline()));
                 let warps = s.consumers * target.units.as_ref().map_or(1, |u| u.group_warps);
                 return Ok(Plan { warps, stages: s.depth, schedule: Schedule::Specialised(Rc::new(s)) });
             }
@@ -116,12 +118,19 @@ pub fn plan_with(kernel: &Kernel, target: &Target, options: &LowerOptions, ring_
             Err(why) => Some(why),
         },
     };
+    if let Some(why) = &why {
+        taken(Decision::Specialise, || Told::of(format!("no: {why}")));
+    }
     if let Some(e) = swizzle_refused(kernel, why.as_ref()) {
         return Err(e);
     }
     let warps = match options.warps.or(kernel.hints.warps) {
         Some(w) => w,
-        None => default_warps(kernel, target),
+        None => {
+            let warps = default_warps(kernel, target);
+            taken(Decision::Warps, || Told::of(format!("{warps}, by the largest tile")));
+            warps
+        }
     };
     if !warps.is_power_of_two() {
         return Err(Unsupported::Warps(warps).into());

@@ -47,6 +47,7 @@ use crate::named::Named;
 use crate::reason::{NoProduct, NotOverlapped, NotSpecialised};
 use cranelift_entity::{EntityRef, SecondaryMap};
 use std::collections::{BTreeMap, HashSet};
+use tilelift_decisions::{Decision, Told, taken};
 use tilelift_ir::{Inst, Kernel, Op, Value};
 use tilelift_lane::{GroupMatrixId, Registers, Target, Units};
 
@@ -112,7 +113,29 @@ pub(super) fn specialise(
     if found.windows(2).any(|w| !same_vectors(kernel, &w[0].vectors, &w[1].vectors)) {
         found.iter_mut().for_each(|s| s.vectors.clear());
     }
+    found.iter().for_each(told);
     together(found)
+}
+
+/// Tells what was decided of a loop.
+fn told(s: &Specialised) {
+    taken(Decision::Consumers, || Told::of(format!("{} sets of {}", s.consumer_sets, s.consumers)));
+    taken(Decision::Persistence, || Told::of(if s.persistent { "several positions" } else { "one position" }));
+    taken(Decision::Overlap, || {
+        Told::of(match (&s.overlap, &s.late) {
+            (Some(o), _) => format!("{} products a step ahead, {} a step later", o.early.len(), o.late.len()),
+            (None, Some(_)) => "products that end a step later".to_owned(),
+            (None, None) => "none".to_owned(),
+        })
+    });
+    taken(Decision::Promotion, || Told::of(if s.promoted { "lanes add up what the unit sums" } else { "the unit sums" }));
+    taken(Decision::Registers, || {
+        Told::of(s.registers.map_or("as they start".to_owned(), |[producer, consumers]| format!("{producer} and {consumers}")))
+    });
+    taken(Decision::Dequantisation, || {
+        let (stored, ahead) = (s.staged.len(), if s.converts_ahead { ", a step ahead" } else { "" });
+        Told::of(format!("{stored} operands through shared memory, the others in registers{ahead}"))
+    });
 }
 
 /// True for a loop of plain products whose consumers would better take grid positions in ping-pong than share the rows of one: one warpgroup has work

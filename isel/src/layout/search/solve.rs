@@ -5,6 +5,7 @@ use crate::layout::assign::Assignment;
 use crate::layout::{MAX_REGISTERS_PER_TILE, in_memory};
 use cranelift_entity::SecondaryMap;
 use std::rc::Rc;
+use tilelift_decisions::{Decision, Told, taken};
 use tilelift_egraph::physical::{Limits, Problem, Solution, Source, print, solve};
 use tilelift_ir::layout::SharedMap;
 use tilelift_ir::{Kernel, Op, Value, ValueDef};
@@ -64,6 +65,19 @@ impl<'a> Search<'a> {
     /// The solution, by random prices if that is asked for; `None` if the plain assignment is as good. Its lowering converts where a value is
     /// read, so a conversion that would stand in front of a loop, or of a choice, is worth the search's way.
     pub fn solve_as(&self, layouts: LayoutChoice) -> Option<Solution> {
+        let found = self.solve_by(layouts);
+        taken(Decision::Layout, || match &found {
+            Some(s) => {
+                let next = s.others.first().map(|&c| ("another program".to_owned(), Some(c)));
+                let plain = s.plain.map(|c| ("the plain layouts".to_owned(), Some(c)));
+                Told { runner_up: next.or(plain), ..Told::at("layouts of the search", s.cost) }
+            }
+            None => Told::of("the plain layouts, which are as good"),
+        });
+        found
+    }
+
+    fn solve_by(&self, layouts: LayoutChoice) -> Option<Solution> {
         match layouts {
             LayoutChoice::Random(seed) => solve(&self.problem, &self.prices, &Limits { chaos: Some(seed), ..Limits::default() }),
             LayoutChoice::Spread | LayoutChoice::Searched => self.solve().filter(|s| s.gains() || self.converts_early(s)),

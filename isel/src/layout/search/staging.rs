@@ -12,6 +12,7 @@ use crate::layout::{legal_width, memory_type};
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
+use tilelift_decisions::{Decision, Told, taken};
 use tilelift_ir::layout::{
     Axis, Layout, LayoutError, SharedMap, SharedOp, coalesced, folded_swizzle, operand_swizzle, rotated_swizzle, vector_count, wavefronts,
 };
@@ -143,14 +144,31 @@ pub(crate) fn choose(
         })
     };
     // What cannot be counted stays as it is.
-    let Ok(mut best) = cost(&plain) else { return Ok((plain, [u32::MAX; 2])) };
-    let mut chosen = plain;
-    let least = least(writer.map(|w| w.0), readers, elem);
+    let Ok(first) = cost(&plain) else { return Ok((plain, [u32::MAX; 2])) };
+    let (chosen, best) = fewest((shape, elem, fast), (plain, first), least(writer.map(|w| w.0), readers, elem), target, &cost);
+    taken(Decision::Swizzle, || {
+        let what = if best == first { "the plain swizzle" } else { "another map" };
+        Told::at(what, best[0].into()).before("the plain swizzle", Some(first[0].into()))
+    });
+    Ok((chosen, best))
+}
+
+/// What a map costs: wavefronts and instructions.
+type Cost<'a> = &'a dyn Fn(&SharedMap) -> Result<[u32; 2], LayoutError>;
+
+/// The map with the fewest wavefronts of those that are tried behind a first one; none has fewer than `least`.
+fn fewest(
+    (shape, elem, fast): (&[u32], u32, usize),
+    (mut chosen, mut best): (SharedMap, [u32; 2]),
+    least: u32,
+    target: &Target,
+    cost: Cost<'_>,
+) -> (SharedMap, [u32; 2]) {
     for swizzle in [128, 64, 32] {
         for (skip, rotate) in (0..4).flat_map(|s| (0..3).map(move |t| (s, t))) {
             // As few wavefronts as bytes need can't be undercut.
             if best[0] <= least {
-                return Ok((chosen, best));
+                return (chosen, best);
             }
             let Ok(map) = rotated_swizzle(shape, elem, fast, swizzle, [skip, rotate]) else { continue };
             if let Ok(c) = cost(&map)
@@ -181,7 +199,7 @@ pub(crate) fn choose(
             (best, chosen) = (c, map);
         }
     }
-    Ok((chosen, best))
+    (chosen, best)
 }
 
 /// A tile that is staged: its shape, bytes of an element, dimension that lies in a row, who writes it in vectors of how many bytes, and who reads it.

@@ -102,7 +102,7 @@ impl Lower<'_> {
             late: Vec::new(),
             beside: Vec::new(),
             less: Vec::new(),
-            current: kernel.body,
+            products: has(kernel, kernel.body, |op| op == Op::AsyncDot),
             met: true,
             traces: Traces::default(),
             commits: Rc::new(Commits::of(kernel)),
@@ -172,7 +172,8 @@ impl Lower<'_> {
                 };
                 let arrives = cx.task()?.groupwise.arriving.contains_key(&r.region).then(|| elected(b, group));
                 let task = cx.task_mut()?;
-                (task.first, task.groups, task.current, task.arrives) = (first, r.warps[1] / group, r.region, arrives);
+                (task.first, task.groups, task.arrives) = (first, r.warps[1] / group, arrives);
+                task.products = has(self.kernel, r.region, |op| op == Op::AsyncDot);
                 (task.met, task.traces, task.apart) = (true, Traces::default(), apart);
                 cx.task_body(b, r)
             })?;

@@ -1,10 +1,10 @@
 //! Loads of a producer, elsewhere: from memory, or from the tile of another producer.
 
 use super::super::access::{Place, Seen};
+use super::super::atoms::Sum;
 use super::super::demand::dropped;
 use super::super::maker::{Maker, Start};
 use super::super::report::{Refusal, RefusalKind};
-use super::super::sym::Sum;
 use super::super::tiles::fits;
 use super::outside::Outside;
 use super::source::{Source, Sources};

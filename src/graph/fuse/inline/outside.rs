@@ -4,7 +4,7 @@
 //! where `x` is `-inf` beyond the end and `m` is the maximum of `x`. It is `-inf` unless `m` is, and then every `x - m` is NaN anyway. Where
 //! roundings may change, `0 / l` is 0 for one `l` of a whole row: a row with an `l` of 0 or NaN has no numbers.
 
-use super::super::sym::Sum;
+use super::super::atoms::Sum;
 use super::source::{Source, Sources};
 use crate::graph::size::Size;
 use std::cell::Cell;

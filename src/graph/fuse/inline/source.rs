@@ -1,8 +1,8 @@
 //! Producers that may be written again somewhere else, and what is proven of them first.
 
 use super::super::access::{Place, Seen};
+use super::super::atoms::{Atoms, Sum};
 use super::super::report::{Refusal, RefusalKind};
-use super::super::sym::{Atoms, Sum};
 use super::super::tiles::tiling;
 use crate::graph::nodes::{Graph, Node, Role, TensorId, uses};
 use crate::graph::size::Size;

@@ -9,9 +9,9 @@
 //! the tensor ends if what lies behind is known to be the op's neutral element, as `-inf` that a load reads outside; else where the
 //! producer's tile ends.
 
+use super::super::atoms::Sum;
 use super::super::maker::Maker;
 use super::super::report::{FuseRule, Refusal};
-use super::super::sym::Sum;
 use super::outside::{Outside, neutral};
 use super::writer::{Axis, Window, Writer};
 use crate::graph::size::Size;

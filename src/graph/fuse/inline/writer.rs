@@ -13,9 +13,9 @@
 //!
 //! Scalars that differ from program to program can't be had elsewhere, but for the index of a dimension in which both tiles have extent 1.
 
+use super::super::atoms::Sum;
 use super::super::maker::Maker;
 use super::super::report::{FuseRule, Refusal, RefusalKind};
-use super::super::sym::Sum;
 use super::source::{Source, Sources};
 use crate::graph::size::Size;
 use std::collections::BTreeMap;

@@ -1,7 +1,7 @@
 //! How dimensions of values lie to the anchor.
 
 use super::super::access::Place;
-use super::super::sym::{Atoms, Sum};
+use super::super::atoms::{Atoms, Sum};
 
 /// What a dimension of a value is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

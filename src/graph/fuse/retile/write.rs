@@ -1,9 +1,9 @@
 //! The kernel on its way to another tile: what its values are there, instruction by instruction.
 
 use super::super::access::{Place, Seen};
+use super::super::atoms::Atoms;
 use super::super::maker::Maker;
 use super::super::report::{Refusal, RefusalKind};
-use super::super::sym::Atoms;
 use super::ops::{along_axis, moves_elements};
 use super::tags::{Frame, Tag, Tags};
 use crate::graph::nodes::TensorId;

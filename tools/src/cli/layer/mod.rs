@@ -37,6 +37,7 @@ runs both graphs, and compares every element of the results with the bounds that
 each kernel by itself, in shuffled rounds with rests, and gives medians beside the least time that an H200 needs for the bytes and products.
 Without --graph or --attention it is RMSNorm, a product, bias and SiLU, and a residual, fused without a change of any bit.
   --graph NAME        one of the graphs below, or all
+  --together          the graphs as one, side by side (with --graph all)
   --extent NAME=N     an extent of the graph
   --small             the extents at which results are looked at without a GPU
   --attention         an attention of M rows and keys, K deep (64), causal with --causal
@@ -76,6 +77,7 @@ struct Asked {
     allow: Class,
     always: bool,
     small: bool,
+    together: bool,
     print: bool,
     run: bool,
 }
@@ -94,6 +96,7 @@ pub(super) fn run(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> Out
         allow: Class::Reassoc,
         always: false,
         small: false,
+        together: false,
         print: false,
         run: true,
     };
@@ -114,6 +117,7 @@ pub(super) fn run(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> Out
                 asked.allow = options::word(parser, "allow", &words)?;
             }
             Long("always") => asked.always = true,
+            Long("together") => asked.together = true,
             Long("small") => asked.small = true,
             Long("device") => kind = Some(options::device(parser)?),
             Long("target") => target = Some(options::target(parser)?),
@@ -150,6 +154,13 @@ pub(super) fn run(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> Out
     if wrong.is_empty() { Ok(()) } else { Err(CliError::Failed(format!("failed: {}", wrong.join("; ")))) }
 }
 
+/// The graph of an entry at the extents of an engine.
+pub(super) fn drawn(entry: &Entry, target: &Target) -> Result<Graph, CliError> {
+    let extents: Vec<u32> = entry.extents.iter().map(|e| e.usual).collect();
+    let operators = (entry.draw)(&extents, target).map_err(|e| CliError::Failed(format!("{}: {e}", entry.name)))?;
+    graph(&operators).map_err(|e| CliError::Failed(e.to_string()))
+}
+
 /// `NAME=N`.
 fn named_extent(word: &str) -> Result<(String, u32), CliError> {
     let parts = word.split_once('=').and_then(|(name, n)| Some((name.to_owned(), n.parse().ok().filter(|n| (1..=MOST).contains(n))?)));
@@ -166,7 +177,8 @@ fn subjects(asked: &Asked, device: &Executor, target: &Target) -> Result<Vec<Sub
             let known: Vec<&str> = plain::ALL.iter().map(|e| e.name).collect();
             return Err(CliError::Usage(format!("there is no graph `{name}`; known are all, {}", known.join(", "))));
         }
-        return all.into_iter().map(|e| named(e, asked, hardware, target)).collect();
+        let all = all.into_iter().map(|e| named(e, asked, hardware, target)).collect::<Result<Vec<_>, _>>()?;
+        return Ok(if asked.together { all.into_iter().reduce(Subject::and).into_iter().collect() } else { all });
     }
     let [m, n, k] = asked.extents.map(|e| e.unwrap_or(if hardware { 4096 } else { 256 }).min(MAX));
     let elem = asked.elem;

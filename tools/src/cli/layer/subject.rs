@@ -14,6 +14,14 @@ pub(super) struct Subject {
     pub small: Option<Operators>,
 }
 
+impl Subject {
+    /// Two as one.
+    pub fn and(self, other: Subject) -> Subject {
+        let small = self.small.zip(other.small).map(|(a, b)| a.and(b));
+        Subject { title: format!("{} + {}", self.title, other.title), operators: self.operators.and(other.operators), small }
+    }
+}
+
 /// The graph of operators; tensors have their numbers.
 pub(super) fn graph(operators: &Operators) -> Result<Graph, GraphError> {
     let mut g = Graph::new();
