@@ -9,7 +9,7 @@
 //! uniform    masks, scalar or vector registers          entry       arguments, where the wavefront stands
 //! live       lives of values                            control     loops, choices, copies side by side
 //! demote     what leaves scalar registers; reorder      rows        operations of one instruction
-//! webs       values in one register, tuples             memory      loads, stores, guards;  atomic: updates
+//! webs       values in one register; tuple              memory      loads, stores, guards;  atomic: updates
 //! selector   blocks, registers, values; operands       compute     rows, int, wide, float, quotient, convert, compare, bits
 //! lanes      shuffles                                   matrix      matrix instructions
 //! halves     words of halves of others                  pairs       loads two by two
@@ -44,6 +44,7 @@ mod selector;
 mod source;
 #[cfg(test)]
 mod tests;
+mod tuple;
 mod uniform;
 mod webs;
 mod wide;
