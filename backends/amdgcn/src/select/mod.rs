@@ -13,6 +13,7 @@
 //! selector   blocks, registers, values; operands       compute     rows, int, wide, float, quotient, convert, compare, bits
 //! lanes      shuffles                                   matrix      matrix instructions
 //! halves     words of halves of others                  pairs       loads two by two
+//! role       kinds of instructions                      ops         kinds of operations
 //! ```
 //!
 //! All lanes of a wavefront take part everywhere but in guarded memory instructions. Subnormal numbers are kept and rounding is to nearest
@@ -36,9 +37,11 @@ mod live;
 mod matrix;
 mod memory;
 mod operands;
+mod ops;
 mod pairs;
 mod quotient;
 mod reorder;
+mod role;
 mod rows;
 mod selector;
 mod source;

@@ -10,11 +10,12 @@
 
 use super::live::{Live, Step, words_of};
 use super::pairs::pair;
+use super::role::Role;
 use super::tuple::Tuple;
 use super::uniform::{Class, Uniform};
 use cranelift_entity::{PrimaryMap, SecondaryMap, entity_impl};
 use rustc_hash::{FxHashMap, FxHashSet};
-use tilelift_lane::{Block, Carried, If, Inst, LVal, Program, Vals, visit};
+use tilelift_lane::{Block, Carried, Control, If, LVal, Program, Vals, visit};
 
 /// A run of registers that values share.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -121,20 +122,10 @@ impl Ties<'_> {
 
     fn literals(&mut self, block: &Block) {
         for inst in block {
-            match inst {
-                // They are made where they are needed.
-                Inst::Const { dst, .. } | Inst::Undefined { dst } | Inst::SharedAddr { dst, .. } => self.literal[*dst] = true,
-                Inst::For(l) => self.literals(&l.body),
-                Inst::While(l) => {
-                    self.literals(&l.test);
-                    self.literals(&l.body);
-                }
-                Inst::If(c) => {
-                    self.literals(&c.then);
-                    self.literals(&c.otherwise);
-                }
-                _ => {}
+            if let Role::Literal(dst) = Role::of(inst) {
+                self.literal[dst] = true;
             }
+            visit::blocks(inst).into_iter().for_each(|b| self.literals(b));
         }
     }
 
@@ -146,24 +137,24 @@ impl Ties<'_> {
             {
                 self.tuple(&pair.dsts);
             }
-            match inst {
-                Inst::For(l) => {
+            match Role::of(inst) {
+                Role::Control(Control::For(l)) => {
                     self.carried(&l.carried, pass);
                     self.block(&l.body, pass);
                 }
-                Inst::While(l) => {
+                Role::Control(Control::While(l)) => {
                     self.carried(&l.carried, pass);
                     self.block(&l.test, pass);
                     self.block(&l.body, pass);
                 }
-                Inst::If(c) => {
+                Role::Control(Control::If(c)) => {
                     if pass == Pass::Results {
                         self.chosen(c);
                     }
                     self.block(&c.then, pass);
                     self.block(&c.otherwise, pass);
                 }
-                Inst::Matrix { dsts, c, .. } if pass == Pass::Matrices => {
+                Role::Matrix { dsts, c, .. } if pass == Pass::Matrices => {
                     self.addend.extend(dsts.iter().copied().zip(c.iter().copied()));
                     self.tuple(c);
                     if self.tuple(dsts) {
@@ -172,17 +163,19 @@ impl Ties<'_> {
                         }
                     }
                 }
-                Inst::Matrix { a, b, .. } if pass == Pass::Operands => {
+                Role::Matrix { a, b, .. } if pass == Pass::Operands => {
                     self.tuple(a);
                     self.tuple(b);
                 }
-                Inst::LoadGlobal { dsts, .. } | Inst::LoadShared { dsts, .. } if pass == Pass::Loads => {
-                    self.tuple(dsts);
+                Role::Load(vals) if pass == Pass::Loads => {
+                    self.tuple(vals);
                 }
-                Inst::StoreGlobal { srcs, .. } | Inst::StoreShared { srcs, .. } if pass == Pass::Stores => {
-                    self.tuple(srcs);
+                Role::Store(vals) if pass == Pass::Stores => {
+                    self.tuple(vals);
                 }
-                _ => {}
+                Role::Matrix { .. } | Role::Load(_) | Role::Store(_) => {}
+                Role::Literal(_) | Role::Param { .. } | Role::Special { .. } | Role::Compute(_) | Role::Shuffle(_) | Role::Act => {}
+                Role::Control(Control::Roles(_)) | Role::Foreign => {}
             }
         }
     }
@@ -209,7 +202,7 @@ impl Ties<'_> {
                     self.tie(c.param, c.next, 0);
                     self.tie(c.param, c.init, 0);
                 }
-                _ => {}
+                Pass::Matrices | Pass::Loads | Pass::Operands | Pass::Stores => {}
             }
         }
     }
@@ -217,8 +210,7 @@ impl Ties<'_> {
     fn words(&self, v: LVal) -> i32 {
         match self.uniform.class(v) {
             Class::Mask => 2,
-            _ if self.program.vals[v].bits() == 64 => 2,
-            _ => 1,
+            Class::Scalar | Class::Vector => self.program.vals[v].bits().div_ceil(32) as i32,
         }
     }
 
@@ -357,7 +349,7 @@ mod tests {
     use crate::select::source::Source;
     use tilelift_ir::{CacheHint, CmpOp};
     use tilelift_lane::testing::Asm;
-    use tilelift_lane::{BinOp, For, LTy, MatrixId, Special};
+    use tilelift_lane::{BinOp, For, Inst, LTy, MatrixId, Special};
 
     fn steps(a: &Asm) -> (u64, usize) {
         let source = Source::new(&a.p, Chip::Gfx942).unwrap_or_else(|e| panic!("{e}"));
