@@ -73,13 +73,16 @@ pub(crate) fn fit(kernel: &Kernel, target: &Target, options: &LowerOptions, plan
     pipelined(kernel, target, options, plan)
 }
 
-/// True if lanes copy in a choice or in a loop without a count: the proof does not follow how many copies are in flight behind it.
+/// True if lanes copy in a choice or in a loop without a count, for a product there, say: the proof does not follow how many copies are in flight
+/// behind it.
 fn copies_by_chance(kernel: &Kernel) -> bool {
     let mut found = false;
     kernel.walk(kernel.body, &mut |i| {
         let d = &kernel.insts[i];
         if matches!(d.op, Op::If | Op::While) {
-            d.regions.iter().for_each(|&r| kernel.walk(r, &mut |j| found |= matches!(kernel.insts[j].op, Op::CopyAsync | Op::GatherAsync)));
+            d.regions
+                .iter()
+                .for_each(|&r| kernel.walk(r, &mut |j| found |= matches!(kernel.insts[j].op, Op::CopyAsync | Op::GatherAsync | Op::Dot)));
         }
     });
     found

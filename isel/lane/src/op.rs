@@ -140,6 +140,8 @@ operations! {
         RcpNormal Single 1 optional,
         Popcount Ints 1,
         Clz Ints 1,
+        /// The same bits in registers of their own, which others may not read: those of a word of operand A that is still being multiplied.
+        Own Words 1,
         /// An `f32` rounded to the nearest `bf16`.
         RoundBf16 Single 1,
         /// The code of the `f8e4m3` nearest to the `f32` of those bits, infinities becoming the largest number; `i32` only, as the next

@@ -69,11 +69,12 @@ pub fn inst_text(program: &Program, inst: &Inst) -> String {
 pub fn inst_shortened(program: &Program, inst: &Inst) -> String {
     let text = inst_text(program, inst);
     let parts: Vec<&str> = text.split(", ").collect();
-    // Values and nothing else: the first of a list has a word in front of it, the last one words behind.
-    let value = |part: &str| {
-        let name = part.split(':').next().unwrap_or(part);
-        !part.contains(' ') && name.strip_prefix('l').is_some_and(|n| !n.is_empty() && n.bytes().all(|c| c.is_ascii_digit()))
+    // Values and nothing else, or what is carried and what of: the first of a list has a word in front of it, the last one words behind.
+    let name = |word: &str| {
+        let name = word.split(':').next().unwrap_or(word);
+        name.strip_prefix('l').is_some_and(|n| !n.is_empty() && n.bytes().all(|c| c.is_ascii_digit()))
     };
+    let value = |part: &str| part.split(" = ").all(name);
     let mut out: Vec<&str> = Vec::new();
     for run in parts.chunk_by(|a, b| value(a) && value(b)) {
         if run.len() > 4 { out.extend([run[0], "…"]) } else { out.extend(run) }

@@ -32,7 +32,7 @@ use super::trip_classes::TripClasses;
 use super::value::Abs;
 use crate::problem::{Many, Problem};
 use agents::{Agent, Groups, ROLE};
-use code::What;
+use code::{Repeats, What};
 use cranelift_entity::EntityRef;
 use fuel::BYTES_PER_STEP;
 use progress::{End, Frame, Step, Task, advance};
@@ -400,12 +400,16 @@ impl<'a> Checker<'a> {
                 }
             }
             // Nobody but its own lanes is there.
-            What::Endless(blocks, false) if self.analysis.alone => {
+            What::Endless(_, blocks, does) if self.analysis.alone && does != Repeats::Copies => {
                 advance(&mut s.tasks[t]);
                 s.tasks[t].frames.extend(blocks.map(|block| Frame { block, at: 0, end: End::Done }));
                 return Ok(Step::Ran);
             }
-            What::Endless(_, true) => {
+            What::Endless(l, blocks, Repeats::Lanes) => {
+                self.may_repeat(s, t, l, blocks)?;
+                return Ok(Step::Ran);
+            }
+            What::Endless(_, _, Repeats::Copies) => {
                 return self.error(Problem::EndlessCopies, here, None);
             }
             What::Endless(..) => {

@@ -288,6 +288,26 @@ fn planted_faults_are_refused_and_named() {
     }
 }
 
+/// What lanes touch in a loop without a count is followed round by round: what others copy is not theirs to write.
+#[test]
+fn lanes_do_not_write_into_a_ring_in_a_loop_without_a_count() {
+    let mut p = program(&PLAIN);
+    let mut constant = |ty| {
+        let dst = p.vals.push(ty);
+        (dst, Inst::Const { dst, bits: 0 })
+    };
+    let ((condition, test), (word, zero)) = (constant(LTy::I1), constant(LTy::I32));
+    let ring = p.body.iter().find_map(|i| if let Inst::SharedAddr { dst, .. } = i { Some(*dst) } else { None }).expect("the ring");
+    let read = p.vals.push(LTy::I32);
+    let store = Inst::StoreShared { srcs: Vals::from_slice(&[word]), addr: ring, offset: 0, guard: None };
+    let load = Inst::LoadShared { dsts: Vals::from_slice(&[read]), addr: ring, offset: 0 };
+    let Some(Inst::Roles(roles)) = p.body.last_mut() else { panic!("the program ends with its roles") };
+    let l = While { carried: Vec::new(), test: vec![test], condition, body: vec![zero, store, Inst::Barrier, load, Inst::Barrier] };
+    roles.roles[1].body.insert(0, Inst::While(Box::new(l)));
+    let e = prove(&p, &machine()).expect_err("a copy may be on its way to the slot").to_string();
+    assert!(e.contains("local memory is written by a unit"), "{e}");
+}
+
 /// A loop without a count is not followed, so what uses mbarriers in one is refused, however harmless.
 #[test]
 fn barrier_words_in_a_loop_without_a_count_are_refused() {

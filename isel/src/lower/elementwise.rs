@@ -77,6 +77,12 @@ impl Coords {
         (Some(b.bin(BinOp::Xor, v, flip)), c - (bits & mask))
     }
 
+    /// The first of `together` elements, a power of two, with which a register stands along `d`, as the constant to add to its lane part. Below the
+    /// power of two of the extent, bits of lanes and bits of registers are different ones, so that no sum of them carries.
+    pub fn first_of(&self, d: usize, rest: u32, together: u32) -> u32 {
+        rest & !(together.min(self.pow2[d]) - 1)
+    }
+
     /// The coordinate along `d`, as `i32`.
     pub fn at(&self, b: &mut LaneBuilder, d: usize, c: u32) -> LVal {
         let (part, rest) = self.split(b, d, c);

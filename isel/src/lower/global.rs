@@ -5,6 +5,9 @@
 //! in bounds iff for every d: (unsigned) (index[d] + lane part[d] + register part[d]) < extent[d]
 //! ```
 //!
+//! Where a power of two divides index and extent, the coordinate is rounded down to it in front of that comparison: registers share a guard, and
+//! a tile that is no longer has one.
+//!
 //! The lane part is computed once per access; what does not change in a loop leaves it (the builder sees to that).
 
 use super::Lower;
@@ -13,12 +16,14 @@ use super::location::{Tile, ValueLocation};
 use super::shared::representative;
 use super::vectors::{from_words, to_words, word_types};
 use crate::layout::legal_width;
+use smallvec::SmallVec;
 use std::rc::Rc;
 use tilelift_ir::layout::{AccessColumns, Axis, Layout, vectors_without};
 use tilelift_ir::{Attr, CacheHint, CmpOp, Extent, Inst, Type, Value, ValueDef};
 use tilelift_lane::{BinOp, LTy, LVal, LaneBuilder, Param, ParamSource, Vals};
 use tilelift_schedule::LowerError;
 use tilelift_schedule::access::{GlobalAccess, access_layout_for};
+use tilelift_schedule::facts::power_of_two;
 use tilelift_schedule::reason::NoRegister;
 
 /// Vectors of a lane from which on a choice between a tile that is all inside and one that may not be is worth its place.
@@ -31,7 +36,20 @@ pub(super) struct Points<'k> {
     coords: Coords,
     /// index + lane part, `None` parts folded in, per dimension.
     index: Vec<LVal>,
+    /// A power of two that divides both the index and the extent, per dimension: so many elements are inside together, or none of them.
+    together: Together,
     mask: Option<Rc<Tile>>,
+}
+
+type Together = SmallVec<[u32; 4]>;
+
+/// The most elements that are asked for together.
+const MOST_TOGETHER: u32 = 4096;
+
+/// The elements of each dimension that are inside of the view together.
+fn together(access: &GlobalAccess<'_>) -> Together {
+    let most = |d: usize| power_of_two(i64::from(access.view.dims[d].divisor())).min(MOST_TOGETHER);
+    (0..access.view.rank()).map(|d| if access.packed { 1 } else { access.divisor(d, most(d)) }).collect()
 }
 
 impl Lower<'_> {
@@ -119,7 +137,8 @@ impl Lower<'_> {
             Some(m) if !access.packed => Some(self.tile(b, m, layout)?),
             Some(_) | None => None,
         };
-        Ok(Points { view: access.view_value, access, coords, index: indices.to_vec(), mask })
+        let together = together(&access);
+        Ok(Points { view: access.view_value, access, coords, index: indices.to_vec(), together, mask })
     }
 
     /// Address, constant byte offset and guard of the vector that starts at register `reg`.
@@ -138,7 +157,12 @@ impl Lower<'_> {
                 Some(v) => b.add(p.index[d], v),
                 None => p.index[d],
             };
-            let here = b.add_const(lane, i64::from(rest));
+            // Of elements that are inside together the first one is asked for.
+            let here = if layout.shape()[d] <= p.together[d] {
+                p.index[d]
+            } else {
+                b.add_const(lane, i64::from(p.coords.first_of(d, rest, p.together[d])))
+            };
             let mut extent = self.extent(b, p.view, d);
             if p.access.packed && d + 1 == p.access.view.rank() {
                 let one = b.i32(1);
@@ -187,7 +211,9 @@ impl Lower<'_> {
 
     /// A condition, alike in all lanes, under which a whole tile is inside of its view, where that is not known and guards cost instructions.
     fn inside(&self, b: &mut LaneBuilder, p: &Points<'_>, layout: &Layout) -> Option<LVal> {
-        if p.mask.is_some() || p.access.packed {
+        // Where lanes are switched off for each access, even one guard for all of them costs more than a choice.
+        let one_guard = !self.target.masked_lanes && layout.shape().iter().zip(&p.together).all(|(extent, together)| extent <= together);
+        if p.mask.is_some() || p.access.packed || one_guard {
             return None;
         }
         let mut all = None;

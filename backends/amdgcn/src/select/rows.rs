@@ -65,6 +65,7 @@ const ROWS: &[Row] = &[
     int(BinOp::MulHi, &[I32], Opcode::VMulHiI32, Opcode::SMulHiI32, true, false),
     int(BinOp::MulHiU, &[I32], Opcode::VMulHiU32, Opcode::SMulHiU32, true, false),
     Row { op: Op::Un(UnOp::Not), types: WORDS, vector: Opcode::VNotB32, scalar: Some(Opcode::SNotB32), commutes: false, extend: false },
+    Row { op: Op::Un(UnOp::Own), types: &[I32], vector: Opcode::VMovB32, scalar: Some(Opcode::SMovB32), commutes: false, extend: false },
     float(BinOp::Add, &[F32], Opcode::VAddF32, true),
     float(BinOp::Sub, &[F32], Opcode::VSubF32, false),
     float(BinOp::Mul, &[F32], Opcode::VMulF32, true),

@@ -78,6 +78,7 @@ fn integers() {
     }
     [BinOp::And, BinOp::Or, BinOp::Xor].iter().for_each(|&op| wrong.see(binary(op, Scalar::I1)));
     wrong.see(unary(UnOp::Not, Scalar::I1, Tolerance::Exact));
+    wrong.see(unary(UnOp::Own, Scalar::I32, Tolerance::Exact));
 }
 
 /// One operand is constant.

@@ -82,6 +82,7 @@ pub(super) const I32: &[Rule] = rows! {
     "maximum_u.i32" Key::Bin(MaximumU), T32, Always => lines(&["max.u32 $d, #a, #b"]);
     "popcount.i32" Key::Un(Popcount), T32, Always => lines(&["popc.b32 $d, $a"]);
     "clz.i32" Key::Un(Clz), T32, Always => lines(&["clz.b32 $d, $a"]);
+    "own.i32" Key::Un(Own), T32, Always => lines(&["mov.b32 $d, #a"]);
     "fma.f16x2" Key::Plain(FmaF16x2), T32, Always => lines(&["fma.rn.f16x2 $d, $a, $b, $c"]);
     "fma.bf16x2" Key::Plain(FmaBf16x2), T32, Always => lines(&["fma.rn.bf16x2 $d, $a, $b, $c"]);
     "permute" Key::Plain(Permute), T32, Always => lines(&["prmt.b32 $d, #a, #b, #c"]);

@@ -62,6 +62,7 @@ fn integer_and_bit_operations() {
         binary(asm, op, Scalar::I1);
     }
     unary(asm, UnOp::Not, Scalar::I1, &sample(Scalar::I1, 64, 1), Tolerance::Exact);
+    unary(asm, UnOp::Own, Scalar::I32, &sample(Scalar::I32, 64, 1), Tolerance::Exact);
     asm.check("sm_80");
 }
 

@@ -116,6 +116,7 @@ pub(crate) fn un(op: UnOp, ty: LTy, d: &mut [u64], a: &[u64]) -> Result<(), Lane
         UnOp::Trunc => float1(elem, d, a, f64::trunc),
         UnOp::Rcp | UnOp::RcpNormal => float1(elem, d, a, |x| 1.0 / x),
         UnOp::Popcount => int1(elem, d, a, |x| i64::from(unsigned(x, elem).count_ones())),
+        UnOp::Own => int1(elem, d, a, |x| x),
         UnOp::Clz => int1(elem, d, a, |x| i64::from(unsigned(x, elem).leading_zeros() + elem.bits()) - 64),
         UnOp::RoundBf16 => float1(elem, d, a, |x| num::round(x, Scalar::BF16)),
         UnOp::EncodeE4M3 => int1(elem, d, a, |x| encode(x, Scalar::F8E4M3)),

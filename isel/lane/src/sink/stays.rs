@@ -10,7 +10,7 @@
 
 use super::Sinker;
 use super::order::{Inside, inside};
-use crate::hash::{Map, Set};
+use crate::hash::Map;
 use crate::inst::Inst;
 use crate::value::LVal;
 use crate::visit::computed;
@@ -18,52 +18,87 @@ use crate::visit::computed;
 /// Computations that are looked at together.
 const TOGETHER: usize = 16;
 
+/// A value that a block reads or makes.
+struct Row {
+    /// Where the block makes it.
+    place: Option<usize>,
+    /// Bytes of a lane's registers that it takes.
+    bytes: u32,
+    /// How many instructions to come read it; those behind the block are one.
+    left: u32,
+    /// How many of those that are being looked at read it.
+    reads: u32,
+}
+
+/// What an instruction reads, each value once, or what it makes: numbers of rows.
+#[derive(Default)]
+struct Lists {
+    ends: Vec<usize>,
+    rows: Vec<usize>,
+}
+
+impl Lists {
+    fn get(&self, k: usize) -> &[usize] {
+        &self.rows[k.checked_sub(1).map_or(0, |k| self.ends[k])..self.ends[k]]
+    }
+}
+
 /// A walk over a block that tells what is done where it stands.
 struct Walk<'a> {
-    sinker: &'a Sinker<'a>,
     block: &'a [Inst],
-    /// The block's number.
-    n: u32,
-    nested: &'a [(usize, Inside)],
-    /// Bytes of a lane's registers that a value takes.
-    bytes: &'a dyn Fn(LVal) -> u32,
-    /// How many instructions to come read each value; those behind the block are one.
-    left: Map<LVal, u32>,
+    rows: Vec<Row>,
+    reads: Lists,
+    makes: Lists,
     done: Vec<bool>,
+    /// The last look by which an instruction was found.
+    found: Vec<usize>,
+    looks: usize,
 }
 
 impl Sinker<'_> {
     /// For each instruction of a block, whether it stays; those that do more than compute do.
     pub(super) fn stays(&self, block: &[Inst], n: u32, nested: &[(usize, Inside)], bytes: &dyn Fn(LVal) -> u32) -> Vec<bool> {
-        let mut walk = Walk { sinker: self, block, n, nested, bytes, left: Map::default(), done: vec![false; block.len()] };
-        for k in 0..block.len() {
-            walk.read(k).into_iter().for_each(|v| *walk.left.entry(v).or_insert_with(|| u32::from(self.leaves.get(v))) += 1);
+        let (mut numbers, mut rows): (Map<LVal, usize>, Vec<Row>) = (Map::default(), Vec::new());
+        let (mut reads, mut makes) = (Lists::default(), Lists::default());
+        let mut number = |v: LVal| {
+            *numbers.entry(v).or_insert_with(|| {
+                rows.push(Row { place: self.place(v, n), bytes: bytes(v), left: self.leaves.get(v).into(), reads: 0 });
+                rows.len() - 1
+            })
+        };
+        for (k, inst) in block.iter().enumerate() {
+            let first = reads.rows.len();
+            match inside(nested, k) {
+                Some(inside) => inside.reads.iter().for_each(|&v| reads.rows.push(number(v))),
+                None => inst.operands(|v, _| {
+                    let v = number(v);
+                    if !reads.rows[first..].contains(&v) {
+                        reads.rows.push(v);
+                    }
+                }),
+            }
+            reads.ends.push(reads.rows.len());
+            makes.rows.extend(inst.results().iter().map(|&v| number(v)));
+            makes.ends.push(makes.rows.len());
         }
+        reads.rows.iter().for_each(|&v| rows[v].left += 1);
+        let (done, found) = (vec![false; block.len()], vec![0; block.len()]);
+        let mut walk = Walk { block, rows, reads, makes, done, found, looks: 0 };
         (0..block.len()).map(|k| walk.stays(k)).collect()
     }
 }
 
 impl Walk<'_> {
-    /// What an instruction reads, each value once.
-    fn read(&self, k: usize) -> Vec<LVal> {
-        let mut out = Vec::new();
-        match inside(self.nested, k) {
-            Some(inside) => out.extend_from_slice(&inside.reads),
-            None => self.block[k].operands(|v, _| out.push(v)),
-        }
-        out.sort_unstable();
-        out.dedup();
-        out
-    }
-
     /// An instruction and what it needs of the block that is not done; `None` if that is more than `most`.
-    fn waiting(&self, k: usize, most: usize) -> Option<Vec<usize>> {
+    fn waiting(&mut self, k: usize, most: usize) -> Option<Vec<usize>> {
+        self.looks += 1;
+        self.found[k] = self.looks;
         let (mut all, mut at) = (vec![k], 0);
-        let mut seen: Set<usize> = [k].into_iter().collect();
         while let Some(&k) = all.get(at) {
             at += 1;
-            for v in self.read(k) {
-                if let Some(j) = self.sinker.place(v, self.n).filter(|&j| !self.done[j] && seen.insert(j)) {
+            for &v in self.reads.get(k) {
+                let Some(j) = self.rows[v].place.filter(|&j| !self.done[j]) else { continue };
+                if std::mem::replace(&mut self.found[j], self.looks) != self.looks {
                     all.push(j);
                 }
             }
@@ -80,29 +115,36 @@ impl Walk<'_> {
             return false;
         }
         let moves = computed(&self.block[k]).is_some();
-        let most = if moves { TOGETHER } else { usize::MAX };
-        let Some(all) = self.waiting(k, most).filter(|all| !moves || self.frees(all)) else { return false };
+        let Some(all) = self.waiting(k, if moves { TOGETHER } else { usize::MAX }) else { return false };
+        if moves && !self.frees(&all) {
+            return false;
+        }
         for k in all {
             self.done[k] = true;
-            self.read(k).iter().for_each(|v| _ = self.left.get_mut(v).map(|n| *n = n.saturating_sub(1)));
+            for &v in self.reads.get(k) {
+                self.rows[v].left = self.rows[v].left.saturating_sub(1);
+            }
         }
         true
     }
 
-    /// How many instructions that are not done read a value.
-    fn left(&self, v: LVal) -> u32 {
-        self.left.get(&v).copied().unwrap_or_else(|| self.sinker.leaves.get(v).into())
-    }
-
     /// True if instructions together leave no more in use than they find.
-    fn frees(&self, all: &[usize]) -> bool {
-        let mut reads: Map<LVal, u32> = Map::default();
-        all.iter().flat_map(|&k| self.read(k)).for_each(|v| *reads.entry(v).or_default() += 1);
-        let own = all.iter().flat_map(|&k| self.block[k].results().iter().copied());
-        let made: u32 = own.filter(|v| self.left(*v) > reads.remove(v).unwrap_or(0)).map(self.bytes).sum();
+    fn frees(&mut self, all: &[usize]) -> bool {
+        let Walk { rows, reads, makes, .. } = self;
+        all.iter().flat_map(|&k| reads.get(k)).for_each(|&v| rows[v].reads += 1);
+        let mut made = 0;
+        for &v in all.iter().flat_map(|&k| makes.get(k)) {
+            let within = std::mem::take(&mut rows[v].reads);
+            made += if rows[v].left > within { rows[v].bytes } else { 0 };
+        }
         // The rest is what others have made; what comes from outside of the block may be read in its next run.
-        let ends = reads.iter().filter(|&(&v, &n)| self.left(v) <= n && self.sinker.place(v, self.n).is_some());
-        made <= ends.map(|(&v, _)| (self.bytes)(v)).sum()
+        let mut ended = 0;
+        for &v in all.iter().flat_map(|&k| reads.get(k)) {
+            let (row, n) = (&rows[v], rows[v].reads);
+            ended += if n > 0 && row.left <= n && row.place.is_some() { row.bytes } else { 0 };
+            rows[v].reads = 0;
+        }
+        made <= ended
     }
 }
 

@@ -13,7 +13,7 @@ use std::cell::RefCell;
 use std::hash::{Hash, Hasher};
 use tilelift_lane::hash::Map;
 use tilelift_lane::visit::{blocks, computed, reads};
-use tilelift_lane::{Block, Carried, For, If, Inst, LVal, Multiply, Place, Program, Unit};
+use tilelift_lane::{Block, Carried, For, If, Inst, LVal, Multiply, Place, Program, Unit, While};
 
 /// What says which instructions matter.
 pub(crate) struct Needs<'c> {
@@ -31,8 +31,8 @@ pub(in super::super) enum What<'a> {
     Loop(usize),
     /// A choice, its blocks, and what these do at most.
     Choice(&'a If, [usize; 2], Arms),
-    /// A loop without a count: its body, and its test, and whether lanes copy in them.
-    Endless([usize; 2], bool),
+    /// A loop without a count: its body, and its test, and what they do at most.
+    Endless(&'a While, [usize; 2], Repeats),
     /// Lanes close their group of copies, or wait until so many of the newest groups are in flight.
     Copies(Option<u32>),
     Unit(&'a Unit),
@@ -115,6 +115,16 @@ pub(in super::super) enum Arms {
     Any,
 }
 
+/// What a round of a loop without a count does, as far as others have part in it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(in super::super) enum Repeats {
+    /// Lanes read and write, and those of the role meet.
+    Lanes,
+    /// Lanes copy: how many groups are in flight has to be known.
+    Copies,
+    Any,
+}
+
 /// A loop.
 pub(in super::super) struct Loop<'a> {
     pub l: &'a For,
@@ -142,7 +152,7 @@ impl Op<'_> {
         match self.what {
             What::Loop(n) => [Some(code.counted_loop(n).body), None],
             What::Choice(_, arms, _) => arms.map(Some),
-            What::Endless(both, _) => both.map(Some),
+            What::Endless(_, both, _) => both.map(Some),
             What::Compute(_) | What::Copies(_) | What::Unit(_) | What::Accesses(_) | What::Roles | What::Barrier => [None; 2],
         }
     }
@@ -326,8 +336,15 @@ impl<'a> Code<'a> {
                 What::Choice(choice, arms.map(|b| self.add(c, b)), does)
             }),
             Inst::While(l) => (matters(&l.test, local) || matters(&l.body, local)).then(|| {
-                let copied = [&l.body, &l.test].iter().any(|b| copies(b));
-                What::Endless([&l.body, &l.test].map(|b| self.add(c, b)), copied)
+                let both = [&l.body, &l.test];
+                let does = if both.iter().any(|b| copies(b)) {
+                    Repeats::Copies
+                } else if both.iter().all(|b| lanes_alone(b)) {
+                    Repeats::Lanes
+                } else {
+                    Repeats::Any
+                };
+                What::Endless(l, both.map(|b| self.add(c, b)), does)
             }),
             Inst::Unit(u) => match **u {
                 Unit::FenceMatrices | Unit::Hold | Unit::AwaitPrevious | Unit::PrefetchMap { .. } => None,
@@ -426,6 +443,15 @@ fn only_reads(c: &Needs<'_>, block: &Block) -> bool {
         Inst::Unit(u) => matches!(**u, Unit::FenceUnits | Unit::Hold | Unit::PrefetchMap { .. }),
         Inst::StoreShared { addr, .. } | Inst::CopyAsync { shared: addr, .. } => !c.analysis.tracked(c.program, *addr),
         other => blocks(other).into_iter().all(|b| only_reads(c, b)),
+    })
+}
+
+/// True if no unit has part in a block, at any depth: what its lanes write is there for the next round once they have met, and nothing is in flight.
+fn lanes_alone(block: &Block) -> bool {
+    use Unit::*;
+    block.iter().all(|i| match i {
+        Inst::Unit(u) => matches!(**u, StoreMatrix { .. } | FenceUnits | GroupBarrier { .. } | Hold | PrefetchMap { .. }),
+        other => blocks(other).into_iter().all(lanes_alone),
     })
 }
 

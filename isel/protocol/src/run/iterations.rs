@@ -10,7 +10,7 @@ use crate::error::ProtocolError;
 use crate::find::any;
 use crate::problem::Problem;
 use smallvec::SmallVec;
-use tilelift_lane::{For, If, Inst, LVal};
+use tilelift_lane::{For, If, Inst, LVal, While};
 
 /// What is known of the next iteration of a loop.
 enum Next {
@@ -134,20 +134,32 @@ impl<'a> Checker<'a> {
     /// Follows both blocks of a choice that let a task's results leave, one after the other: behind each of them no more is known than if it
     /// had not been run, and all is in flight that may be.
     fn may_leave(&self, s: &mut State<'a>, t: usize, arms: [usize; 2]) -> Result<(), ProtocolError> {
-        for block in arms {
-            let before = s.shared.before();
-            let task = &mut s.tasks[t];
-            let depth = task.frames.len();
-            task.frames.push(Frame { block, at: 0, end: End::Leave });
-            while s.tasks[t].frames.len() > depth {
-                if !matches!(self.step(s, t)?, Step::Ran) {
-                    let here = self.here(s, t).unwrap_or(Site(t, std::ptr::null()));
-                    return self.error(Problem::WaitInChoice, here, None);
-                }
+        arms.into_iter().try_for_each(|block| self.may_do(s, t, block))
+    }
+
+    /// Follows a block that may be run or not.
+    fn may_do(&self, s: &mut State<'a>, t: usize, block: usize) -> Result<(), ProtocolError> {
+        let before = s.shared.before();
+        let task = &mut s.tasks[t];
+        let depth = task.frames.len();
+        task.frames.push(Frame { block, at: 0, end: End::Leave });
+        while s.tasks[t].frames.len() > depth {
+            if !matches!(self.step(s, t)?, Step::Ran) {
+                let here = self.here(s, t).unwrap_or(Site(t, std::ptr::null()));
+                return self.error(Problem::WaitInChoice, here, None);
             }
-            self.perhaps(s, t, before);
         }
+        self.perhaps(s, t, before);
         Ok(())
+    }
+
+    /// Follows a loop without a count in which lanes read and write: two rounds, each of which may not be run. What a round leaves is what the next
+    /// one finds, and the second one finds all that any later one may. Of what it carries nothing is known.
+    pub(super) fn may_repeat(&self, s: &mut State<'a>, t: usize, l: &While, [body, test]: [usize; 2]) -> Result<(), ProtocolError> {
+        let task = &mut s.tasks[t];
+        advance(task);
+        l.carried.iter().flat_map(|c| [c.param, c.result]).for_each(|v| task.env.set(v, None));
+        [test, body, test, body, test].into_iter().try_for_each(|block| self.may_do(s, t, block))
     }
 
     /// Goes round a loop again, or leaves it.

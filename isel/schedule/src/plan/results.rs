@@ -1,5 +1,6 @@
 //! The results of a specialised loop: which stores leave in bulk, and through which tile.
 
+use super::replay::slice;
 use super::ring_layouts::{EpilogueStore, RingLayouts};
 use super::swizzled_tile::SwizzledTile;
 use super::views::{behind_reshapes, parts_rows};
@@ -35,6 +36,16 @@ pub(super) fn transposed(kernel: &Kernel, mut v: Value) -> bool {
         }
     }
     found
+}
+
+/// True for what is computed of the results of a loop of products, and lies as they do.
+fn made_by_products(kernel: &Kernel, v: Value) -> bool {
+    let multiplies = |i: Inst| {
+        let mut found = false;
+        kernel.insts[i].regions.iter().for_each(|&r| kernel.walk(r, &mut |j| found |= kernel.insts[j].op == Op::Dot));
+        found
+    };
+    slice(kernel, vec![v]).into_iter().any(multiplies)
 }
 
 /// True for a store to a view that something may read when the store has begun: behind it, or in a loop around it.
@@ -78,8 +89,10 @@ fn result_tile(
         return Err(no(Misplaced::NoTile));
     };
     // Products whose operands were exchanged leave transposed.
-    // Some columns of one leave as all of them do.
-    let columns = |a: &[u32; 2], shape: [u32; 2]| a[0] == shape[0] && a[1].is_multiple_of(shape[1]);
+    // Some columns of one leave as all of them do; a tile of that shape that is made of none lies in no such way.
+    let columns = |a: &[u32; 2], [rows, columns]: [u32; 2]| {
+        a[0] == rows && (a[1] == columns || a[1].is_multiple_of(columns) && made_by_products(kernel, from))
+    };
     let whole = |shape: [u32; 2]| {
         accumulators.iter().any(|a| columns(a, shape)) || accumulators.contains(&[shape[1], shape[0]]) && transposed(kernel, from)
     };

@@ -14,6 +14,7 @@ pub(super) mod lanes;
 mod local;
 mod loops;
 mod matrices;
+mod own_words;
 mod product;
 
 use super::Lower;

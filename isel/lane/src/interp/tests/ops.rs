@@ -189,6 +189,7 @@ fn int_arithmetic() {
         check_un(UnOp::Popcount, ty, |a| (0..bits).filter(|i| count(a) >> i & 1 == 1).count() as u64);
         check_un(UnOp::Clz, ty, |a| (0..bits).take_while(|i| count(a) >> (bits - 1 - i) & 1 == 0).count() as u64);
         check_un(UnOp::Neg, ty, u64::wrapping_neg);
+        check_un(UnOp::Own, ty, |a| a);
         check_un(UnOp::Not, ty, |a| !a);
         check_un(UnOp::Abs, ty, |a| (a as i64).wrapping_abs() as u64);
     }
