@@ -2,7 +2,7 @@
 //! has more than twice its bits).
 
 use super::error::{Computation, Reason};
-use super::ops::{bit_bin, code_un, float_bin, float_un, int_bin, narrow, number_bin};
+use super::ops::{bit_bin, float_bin, float_un, int_bin, narrow, number_bin, word_un};
 use super::selector::{Done, Selector, f32_imm, part};
 use crate::isa::Opcode;
 use crate::mir::{Mods, Operand, Span};
@@ -68,7 +68,7 @@ impl Selector<'_> {
                 self.valu(Opcode::VLshrrevB32, to, &[16.into(), r.into()]);
                 Ok(())
             }
-            UnOp::Not | UnOp::Popcount | UnOp::Clz | float_un!() | code_un!() => {
+            UnOp::Not | UnOp::Popcount | UnOp::Clz | float_un!() | word_un!() => {
                 Self::refuse(Computation::Un(op), LTy::Num(s), if op.is_optional() { Reason::NotOffered } else { Reason::Type })
             }
         }

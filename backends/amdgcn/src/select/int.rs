@@ -3,7 +3,7 @@
 //! A shift by as many bits as there are, or more, gives zeros, or signs; amounts are read unsigned.
 
 use super::error::{Computation, Reason};
-use super::ops::{bit_bin, code_un, float_bin, float_un};
+use super::ops::{bit_bin, float_bin, float_un, word_un};
 use super::selector::{Done, Selector, f32_imm};
 use crate::isa::Opcode;
 use crate::mir::{Operand, Span};
@@ -31,7 +31,7 @@ impl Selector<'_> {
                     let n = self.s_of(Opcode::SMinU32, &[n.into(), 32.into()]);
                     self.s_of(Opcode::SSubU32, &[n.into(), Operand::Imm(i64::from(32 - bits))])
                 }
-                UnOp::Not | float_un!() | code_un!() => return Self::refuse(Computation::Un(op), self.ty(a), Reason::Type),
+                UnOp::Not | float_un!() | word_un!() => return Self::refuse(Computation::Un(op), self.ty(a), Reason::Type),
             };
             self.extend_scalar(dst, made.into(), bits);
             return Ok(());
@@ -58,7 +58,7 @@ impl Selector<'_> {
                     let n = s.v_of(Opcode::VMinU32, &[32.into(), n.into()]);
                     s.valu(Opcode::VSubU32, to, &[n.into(), Operand::Imm(i64::from(32 - bits))]);
                 }
-                UnOp::Not | float_un!() | code_un!() => return Self::refuse(Computation::Un(op), ty, Reason::Type),
+                UnOp::Not | float_un!() | word_un!() => return Self::refuse(Computation::Un(op), ty, Reason::Type),
             }
             Ok(())
         })

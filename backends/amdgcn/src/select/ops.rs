@@ -57,10 +57,10 @@ macro_rules! float_un {
     };
 }
 
-/// Of one operand, on the codes of 8-bit floats.
-macro_rules! code_un {
+/// Of one operand, on words alone: the same in other registers, and the codes of 8-bit floats.
+macro_rules! word_un {
     () => {
-        UnOp::EncodeE4M3 | UnOp::EncodeE5M2 | UnOp::DecodeE4M3 | UnOp::DecodeE5M2 | UnOp::DecodeE4M3x2
+        UnOp::Own | UnOp::EncodeE4M3 | UnOp::EncodeE5M2 | UnOp::DecodeE4M3 | UnOp::DecodeE5M2 | UnOp::DecodeE4M3x2
     };
 }
 
@@ -102,4 +102,4 @@ macro_rules! int_bin {
     };
 }
 
-pub(super) use {bit_bin, code_un, float_bin, float_un, int_bin, narrow, number_bin};
+pub(super) use {bit_bin, float_bin, float_un, int_bin, narrow, number_bin, word_un};

@@ -1,7 +1,7 @@
 //! Integers of 64 bits, in two registers, lower word first.
 
 use super::error::{Computation, Reason};
-use super::ops::{code_un, float_bin, float_un};
+use super::ops::{float_bin, float_un, word_un};
 use super::selector::{Done, Home, Late, Selector, part};
 use crate::chip::Chip;
 use crate::isa::Opcode;
@@ -37,7 +37,7 @@ impl Selector<'_> {
                     self.emit(Opcode::SMovB32, [to.part(1, 1).into(), 0.into()]);
                     return Ok(());
                 }
-                UnOp::Abs | float_un!() | code_un!() => {}
+                UnOp::Abs | float_un!() | word_un!() => {}
             }
         }
         self.compute(dst, |s, to| {
@@ -63,7 +63,7 @@ impl Selector<'_> {
                     s.valu(Opcode::VMovB32, to_lo, &[n.into()]);
                     s.valu(Opcode::VMovB32, to_hi, &[0.into()]);
                 }
-                float_un!() | code_un!() => return Self::refuse(Computation::Un(op), LTy::I64, Reason::Type),
+                float_un!() | word_un!() => return Self::refuse(Computation::Un(op), LTy::I64, Reason::Type),
             }
             Ok(())
         })
