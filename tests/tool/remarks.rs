@@ -106,6 +106,31 @@ fn more_registers_than_there_are_are_told() {
     assert!(out.contains("sixteenths of one operation of a lane"), "{out}");
 }
 
+/// AMD's backend gives registers itself, so what it says is what the code object asks for.
+#[test]
+fn scratch_memory_of_amd_chips_is_told() {
+    let softmax = "kernel @rows(%x: view<f32, [256, 256]>, %y: view<f32, [256, 256]>) warps=2 {
+    %a = load %x[0, 0] : tile<256x256xf32>
+    %m = reduce maximum %a, axis 1
+    %c = reshape %m : tile<256x1xf32>
+    %w = broadcast %c : tile<256x256xf32>
+    %d = sub %a, %w
+    store %y[0, 0], %d
+}
+";
+    let file = File::new("scratch", softmax);
+    let (status, text, err) = tool(&["compile", "--target", "gfx942", file.path()]);
+    assert_eq!(status, Status::Done, "{err}");
+    let bytes = text.lines().find_map(|l| l.trim().strip_prefix(".amdhsa_private_segment_fixed_size ")).expect("a descriptor");
+    assert_ne!(bytes, "0");
+    let told = format!("than the 512 registers that gfx942 gives each of them: {bytes} bytes of each are spilled to scratch memory");
+    assert!(err.contains("@rows: ") && err.contains(&told) && err.contains("use more warps"), "{err}");
+    let (_, out, _) = tool(&["explain", "--target", "gfx942", file.path()]);
+    assert!(out.contains(&told), "{out}");
+    let (_, _, err) = tool(&["compile", "--target", "gfx942", "--warps", "8", file.path()]);
+    assert!(!err.contains("scratch"), "{err}");
+}
+
 #[test]
 fn limits_of_the_compiler_are_called_so() {
     let file = File::new(

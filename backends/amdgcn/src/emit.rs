@@ -5,7 +5,7 @@
 //!                                                                              └► encode ─► write ─► object
 //! ```
 
-use crate::alloc::{AllocError, Allocated, Facts};
+use crate::alloc::{self, AllocError, Allocated, Facts};
 use crate::chip::Chip;
 use crate::encode::{self, EncodeError, encode};
 use crate::mir::KernArg;
@@ -104,6 +104,21 @@ pub fn emit(program: &Program, chip: Chip) -> Result<AmdKernel, EmitError> {
         args: finished.args,
         facts,
     })
+}
+
+/// Registers of a lane that live in scratch memory, and how many of both vector files there are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Spill {
+    /// Bytes of scratch memory per lane.
+    pub bytes: u32,
+    /// Registers per lane, of both files.
+    pub has: u32,
+}
+
+/// What of a program does not fit the registers; nothing if all does, or if it becomes no kernel.
+pub fn spill(program: &Program, chip: Chip) -> Option<Spill> {
+    let made = allocated(program, chip).ok()?.program;
+    (made.scratch_bytes > 0).then(|| Spill { bytes: made.scratch_bytes, has: alloc::registers(made.waves) })
 }
 
 /// Registers for the program. Where loads far from one another went in pairs, and there are too few registers for that, they stay nearer.

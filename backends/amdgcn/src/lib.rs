@@ -26,5 +26,5 @@ mod testing;
 pub mod text;
 
 pub use chip::Chip;
-pub use emit::{AmdKernel, EmitError, emit};
+pub use emit::{AmdKernel, EmitError, Spill, emit, spill};
 pub use machine::{by_name, gfx90a, gfx942, gfx950};

@@ -49,6 +49,11 @@ use crate::mir::Program;
 use budget::Budget;
 use fuel::Fuel;
 
+/// Registers of both vector files that a lane of a workgroup of so many wavefronts may use.
+pub(crate) fn registers(waves: u32) -> u32 {
+    plan::pool(waves) as u32
+}
+
 /// Gives every virtual register a physical one.
 ///
 /// # Errors

@@ -1,6 +1,6 @@
 //! Reorders instructions within blocks, before allocation: loads go up, and other instructions fill the time in which matrices are multiplied.
 //!
-//! A block is cut at barriers, branches and the like. Within a piece, an instruction stays behind those that it depends on: by registers,
+//! A block is cut at barriers, branches and the like; products in front of a barrier may be multiplied behind it, beside what is stored there. Within a piece, an instruction stays behind those that it depends on: by registers,
 //! word by word, those with names and `scc` included; and by memory, where stores keep their order and nothing of a kind of memory passes a
 //! store to it. Since `exec` is a register, nothing that asks for lanes passes a change of it.
 //!
@@ -21,6 +21,9 @@ use std::ops::Range;
 /// Instructions that are looked at.
 const WINDOW: usize = 96;
 
+/// Slots of matrix instructions by which fragments are loaded ahead, beside those that pass until the first one is there.
+const AHEAD: u32 = latency::LDS;
+
 /// Issue slots of four cycles until results are there: guesses of the order of magnitude.
 mod latency {
     pub(super) const GLOBAL: u32 = 120;
@@ -38,12 +41,10 @@ pub fn schedule(program: &Program) -> Program {
     let mut reordered = |data: &BlockData| {
         order.clear();
         let mut from = 0;
-        for (at, inst) in data.insts.iter().enumerate() {
-            if stays(inst) {
-                graph.place(from, &data.insts[from..at], &mut order);
-                order.push(at);
-                from = at + 1;
-            }
+        for at in cuts(data, program.chip) {
+            graph.place(from, &data.insts[from..at], &mut order);
+            order.push(at);
+            from = at + 1;
         }
         graph.place(from, &data.insts[from..], &mut order);
         let insts = order.iter().map(|&at| data.insts[at].clone()).collect();
@@ -81,8 +82,27 @@ fn stays(inst: &Inst) -> bool {
     control || caches || state
 }
 
-/// Kinds of memory that an instruction reads and writes: local data share, everything else.
+/// Instructions of a block that others do not pass: those that nothing passes, but for barriers between products and what multiplies nothing.
+fn cuts(data: &BlockData, chip: Chip) -> Vec<usize> {
+    let multiplies = |range: Range<usize>| data.insts[range].iter().any(|i| costs(i, chip).1 > 0);
+    let stay: Vec<usize> = (0..data.insts.len()).filter(|&at| stays(&data.insts[at])).collect();
+    let mut cuts = Vec::with_capacity(stay.len());
+    for (i, &at) in stay.iter().enumerate() {
+        let from = i.checked_sub(1).map_or(0, |i| stay[i] + 1);
+        let end = stay.get(i + 1).copied().unwrap_or(data.insts.len());
+        let passed = data.insts[at].op == Opcode::SBarrier && multiplies(from..at) && !multiplies(at + 1..end);
+        if !passed {
+            cuts.push(at);
+        }
+    }
+    cuts
+}
+
+/// Kinds of memory that an instruction reads and writes: local data share, everything else. No access passes a barrier.
 fn memory(inst: &Inst) -> ([bool; 2], [bool; 2]) {
+    if inst.op == Opcode::SBarrier {
+        return ([true; 2], [true; 2]);
+    }
     let desc = inst.op.desc();
     let data = desc.slots.iter().any(|s| s.kind == Kind::VectorOrAcc && s.access != Access::Def);
     let result = desc.slots.iter().any(|s| s.access != Access::Use);
@@ -279,14 +299,16 @@ impl Graph {
             let (nodes, edges, found) = (&self.nodes, &mut self.edges, &mut self.found);
             let mut edge = |from: u32, slots: u32| Graph::edge(nodes, edges, found, from, at, slots);
             let (loads, stores) = memory(inst);
-            for ((last, loads), stores) in spaces.iter_mut().zip(loads).zip(stores) {
+            // A barrier waits for what was loaded from local data share.
+            let waited = [if inst.op == Opcode::SBarrier { latency::LDS } else { 0 }, 0];
+            for (((last, loads), stores), waited) in spaces.iter_mut().zip(loads).zip(stores).zip(waited) {
                 if loads {
                     last.write.into_iter().for_each(|w| edge(w, 1));
                     last.reads.push(at);
                 }
                 if stores {
                     last.write.into_iter().for_each(|w| edge(w, 1));
-                    last.reads.iter().for_each(|&r| edge(r, 0));
+                    last.reads.iter().for_each(|&r| edge(r, waited));
                     last.written(at);
                     if loads {
                         last.reads.push(at);
@@ -360,6 +382,36 @@ impl Graph {
         }
     }
 
+    /// Beside matrix instructions, fragments are loaded no earlier than some of these before they are multiplied, and what stands behind a
+    /// barrier comes so late that the last products hide it, and that loads from memory have had their time.
+    fn hold_back(&mut self, piece: &[Inst]) {
+        // Slots of the matrix unit in front of each of its instructions.
+        let mut busy = 0;
+        let mut before = Vec::with_capacity(self.nodes.len());
+        for node in &self.nodes {
+            before.push(busy);
+            busy += node.busy;
+        }
+        if busy == 0 {
+            return;
+        }
+        let mut from = 0;
+        for (at, inst) in piece.iter().enumerate() {
+            let end = self.nodes[at].edges;
+            let behind = &self.behind[std::mem::replace(&mut from, end) as usize..end as usize];
+            let loads = memory(inst) == ([true, false], [false; 2]);
+            if loads && behind.iter().all(|&(to, _)| self.nodes[to as usize].busy > 0 || piece[to as usize].op == Opcode::SBarrier) {
+                let first = behind.iter().map(|&(to, _)| before[to as usize]).min();
+                self.nodes[at].earliest = first.unwrap_or(0).saturating_sub(AHEAD);
+            }
+        }
+        if let Some(at) = piece.iter().position(|inst| inst.op == Opcode::SBarrier) {
+            let left = (piece.len() - at) as u32;
+            let earliest = (latency::LDS + busy).saturating_sub(left + left / 4);
+            self.nodes[at..].iter_mut().for_each(|node| node.earliest = earliest);
+        }
+    }
+
     /// Schedules a piece that begins at instruction `base` of its block.
     fn place(&mut self, base: usize, piece: &[Inst], order: &mut Vec<usize>) {
         if piece.len() < 3 {
@@ -367,6 +419,7 @@ impl Graph {
             return;
         }
         self.read(piece);
+        self.hold_back(piece);
         let nodes = &mut self.nodes;
         // Of the instructions that are looked at, those that wait for none: those that the matrix unit executes, and others.
         let mut ready = [Ready::default(), Ready::default()];
@@ -381,10 +434,17 @@ impl Graph {
                 open += 1;
                 next += 1;
             }
-            // The earliest that may be issued; of those that may be issued now, the one with the longest way behind it.
+            // The earliest that may be issued: the matrix unit is not left idle. Of others that may be issued now, the one with the longest way
+            // behind it.
             let [others, matrices] = &mut ready;
             let best = match (others.best(now), matrices.best(now.max(matrix_free))) {
-                (Some(a), Some(b)) => a.min(b),
+                (Some(a), Some(b)) => {
+                    if b.0 <= a.0 {
+                        b
+                    } else {
+                        a
+                    }
+                }
                 (a, b) => match a.or(b) {
                     Some(best) => best,
                     // None is left, since the graph has no cycles.

@@ -306,3 +306,48 @@ fn the_better_order_is_found_without_looking_at_all_of_the_other() {
     }
     assert!(early > 20 && selected > 0 && spilled > 5, "{early} {selected} {spilled}");
 }
+
+/// The opcodes of a block as it is scheduled.
+fn order_of(insts: Vec<Inst>) -> Vec<Opcode> {
+    let program = schedule(&one_block(Chip::Gfx942, insts));
+    program.blocks.values().flat_map(|b| b.insts.iter().map(|i| i.op)).collect()
+}
+
+/// Sixteen products of fragments from local data share, and what the next step stores there.
+fn step_of_a_product() -> (Vec<Inst>, Vec<Inst>) {
+    use Opcode::*;
+    let mut products: Vec<Inst> = (0..16).map(|i| Inst::new(DsReadB64, [v(100 + 4 * i, 2), v(90, 1)])).collect();
+    products.extend((0..16).map(|i| {
+        let (sums, part) = (v(16 * (i % 4), 16), v(100 + 4 * i, 2));
+        Inst::new(VMfmaF32_32x32x8F16, [sums, part, v(92, 2), sums])
+    }));
+    let mut stores = Vec::new();
+    for i in 0..8 {
+        stores.push(Inst::new(VPermB32, [v(170 + 2 * i, 1), v(190, 1), v(200 + i, 1), s(4, 1)]));
+        stores.push(Inst::new(DsWriteB32, [v(91, 1), v(170 + 2 * i, 1)]));
+    }
+    (products, stores)
+}
+
+/// Fragments are loaded while others are multiplied, and the last products hide the stores behind the barrier.
+#[test]
+fn products_hide_what_stands_around_them() {
+    use Opcode::*;
+    let (products, stores) = step_of_a_product();
+    let barrier = Inst::new(SBarrier, []);
+    let order = order_of([products.clone(), vec![barrier.clone()], stores.clone()].concat());
+    let all = |op: Opcode| order.iter().enumerate().filter(move |o| *o.1 == op).map(|(at, _)| at).collect::<Vec<usize>>();
+    let (reads, multiplied, writes) = (all(DsReadB64), all(VMfmaF32_32x32x8F16), all(DsWriteB32));
+    let at = all(SBarrier)[0];
+    assert_eq!((reads.len(), multiplied.len(), writes.len()), (16, 16, 8));
+    assert!(reads.iter().all(|&r| r < at) && writes.iter().all(|&w| w > at), "accesses pass no barrier: {order:?}");
+    let early = reads.iter().filter(|&&r| r < multiplied[0]).count();
+    assert!((4..=12).contains(&early), "{early} loads in front of the first product: {order:?}");
+    let late = multiplied.iter().filter(|&&m| m > at).count();
+    assert!((2..=8).contains(&late), "{late} products behind the barrier: {order:?}");
+    assert!(multiplied[15] > writes[3], "products among the stores: {order:?}");
+    // Where products stand on both sides, the barrier is passed by nothing.
+    let order = order_of([products.clone(), vec![barrier], stores, products].concat());
+    let at = order.iter().position(|&o| o == SBarrier).unwrap_or(0);
+    assert_eq!(order[..at].iter().filter(|&&o| o == VMfmaF32_32x32x8F16).count(), 16);
+}

@@ -1,6 +1,7 @@
 //! Comparisons: masks of lanes. Those of integers that are alike in all lanes set `scc`, and a mask of all lanes or of none is made of that.
 
 use super::error::{Computation, Reason};
+use super::ops::narrow;
 use super::selector::{Done, Selector};
 use crate::isa::Opcode;
 use crate::mir::Operand;
@@ -86,7 +87,7 @@ impl Selector<'_> {
                 self.valu(floats(op)[1], to, &[x, y]);
                 return Ok(());
             }
-            _ => return Self::refuse(Computation::Other(LaneOpcode::Cmp), ty, Reason::Type),
+            narrow!() => return Self::refuse(Computation::Other(LaneOpcode::Cmp), ty, Reason::Type),
         };
         let to = self.def(dst);
         self.valu(code, to, &[x, y]);

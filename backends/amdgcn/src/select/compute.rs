@@ -4,12 +4,12 @@
 //! first lane's result is taken.
 
 use super::error::{Computation, Reason};
+use super::ops::{Numbers, float_bin, int_bin, number_bin};
 use super::rows::{Op, row};
 use super::selector::{Done, Home, Selector};
 use super::uniform::Class;
 use crate::isa::Opcode;
 use crate::mir::{File, Operand, Span};
-use tilelift_ir::Scalar;
 use tilelift_lane::{BinOp, LTy, LVal, Opcode as LaneOpcode, UnOp};
 
 impl Selector<'_> {
@@ -53,11 +53,11 @@ impl Selector<'_> {
                 Ok(())
             });
         }
-        match ty {
-            LTy::Num(Scalar::I8 | Scalar::I16 | Scalar::I32) => self.int_un(dst, op, a, ty.bits()),
-            LTy::Num(Scalar::I64) => self.wide_un(dst, op, a),
-            LTy::Num(s) if s.is_float() => self.compute(dst, |sel, to| sel.float_un(to, op, s, a)),
-            _ => Self::refuse(Computation::Un(op), ty, Reason::Type),
+        match Numbers::of(ty) {
+            Numbers::Int(bits) => self.int_un(dst, op, a, bits),
+            Numbers::Wide => self.wide_un(dst, op, a),
+            Numbers::Float(s) => self.compute(dst, |sel, to| sel.float_un(to, op, s, a)),
+            Numbers::Truth | Numbers::None => Self::refuse(Computation::Un(op), ty, Reason::Type),
         }
     }
 
@@ -82,11 +82,11 @@ impl Selector<'_> {
             }
             return self.by_row(dst, r, a, b);
         }
-        match ty {
-            LTy::Num(Scalar::I8 | Scalar::I16 | Scalar::I32) => self.int_bin(dst, op, a, b, ty.bits()),
-            LTy::Num(Scalar::I64) => self.wide_bin(dst, op, a, b),
-            LTy::Num(s) if s.is_float() => self.compute(dst, |sel, to| sel.float_bin(to, op, s, a, b)),
-            _ => Self::refuse(Computation::Bin(op), ty, Reason::Type),
+        match Numbers::of(ty) {
+            Numbers::Int(bits) => self.int_bin(dst, op, a, b, bits),
+            Numbers::Wide => self.wide_bin(dst, op, a, b),
+            Numbers::Float(s) => self.compute(dst, |sel, to| sel.float_bin(to, op, s, a, b)),
+            Numbers::Truth | Numbers::None => Self::refuse(Computation::Bin(op), ty, Reason::Type),
         }
     }
 
@@ -139,7 +139,7 @@ impl Selector<'_> {
             BinOp::And => Opcode::SAndB64,
             BinOp::Or => Opcode::SOrB64,
             BinOp::Xor => Opcode::SXorB64,
-            _ => return Self::refuse(Computation::Bin(op), LTy::I1, Reason::Type),
+            number_bin!() | float_bin!() | int_bin!() => return Self::refuse(Computation::Bin(op), LTy::I1, Reason::Type),
         };
         let operands = [self.op(a), self.op(b)];
         let to = self.def(dst);
@@ -203,8 +203,8 @@ impl Selector<'_> {
     /// `a * b + c`.
     pub(super) fn fma(&mut self, dst: LVal, a: LVal, b: LVal, c: LVal) -> Done {
         let ty = self.ty(dst);
-        match ty {
-            LTy::I32 => {
+        match Numbers::of(ty) {
+            Numbers::Int(32) => {
                 let operands = [self.op(a), self.op(b)];
                 let c = self.op(c);
                 if self.in_scalars(dst) {
@@ -219,13 +219,13 @@ impl Selector<'_> {
                     Ok(())
                 })
             }
-            LTy::I64 => {
+            Numbers::Wide => {
                 let product = self.wide_product(dst, a, b);
                 let c = self.op(c);
                 self.wide_sum(dst, product.into(), c)
             }
-            LTy::Num(s) if s.is_float() => self.compute(dst, |sel, to| sel.float_fma(to, s, [a, b, c])),
-            _ => Self::refuse(Computation::Other(LaneOpcode::Fma), ty, Reason::Type),
+            Numbers::Float(s) => self.compute(dst, |sel, to| sel.float_fma(to, s, [a, b, c])),
+            Numbers::Int(_) | Numbers::Truth | Numbers::None => Self::refuse(Computation::Other(LaneOpcode::Fma), ty, Reason::Type),
         }
     }
 

@@ -4,6 +4,7 @@
 //! rounding sees on which side of a tie the number was.
 
 use super::error::{Computation, Reason};
+use super::ops::narrow;
 use super::selector::{Done, Home, Selector, extended, part};
 use crate::isa::Opcode;
 use crate::mir::{Mods, Operand, Span};
@@ -20,6 +21,10 @@ impl Selector<'_> {
         };
         if from == to {
             return self.shared(dst, a);
+        }
+        // From here on there are integers, truth values, and floats of 16 bits and more.
+        if matches!(from, narrow!()) || matches!(to, narrow!()) {
+            return Self::refuse(Computation::Other(LaneOpcode::Cvt), self.ty(a), Reason::Type);
         }
         match (from.is_float(), to.is_float()) {
             _ if to == I1 => self.truth_of(dst, a, from),

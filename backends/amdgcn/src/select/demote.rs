@@ -4,9 +4,10 @@
 //! up: a vector instruction reads a vector register as well, and an address that is computed once costs one instruction either way.
 
 use super::live::Live;
+use super::role::Role;
 use super::uniform::{Class, Uniform};
 use cranelift_entity::{EntityRef, SecondaryMap};
-use tilelift_lane::{Block, Inst, LTy, LVal, Program, visit};
+use tilelift_lane::{Block, Control, LTy, LVal, Program, visit};
 
 /// Scalar words that may be alive at a time: less than there are, since tuples leave gaps, and masks are saved around guards.
 const ENOUGH: i32 = 64;
@@ -61,13 +62,13 @@ pub(super) fn demote(program: &Program, live: &Live, uniform: &mut Uniform<'_>) 
 fn makes(block: &Block, f: &mut dyn FnMut(LVal)) {
     for inst in block {
         visit::results(inst).into_iter().for_each(&mut *f);
-        match inst {
-            Inst::For(l) => {
+        match inst.control() {
+            Some(Control::For(l)) => {
                 f(l.iv);
                 l.carried.iter().for_each(|c| f(c.param));
             }
-            Inst::While(l) => l.carried.iter().for_each(|c| f(c.param)),
-            _ => {}
+            Some(Control::While(l)) => l.carried.iter().for_each(|c| f(c.param)),
+            Some(Control::If(_) | Control::Roles(_)) | None => {}
         }
         visit::blocks(inst).into_iter().for_each(|b| makes(b, f));
     }
@@ -76,17 +77,20 @@ fn makes(block: &Block, f: &mut dyn FnMut(LVal)) {
 /// Marks what scalar instructions read, and what is a constant.
 fn needed(block: &Block, uniform: &Uniform<'_>, scalar: &mut SecondaryMap<LVal, bool>, literal: &mut SecondaryMap<LVal, bool>) {
     for inst in block {
-        match inst {
-            Inst::Const { dst, .. } | Inst::SharedAddr { dst, .. } | Inst::Undefined { dst } => literal[*dst] = true,
-            Inst::For(l) => {
+        match Role::of(inst) {
+            Role::Literal(dst) => literal[dst] = true,
+            Role::Control(Control::For(l)) => {
                 [l.lo, l.hi, l.step, l.iv].into_iter().for_each(|v| scalar[v] = true);
                 l.carried.iter().for_each(|c| [c.param, c.init, c.next, c.result].into_iter().for_each(|v| scalar[v] = true));
             }
-            Inst::While(l) => l.carried.iter().for_each(|c| [c.param, c.init, c.next, c.result].into_iter().for_each(|v| scalar[v] = true)),
-            Inst::If(c) => c.results.iter().for_each(|&(r, a, b)| [r, a, b].into_iter().for_each(|v| scalar[v] = true)),
+            Role::Control(Control::While(l)) => {
+                l.carried.iter().for_each(|c| [c.param, c.init, c.next, c.result].into_iter().for_each(|v| scalar[v] = true))
+            }
+            Role::Control(Control::If(c)) => c.results.iter().for_each(|&(r, a, b)| [r, a, b].into_iter().for_each(|v| scalar[v] = true)),
             // What is loaded once stays where it is.
-            Inst::Param { dst, .. } | Inst::Special { dst, .. } => scalar[*dst] = true,
-            _ => {
+            Role::Param { dst, .. } | Role::Special { dst, .. } => scalar[dst] = true,
+            Role::Control(Control::Roles(_)) | Role::Foreign => {}
+            Role::Compute(_) | Role::Shuffle(_) | Role::Matrix { .. } | Role::Load(_) | Role::Store(_) | Role::Act => {
                 // Comparisons of such values set masks by scalar instructions.
                 let reads_scalars = inst.results().iter().any(|&v| uniform.class(v) != Class::Vector && uniform.alike(v));
                 if reads_scalars {

@@ -7,11 +7,12 @@
 //! ```
 
 use super::error::{Reason, SelectError};
+use super::ops::Numbers;
+use super::role::Role;
 use super::selector::{Done, Home, Selector, axis};
 use crate::isa::Opcode;
 use crate::mir::{ArgKind, File, Operand, Span};
-use tilelift_ir::Scalar;
-use tilelift_lane::{Block, Inst, LTy, Opcode as LaneOpcode, ParamSource, ShuffleFrom, Special, visit};
+use tilelift_lane::{Block, LTy, Opcode as LaneOpcode, ParamSource, ShuffleFrom, Special, visit};
 
 /// What a program asks for.
 #[derive(Default)]
@@ -26,15 +27,15 @@ struct Asked {
 impl Asked {
     fn block(&mut self, block: &Block, sel: &Selector<'_>) {
         for inst in block {
-            match *inst {
-                Inst::Param { index, dst } if sel.live.read(dst) => {
+            match Role::of(inst) {
+                Role::Param { index, dst } if sel.live.read(dst) => {
                     if let Some(p) = self.params.get_mut(index as usize) {
                         *p = true;
                     }
                 }
                 // Far lanes are named by number.
-                Inst::Shuffle { from: ShuffleFrom::Xor(32..), .. } => self.lane = true,
-                Inst::Special { what, dst } if sel.live.read(dst) => match what {
+                Role::Shuffle(ShuffleFrom::Xor(32..)) => self.lane = true,
+                Role::Special { what, dst } if sel.live.read(dst) => match what {
                     Special::Lane => self.lane = true,
                     Special::Warp => self.warp = true,
                     Special::ProgramId(a) => self.program[axis(a)] = true,
@@ -43,7 +44,9 @@ impl Asked {
                     Special::Workers => self.grid[0] = true,
                     Special::ClusterRank => {}
                 },
-                _ => visit::blocks(inst).into_iter().for_each(|b| self.block(b, sel)),
+                Role::Control(_) => visit::blocks(inst).into_iter().for_each(|b| self.block(b, sel)),
+                Role::Param { .. } | Role::Special { .. } | Role::Shuffle(_) | Role::Literal(_) => {}
+                Role::Compute(_) | Role::Matrix { .. } | Role::Load(_) | Role::Store(_) | Role::Act | Role::Foreign => {}
             }
         }
     }
@@ -126,14 +129,14 @@ impl Selector<'_> {
     /// An argument of a byte or two in its word.
     fn narrow_argument(&mut self, word: Span, shift: u32, bits: u32, ty: LTy) -> Span {
         let field = Operand::Imm(i64::from(shift | bits << 16));
-        match ty {
-            LTy::Num(Scalar::I1) => {
+        match Numbers::of(ty) {
+            Numbers::Truth => {
                 let bit = self.s_of(Opcode::SBfeU32, &[word.into(), field]);
                 self.salu(Opcode::SCmpLgU32, None, &[bit.into(), 0.into()]);
                 self.s2_of(Opcode::SCselectB64, &[(-1).into(), 0.into()])
             }
-            LTy::Num(Scalar::F16 | Scalar::BF16) => self.s_of(Opcode::SBfeU32, &[word.into(), field]),
-            _ => self.s_of(Opcode::SBfeI32, &[word.into(), field]),
+            Numbers::Int(_) | Numbers::Wide | Numbers::None => self.s_of(Opcode::SBfeI32, &[word.into(), field]),
+            Numbers::Float(_) => self.s_of(Opcode::SBfeU32, &[word.into(), field]),
         }
     }
 

@@ -2,6 +2,7 @@
 //! has more than twice its bits).
 
 use super::error::{Computation, Reason};
+use super::ops::{bit_bin, float_bin, float_un, int_bin, narrow, number_bin, word_un};
 use super::selector::{Done, Selector, f32_imm, part};
 use crate::isa::Opcode;
 use crate::mir::{Mods, Operand, Span};
@@ -67,7 +68,9 @@ impl Selector<'_> {
                 self.valu(Opcode::VLshrrevB32, to, &[16.into(), r.into()]);
                 Ok(())
             }
-            _ => Self::refuse(Computation::Un(op), LTy::Num(s), if op.is_optional() { Reason::NotOffered } else { Reason::Type }),
+            UnOp::Not | UnOp::Popcount | UnOp::Clz | float_un!() | word_un!() => {
+                Self::refuse(Computation::Un(op), LTy::Num(s), if op.is_optional() { Reason::NotOffered } else { Reason::Type })
+            }
         }
     }
 
@@ -174,7 +177,7 @@ impl Selector<'_> {
                     BinOp::MinNum => self.valu(Opcode::VMinF32, r, &[x, y]),
                     BinOp::MaxNum => self.valu(Opcode::VMaxF32, r, &[x, y]),
                     BinOp::Minimum | BinOp::Maximum => self.extreme(r, Scalar::F32, x, y, op == BinOp::Minimum),
-                    _ => return Self::refuse(Computation::Bin(op), LTy::Num(s), Reason::Type),
+                    bit_bin!() | int_bin!() => return Self::refuse(Computation::Bin(op), LTy::Num(s), Reason::Type),
                 }
                 if exact {
                     self.valu(Opcode::VLshrrevB32, to, &[16.into(), r.into()]);
@@ -183,7 +186,7 @@ impl Selector<'_> {
                 }
                 Ok(())
             }
-            _ => Self::refuse(Computation::Bin(op), LTy::Num(s), Reason::Type),
+            (number_bin!() | float_bin!() | bit_bin!() | int_bin!(), _) => Self::refuse(Computation::Bin(op), LTy::Num(s), Reason::Type),
         }
     }
 
@@ -219,7 +222,9 @@ impl Selector<'_> {
                 let r = self.v_of(Opcode::VFmaF32, &wide);
                 self.narrowed(to, r.into(), s);
             }
-            _ => return Self::refuse(Computation::Other(LaneOpcode::Fma), LTy::Num(s), Reason::Type),
+            Scalar::I1 | Scalar::I8 | Scalar::I16 | Scalar::I32 | Scalar::I64 | narrow!() => {
+                return Self::refuse(Computation::Other(LaneOpcode::Fma), LTy::Num(s), Reason::Type);
+            }
         }
         Ok(())
     }

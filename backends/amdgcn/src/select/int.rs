@@ -3,6 +3,7 @@
 //! A shift by as many bits as there are, or more, gives zeros, or signs; amounts are read unsigned.
 
 use super::error::{Computation, Reason};
+use super::ops::{bit_bin, float_bin, float_un, word_un};
 use super::selector::{Done, Selector, f32_imm};
 use crate::isa::Opcode;
 use crate::mir::{Operand, Span};
@@ -30,7 +31,7 @@ impl Selector<'_> {
                     let n = self.s_of(Opcode::SMinU32, &[n.into(), 32.into()]);
                     self.s_of(Opcode::SSubU32, &[n.into(), Operand::Imm(i64::from(32 - bits))])
                 }
-                _ => return Self::refuse(Computation::Un(op), self.ty(a), Reason::Type),
+                UnOp::Not | float_un!() | word_un!() => return Self::refuse(Computation::Un(op), self.ty(a), Reason::Type),
             };
             self.extend_scalar(dst, made.into(), bits);
             return Ok(());
@@ -57,7 +58,7 @@ impl Selector<'_> {
                     let n = s.v_of(Opcode::VMinU32, &[32.into(), n.into()]);
                     s.valu(Opcode::VSubU32, to, &[n.into(), Operand::Imm(i64::from(32 - bits))]);
                 }
-                _ => return Self::refuse(Computation::Un(op), ty, Reason::Type),
+                UnOp::Not | float_un!() | word_un!() => return Self::refuse(Computation::Un(op), ty, Reason::Type),
             }
             Ok(())
         })
@@ -102,7 +103,12 @@ impl Selector<'_> {
                 }
                 Ok(())
             }),
-            _ => Self::refuse(Computation::Bin(op), ty, Reason::Type),
+            BinOp::Minimum | BinOp::Maximum | BinOp::MinimumU | BinOp::MaximumU | BinOp::MulHi | BinOp::MulHiU => {
+                Self::refuse(Computation::Bin(op), ty, Reason::Type)
+            }
+            BinOp::Add | BinOp::Sub | BinOp::Mul | bit_bin!() | float_bin!() | BinOp::EncodePairE4M3 => {
+                Self::refuse(Computation::Bin(op), ty, Reason::Type)
+            }
         }
     }
 

@@ -9,9 +9,10 @@
 //! What is made in front of a loop and read inside is alive to its end. A value that may live in the register of another one (the same bits
 //! under another type, the lower half) keeps that one alive.
 
+use super::role::{Compute, Role};
 use cranelift_entity::SecondaryMap;
 use tilelift_ir::Scalar;
-use tilelift_lane::{BinOp, Block, Carried, Inst, LTy, LVal, Program, Vals};
+use tilelift_lane::{BinOp, Block, Carried, Control, Inst, LTy, LVal, Program, Vals};
 
 /// What the instruction of a number does with registers of operands that end there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -135,8 +136,8 @@ impl Live {
     fn insts(&mut self, program: &Program, block: &Block) {
         for inst in block {
             let at = self.next(step(program, inst));
-            match inst {
-                Inst::For(l) => {
+            match inst.control() {
+                Some(Control::For(l)) => {
                     [l.lo, l.hi, l.step].into_iter().for_each(|v| self.read_at(v, at));
                     self.enter(&l.carried, at);
                     // The end and the increment are read after every iteration.
@@ -147,7 +148,7 @@ impl Live {
                     self.read_at(l.iv, end);
                     self.leave(&l.carried);
                 }
-                Inst::While(l) => {
+                Some(Control::While(l)) => {
                     self.enter(&l.carried, at);
                     self.block(program, &l.test);
                     let middle = self.next(Step::Hand);
@@ -156,7 +157,7 @@ impl Live {
                     self.block(program, &l.body);
                     self.leave(&l.carried);
                 }
-                Inst::If(c) => {
+                Some(Control::If(c)) => {
                     self.read_at(c.condition, at);
                     self.block(program, &c.then);
                     let then = self.next(Step::Hand);
@@ -167,7 +168,9 @@ impl Live {
                     // They are written behind each block.
                     c.results.iter().for_each(|&(r, ..)| self.make(r, then));
                 }
-                _ => {
+                // Lane programs of these chips have none.
+                Some(Control::Roles(_)) => {}
+                None => {
                     inst.operands(|v, _| self.read_at(v, at));
                     inst.results().iter().for_each(|&v| self.make(v, at));
                     if let Some((v, a)) = shares(program, inst) {
@@ -181,19 +184,23 @@ impl Live {
 
 /// The result that may live in the register of an operand, and that operand.
 pub(super) fn shares(program: &Program, inst: &Inst) -> Option<(LVal, LVal)> {
-    match inst {
-        Inst::Bitcast { dst, a } => same_bits(program.vals[*a], program.vals[*dst]).then_some((*dst, *a)),
-        Inst::Unpack { dsts, a } => match (dsts.first(), dsts.len()) {
-            (Some(&first), 2) if is_half(program.vals[first]) => Some((first, *a)),
-            _ => None,
-        },
-        Inst::Cvt { dst, a } => match (program.vals[*a], program.vals[*dst]) {
-            (LTy::I64, LTy::I32) => Some((*dst, *a)),
-            (LTy::Num(Scalar::I8 | Scalar::I16), LTy::I32) => Some((*dst, *a)),
-            (LTy::Num(Scalar::I8), LTy::Num(Scalar::I16)) => Some((*dst, *a)),
-            _ => None,
-        },
-        _ => None,
+    let Role::Compute(compute) = Role::of(inst) else { return None };
+    match compute {
+        Compute::Bitcast { dst, a } => same_bits(program.vals[a], program.vals[dst]).then_some((dst, a)),
+        Compute::Unpack { dsts, a } => {
+            dsts.first().filter(|&&first| dsts.len() == 2 && is_half(program.vals[first])).map(|&first| (first, a))
+        }
+        Compute::Convert { dst, a } => kept(program.vals[a], program.vals[dst]).then_some((dst, a)),
+        Compute::Bin { .. } | Compute::Fma { .. } | Compute::Select { .. } | Compute::Other => None,
+    }
+}
+
+/// True if an integer under another type is the same word: the lower one, or with the sign above.
+fn kept(from: LTy, to: LTy) -> bool {
+    let narrow = [LTy::Num(Scalar::I8), LTy::Num(Scalar::I16)];
+    match to {
+        LTy::I32 => from == LTy::I64 || narrow.contains(&from),
+        to => to == narrow[1] && from == narrow[0],
     }
 }
 
@@ -211,16 +218,20 @@ pub(super) fn same_bits(from: LTy, to: LTy) -> bool {
 
 fn step(program: &Program, inst: &Inst) -> Step {
     let single = |v: LVal| matches!(program.vals[v], LTy::I32 | LTy::F32 | LTy::B32);
-    match inst {
-        Inst::For(_) | Inst::While(_) | Inst::If(_) => Step::Hand,
-        Inst::Matrix { .. } => Step::Matrix,
-        Inst::Bin { op: BinOp::Add | BinOp::Sub | BinOp::Mul | BinOp::And | BinOp::Or | BinOp::Xor, dst, .. } if single(*dst) => {
-            Step::Single
-        }
-        Inst::Fma { dst, .. } if program.vals[*dst] == LTy::F32 => Step::Single,
-        Inst::Select { dst, .. } if single(*dst) => Step::Single,
-        _ => Step::Several,
-    }
+    let compute = match Role::of(inst) {
+        Role::Control(_) => return Step::Hand,
+        Role::Matrix { .. } => return Step::Matrix,
+        Role::Compute(compute) => compute,
+        Role::Literal(_) | Role::Param { .. } | Role::Special { .. } | Role::Shuffle(_) => return Step::Several,
+        Role::Load(_) | Role::Store(_) | Role::Act | Role::Foreign => return Step::Several,
+    };
+    let one = match compute {
+        Compute::Bin { dst, op } => matches!(op, BinOp::Add | BinOp::Sub | BinOp::Mul | BinOp::And | BinOp::Or | BinOp::Xor) && single(dst),
+        Compute::Fma { dst } => program.vals[dst] == LTy::F32,
+        Compute::Select { dst } => single(dst),
+        Compute::Bitcast { .. } | Compute::Unpack { .. } | Compute::Convert { .. } | Compute::Other => false,
+    };
+    if one { Step::Single } else { Step::Several }
 }
 
 /// The values of a list that are consecutive words of a register, with the words of each.

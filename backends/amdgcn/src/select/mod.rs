@@ -9,10 +9,11 @@
 //! uniform    masks, scalar or vector registers          entry       arguments, where the wavefront stands
 //! live       lives of values                            control     loops, choices, copies side by side
 //! demote     what leaves scalar registers; reorder      rows        operations of one instruction
-//! webs       values in one register, tuples             memory      loads, stores, guards;  atomic: updates
+//! webs       values in one register; tuple              memory      loads, stores, guards;  atomic: updates
 //! selector   blocks, registers, values; operands       compute     rows, int, wide, float, quotient, convert, compare, bits
 //! lanes      shuffles                                   matrix      matrix instructions
 //! halves     words of halves of others                  pairs       loads two by two
+//! role       kinds of instructions                      ops         kinds of operations
 //! ```
 //!
 //! All lanes of a wavefront take part everywhere but in guarded memory instructions. Subnormal numbers are kept and rounding is to nearest
@@ -36,14 +37,17 @@ mod live;
 mod matrix;
 mod memory;
 mod operands;
+mod ops;
 mod pairs;
 mod quotient;
 mod reorder;
+mod role;
 mod rows;
 mod selector;
 mod source;
 #[cfg(test)]
 mod tests;
+mod tuple;
 mod uniform;
 mod webs;
 mod wide;

@@ -4,6 +4,7 @@
 //! several values of each alive. Element by element, few are; and nothing is lost, since a vector instruction's result is there for the next one.
 //! What touches memory, other lanes or matrices keeps its place.
 
+use super::role::Role;
 use super::uniform::{Class, Uniform};
 use cranelift_entity::SecondaryMap;
 use std::borrow::Cow;
@@ -134,7 +135,7 @@ fn pressure(program: &Program, uniform: &Uniform<'_>, insts: &Block, order: &[us
     let mut ends = vec![[0u32; 2]; order.len() + 1];
     for (at, &i) in order.iter().enumerate() {
         // Constants are made where they are read.
-        let constant = matches!(insts[i], Inst::Const { .. } | Inst::SharedAddr { .. } | Inst::Undefined { .. });
+        let constant = matches!(Role::of(&insts[i]), Role::Literal(_));
         for v in visit::results(&insts[i]).into_iter().filter(|_| !constant) {
             let end = last[v];
             if end > at as u32 {

@@ -10,9 +10,9 @@
 //! instructions. Loops are gone through until nothing changes. Control flow is the same in all lanes, so that what it picks is alike if the
 //! alternatives are.
 
+use super::ops::Numbers;
 use cranelift_entity::SecondaryMap;
-use tilelift_ir::Scalar;
-use tilelift_lane::{Block, Carried, Effect, Inst, LTy, LVal, Program, Special};
+use tilelift_lane::{Block, Carried, Control, Effect, Inst, LVal, Program, Special};
 
 /// A kind of register.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -71,10 +71,10 @@ impl<'a> Uniform<'a> {
 
     /// The kind of register that holds a value.
     pub(super) fn class(&self, v: LVal) -> Class {
-        match self.program.vals[v] {
-            LTy::Num(Scalar::I1) => Class::Mask,
-            LTy::Num(Scalar::I8 | Scalar::I16 | Scalar::I32 | Scalar::I64) if self.alike(v) && !self.demoted[v] => Class::Scalar,
-            _ => Class::Vector,
+        match Numbers::of(self.program.vals[v]) {
+            Numbers::Truth => Class::Mask,
+            Numbers::Int(_) | Numbers::Wide if self.alike(v) && !self.demoted[v] => Class::Scalar,
+            Numbers::Int(_) | Numbers::Wide | Numbers::Float(_) | Numbers::None => Class::Vector,
         }
     }
 
@@ -87,17 +87,18 @@ impl<'a> Uniform<'a> {
 
     fn block(&mut self, block: &Block) {
         for inst in block {
-            match inst {
-                Inst::For(l) => self.around(&l.carried, &[&l.body]),
-                Inst::While(l) => self.around(&l.carried, &[&l.test, &l.body]),
-                Inst::If(c) => {
+            match inst.control() {
+                Some(Control::For(l)) => self.around(&l.carried, &[&l.body]),
+                Some(Control::While(l)) => self.around(&l.carried, &[&l.test, &l.body]),
+                Some(Control::If(c)) => {
                     self.block(&c.then);
                     self.block(&c.otherwise);
                     for &(result, a, b) in &c.results {
                         self.set(result, self.varies[a] || self.varies[b]);
                     }
                 }
-                _ => self.simple(inst),
+                Some(Control::Roles(_)) => {}
+                None => self.simple(inst),
             }
         }
     }

@@ -10,10 +10,12 @@
 
 use super::live::{Live, Step, words_of};
 use super::pairs::pair;
+use super::role::Role;
+use super::tuple::Tuple;
 use super::uniform::{Class, Uniform};
 use cranelift_entity::{PrimaryMap, SecondaryMap, entity_impl};
 use rustc_hash::{FxHashMap, FxHashSet};
-use tilelift_lane::{Block, Carried, If, Inst, LVal, Program, Vals, visit};
+use tilelift_lane::{Block, Carried, Control, If, LVal, Program, Vals, visit};
 
 /// A run of registers that values share.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -41,21 +43,7 @@ pub(super) struct Webs {
 impl Webs {
     /// Finds them.
     pub(super) fn new(program: &Program, live: &Live, uniform: &Uniform<'_>) -> Webs {
-        let mut t = Ties {
-            program,
-            live,
-            uniform,
-            up: SecondaryMap::new(),
-            sets: SecondaryMap::new(),
-            literal: SecondaryMap::new(),
-            addend: FxHashMap::default(),
-            otherwise: FxHashMap::default(),
-        };
-        t.literals(&program.body);
-        for pass in [Pass::Results, Pass::Matrices, Pass::Carried, Pass::Loads, Pass::Operands, Pass::Stores] {
-            t.block(&program.body, pass);
-        }
-        t.finish()
+        Ties::new(program, live, uniform).finish()
     }
 
     /// Where a value lives, if it shares registers.
@@ -84,19 +72,11 @@ enum Pass {
     Stores,
 }
 
-/// A value in a tuple.
-#[derive(Clone, Copy)]
-struct Member {
-    val: LVal,
-    /// Its distance from the value that stands for all, and the word behind it.
-    at: i32,
-    end: i32,
-}
-
-/// Values in one tuple, where it begins and ends, and what the distance of aligned ones is modulo 2.
+/// A tuple, where it begins and ends, and what the distance of aligned values is modulo 2.
 #[derive(Clone)]
 struct Set {
-    members: Vec<Member>,
+    /// By their distance from the value that stands for all.
+    tuple: Tuple,
     low: i32,
     high: i32,
     parity: Option<i32>,
@@ -115,25 +95,37 @@ struct Ties<'a> {
     addend: FxHashMap<LVal, LVal>,
     /// What a choice gives, by what its second arm makes for that.
     otherwise: FxHashMap<LVal, LVal>,
+    /// Questions that were asked: values on the way to one that stands for all, and pairs that may be alive at once.
+    steps: u64,
 }
 
 impl Ties<'_> {
+    /// Ties all that can be.
+    fn new<'a>(program: &'a Program, live: &'a Live, uniform: &'a Uniform<'a>) -> Ties<'a> {
+        let mut t = Ties {
+            program,
+            live,
+            uniform,
+            up: SecondaryMap::new(),
+            sets: SecondaryMap::new(),
+            literal: SecondaryMap::new(),
+            addend: FxHashMap::default(),
+            otherwise: FxHashMap::default(),
+            steps: 0,
+        };
+        t.literals(&program.body);
+        for pass in [Pass::Results, Pass::Matrices, Pass::Carried, Pass::Loads, Pass::Operands, Pass::Stores] {
+            t.block(&program.body, pass);
+        }
+        t
+    }
+
     fn literals(&mut self, block: &Block) {
         for inst in block {
-            match inst {
-                // They are made where they are needed.
-                Inst::Const { dst, .. } | Inst::Undefined { dst } | Inst::SharedAddr { dst, .. } => self.literal[*dst] = true,
-                Inst::For(l) => self.literals(&l.body),
-                Inst::While(l) => {
-                    self.literals(&l.test);
-                    self.literals(&l.body);
-                }
-                Inst::If(c) => {
-                    self.literals(&c.then);
-                    self.literals(&c.otherwise);
-                }
-                _ => {}
+            if let Role::Literal(dst) = Role::of(inst) {
+                self.literal[dst] = true;
             }
+            visit::blocks(inst).into_iter().for_each(|b| self.literals(b));
         }
     }
 
@@ -145,24 +137,24 @@ impl Ties<'_> {
             {
                 self.tuple(&pair.dsts);
             }
-            match inst {
-                Inst::For(l) => {
+            match Role::of(inst) {
+                Role::Control(Control::For(l)) => {
                     self.carried(&l.carried, pass);
                     self.block(&l.body, pass);
                 }
-                Inst::While(l) => {
+                Role::Control(Control::While(l)) => {
                     self.carried(&l.carried, pass);
                     self.block(&l.test, pass);
                     self.block(&l.body, pass);
                 }
-                Inst::If(c) => {
+                Role::Control(Control::If(c)) => {
                     if pass == Pass::Results {
                         self.chosen(c);
                     }
                     self.block(&c.then, pass);
                     self.block(&c.otherwise, pass);
                 }
-                Inst::Matrix { dsts, c, .. } if pass == Pass::Matrices => {
+                Role::Matrix { dsts, c, .. } if pass == Pass::Matrices => {
                     self.addend.extend(dsts.iter().copied().zip(c.iter().copied()));
                     self.tuple(c);
                     if self.tuple(dsts) {
@@ -171,17 +163,19 @@ impl Ties<'_> {
                         }
                     }
                 }
-                Inst::Matrix { a, b, .. } if pass == Pass::Operands => {
+                Role::Matrix { a, b, .. } if pass == Pass::Operands => {
                     self.tuple(a);
                     self.tuple(b);
                 }
-                Inst::LoadGlobal { dsts, .. } | Inst::LoadShared { dsts, .. } if pass == Pass::Loads => {
-                    self.tuple(dsts);
+                Role::Load(vals) if pass == Pass::Loads => {
+                    self.tuple(vals);
                 }
-                Inst::StoreGlobal { srcs, .. } | Inst::StoreShared { srcs, .. } if pass == Pass::Stores => {
-                    self.tuple(srcs);
+                Role::Store(vals) if pass == Pass::Stores => {
+                    self.tuple(vals);
                 }
-                _ => {}
+                Role::Matrix { .. } | Role::Load(_) | Role::Store(_) => {}
+                Role::Literal(_) | Role::Param { .. } | Role::Special { .. } | Role::Compute(_) | Role::Shuffle(_) | Role::Act => {}
+                Role::Control(Control::Roles(_)) | Role::Foreign => {}
             }
         }
     }
@@ -208,7 +202,7 @@ impl Ties<'_> {
                     self.tie(c.param, c.next, 0);
                     self.tie(c.param, c.init, 0);
                 }
-                _ => {}
+                Pass::Matrices | Pass::Loads | Pass::Operands | Pass::Stores => {}
             }
         }
     }
@@ -216,8 +210,7 @@ impl Ties<'_> {
     fn words(&self, v: LVal) -> i32 {
         match self.uniform.class(v) {
             Class::Mask => 2,
-            _ if self.program.vals[v].bits() == 64 => 2,
-            _ => 1,
+            Class::Scalar | Class::Vector => self.program.vals[v].bits().div_ceil(32) as i32,
         }
     }
 
@@ -245,18 +238,25 @@ impl Ties<'_> {
         }
     }
 
-    fn find(&self, v: LVal) -> (LVal, i32) {
-        let (mut at, mut distance) = (v, 0);
-        while let Some((up, d)) = self.up[at] {
-            (at, distance) = (up, distance + d);
+    /// The value that stands for all of a tuple, and the distance from it.
+    fn find(&mut self, v: LVal) -> (LVal, i32) {
+        let (mut root, mut distance) = (v, 0);
+        while let Some((up, d)) = self.up[root] {
+            (root, distance) = (up, distance + d);
+            self.steps += 1;
         }
-        (at, distance)
+        // The way is short the next time.
+        let (mut at, mut left) = (v, distance);
+        while let Some((up, d)) = self.up[at].filter(|&(up, _)| up != root) {
+            self.up[at] = Some((root, left));
+            (at, left) = (up, left - d);
+        }
+        (root, distance)
     }
 
     fn set(&mut self, root: LVal) -> &mut Set {
         let words = self.words(root);
-        let alone =
-            || Set { members: vec![Member { val: root, at: 0, end: words }], low: 0, high: words, parity: (words == 2).then_some(0) };
+        let alone = || Set { tuple: Tuple::of(root, words), low: 0, high: words, parity: (words == 2).then_some(0) };
         self.sets[root].get_or_insert_with(|| Box::new(alone()))
     }
 
@@ -283,21 +283,19 @@ impl Ties<'_> {
         if high - low > WORDS {
             return false;
         }
-        let (first, end) = (sb.low + by, sb.high + by);
-        let clash = sa
-            .members
-            .iter()
-            .filter(|x| x.at < end && first < x.end)
-            .any(|x| sb.members.iter().any(|y| x.at < y.end + by && y.at + by < x.end && self.together(x.val, y.val)));
+        let mut asked = 0;
+        let clash = sa.tuple.clashes(&sb.tuple, by, &|v| self.live.life(v), |x, y| {
+            asked += 1;
+            self.together(x, y)
+        });
+        self.steps += asked;
         if clash {
             return false;
         }
-        let Some(sb) = self.sets[rb].take() else { return false };
+        let (Some(sa), Some(sb)) = (self.sets[ra].take(), self.sets[rb].take()) else { return false };
+        let parity = sa.parity.or(sb.parity.map(|q| (q + by) & 1));
         self.up[rb] = Some((ra, by));
-        let sa = self.set(ra);
-        sa.members.extend(sb.members.iter().map(|m| Member { at: m.at + by, end: m.end + by, ..*m }));
-        (sa.low, sa.high) = (low, high);
-        sa.parity = sa.parity.or(sb.parity.map(|q| (q + by) & 1));
+        self.sets[ra] = Some(Box::new(Set { tuple: sa.tuple.with(sb.tuple, by, &|v| self.live.life(v)), low, high, parity }));
         true
     }
 
@@ -324,7 +322,7 @@ impl Ties<'_> {
     fn finish(self) -> Webs {
         let mut out = Webs { webs: PrimaryMap::new(), place: SecondaryMap::new() };
         for (root, set) in self.sets.iter() {
-            let Some(set) = set.as_ref().filter(|set| set.members.len() > 1) else { continue };
+            let Some(set) = set.as_ref().filter(|set| set.tuple.len() > 1) else { continue };
             let base = match set.parity {
                 Some(p) if set.low & 1 != p => set.low - 1,
                 _ => set.low,
@@ -335,10 +333,111 @@ impl Ties<'_> {
                 continue;
             }
             let web = out.webs.push(WebData { class: self.uniform.class(root), words: words as u8 });
-            for member in &set.members {
+            for member in set.tuple.members() {
                 out.place[member.val] = Some((web, (member.at - base) as u8));
             }
         }
         out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::chip::Chip;
+    use crate::select::pairs::Reach;
+    use crate::select::source::Source;
+    use tilelift_ir::{CacheHint, CmpOp};
+    use tilelift_lane::testing::Asm;
+    use tilelift_lane::{BinOp, For, Inst, LTy, MatrixId, Special};
+
+    fn steps(a: &Asm) -> (u64, usize) {
+        let source = Source::new(&a.p, Chip::Gfx942).unwrap_or_else(|e| panic!("{e}"));
+        let program = &*source.within(Reach::Far);
+        let (live, uniform) = (Live::new(program), source.uniform(program));
+        let ties = Ties::new(program, &live, &uniform);
+        let most = ties.sets.values().flatten().map(|set| set.tuple.len()).max();
+        (ties.steps, most.unwrap_or(0))
+    }
+
+    fn asm() -> Asm {
+        let mut a = Asm::new(1);
+        a.p.lanes = 64;
+        a
+    }
+
+    fn store(a: &mut Asm, sums: &[LVal]) {
+        let lane = a.special(Special::Lane);
+        let addr = a.element(0, lane, 16);
+        a.push(Inst::StoreGlobal { addr, offset: 0, guard: None, srcs: sums.iter().copied().collect(), cache: CacheHint::Normal });
+    }
+
+    /// Products, one added to the other.
+    fn products(count: usize) -> Asm {
+        let mut a = asm();
+        let shared = a.alloc(4096);
+        let parts = a.vals(LTy::B32, 4);
+        a.push(Inst::LoadShared { dsts: parts.clone(), addr: shared, offset: 0 });
+        let mut sums: Vals = (0..4).map(|at| a.load_shared(shared, 16 + 4 * at, LTy::F32)).collect();
+        for _ in 0..count {
+            let dsts = a.vals(LTy::F32, 4);
+            let (x, y) = (Vals::from_slice(&parts[..2]), Vals::from_slice(&parts[2..]));
+            // `v_mfma_f32_16x16x16_f16`
+            a.push(Inst::Matrix { dsts: dsts.clone(), instr: MatrixId::from_u32(1), a: x, b: y, c: sums });
+            sums = dsts;
+        }
+        store(&mut a, &sums);
+        a
+    }
+
+    /// Loops, one of which carries on with what the other one leaves.
+    fn loops(count: usize) -> Asm {
+        let mut a = asm();
+        let shared = a.alloc(4096);
+        let [zero, four, one] = [0, 4, 1].map(|k| a.i32(k));
+        let mut sum = a.load_shared(shared, 0, LTy::F32);
+        for _ in 0..count {
+            let [param, next, result] = [0; 3].map(|_| a.val(LTy::F32));
+            let iv = a.val(LTy::I32);
+            let body = vec![Inst::Bin { dst: next, op: BinOp::Add, a: param, b: param }];
+            let carried = vec![Carried { param, init: sum, next, result }];
+            a.push(Inst::For(Box::new(For { iv, lo: zero, hi: four, step: one, runs: false, carried, body })));
+            sum = result;
+        }
+        store(&mut a, &[sum]);
+        a
+    }
+
+    /// Choices, one of which chooses from what the other one gave.
+    fn choices(count: usize) -> Asm {
+        let mut a = asm();
+        let shared = a.alloc(4096);
+        let mut x = a.load_shared(shared, 0, LTy::F32);
+        let condition = a.load_shared(shared, 4, LTy::I32);
+        let zero = a.i32(0);
+        let condition = a.def(LTy::I1, |dst| Inst::Cmp { dst, op: CmpOp::Lt, a: condition, b: zero });
+        for _ in 0..count {
+            let [then, otherwise, result] = [0; 3].map(|_| a.val(LTy::F32));
+            a.push(Inst::If(Box::new(If {
+                condition,
+                then: vec![Inst::Bin { dst: then, op: BinOp::Add, a: x, b: x }],
+                otherwise: vec![Inst::Bin { dst: otherwise, op: BinOp::Mul, a: x, b: x }],
+                results: vec![(result, then, otherwise)],
+            })));
+            x = result;
+        }
+        store(&mut a, &[x]);
+        a
+    }
+
+    /// Eight times as many instructions, one behind the other, take no more than nine times the steps.
+    #[test]
+    fn steps_grow_as_the_program() {
+        for (name, make) in [("products", products as fn(usize) -> Asm), ("loops", loops), ("choices", choices)] {
+            let ((few, small), (many, large)) = (steps(&make(250)), steps(&make(2000)));
+            assert!(few > 250 && large >= small, "{name}: {few} steps, {small} and {large} values in a tuple");
+            assert!(many <= 9 * few, "{name}: {few} steps, then {many}");
+        }
+        assert!(steps(&products(2000)).1 > 8000, "sums stay where they are");
     }
 }

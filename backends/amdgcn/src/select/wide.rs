@@ -1,6 +1,7 @@
 //! Integers of 64 bits, in two registers, lower word first.
 
 use super::error::{Computation, Reason};
+use super::ops::{float_bin, float_un, word_un};
 use super::selector::{Done, Home, Late, Selector, part};
 use crate::chip::Chip;
 use crate::isa::Opcode;
@@ -36,7 +37,7 @@ impl Selector<'_> {
                     self.emit(Opcode::SMovB32, [to.part(1, 1).into(), 0.into()]);
                     return Ok(());
                 }
-                _ => {}
+                UnOp::Abs | float_un!() | word_un!() => {}
             }
         }
         self.compute(dst, |s, to| {
@@ -62,7 +63,7 @@ impl Selector<'_> {
                     s.valu(Opcode::VMovB32, to_lo, &[n.into()]);
                     s.valu(Opcode::VMovB32, to_hi, &[0.into()]);
                 }
-                _ => return Self::refuse(Computation::Un(op), LTy::I64, Reason::Type),
+                float_un!() | word_un!() => return Self::refuse(Computation::Un(op), LTy::I64, Reason::Type),
             }
             Ok(())
         })
@@ -287,7 +288,9 @@ impl Selector<'_> {
                 BinOp::Shl | BinOp::ShrU | BinOp::ShrS => s.wide_shift(to, op, x, y, by),
                 BinOp::MulHi | BinOp::MulHiU => s.wide_mul_hi(to, xs, ys, op == BinOp::MulHi),
                 BinOp::Div | BinOp::Rem | BinOp::DivU | BinOp::RemU => s.wide_divide(to, xs, ys, op),
-                _ => return Self::refuse(Computation::Bin(op), LTy::I64, Reason::Type),
+                BinOp::Add | BinOp::Mul | float_bin!() | BinOp::EncodePairE4M3 => {
+                    return Self::refuse(Computation::Bin(op), LTy::I64, Reason::Type);
+                }
             }
             Ok(())
         })

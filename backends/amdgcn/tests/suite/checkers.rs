@@ -1,5 +1,6 @@
 //! The kernels of the library, allocated and finished: the checkers are content with each, and nothing is spilled that need not be.
 
+use super::common;
 use tilelift_amdgcn::alloc::Facts;
 use tilelift_amdgcn::{Chip, check, machine, order, select::select};
 use tilelift_ir::Kernel;
@@ -45,14 +46,9 @@ fn library(chip: Chip, every: usize) {
     assert!(count > 0);
 }
 
+/// `TILELIFT_EVERY=1` takes all of them.
 #[test]
-fn some_kernels_of_the_library() {
-    Chip::ALL.into_iter().for_each(|chip| library(chip, 37));
-}
-
-/// `cargo test -p tilelift-amdgcn checkers:: -- --ignored`
-#[test]
-#[ignore = "takes minutes"]
-fn all_kernels_of_the_library() {
-    Chip::ALL.into_iter().for_each(|chip| library(chip, 1));
+fn kernels_of_the_library() {
+    let every = common::every(13);
+    Chip::ALL.into_iter().for_each(|chip| library(chip, every));
 }

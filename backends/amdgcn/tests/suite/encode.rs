@@ -116,9 +116,7 @@ fn every_kind_of_operand() {
     compare(every_operand);
 }
 
-/// `cargo test -p tilelift-amdgcn encode:: -- --ignored`
 #[test]
-#[ignore = "takes a minute"]
 fn a_hundred_thousand_random_instructions() {
     let count = compare(|chip| sample(chip, 0x5eed, 40));
     assert!(count > 100_000 || tilelift_oracle::zig().is_none(), "{count}");

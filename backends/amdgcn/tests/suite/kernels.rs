@@ -1,6 +1,7 @@
 //! Every kernel of the library that reaches machine code: LLVM assembles its text without a warning, to the same bytes and, linked, to the
 //! same code object.
 
+use super::common;
 use tilelift_amdgcn::{Chip, alloc::allocate, encode::encode, machine, object, order::finish, select::select, text};
 use tilelift_ir::Kernel;
 use tilelift_isel::{LowerOptions, lower};
@@ -52,14 +53,9 @@ fn library(chip: Chip, every: usize) {
     assert!(count > 0);
 }
 
+/// `TILELIFT_EVERY=1` takes all of them.
 #[test]
-fn some_kernels_of_the_library() {
-    Chip::ALL.into_iter().for_each(|chip| library(chip, 31));
-}
-
-/// `cargo test -p tilelift-amdgcn kernels:: -- --ignored`
-#[test]
-#[ignore = "takes six minutes"]
-fn all_kernels_of_the_library() {
-    Chip::ALL.into_iter().for_each(|chip| library(chip, 1));
+fn kernels_of_the_library() {
+    let every = common::every(13);
+    Chip::ALL.into_iter().for_each(|chip| library(chip, every));
 }

@@ -1,6 +1,6 @@
 //! Main loops of products beside those that Triton compiles, counted in one simulator: what a step of depth 64 costs a wavefront.
 //!
-//! `cargo test -p tilelift-amdgcn triton_gemm:: -- --ignored --nocapture` prints the table of docs/amdgcn.md.
+//! `cargo test -p tilelift-amdgcn triton_gemm:: -- --nocapture` prints the table of docs/amdgcn.md.
 //!
 //! A launch over twice the depth executes the loop's steps and nothing else besides: differences of counts are those of steps.
 
@@ -170,9 +170,8 @@ fn line(name: &str, r: &Row) -> String {
     )
 }
 
-/// `cargo test -p tilelift-amdgcn triton_gemm:: -- --ignored --nocapture`
+/// `cargo test -p tilelift-amdgcn triton_gemm:: -- --nocapture`
 #[test]
-#[ignore = "prints a table; needs Triton"]
 fn main_loops_beside_those_of_triton() {
     let Some(theirs) = theirs() else { return };
     println!(

@@ -33,6 +33,7 @@ Time is what the compiling thread had of a processor (on Linux; elsewhere that o
   --growth             instead of seeds: every family of steps, with everything around it, at each level, at three sizes
   --family NAME        that family alone
   --around NAME        that way to repeat alone: Straight, Loop, Loops, Ifs, Deep, Tasks
+  --target NAME        with --growth: what families are compiled for, but for those that ask for units (two of NVIDIA's, in turn)
   --size N             instructions of the smallest of the three (3000)
   --print              prints the kernels of the seeds";
 
@@ -52,6 +53,7 @@ struct Job {
     growth: bool,
     family: Option<String>,
     around: Option<String>,
+    target: Option<String>,
     size: usize,
 }
 
@@ -66,6 +68,7 @@ fn job() -> Result<Job, String> {
         growth: false,
         family: None,
         around: None,
+        target: None,
         size: 3000,
     };
     let mut args = std::env::args().skip(1);
@@ -82,6 +85,7 @@ fn job() -> Result<Job, String> {
             "--growth" => job.growth = true,
             "--family" => job.family = Some(value()?),
             "--around" => job.around = Some(value()?),
+            "--target" => job.target = Some(value()?),
             "--size" => job.size = number(value()?)? as usize,
             "--help" | "-h" => {
                 println!("{HELP}");
@@ -90,7 +94,10 @@ fn job() -> Result<Job, String> {
             _ => return Err(format!("unknown option {a}; `limits --help` lists them")),
         }
     }
-    Ok(job)
+    match &job.target {
+        Some(name) if targets::by_name(name).is_none() => Err(format!("{name} is no target")),
+        _ => Ok(job),
+    }
 }
 
 /// The texts of a folder and of those in it, in order.
@@ -179,7 +186,8 @@ fn growth(job: &Job, clock: &Clock) -> ExitCode {
                 continue;
             }
             for (level, &opt) in OptLevel::ALL.iter().enumerate() {
-                let target = if family.asks_for_units(around) { "sm_90a" } else { ["sm_80", "sm_90a"][(which + level) % 2] };
+                let usual = job.target.as_deref().unwrap_or(["sm_80", "sm_90a"][(which + level) % 2]);
+                let target = if family.asks_for_units(around) { "sm_90a" } else { usual };
                 let target = targets::by_name(target).unwrap_or_else(targets::usual);
                 let ty = family.types[which % family.types.len()];
                 let shape = if family.square { [16, 16] } else { [4, 32] };

@@ -91,6 +91,9 @@ impl Gen<'_> {
     fn push_dot(&mut self, b: &mut KernelBuilder, kind: Kind, operands: [Value; 3], shape: [u32; 3], bound: Option<f64>) -> Item {
         let v = kind.dot(b, operands);
         self.work += u64::from(shape[0]) * u64::from(shape[1]) * u64::from(shape[2]) / 2 * self.times;
+        if kind.acc.is_float() && !self.sums.contains(&kind.acc) {
+            self.sums.push(kind.acc);
+        }
         self.put(b, v, bound)
     }
 

@@ -1,7 +1,8 @@
 //! The generator: one function per family of steps, all driven by the [`Source`].
 //!
 //! Values live in scopes, one per open region. Beside its type a value carries a *bound*: if there is one, every element is an
-//! integer of at most that magnitude. Dots of bounded values have exact sums in any order.
+//! integer of at most that magnitude. Dots of bounded values have exact sums in any order. What is added to a sum may be summed with it, so
+//! behind products only bounded values are added to one another.
 
 mod combine;
 mod control;
@@ -65,6 +66,7 @@ pub fn generate(src: &mut Source, cfg: &Config) -> Result<Case, BuildErrors> {
         axes,
         times: grid.iter().map(|&e| u64::from(e)).product(),
         work: 0,
+        sums: Vec::new(),
         rand_only: false,
     };
     for _ in 0..3 {

@@ -66,13 +66,10 @@ impl Gen<'_> {
         let e = x.elem();
         let both = |f: fn(f64, f64) -> f64| x.bound.zip(y.bound).map(|(p, q)| f(p, q));
         let small = both(f64::max);
-        let number: [(Binary, Option<f64>); 5] = [
-            (|b, x, y| b.add(x, y), both(|p, q| p + q)),
-            (|b, x, y| b.mul(x, y), both(|p, q| p * q)),
-            (|b, x, y| b.sub(x, y), both(|p, q| p + q)),
-            (|b, x, y| b.maximum(x, y), small),
-            (|b, x, y| b.minimum(x, y), small),
-        ];
+        let sum = both(|p, q| p + q);
+        let added: [(Binary, Option<f64>); 2] = [(|b, x, y| b.add(x, y), sum), (|b, x, y| b.sub(x, y), sum)];
+        let number: [(Binary, Option<f64>); 3] =
+            [(|b, x, y| b.mul(x, y), both(|p, q| p * q)), (|b, x, y| b.maximum(x, y), small), (|b, x, y| b.minimum(x, y), small)];
         let float: [(Binary, Option<f64>); 3] =
             [(|b, x, y| b.div(x, y), None), (|b, x, y| b.maxnum(x, y), small), (|b, x, y| b.minnum(x, y), small)];
         let bits: [(Binary, Option<f64>); 3] = [(|b, x, y| b.and(x, y), None), (|b, x, y| b.or(x, y), None), (|b, x, y| b.xor(x, y), None)];
@@ -94,6 +91,10 @@ impl Gen<'_> {
             list.extend(bits);
         } else {
             list.extend(number);
+            // The optimizer adds to the products what is added to their sum.
+            if !self.sums.contains(&e) || sum.is_some_and(|x| x <= limit(e)) {
+                list.extend(added);
+            }
             if e.is_float() { list.extend(float) } else { list.extend(int.into_iter().chain(bits)) }
         }
         let Some(&(op, bound)) = self.src.pick(&list) else { return };

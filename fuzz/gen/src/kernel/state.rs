@@ -74,6 +74,8 @@ pub(super) struct Gen<'a> {
     /// How often the region at hand runs, over all programs.
     pub(super) times: u64,
     pub(super) work: u64,
+    /// Types of floats in which products were summed so far.
+    pub(super) sums: Vec<Scalar>,
     /// Input data are normal deviates only.
     pub(super) rand_only: bool,
 }

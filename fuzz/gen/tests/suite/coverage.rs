@@ -1,8 +1,8 @@
 //! Every op of the table is generated, or stands here with the reason why not.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use tilelift_fuzzgen::{Config, Mode, Source, generate};
-use tilelift_ir::{Kernel, Op, Region};
+use tilelift_ir::{Attr, Kernel, Literal, Op, Region, Scalar, Value};
 
 /// Ops that the generator leaves out, and why.
 const LEFT_OUT: &[(Op, &str)] = &[(Op::Print, "no device prints: every oracle but the interpreter would refuse the kernel")];
@@ -43,4 +43,26 @@ fn every_op_is_generated_or_left_out_with_a_reason() {
         }
     }
     assert!(nested >= 5, "only {nested} kernels nest `while` loops");
+}
+
+/// `dot a, b, 0` plus `c` may become `dot a, b, c`, whose sums are rounded as they come; equal bits are asked for, so `c` is no fraction.
+#[test]
+fn sums_of_products_meet_no_fraction() {
+    let mut sums = 0;
+    for (seed, k) in kernels().enumerate() {
+        let mut made: BTreeMap<Value, (Op, bool)> = BTreeMap::new();
+        k.walk(k.body, &mut |i| {
+            let d = &k.insts[i];
+            let fraction = |v: &Value| made.get(v).is_some_and(|m| m.1);
+            let literal = d.attrs.iter().any(|a| matches!(a, Attr::Literal(Literal::Float(bits)) if f64::from_bits(*bits).fract() != 0.0));
+            let dot = |v: &Value| made.get(v).is_some_and(|m| m.0 == Op::Dot) && k.ty(*v).elem() == Scalar::F32;
+            if d.op == Op::Add && d.args.iter().any(dot) {
+                sums += 1;
+                assert!(!d.args.iter().any(fraction), "kernel {seed} adds a fraction to the sums of a product");
+            }
+            let fraction = literal || d.op == Op::Splat && d.args.iter().any(fraction);
+            made.extend(d.results.iter().map(|&v| (v, (d.op, fraction))));
+        });
+    }
+    assert!(sums >= 5, "only {sums} kernels add anything to sums of a product");
 }
