@@ -46,9 +46,8 @@ type Together = SmallVec<[u32; 4]>;
 /// The most elements that are asked for together.
 const MOST_TOGETHER: u32 = 4096;
 
-/// The elements of each dimension that are inside of the view together, where lanes have more than the one vector that has one guard anyway.
-fn together(access: &GlobalAccess<'_>, layout: &Layout, vector_bytes: u32) -> Together {
-    let alone = access.packed || layout.size(Axis::Reg) <= access.vector_elements(vector_bytes);
+/// The elements of each dimension that are inside of the view together. `alone` each is asked for.
+fn together(access: &GlobalAccess<'_>, alone: bool) -> Together {
     let most = |d: usize| power_of_two(i64::from(access.view.dims[d].divisor())).min(MOST_TOGETHER);
     (0..access.view.rank()).map(|d| if alone { 1 } else { access.divisor(d, most(d)) }).collect()
 }
@@ -138,7 +137,8 @@ impl Lower<'_> {
             Some(m) if !access.packed => Some(self.tile(b, m, layout)?),
             Some(_) | None => None,
         };
-        let together = together(&access, layout, self.target.vector_bytes);
+        // A guard that is alike in all lanes becomes a branch, and beside products of tasks a branch costs more than comparisons.
+        let together = together(&access, access.packed || self.task.is_some());
         Ok(Points { view: access.view_value, access, coords, index: indices.to_vec(), together, mask })
     }
 
