@@ -13,7 +13,7 @@ use tilelift_isel::lane::{self, LaneOptions};
 use tilelift_isel::{LayoutChoice, LowerOptions, Target, lower};
 
 /// Element operations of a case after which it counts as endless.
-const FUEL: u64 = 1 << 27;
+const FUEL: u64 = 1 << 29;
 
 /// What the interpreter leaves in memory.
 ///
