@@ -26,8 +26,8 @@ use tilelift_schedule::LowerError;
 use tilelift_schedule::candidates::Candidates;
 use tilelift_schedule::exchange::exchanged;
 use tilelift_schedule::loads_first;
-use tilelift_schedule::plan::{LayoutChoice, LowerOptions, Plan, ScheduleKind, SwizzledTile, plan};
-use tilelift_schedule::reason::{Stage, Unsupported};
+use tilelift_schedule::plan::{LayoutChoice, LowerOptions, Plan, Schedule, ScheduleKind, SwizzledTile, plan};
+use tilelift_schedule::reason::{NotSpecialised, Stage, Unsupported};
 
 /// Lowers a verified kernel for a target.
 ///
@@ -40,14 +40,45 @@ pub fn lower(kernel: &Verified<'_>, target: &Target, options: &LowerOptions) -> 
         Some(made) => Cow::Owned(made),
         None => kernel,
     };
-    let (fitted, searched, fallback) = with_candidates(&kernel, target, options, plan)?;
-    let mut done = lowered((&kernel, asked), target, fitted, options.layouts)?;
-    done.searched |= searched;
-    done.fallback = fallback.or(done.fallback);
+    let open = plan.specialised().is_some() && options.schedule.is_none();
+    let mut done = match scheduled((&kernel, asked), target, options, plan) {
+        Err(why) if open && !is_own_fault(&why) => pipelined_instead((&kernel, asked), target, options, why)?,
+        done => done?,
+    };
     if target.early_launch && options.early_launch != Some(false) {
         overlap_launches(&mut done.program);
     }
     Ok(done)
+}
+
+/// Fits a plan to the machine, and lowers it.
+fn scheduled((kernel, asked): (&Kernel, usize), target: &Target, options: &LowerOptions, plan: Plan) -> Result<Lowered, LowerError> {
+    let (fitted, searched, fallback) = with_candidates(kernel, target, options, plan)?;
+    let mut done = lowered((kernel, asked), target, fitted, options.layouts)?;
+    done.searched |= searched;
+    done.fallback = fallback.or(done.fallback);
+    Ok(done)
+}
+
+/// True for what a stage's own check says of what the compiler has written: that is no question of the schedule.
+fn is_own_fault(why: &LowerError) -> bool {
+    matches!(why, LowerError::Unsupported { why, .. } if matches!(**why, Unsupported::Unproved { .. } | Unsupported::Malformed(..)))
+}
+
+/// Lowers a kernel whose specialised loop is written as a program that does not lower: its loops are pipelined.
+///
+/// # Errors
+/// What was said of that program, if they do not lower either.
+fn pipelined_instead(
+    (kernel, asked): (&Kernel, usize),
+    target: &Target,
+    options: &LowerOptions,
+    why: LowerError,
+) -> Result<Lowered, LowerError> {
+    let options = LowerOptions { schedule: Some(ScheduleKind::Pipelined), ..*options };
+    let Ok(mut plan) = plan(kernel, target, &options) else { return Err(why) };
+    plan.schedule = Schedule::Pipelined { why: Box::new(NotSpecialised::Unlowered { why: why.to_string() }) };
+    scheduled((kernel, asked), target, &options, plan).map_err(|_| why)
 }
 
 /// Plans a kernel with operands of its products exchanged where that gains something, if its loops are specialised then; else as it is.

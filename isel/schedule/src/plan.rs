@@ -39,6 +39,7 @@ mod specialise;
 mod specialised;
 mod staged;
 mod step_order;
+mod sums;
 mod swizzled_tile;
 mod tasks;
 mod updates;

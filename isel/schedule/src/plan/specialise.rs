@@ -39,6 +39,7 @@ use super::sliced::{only_sums, slice_bytes, slices};
 use super::specialised::{MAX_DEPTH, Specialised, TRANSPOSED_SLOTS, WIDE_RESULTS_LEAST};
 use super::staged::{StagedOperand, from_ring, mapped, staged_operands};
 use super::step_order::{StepPart, in_place, late_order, step_order};
+use super::sums::sums;
 use super::swizzled_tile::{ALIGN, SwizzledTile};
 use super::updates::{BulkUpdate, bulk_update};
 use super::vectors::{may_be_copied, same_vectors, vector_bytes};
@@ -183,6 +184,7 @@ fn specialised_loop(
     let a_in_ring = |i: Inst| from_ring(kernel, &loads, kernel.insts[i].args[0]);
     let b_in_ring = |i: Inst| from_ring(kernel, &loads, kernel.insts[i].args[1]);
     mixed |= carried.len() != last.len() || dots.iter().any(|&i| !accumulates(kernel, region, i) || !a_in_ring(i) || !b_in_ring(i));
+    sums(kernel, region, &dots)?;
     let (mut register_a, mut transposed_b, mut found) = (Vec::new(), Vec::new(), Vec::new());
     for i in dots {
         let by = multiplication(kernel, units, i, &mut loads, &by_lanes, ring_layouts).map_err(|why| unstaged(kernel, i, staged, why))?;

@@ -69,6 +69,18 @@ pub enum NotSpecialised {
     Product(NoProduct),
     /// The loop carries more than the accumulators of its dots.
     Carries,
+    /// Nothing that the loop carries is made of its dots.
+    Uncarried,
+    /// A dot whose result is carried adds to what no step has made, or others add to its result, too.
+    Accumulates {
+        /// What it adds to.
+        value: Named,
+    },
+    /// What the loop is written as does not lower.
+    Unlowered {
+        /// What is said of that program.
+        why: String,
+    },
     /// What is copied depends on more than the producer knows.
     Address {
         /// The value that it does not know.
@@ -198,6 +210,7 @@ impl NotSpecialised {
             | NotSpecialised::Address { value: v }
             | NotSpecialised::Staging { value: v, .. }
             | NotSpecialised::TwoSpans { load: v }
+            | NotSpecialised::Accumulates { value: v }
             | NotSpecialised::NoSwizzle { value: v } => vec![v.value],
             NotSpecialised::Asked
             | NotSpecialised::Warps { .. }
@@ -209,6 +222,8 @@ impl NotSpecialised {
             | NotSpecialised::ScalarLoad
             | NotSpecialised::Effect { .. }
             | NotSpecialised::Carries
+            | NotSpecialised::Uncarried
+            | NotSpecialised::Unlowered { .. }
             | NotSpecialised::Shares { .. }
             | NotSpecialised::RequiredInside
             | NotSpecialised::RequiredWarps { .. }
@@ -275,6 +290,14 @@ impl fmt::Display for NotSpecialised {
             NotSpecialised::Stored { view } => write!(f, "{view} is stored to, and copies of it would run ahead"),
             NotSpecialised::Product(why) => why.fmt(f),
             NotSpecialised::Carries => f.write_str("the loop carries more than the accumulators of its dots"),
+            NotSpecialised::Uncarried => f.write_str("nothing that the loop carries is made of its dots"),
+            NotSpecialised::Accumulates { value } => {
+                write!(
+                    f,
+                    "a dot whose result is carried adds to {value}, which is not what the step before has carried, or is added to twice"
+                )
+            }
+            NotSpecialised::Unlowered { why } => write!(f, "what the loop is written as does not lower: {why}"),
             NotSpecialised::Address { value } => {
                 write!(f, "{value} decides what is copied, and does not follow from parameters and indices alone")
             }

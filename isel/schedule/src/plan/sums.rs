@@ -1,0 +1,45 @@
+//! What a specialised loop carries, held against its dots.
+//!
+//! ```text
+//! p = dot x, y, carried; yield p          the next step adds to what this one has made, in the same registers
+//! p = dot x, y, c; yield p                c would be copied there while the dot of the step before may still write them
+//! ```
+
+use super::overlap::is_zero;
+use super::replay::slice;
+use crate::named::Named;
+use crate::reason::NotSpecialised;
+use std::collections::HashSet;
+use tilelift_ir::{Effects, Inst, Kernel, Region, Value};
+
+/// Holds what a loop carries against its dots: something is made of them, and a chain of them whose end is carried begins with what is carried, with
+/// zeros, or with what the step has computed. Accumulators in flight are the step's own then.
+pub(super) fn sums(kernel: &Kernel, region: Region, dots: &[Inst]) -> Result<(), NotSpecialised> {
+    let yields = kernel.yields(region);
+    let carried = slice(kernel, yields.to_vec());
+    if !dots.iter().any(|i| carried.contains(i)) {
+        return Err(NotSpecialised::Uncarried);
+    }
+    let mut inside = HashSet::new();
+    kernel.walk(region, &mut |i| _ = inside.insert(i));
+    // What is made of nothing that the loop brings is the same in every step, wherever it stands.
+    let params = &kernel.regions[region].params;
+    let brings = |i: &Inst| {
+        let d = &kernel.insts[*i];
+        inside.contains(i) && (d.op.info().effects != Effects::Pure || d.args.iter().any(|a| params.contains(a)))
+    };
+    let added_to = |v: Value| dots.iter().filter(|&&i| kernel.insts[i].args[2] == v).count();
+    let dot = |v: Value| kernel.def_inst(v).filter(|i| dots.contains(i));
+    for &end in yields {
+        let mut next = dot(end);
+        while let Some(i) = next {
+            let c = kernel.insts[i].args[2];
+            let own = params.contains(&c) || is_zero(kernel, c) || slice(kernel, vec![c]).iter().any(brings);
+            next = dot(c);
+            if !own || next.is_some() && added_to(c) > 1 {
+                return Err(NotSpecialised::Accumulates { value: Named::of(kernel, c) });
+            }
+        }
+    }
+    Ok(())
+}
