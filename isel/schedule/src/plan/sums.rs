@@ -34,9 +34,12 @@ pub(super) fn sums(kernel: &Kernel, region: Region, dots: &[Inst]) -> Result<(),
         let mut next = dot(end);
         while let Some(i) = next {
             let c = kernel.insts[i].args[2];
-            let own = params.contains(&c) || is_zero(kernel, c) || slice(kernel, vec![c]).iter().any(brings);
             next = dot(c);
-            if !own || next.is_some() && added_to(c) > 1 {
+            let own = match next {
+                Some(_) => added_to(c) == 1,
+                None => params.contains(&c) || is_zero(kernel, c) || slice(kernel, vec![c]).iter().any(brings),
+            };
+            if !own {
                 return Err(NotSpecialised::Accumulates { value: Named::of(kernel, c) });
             }
         }
