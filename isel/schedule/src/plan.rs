@@ -1,6 +1,7 @@
 //! The plan: what is decided before layouts, because layouts depend on it.
 
 mod admit;
+mod apart;
 mod brought;
 mod budget;
 mod buffer_layout;

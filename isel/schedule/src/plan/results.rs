@@ -1,5 +1,6 @@
 //! The results of a specialised loop: which stores leave in bulk, and through which tile.
 
+use super::apart::meets_no_write;
 use super::replay::slice;
 use super::ring_layouts::{EpilogueStore, RingLayouts};
 use super::swizzled_tile::SwizzledTile;
@@ -106,6 +107,9 @@ fn result_tile(
     }
     if read_behind(kernel, i) {
         return Err(no(Misplaced::ReadBehind));
+    }
+    if !meets_no_write(kernel, i) {
+        return Err(no(Misplaced::WrittenTwice));
     }
     if GlobalAccess::of(kernel, i).contiguous() != Some(tile.shape.len() - 1) {
         return Err(no(Misplaced::Rows));

@@ -199,6 +199,8 @@ pub enum Misplaced {
     View,
     /// Lanes may read behind the store what it has not written yet.
     ReadBehind,
+    /// Another store, or the same in another round of a loop, may write an element of it.
+    WrittenTwice,
 }
 
 impl fmt::Display for NotStaged {
@@ -212,6 +214,12 @@ impl fmt::Display for NotStaged {
             Misplaced::Copy(why) => why.fmt(f),
             Misplaced::View => write!(f, "rows of {value} are not the view's"),
             Misplaced::ReadBehind => write!(f, "what {value} is stored to is read behind that"),
+            Misplaced::WrittenTwice => {
+                write!(
+                    f,
+                    "where {value} is stored, another store or another round of a loop may store, too, and nothing orders bulk copies"
+                )
+            }
         }
     }
 }
