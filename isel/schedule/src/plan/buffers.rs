@@ -32,10 +32,9 @@ struct Wish {
     swizzles: Vec<u32>,
 }
 
-fn wish(kernel: &Kernel, h: &Handle, along: Option<usize>, size: u32) -> Wish {
-    let shape = &root_type(kernel, h.root).shape;
-    // Of a product's operand rows run as the author laid the buffer out.
-    let contiguous = along.map_or(shape.len() - 1, |k| h.parts[k].of);
+fn wish(kernel: &Kernel, h: &Handle, contiguous: usize) -> Wish {
+    let t = root_type(kernel, h.root);
+    let (shape, size) = (&t.shape, t.elem.bytes());
     let rows = h.parts.iter().filter(|p| p.of != contiguous).map(|p| shape[p.of]).product();
     let part = h.parts.iter().find(|p| p.of == contiguous);
     let swizzles = part.map(|p| vec![p.extent * size, p.at * size]).unwrap_or_default();
@@ -57,6 +56,23 @@ pub struct Buffers {
     pub locals: Locals,
 }
 
+/// What each unit asks of an allocation, and of which root. Rows of a product's operand run as copies to or from its buffer run: as the view lies;
+/// without such a copy, as the author laid the buffer out.
+fn wishes(kernel: &Kernel, asking: &[(Inst, Handle, Option<usize>)]) -> BTreeMap<Inst, Vec<(Inst, Inst, Wish)>> {
+    let mut rows: BTreeMap<Inst, usize> = BTreeMap::new();
+    for (_, h, along) in asking {
+        if let Some(k) = *along {
+            rows.entry(h.root).or_insert(k);
+        }
+    }
+    let mut wishes: BTreeMap<Inst, Vec<(Inst, Inst, Wish)>> = BTreeMap::new();
+    for (i, h, along) in asking {
+        let contiguous = along.or_else(|| rows.get(&h.root).copied()).unwrap_or(root_type(kernel, h.root).shape.len() - 1);
+        wishes.entry(allocation(kernel, h.root)).or_default().push((*i, h.root, wish(kernel, h, contiguous)));
+    }
+    wishes
+}
+
 /// Decides the layouts.
 ///
 /// # Errors
@@ -64,7 +80,7 @@ pub struct Buffers {
 pub fn buffers(kernel: &Kernel, target: &Target) -> Result<Buffers, LowerError> {
     let units = target.units.as_ref();
     let mut roots: BTreeMap<Inst, Vec<Inst>> = BTreeMap::new();
-    let mut wishes: BTreeMap<Inst, Vec<(Inst, Inst, Wish)>> = BTreeMap::new();
+    let mut asking: Vec<(Inst, Handle, Option<usize>)> = Vec::new();
     let mut boxes = BTreeMap::new();
     let mut insts = Vec::new();
     kernel.walk(kernel.body, &mut |i| insts.push(i));
@@ -72,8 +88,8 @@ pub fn buffers(kernel: &Kernel, target: &Target) -> Result<Buffers, LowerError> 
         let d = &kernel.insts[i];
         let mut ask = |v: Value, along: Option<usize>| {
             if let Some(h) = handle(kernel, v) {
-                let size = root_type(kernel, h.root).elem.bytes();
-                wishes.entry(allocation(kernel, h.root)).or_default().push((i, h.root, wish(kernel, &h, along, size)));
+                let along = along.map(|k| h.parts[k].of);
+                asking.push((i, h, along));
             }
         };
         match (d.op, units) {
@@ -102,6 +118,7 @@ pub fn buffers(kernel: &Kernel, target: &Target) -> Result<Buffers, LowerError> 
             _ => {}
         }
     }
+    let wishes = wishes(kernel, &asking);
     let (locals, mut buffers) = (Locals::of(kernel), BTreeMap::new());
     let lanes = Filled::new(kernel, &locals, target.moves_by_lanes());
     for (alloc, roots) in roots {
