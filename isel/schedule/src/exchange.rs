@@ -10,7 +10,7 @@
 //!
 //! The rewrite is from tile IR to tile IR, and says nothing of how the loop runs.
 
-use crate::plan::{accumulates, is_zero, mapped, moves, origin, ring_loads, trace};
+use crate::plan::{accumulates, is_zero, looks_at, mapped, moves, origin, ring_loads, trace};
 use std::collections::{HashMap, HashSet};
 use tilelift_decisions::{Decision, Told, taken};
 use tilelift_ir::{Attr, Inst, Kernel, Op, Precision, Region, TileType, Type, Value};
@@ -123,7 +123,7 @@ fn is_turn(kernel: &Kernel, i: Inst) -> bool {
 fn only_mapped(kernel: &Kernel, region: Region, v: Value) -> bool {
     let (mut seen, mut open) = (vec![v], vec![v]);
     while let Some(v) = open.pop() {
-        let users = kernel.regions[region].insts.iter().copied().filter(|&j| kernel.insts[j].args.contains(&v));
+        let users = kernel.regions[region].insts.iter().copied().filter(|&j| looks_at(kernel, j, |w| w == v));
         for j in users {
             let d = &kernel.insts[j];
             let next: Vec<Value> = match d.op {

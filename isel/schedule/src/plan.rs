@@ -70,7 +70,7 @@ pub use products::BroughtOperand;
 pub(crate) use products::{accumulates, not_operand};
 pub use registers::IdleWarps;
 pub use replay::Replay;
-pub(crate) use replay::{decisions, needs, replay, slice_by, written_views};
+pub(crate) use replay::{decisions, looks_at, needs, replay, slice_by, written_views};
 pub use ring_layouts::{EpilogueStore, RingLayouts, value_at};
 pub use role::TaskRole;
 pub use shares::Copies;

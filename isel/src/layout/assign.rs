@@ -87,7 +87,9 @@ struct Classes {
     lead: SecondaryMap<Value, Option<Value>>,
     /// Values with a layout of their own.
     held: SecondaryMap<Value, bool>,
-    /// Values that would share a layout, one of them held.
+    /// The layout, by number from 1 on, of the products in flight that a class has, by who leads it.
+    in_flight: SecondaryMap<Value, u32>,
+    /// Values that would share a layout, one of them held, or both products in flight.
     loose: Vec<[Value; 2]>,
 }
 
@@ -123,11 +125,27 @@ impl Classes {
             self.loose.push([a, b]);
             return;
         }
-        let (a, b) = (self.lead(a), self.lead(b));
+        let (first, second) = (self.lead(a), self.lead(b));
         // The smaller number leads, so that the result does not depend on the order of unions.
-        if a != b {
-            let (lead, other) = if a < b { (a, b) } else { (b, a) };
+        if first != second {
+            let (lead, other) = if first < second { (first, second) } else { (second, first) };
+            match (self.in_flight[lead], self.in_flight[other]) {
+                (x, y) if x != y && x > 0 && y > 0 => return self.loose.push([a, b]),
+                (x, y) => self.in_flight[lead] = x.max(y),
+            }
             self.lead[other] = Some(lead);
+        }
+    }
+
+    /// Products in flight can't be brought into another layout: what has one of theirs is in no class with what has another one.
+    fn keep_apart(&mut self, in_flight: impl Iterator<Item = (Value, Rc<Layout>)>) {
+        let mut layouts: Vec<Rc<Layout>> = Vec::new();
+        for (v, layout) in in_flight {
+            let known = layouts.iter().position(|l| *l == layout).unwrap_or_else(|| {
+                layouts.push(layout);
+                layouts.len() - 1
+            });
+            self.in_flight[v] = known as u32 + 1;
         }
     }
 }
@@ -215,6 +233,10 @@ fn assign_part(kernel: &Kernel, target: &Target, plan: &Plan, part: Region, out:
         classes.held[v] = true;
         out.held[v] = layout.clone();
     }
+    let in_flight = |i: &&Inst| kernel.insts[**i].op == Op::AsyncDot;
+    classes.keep_apart(
+        insts.iter().filter(in_flight).filter_map(|&i| Some((kernel.insts[i].results[0], out.dots[i].as_ref()?.whole.clone()))),
+    );
     for &i in &insts {
         collect(kernel, i, &mut classes, &mut links);
     }
@@ -237,7 +259,6 @@ fn assign_part(kernel: &Kernel, target: &Target, plan: &Plan, part: Region, out:
         }
     }
     // A product in flight can't be brought into another layout, so that it comes first.
-    let in_flight = |i: &&Inst| kernel.insts[**i].op == Op::AsyncDot;
     for &i in insts.iter().filter(in_flight).chain(insts.iter().filter(|i| !in_flight(i))) {
         if let Some(dot) = &out.dots[i] {
             let class = classes.find(kernel.insts[i].results[0]);

@@ -10,7 +10,7 @@
 //! *Wide* values have columns that are shared: accumulators, and what is computed of them element by element. What they need of others is a tile by which the
 //! products multiply from the left, or one number a row. Where anything else is asked of them, tasks don't share columns.
 
-use super::replay::{needs, slice_by};
+use super::replay::{looks_at, needs, slice_by};
 use super::shares::Copies;
 use super::swizzled_tile::SwizzledTile;
 use std::collections::BTreeSet;
@@ -152,7 +152,7 @@ pub(super) fn column_tasks(
     // All products of the loop that are not shared are the first task's; sums of the shared ones are looked at behind the loop.
     let only_carried = |&i: &Inst| {
         let v = kernel.insts[i].results[0];
-        body.iter().all(|&j| kernel.insts[j].op == Op::Yield || !kernel.insts[j].args.contains(&v))
+        body.iter().all(|&j| kernel.insts[j].op == Op::Yield || !looks_at(kernel, j, |w| w == v))
     };
     let [_] = products[..] else { return None };
     if !wide.iter().all(shared) || !products.iter().all(only_carried) || copies.products.iter().any(|i| copies.readers.contains(i)) {

@@ -18,6 +18,7 @@
 //! A slot is read over two steps. Where there are only two, what early products read and what late ones read is filled and given back apart, each
 //! under mbarriers of its own: else none is left to be filled while late products run.
 
+use super::replay::looks_at;
 use super::staged::StagedOperand;
 use super::swizzled_tile::SwizzledTile;
 use super::views::trace;
@@ -76,10 +77,6 @@ pub(super) fn overlap(
     }
     let region = kernel.insts[main].regions[0];
     let (body, params, yields) = (&kernel.regions[region].insts, &kernel.regions[region].params, kernel.yields(region));
-    let uses = |v: Value| {
-        let args = body.iter().flat_map(|&j| kernel.insts[j].args.iter().map(move |&a| (j, a)));
-        args.filter(move |&(_, a)| a == v).map(|(j, _)| j)
-    };
     let contiguous = |j: Inst| loads.iter().find(|l| l.0 == j).map(|l| l.1.contiguous());
     let from_ring = |v: Value| trace(kernel, v, &contiguous).is_some();
     let inside: HashSet<Inst> = body.iter().copied().collect();
@@ -100,7 +97,7 @@ pub(super) fn overlap(
             continue;
         }
         // The yield is an instruction of the region, too.
-        let only = uses(result).all(|j| kernel.insts[j].op == Op::Yield);
+        let only = body.iter().all(|&j| kernel.insts[j].op == Op::Yield || !looks_at(kernel, j, |v| v == result));
         let place = yields.iter().position(|&y| y == result);
         match place {
             Some(k) if only && !from_ring(a) && yields.iter().filter(|&&y| y == result).count() == 1 => {
@@ -118,8 +115,8 @@ pub(super) fn overlap(
         if parts.late.contains(&i) || d.op == Op::Yield {
             continue;
         }
-        if d.args.iter().any(|a| after.contains(a)) {
-            if parts.early.contains(&i) || d.op.info().effects != Effects::Pure {
+        if looks_at(kernel, i, |v| after.contains(&v)) {
+            if parts.early.contains(&i) || !pure(kernel, i) {
                 return Err(NotOverlapped::Needs { op: d.op });
             }
             parts.tail.push(i);
@@ -147,6 +144,16 @@ pub(super) fn overlap(
     parts.hold = lane_cost(kernel, target, &head) > products;
     parts.read_late = read_late(kernel, &parts, loads);
     Ok(parts)
+}
+
+/// True for what only computes, a choice between such things among it.
+fn pure(kernel: &Kernel, i: Inst) -> bool {
+    let d = &kernel.insts[i];
+    match d.op {
+        Op::If => d.regions.iter().all(|&r| kernel.regions[r].insts.iter().all(|&j| kernel.insts[j].op == Op::Yield || pure(kernel, j))),
+        Op::Dot => false,
+        op => op.info().effects == Effects::Pure,
+    }
 }
 
 /// The loads that late products alone read, if early ones alone read all others.

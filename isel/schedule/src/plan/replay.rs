@@ -83,6 +83,13 @@ pub(crate) fn needs(kernel: &Kernel, i: Inst, take: &mut dyn FnMut(Value)) {
     }
 }
 
+/// True if an instruction, or one in its regions, has such a value as operand.
+pub(crate) fn looks_at(kernel: &Kernel, i: Inst, at: impl Fn(Value) -> bool) -> bool {
+    let mut found = false;
+    needs(kernel, i, &mut |v| found |= at(v));
+    found
+}
+
 /// What values are made of.
 pub(super) fn slice(kernel: &Kernel, open: Vec<Value>) -> BTreeSet<Inst> {
     slice_by(kernel, open, &|i, take| needs(kernel, i, take))
