@@ -6,10 +6,11 @@
 //!
 //! The matrix unit takes its operand A from registers, and its operand B from shared memory alone. A product whose operand B lanes compute (from narrow
 //! weights, above all) and whose operand A arrives in memory is exchanged, so that what they compute stays where it is. So is one of too few rows for the
-//! unit, if its columns are rows enough. Accumulators that a loop carries are carried transposed; in registers a transpose moves nothing.
+//! unit, if its columns are rows enough, and one whose operand B lies in an order that the unit does not take from memory, while A does not. Accumulators that a loop carries are carried transposed; in registers a transpose moves nothing.
 //!
 //! The rewrite is from tile IR to tile IR, and says nothing of how the loop runs.
 
+use crate::access::GlobalAccess;
 use crate::plan::{accumulates, is_zero, looks_at, mapped, moves, origin, ring_loads, trace};
 use std::collections::{HashMap, HashSet};
 use tilelift_decisions::{Decision, Told, taken};
@@ -30,9 +31,13 @@ pub fn exchanged(kernel: &Kernel, target: &Target) -> Option<Kernel> {
     kernel.walk(kernel.body, &mut |main| {
         if kernel.insts[main].op == Op::For {
             let region = kernel.insts[main].regions[0];
+            let row_of =
+                |j: Inst| (staged[j] && kernel.insts[j].op == Op::Load).then(|| GlobalAccess::of(kernel, j).contiguous()).flatten();
             let arrives = |v: Value| trace(kernel, v, &|j| staged[j].then_some(0)).is_some();
+            let along = |v: Value| trace(kernel, v, &row_of).map(|(_, d)| d);
+            let known = Known { arrives: &arrives, along: &along, of_turned: &of_turned };
             let dots = kernel.regions[region].insts.iter().filter(|&&i| kernel.insts[i].op == Op::Dot);
-            found.extend(dots.filter(|&&i| gains(kernel, units, region, i, (&arrives, &of_turned))).map(|&i| (main, region, i)));
+            found.extend(dots.filter(|&&i| gains(kernel, units, region, i, &known)).map(|&i| (main, region, i)));
         }
     });
     if found.is_empty() {
@@ -65,9 +70,18 @@ fn instruction<'u>(kernel: &Kernel, units: &'u Units, i: Inst) -> Option<&'u Gro
     units.matrix.iter().find(fits).filter(|x| x.a.is_some())
 }
 
-/// True for a product of a loop that is better exchanged; `arrives` says which operands copies bring, and others are known to be computed of transposed
-/// tiles.
-fn gains(kernel: &Kernel, units: &Units, region: Region, i: Inst, (arrives, of_turned): (&dyn Fn(Value) -> bool, &HashSet<Inst>)) -> bool {
+/// What is known of operands.
+struct Known<'a> {
+    /// Copies bring it.
+    arrives: &'a dyn Fn(Value) -> bool,
+    /// The dimension of one that they bring that is contiguous.
+    along: &'a dyn Fn(Value) -> Option<usize>,
+    /// What is computed of transposed tiles.
+    of_turned: &'a HashSet<Inst>,
+}
+
+/// True for a product of a loop that is better exchanged.
+fn gains(kernel: &Kernel, units: &Units, region: Region, i: Inst, known: &Known<'_>) -> bool {
     let d = &kernel.insts[i];
     let Some(t) = kernel.ty(d.results[0]).as_tile().filter(|t| t.shape.len() == 2) else { return false };
     let Some(row) = instruction(kernel, units, i) else { return false };
@@ -78,10 +92,12 @@ fn gains(kernel: &Kernel, units: &Units, region: Region, i: Inst, (arrives, of_t
     }
     let [a, b] = [d.args[0], d.args[1]];
     let (source, turned) = origin(kernel, b);
-    let by_lanes = |v: Value| moves(kernel, region, v) && !arrives(v);
+    let by_lanes = |v: Value| moves(kernel, region, v) && !(known.arrives)(v);
     // Lanes hold it by rows of what becomes operand A, and have computed it, not only loaded.
-    let held = by_lanes(b) && mapped(kernel, source) && (turned || kernel.def_inst(source).is_some_and(|j| of_turned.contains(&j)));
-    if !held || by_lanes(a) {
+    let held = by_lanes(b) && mapped(kernel, source) && (turned || kernel.def_inst(source).is_some_and(|j| known.of_turned.contains(&j)));
+    // Registers take it in whatever order it lies. Bytes are transposed by a task of their own.
+    let across = !row.any_order && row.operand.bytes() > 1 && (known.along)(b) == Some(1) && (known.along)(a) == Some(1);
+    if !(held || across) || by_lanes(a) {
         return false;
     }
     accumulates(kernel, region, i) || is_zero(kernel, d.args[2]) && only_mapped(kernel, region, d.results[0])

@@ -15,6 +15,6 @@ mod stream_k;
 
 pub use clusters::{Clusters, Pair};
 pub use model::{Bound, Prediction, predict};
-pub use product::{Choice, Product, instruction};
+pub use product::{Choice, Product};
 pub use rank::{Ranked, candidates, rank};
 pub use stream_k::StreamK;

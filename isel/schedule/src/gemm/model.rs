@@ -6,7 +6,7 @@
 //! ```
 
 use super::clusters::Pair;
-use super::product::{Choice, Product, instruction};
+use super::product::{Choice, Order, Product, instruction};
 use super::rows::{Requests, Travel};
 use super::stream_k::{Shares, unshared};
 use crate::plan::{ALIGN, WIDE_RESULTS_LEAST};
@@ -84,7 +84,7 @@ pub fn predict(target: &Target, product: &Product, choice: &Choice) -> Option<Pr
     if product.is_empty() || !choice.is_possible() {
         return None;
     }
-    let row = instruction(units, product)?;
+    let (row, order) = instruction(units, product)?;
     let [m, n, k] = product.shape.map(f64::from);
     let [bm, bn, bk] = choice.tile.map(f64::from);
     let (size, out) = (f64::from(product.elem.bytes()), f64::from(product.out.bytes()));
@@ -111,9 +111,14 @@ pub fn predict(target: &Target, product: &Product, choice: &Choice) -> Option<Pr
     let shared = instructions * (rates.operands[0] + columns * rates.operands[1]);
     let accumulator = bm * bn / (groups * f64::from(units.group_warps * target.lanes));
     let busy = matrix.max(shared);
-    // Accumulators that lanes add to wait for their products; else the next ones are started in time.
-    let hand_over =
-        if row.promotion_depth.is_some() { busy / groups + rates.handover + rates.drain + accumulator } else { 2.0 * rates.handover };
+    // Accumulators that lanes add to wait for their products, and so do operands in registers for the ones before; else the next ones are started in time.
+    let hand_over = match order {
+        _ if row.promotion_depth.is_some() => busy / groups + rates.handover + rates.drain + accumulator,
+        Order::AsTheyAre => 2.0 * rates.handover,
+        Order::ThroughRegisters | Order::Exchanged => {
+            busy / groups + rates.handover + rates.drain + rows * bk * size / rates.bytes_per_cycle
+        }
+    };
     // Rows beyond the matrix are not fetched, and a cluster's block fetches half of what it shares, for both.
     let own = match choice.clusters.map(|c| c.pair) {
         Some(Pair::Rows) => [1.0, rates.both?],

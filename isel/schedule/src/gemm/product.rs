@@ -97,9 +97,29 @@ impl fmt::Display for Choice {
     }
 }
 
-/// The instruction that multiplies a product's operands.
-pub fn instruction<'t>(units: &'t Units, product: &Product) -> Option<&'t GroupMatrix> {
-    let along_k = !product.trans.0 && product.trans.1;
+/// How the operands of a product come to the unit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Order {
+    /// As they are.
+    AsTheyAre,
+    /// Operand A goes through registers, which take it in whatever order it lies.
+    ThroughRegisters,
+    /// Exchanged: what is B lies in an order that the unit does not take from memory, and goes through registers as operand A.
+    Exchanged,
+}
+
+/// The instruction that multiplies a product's operands, and how these come to it.
+pub(super) fn instruction<'t>(units: &'t Units, product: &Product) -> Option<(&'t GroupMatrix, Order)> {
     let precision = if product.elem == Scalar::F32 { Precision::Tf32 } else { Precision::Exact };
-    units.matrix.iter().find(|r| r.operand == product.elem && r.precision == precision && (r.any_order || along_k))
+    let row = units.matrix.iter().find(|r| r.operand == product.elem && r.precision == precision)?;
+    // Bytes do not go through registers: to transpose them there takes longer than products do.
+    let words = row.a.is_some() && row.operand.bytes() == 4;
+    let order = match product.trans {
+        _ if row.any_order => Order::AsTheyAre,
+        (false, true) => Order::AsTheyAre,
+        (false, false) if words => Order::Exchanged,
+        (true, true) if words => Order::ThroughRegisters,
+        _ => return None,
+    };
+    Some((row, order))
 }

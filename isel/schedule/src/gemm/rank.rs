@@ -2,7 +2,7 @@
 
 use super::clusters::{Clusters, Pair};
 use super::model::{Prediction, predict, staging};
-use super::product::{Choice, Product, instruction};
+use super::product::{Choice, Order, Product, instruction};
 use super::rows::Travel;
 use super::stream_k::{self, LEAST_STEPS, StreamK};
 use crate::plan::{ALIGN, Held, MAX_DEPTH, budget};
@@ -46,7 +46,7 @@ const WORTH: [f64; 3] = [1.01, 1.03, 1.02];
 /// neither bulk copies nor asynchronous copies by lanes take. A product with an extent of 0 is no work, and has none.
 pub fn candidates(target: &Target, product: &Product) -> Vec<Choice> {
     let (Some(units), Some(rates)) = (&target.units, &target.rates) else { return Vec::new() };
-    let Some(row) = instruction(units, product) else { return Vec::new() };
+    let Some((row, order)) = instruction(units, product) else { return Vec::new() };
     if product.is_empty() {
         return Vec::new();
     }
@@ -54,6 +54,10 @@ pub fn candidates(target: &Target, product: &Product) -> Vec<Choice> {
     let (size, out) = (product.elem.bytes(), product.out.bytes());
     let [Some(a), Some(b)] = [0, 1].map(|operand| Travel::of(target, units, product, operand)) else { return Vec::new() };
     let by_lanes = [a, b].iter().any(Travel::by_lanes);
+    // Lanes round what goes through registers, and nobody rounds the other operand where they copy it.
+    if by_lanes && order != Order::AsTheyAre {
+        return Vec::new();
+    }
     // Results leave in bulk where bulk copies take their rows.
     let in_bulk = (u64::from(n) * u64::from(out)).is_multiple_of(u64::from(units.bulk.align));
     let mut list = Vec::new();
@@ -62,7 +66,12 @@ pub fn candidates(target: &Target, product: &Product) -> Vec<Choice> {
         let [rows, columns] = if swapped { [bn, bm] } else { [bm, bn] };
         let consumers = if consumer_sets == 1 && rows.is_multiple_of(2 * row.m) { 2 } else { 1 };
         let accumulator = bm * bn / (consumers * units.group_warps * target.lanes);
-        let held = if row.promotion_depth.is_some() { 2 * accumulator } else { accumulator };
+        let operand_a = rows * bk / (consumers * units.group_warps * target.lanes);
+        let held = match order {
+            _ if row.promotion_depth.is_some() => 2 * accumulator,
+            Order::AsTheyAre => accumulator,
+            Order::ThroughRegisters | Order::Exchanged => accumulator + operand_a,
+        };
         let whole = rows.is_multiple_of(row.m) && columns.is_multiple_of(row.n_step) && columns <= row.n_max;
         // Results leave in swizzles of 64 bytes at least: narrower ones are not measured.
         let whole = whole && (swapped || (columns * out).is_multiple_of(NARROWEST));
@@ -103,7 +112,7 @@ pub fn candidates(target: &Target, product: &Product) -> Vec<Choice> {
             list.push(Choice { stages: slots(if c.only_partial_sums() { 0 } else { staging }), ..c });
         };
         // Tiles for which the operands are exchanged for the sake of registers leave by lanes, column by column: as partial sums only.
-        let for_parts = swapped && m > FEW_ROWS;
+        let for_parts = swapped && m > FEW_ROWS && order != Order::Exchanged;
         for splits in SPLITS.into_iter().filter(|_| !for_parts) {
             let steps = k.div_ceil(bk).div_ceil(splits);
             // More parts than make up for idle multiprocessors only add partial sums.
@@ -157,18 +166,20 @@ pub fn candidates(target: &Target, product: &Product) -> Vec<Choice> {
             for depth in DEPTHS {
                 // Deep steps are for narrow tiles, whose copies would be small; those of lanes are as small in any step.
                 if depth == DEPTHS[0] || !by_lanes && bm * bn <= 64 * 128 {
-                    push([bm, bn, depth / size], 1, false);
-                    push([bm, bn, depth / size], 2, false);
+                    push([bm, bn, depth / size], 1, order == Order::Exchanged);
+                    if order == Order::AsTheyAre {
+                        push([bm, bn, depth / size], 2, false);
+                    }
                 }
             }
         }
     }
     // The largest tile whose accumulators two groups hold, 128 rows of the exchanged product and 192 columns each.
-    if m > FEW_ROWS && m > TALLEST[0] / 2 && product.batch == 1 {
+    if m > FEW_ROWS && m > TALLEST[0] / 2 && product.batch == 1 && order == Order::AsTheyAre {
         push([TALLEST[0], TALLEST[1], DEPTHS[0] / size], 1, true);
     }
     // Few rows: the other way round none of the instruction's are wasted.
-    if m <= FEW_ROWS && product.batch == 1 {
+    if m <= FEW_ROWS && product.batch == 1 && order == Order::AsTheyAre {
         for bm in [16, 32, 64, 128].into_iter().filter(|&bm| bm < 2 * m.max(16)) {
             for bn in [64, 128] {
                 for depth in DEPTHS.into_iter().filter(|&d| d == DEPTHS[0] || !by_lanes) {
