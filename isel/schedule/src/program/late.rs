@@ -106,6 +106,8 @@ impl<'a, 'k> Steps<'a, 'k> {
         let (s, kernel) = (self.schedule, self.schedule.kernel);
         let mut stored = self.buffers[1].clone();
         let mut open: Vec<Value> = kernel.yields(s.region).to_vec();
+        // They may have begun in front of the cut.
+        open.extend(self.late.looked_at().map(|i| kernel.insts[i].results[0]));
         for &part in &self.rest {
             match part {
                 StepPart::Begin(i) => {
