@@ -28,6 +28,7 @@ mod machine;
 mod nest;
 pub mod number;
 mod op;
+mod own_words;
 mod place;
 mod pressure;
 mod print;

@@ -56,7 +56,7 @@ use std::rc::Rc;
 use tilelift_egraph::physical::{InstLayouts, Source};
 use tilelift_ir::layout::Layout;
 use tilelift_ir::{Inst, Kernel, Op, Region, Type, Value};
-use tilelift_lane::hash::{Map, Set};
+use tilelift_lane::hash::Map;
 use tilelift_lane::{AllocId, Budget, INSTRUCTIONS, LTy, LVal, LaneBuilder, Param, ParamSource, Program, Target, Traffic};
 use tilelift_schedule::plan::{Plan, is_swizzle};
 use tilelift_schedule::program::Refusal;
@@ -98,8 +98,6 @@ pub(crate) struct Lower<'a> {
     histories: SecondaryMap<Value, History>,
     /// The task that is being lowered, of a kernel with explicit control.
     task: Option<TaskState>,
-    /// Tiles that are read beside products that have them as operand A, once somebody asks.
-    read_by_others: Option<Rc<Set<Value>>>,
     /// Instructions in bodies of counted loops without products.
     in_rounds: SecondaryMap<Inst, bool>,
     /// Loads are done in the layout in which their tile is wanted.
@@ -140,7 +138,6 @@ pub(crate) fn lane_program(
         values: SecondaryMap::new(),
         variants: Map::default(),
         task: None,
-        read_by_others: None,
         in_rounds: rounds::in_rounds(kernel),
         direct,
         as_held: direct,

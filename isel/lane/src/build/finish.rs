@@ -1,10 +1,11 @@
-//! The last steps: dead instructions go, computations go to where they are needed, allocations get their places.
+//! The last steps: dead instructions go, computations go to where they are needed, products get words of their own, allocations get their places.
 
 use super::LaneBuilder;
 use crate::choice::into_arms;
 use crate::inst::{Block, Inst};
 use crate::into_loops::into_loops;
 use crate::nest::Nest;
+use crate::own_words::own_words;
 use crate::place::place;
 use crate::pressure::{peak, sizes};
 use crate::program::Program;
@@ -41,7 +42,11 @@ impl LaneBuilder {
             let nest = Nest::of(&body);
             into_arms(&mut body, &nest, values);
         }
-        self.program.body = self.depth_first(body);
+        body = self.depth_first(body);
+        let mut vals = std::mem::take(&mut self.program.vals);
+        own_words(&mut body, &mut vals, &|v| self.as_const(v).is_some());
+        self.program.vals = vals;
+        self.program.body = body;
         self.program.shared_bytes = place(&mut self.program.allocs, &self.lives);
         self.program
     }

@@ -340,9 +340,8 @@ impl<'a, 'k> Steps<'a, 'k> {
         let here: Vec<(Value, Option<Arg>)> = made.map(|v| (v, w.swap(v, None))).collect();
         w.set(index, before.index);
         before.products.iter().for_each(|(&i, &v)| w.set(kernel.insts[i].results[0], v));
-        let staged = s.plan.staged.iter().any(|t| t.moves);
         insts.iter().try_for_each(|&i| match s.plan.updates.iter().position(|u| u.inst == i) {
-            Some(n) => s.bulk_update(w, n, staged, buffers),
+            Some(n) => s.bulk_update(w, n, buffers),
             None => w.copy(i),
         })?;
         here.into_iter().for_each(|(v, was)| _ = w.swap(v, was));
@@ -370,30 +369,57 @@ impl<'a, 'k> Steps<'a, 'k> {
         self.first.iter().any(|&part| self.meets(part, &StagedState::default()))
     }
 
-    /// Finds out how the parts of a step find the buffers: what is stored, and what is read by products that are over, where lanes have not met since.
+    /// Finds out how the parts of a step find the buffers: what is stored, and what is read by products that are over, or by bulk copies, where lanes
+    /// have not met since.
     fn follow_buffers(&mut self) {
         let mut now = StagedState::default();
         for _ in 0..2 {
             now.stored.clear();
-            for (n, parts) in [&self.first, &self.rest].into_iter().enumerate() {
-                self.buffers[n] = now.clone();
-                for &part in parts {
-                    if self.meets(part, &now) {
+            self.buffers[0] = now.clone();
+            self.follow(&self.first, true, &mut now);
+            self.buffers[1] = now.clone();
+            self.follow(&self.rest, true, &mut now);
+            // One group that gives a slot back has met.
+            if self.readers.is_empty() && self.schedule.plan.consumers == 1 {
+                now.read.clear();
+            }
+        }
+        // In front of the loop nothing is known of copies that a loop before this one began.
+        let mut front = StagedState::default();
+        self.follow(&self.first, false, &mut front);
+        self.buffers[1].sent.retain(|n| front.sent.contains(n));
+    }
+
+    /// What is known of the buffers behind some parts; with or without what is left of the step before.
+    fn follow(&self, parts: &[StepPart], before: bool, now: &mut StagedState) {
+        let s = self.schedule;
+        let all = || (0..s.plan.updates.len()).collect();
+        let update = |i: Inst, now: &mut StagedState| {
+            if let Some(n) = s.plan.updates.iter().position(|u| u.inst == i) {
+                if !now.sent.contains(&n) {
+                    now.sent = all();
+                }
+                now.sent.remove(&n);
+                now.read.clear();
+            }
+        };
+        for &part in parts {
+            match part {
+                StepPart::Begin(i) => {
+                    let more = s.to_stage(i, now);
+                    if !more.is_empty() {
+                        if now.stored.is_empty() && s.waits_for_updates() {
+                            now.sent = all();
+                        }
                         now.read.clear();
                     }
-                    match part {
-                        StepPart::Begin(i) => {
-                            let more = self.schedule.to_stage(i, &now);
-                            now.stored.extend(more);
-                        }
-                        StepPart::Wait(i, _) | StepPart::WaitBefore(i, _) => self.schedule.read_by(i, &mut now),
-                        StepPart::Compute(_) | StepPart::After | StepPart::Cut => {}
-                    }
+                    now.stored.extend(more);
                 }
-            }
-            // Who gives a slot back has met.
-            if self.readers.is_empty() {
-                now.read.clear();
+                StepPart::WaitBefore(..) | StepPart::After if !before => {}
+                StepPart::Wait(i, _) | StepPart::WaitBefore(i, _) => s.read_by(i, now),
+                StepPart::Compute(i) => update(i, now),
+                StepPart::After => self.late.after.iter().for_each(|&i| update(i, now)),
+                StepPart::Cut => {}
             }
         }
     }

@@ -120,7 +120,7 @@ impl<'k> Schedule<'k> {
     /// What lanes compute in a step, sums that bulk copies add among it.
     fn compute_or_add(&self, w: &mut Writer<'_>, i: Inst, state: &mut StepState) -> Result<(), Refusal> {
         match self.plan.updates.iter().position(|u| u.inst == i) {
-            Some(n) => self.bulk_update(w, n, !state.buffers.stored.is_empty(), &mut state.buffers),
+            Some(n) => self.bulk_update(w, n, &mut state.buffers),
             None => self.compute_lanes(w, i),
         }
     }

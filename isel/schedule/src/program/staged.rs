@@ -20,6 +20,8 @@ pub(super) struct StagedState {
     pub stored: BTreeSet<usize>,
     /// Buffers whose products are over, as each group knows of its own; lanes have not met since.
     pub read: BTreeSet<usize>,
+    /// Updates whose buffers bulk copies have read, as all lanes know, by number.
+    pub sent: BTreeSet<usize>,
 }
 
 /// Two dimensions, exchanged.
@@ -62,7 +64,7 @@ impl Schedule<'_> {
         // Lanes meet behind what they store; those that wait for the sums of the step before need not meet again.
         let waits = buffers.stored.is_empty() && self.waits_for_updates();
         if waits {
-            self.wait_for_updates(w);
+            self.wait_for_updates(w, buffers);
         } else if wanted.iter().any(|n| buffers.read.contains(n)) {
             w.act(Op::TaskBarrier, &[], &[]);
         }

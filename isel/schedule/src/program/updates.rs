@@ -23,9 +23,10 @@ impl Schedule<'_> {
     }
 
     /// Waits until bulk copies have read what they add.
-    pub(super) fn wait_for_updates(&self, w: &mut Writer<'_>) {
+    pub(super) fn wait_for_updates(&self, w: &mut Writer<'_>, buffers: &mut StagedState) {
         if !self.plan.updates.is_empty() {
             w.act(Op::AsyncStoreWait, &[], &[Attr::Count(0)]);
+            buffers.sent = (0..self.plan.updates.len()).collect();
         }
     }
 
@@ -34,8 +35,8 @@ impl Schedule<'_> {
         !self.plan.updates.is_empty()
     }
 
-    /// An update; `waited` says that those of the step before are read.
-    pub(super) fn bulk_update(&self, w: &mut Writer<'_>, n: usize, waited: bool, buffers: &mut StagedState) -> Result<(), Refusal> {
+    /// An update.
+    pub(super) fn bulk_update(&self, w: &mut Writer<'_>, n: usize, buffers: &mut StagedState) -> Result<(), Refusal> {
         let (u, kernel) = (&self.plan.updates[n], self.kernel);
         let v = kernel.operand(u.inst, "value")[0];
         let mut tile = w.get(v)?;
@@ -43,8 +44,9 @@ impl Schedule<'_> {
         if kernel.ty(v).shape() != Some(&u.tile.shape[..]) {
             tile = w.make(Op::Reshape, &[tile], &[], Some(&Type::Tile(ty)))?.into();
         }
-        if !waited {
-            self.wait_for_updates(w);
+        if !buffers.sent.remove(&n) {
+            self.wait_for_updates(w, buffers);
+            buffers.sent.remove(&n);
         }
         w.act(Op::LocalStore, &[self.updates[n].into(), tile], &[]);
         w.act(Op::FenceAsync, &[], &[]);

@@ -14,7 +14,6 @@ pub(super) mod lanes;
 mod local;
 mod loops;
 mod matrices;
-mod own_words;
 mod product;
 
 use super::Lower;

@@ -190,9 +190,7 @@ impl Lower<'_> {
                 let regs = held.regs.iter().map(|&r| b.round_tf32(r)).collect();
                 held = Rc::new(Tile { layout: held.layout.clone(), regs });
             }
-            let mut words = a_words(b, &held, plan, row)?;
-            words.values_mut().for_each(|w| self.own_words(b, v, w));
-            return Ok((SourceA::Regs(words), 0));
+            return Ok((SourceA::Regs(a_words(b, &held, plan, row)?), 0));
         }
         let mut o = operand(&*self.local(v)?, 1, row)?;
         let step = if o.along_k { row.m * o.swizzle } else { row.m * row.operand.bytes() / o.swizzle * o.atom_stride };
