@@ -61,9 +61,11 @@ fn scheduled((kernel, asked): (&Kernel, usize), target: &Target, options: &Lower
     Ok(done)
 }
 
-/// True for what a stage's own check says of what the compiler has written: that is no question of the schedule.
+/// True for what a stage's own check says of what the compiler has written, where the compiler is being worked on: that is no question of the schedule
+/// there, but a fault to be mended. Elsewhere the loop goes another way.
 fn is_own_fault(why: &LowerError) -> bool {
-    matches!(why, LowerError::Unsupported { why, .. } if matches!(**why, Unsupported::Unproved { .. } | Unsupported::Malformed(..)))
+    cfg!(debug_assertions)
+        && matches!(why, LowerError::Unsupported { why, .. } if matches!(**why, Unsupported::Unproved { .. } | Unsupported::Malformed(..)))
 }
 
 /// Lowers a kernel whose specialised loop is written as a program that does not lower: its loops are pipelined.
@@ -165,7 +167,8 @@ fn lowered((kernel, asked): (&Kernel, usize), target: &Target, fitted: Fitted, l
     let Fitted { plan, written, assigned, direct, need } = fitted;
     let assigned = Rc::new(assigned);
     let made = matches!(written, Some(Ok(_)));
-    let fit = |plan| Laid { plan, assigned, direct, need, asked, made };
+    let mixed = plan.specialised().is_some_and(|s| s.mixed);
+    let fit = |plan| Laid { plan, assigned, direct, need, asked, made, mixed };
     match written {
         Some(Ok(Written { kernel: made, plan: own })) => {
             let done = laid_out(&made, target, fit(own), layouts)?;
@@ -188,6 +191,8 @@ struct Laid {
     asked: usize,
     /// The compiler wrote the kernel.
     made: bool,
+    /// Lanes compute between its products.
+    mixed: bool,
 }
 
 /// Chooses layouts, where they are searched, and lowers. What a choice needs of shared memory and registers follows from sizes; one that does not
@@ -216,7 +221,7 @@ fn laid_out(kernel: &Kernel, target: &Target, plain: Laid, layouts: LayoutChoice
 
 /// Lowers with a plan and layouts, and proves what needs a proof.
 fn proved(kernel: &Kernel, target: &Target, laid: Laid) -> Result<Lowered, LowerError> {
-    let Laid { plan, assigned, direct, need, asked, made } = laid;
+    let Laid { plan, assigned, direct, need, asked, made, mixed } = laid;
     let (done, _) = lane_program((kernel, asked), target, plan.clone(), assigned.clone(), direct, false)?;
     debug_assert!(
         need.is_none_or(|need| u64::from(done.program.shared_bytes) <= need),
@@ -243,6 +248,12 @@ fn proved(kernel: &Kernel, target: &Target, laid: Laid) -> Result<Lowered, Lower
                 .at(at));
             }
         },
+        // What an assembler would make of registers in flight, nobody sees but in numbers that are wrong.
+        Some(_) if made && mixed => tilelift_protocol::check_products(&done.program).map_err(|e| Unsupported::Unproved {
+            tasks: false,
+            why: Box::new(e),
+            promise: None,
+        })?,
         Some(_) => {}
         None if cfg!(debug_assertions) => tilelift_protocol::prove(&done.program, target).map(drop).map_err(|e| Unsupported::Unproved {
             tasks: false,

@@ -123,6 +123,18 @@ fn registers(program: &Program, target: &Target, units: &Units) -> Result<(), Pr
     })
 }
 
+/// Checks that lanes touch no register of a multiplication until it is over: the part of the proof that looks at each role alone, and takes little of
+/// its time.
+///
+/// # Errors
+/// The first instruction that reads or writes what is in flight.
+pub fn check_products(program: &Program) -> Result<(), ProtocolError> {
+    match program.roles() {
+        Some(roles) => roles.roles.iter().try_for_each(|r| in_flight::check(program, &r.name, &r.body)),
+        None => in_flight::check(program, "the program", &program.body),
+    }
+}
+
 /// Proves a program that its verifier accepts. One without roles, mbarriers and clusters has nothing to prove.
 ///
 /// # Errors
@@ -150,10 +162,7 @@ fn prove_as(program: &Program, target: &Target, rotates: bool) -> Result<Proof, 
         None => return Ok(Proof::default()),
     };
     let Some(meets) = meets(program) else { return Ok(Proof::default()) };
-    match program.roles() {
-        Some(roles) => roles.roles.iter().try_for_each(|r| in_flight::check(program, &r.name, &r.body))?,
-        None => in_flight::check(program, "the program", &program.body)?,
-    }
+    check_products(program)?;
     named(program)?;
     let alone = meets == Meets::Nobody;
     match explored(program, units, Asked::Loops, (alone, rotates)) {
