@@ -156,25 +156,28 @@ fn round_at_copies(kernel: &Kernel, insts: &[Inst], locals: &Locals, boxes: &mut
         let d = &kernel.insts[load];
         d.op == Op::LocalLoad && d.results.first().is_some_and(|&v| for_rounding[v])
     };
+    let moves = Moves::of(kernel, insts);
     // Allocations that were looked at, for operands that must be rounded where they are copied and for others.
     let mut done = BTreeSet::new();
     for i in rounding {
         let d = &kernel.insts[i];
         let loaded = kernel.def_inst(d.args[0]).filter(|&l| for_rounding(l));
         let through = loaded.and_then(|l| handle(kernel, kernel.insts[l].args[0])).map(|h| (h, false));
-        for (h, must) in d.args[..2].iter().filter_map(|&v| handle(kernel, v)).map(|h| (h, true)).chain(through) {
-            let alloc = allocation(kernel, h.root);
+        let operands = d.args[..2].iter().filter_map(|&v| handle(kernel, v)).map(|h| (h, true)).chain(through);
+        let mut open: Vec<(Inst, bool)> = operands.map(|(h, must)| (allocation(kernel, h.root), must)).collect();
+        while let Some((alloc, must)) = open.pop() {
             if !done.insert((alloc, must)) {
                 continue;
             }
+            let uses = locals.uses(alloc);
             let touches = |j: Inst| match kernel.insts[j].op {
-                Op::LocalLoad => !for_rounding(j),
+                Op::LocalLoad => !for_rounding(j) && !moves.loads.contains(&j),
                 // Lanes copy bits as they are.
-                Op::LocalStore | Op::AsyncStore | Op::CopyAsync | Op::GatherAsync => true,
+                Op::AsyncStore | Op::CopyAsync | Op::GatherAsync => true,
+                Op::LocalStore => !moves.from.contains_key(&j),
                 Op::RemoteLoad | Op::RemoteStore | Op::RemoteStoreAsync => !must,
                 _ => false,
             };
-            let uses = locals.uses(alloc);
             if let Some(&j) = uses.iter().find(|&&j| touches(j)) {
                 if !must {
                     continue;
@@ -187,9 +190,42 @@ fn round_at_copies(kernel: &Kernel, insts: &[Inst], locals: &Locals, boxes: &mut
                     t.tf32 = true;
                 }
             });
+            // What a task transposes is rounded where it was copied from.
+            open.extend(uses.iter().filter_map(|j| Some((*moves.from.get(j)?, must))));
         }
     }
     Ok(())
+}
+
+/// Elements that tasks put in another order on their way from one allocation to another one, as a task that transposes does.
+struct Moves {
+    /// The allocation that each such store's elements come from.
+    from: BTreeMap<Inst, Inst>,
+    /// Loads of such elements, which are for nothing else.
+    loads: BTreeSet<Inst>,
+}
+
+impl Moves {
+    fn of(kernel: &Kernel, insts: &[Inst]) -> Moves {
+        let mut uses: SecondaryMap<Value, u32> = SecondaryMap::new();
+        insts.iter().for_each(|&i| kernel.insts[i].args.iter().for_each(|&v| uses[v] += 1));
+        let mut moves = Moves { from: BTreeMap::new(), loads: BTreeSet::new() };
+        for &store in insts.iter().filter(|&&i| kernel.insts[i].op == Op::LocalStore) {
+            let mut v = kernel.operand(store, "value")[0];
+            let load = loop {
+                match kernel.def_inst(v).filter(|_| uses[v] == 1).map(|i| (i, kernel.insts[i].op)) {
+                    Some((i, Op::LocalLoad)) => break Some(i),
+                    Some((i, Op::Transpose | Op::RequireLayout | Op::ReleaseLayout)) => v = kernel.insts[i].args[0],
+                    _ => break None,
+                }
+            };
+            if let Some((load, h)) = load.and_then(|l| Some((l, handle(kernel, kernel.insts[l].args[0])?))) {
+                moves.from.insert(store, allocation(kernel, h.root));
+                moves.loads.insert(load);
+            }
+        }
+        moves
+    }
 }
 
 /// True for a product that rounds its operands to tf32.

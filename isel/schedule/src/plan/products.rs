@@ -244,8 +244,8 @@ pub(super) fn multiplication(
     if through && row.a.is_none() {
         return Err(NoProduct::NoRegisters { instruction: row.name });
     }
-    // A task transposes operands B of 8-bit elements; of wider ones it would take as long as the products.
-    let transposable = row.operand.bytes() == 1;
+    // A task transposes operands B. Words it takes about as long for as products take; they come here where operand A does not run along the depth, either.
+    let transposable = matches!(row.operand.bytes(), 1 | 4);
     let lies = (along_k[0] || through) && (along_k[1] || transposable);
     if !(row.any_order || lies) {
         return Err(NoProduct::AlongK { elem: row.operand, through: transposed });

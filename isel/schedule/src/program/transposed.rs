@@ -1,5 +1,5 @@
-//! Operands B that lie along their columns, where the instruction wants them along their rows (8-bit elements): a task between producer and consumers
-//! transposes them, through registers, from the ring of the copies to a ring of its own.
+//! Operands B that lie along their columns, where the instruction wants them along their rows (elements of 8 and of 32 bits): a task between producer
+//! and consumers transposes them, through registers, from the ring of the copies to a ring of its own.
 //!
 //! ```text
 //! transposer      wait full ─ wait until its own slot is empty ─ load, transpose, store, fence ─ arrive transposed full ─ arrive empty
@@ -12,7 +12,7 @@ use super::write::{Arg, Writer, number};
 use crate::plan::TRANSPOSED_SLOTS;
 use tilelift_ir::{Attr, Inst, LayoutSpec, Op, Shape, TileType, Type, Value};
 
-/// Elements of a word.
+/// Bytes of a word.
 const WORD: u32 = 4;
 
 /// Columns of an accumulator, and of an operand A of 8-bit elements, of which a lane holds four.
@@ -78,32 +78,35 @@ impl Schedule<'_> {
         Ok(ends[0].into())
     }
 
-    /// How the lanes of a warpgroup hold an operand that they transpose: each four words of four bytes, which are words again when they are
+    /// How the lanes of a warpgroup hold an operand that they transpose: of bytes each four words of four, which are words again when they are
     /// transposed, along the diagonal of the words, so that no two lanes meet in a bank, neither where they load nor where they store.
     ///
     /// ```text
-    /// lane l   word l of row block l ^ r      rows 4·(l ^ r) + 0, 1, 2, 3; r counts registers and warps
+    /// lane l   word l of row block l ^ r      rows 4·(l ^ r) + 0, 1, 2, 3 (of words: row l ^ r); r counts registers and warps
     /// ```
     fn diagonal(&self, i: Inst) -> Option<LayoutSpec> {
         let t = self.kernel.ty(self.kernel.insts[i].args[1]).as_tile()?;
+        // Elements of a word.
+        let per = WORD / t.elem.bytes();
         // The rows in the order in which they are stored.
         let row = |n: u32| match n {
             1..4 if self.regrouped(i) => [8, 2, 4][n as usize - 1],
             n => 1 << n,
         };
         let ([rows, columns], lanes, warps) = ([t.shape[0], t.shape[1]], 5, self.units?.group_warps.ilog2());
-        let words = |extent: u32| (extent.is_power_of_two() && extent >= WORD).then(|| (extent / WORD).ilog2());
+        let words = |extent: u32| (extent.is_power_of_two() && extent >= per).then(|| (extent / per).ilog2());
         let [down, across] = [words(rows)?, words(columns)?];
         let at = |k: u32, n: u32| -> Shape { [k, n].into_iter().collect() };
-        let block = |n: u32| if n < down { row(n + WORD.ilog2()) } else { 0 };
-        let word = |n: u32| if n < across { WORD << n } else { 0 };
+        let block = |n: u32| if n < down { row(n + per.ilog2()) } else { 0 };
+        let word = |n: u32| if n < across { per << n } else { 0 };
         let lane: Vec<Shape> = (0..lanes).map(|n| at(block(n), word(n))).collect();
         // Blocks of rows that the diagonal leaves, and words beyond the lanes', are registers' and warps'; lanes without words have rows of their own.
         let mut rest: Vec<Shape> = (0..down).filter(|&n| n < across || n >= lanes).map(|n| at(block(n), 0)).collect();
-        rest.extend((lanes..across).map(|n| at(0, WORD << n)));
+        rest.extend((lanes..across).map(|n| at(0, per << n)));
         let own = (rest.len() as u32).checked_sub(warps)? as usize;
-        let byte = [at(0, 1), at(0, 2), at(row(0), 0), at(row(1), 0)];
-        let registers = byte.into_iter().chain(rest[..own].iter().cloned()).collect();
+        let inside = per.ilog2();
+        let of_word = (0..inside).map(|n| at(0, 1 << n)).chain((0..inside).map(|n| at(row(n), 0)));
+        let registers = of_word.chain(rest[..own].iter().cloned()).collect();
         Some(LayoutSpec::Linear { registers, lanes: lane, warps: rest[own..].to_vec() })
     }
 
@@ -119,6 +122,7 @@ impl Schedule<'_> {
         let here = kernel.def_inst(a).filter(|j| kernel.regions[self.region].insts.contains(j));
         let depth = kernel.ty(a).as_tile().map_or(0, |t| t.shape[1]);
         here.is_some_and(|j| self.computed(j))
+            && kernel.ty(a).elem().bytes() == 1
             && depth.is_multiple_of(GROUP)
             && self.transposed.as_ref().is_some_and(|t| t.slot_of(i).is_some())
     }
