@@ -97,7 +97,10 @@ fn gains(kernel: &Kernel, units: &Units, region: Region, i: Inst, known: &Known<
     let held = by_lanes(b) && mapped(kernel, source) && (turned || kernel.def_inst(source).is_some_and(|j| known.of_turned.contains(&j)));
     // Registers take it in whatever order it lies. Bytes are transposed by a task of their own.
     let across = !row.any_order && row.operand.bytes() > 1 && (known.along)(b) == Some(1) && (known.along)(a) == Some(1);
-    if !(held || across) || by_lanes(a) {
+    // Too few rows for the unit, and columns enough; both from memory.
+    let in_order = row.any_order || (known.along)(b) == Some(0) && (known.along)(a) == Some(1);
+    let few = !fits([m, n]) && (known.arrives)(a) && (known.arrives)(b) && in_order;
+    if !(held || across || few) || by_lanes(a) {
         return false;
     }
     accumulates(kernel, region, i) || is_zero(kernel, d.args[2]) && only_mapped(kernel, region, d.results[0])

@@ -86,12 +86,20 @@ pub(super) fn specialise(
         staged[i] = by_lanes && around(kernel, i).split_last().is_some_and(|(&main, around)| from(main, around).is_ok());
     }
     let of = |i: Inst| kernel.insts[i].regions.first().map(|&r| &kernel.regions[r].insts);
-    let mut loops = Vec::new();
-    kernel.walk(kernel.body, &mut |i| {
-        // What is loaded in a loop around it is there before.
-        let both = |l: &Vec<Inst>| l.iter().any(|&j| staged[j]) && l.iter().any(|&j| kernel.insts[j].op == Op::Dot);
-        loops.extend((kernel.insts[i].op == Op::For && of(i).is_some_and(both)).then_some(i));
-    });
+    let with = |brings: &dyn Fn(Inst) -> bool| {
+        let mut loops = Vec::new();
+        kernel.walk(kernel.body, &mut |i| {
+            // What is loaded in a loop around it is there before.
+            let both = |l: &Vec<Inst>| l.iter().any(|&j| kernel.insts[j].op == Op::Dot) && l.iter().any(|&j| brings(j));
+            loops.extend((kernel.insts[i].op == Op::For && of(i).is_some_and(both)).then_some(i));
+        });
+        loops
+    };
+    let mut loops = with(&|j| staged[j]);
+    // Where lanes compute all operands, the ring brings what they compute them of.
+    if loops.is_empty() {
+        loops = with(&|j| lane_tile(kernel, units, &written, j).is_some());
+    }
     // Each is looked at beside the whole kernel.
     if loops.len() > MAX_LOOPS {
         return Err(NotSpecialised::ManyLoops { count: loops.len(), most: MAX_LOOPS });
