@@ -6,19 +6,23 @@
 //! ```
 
 use super::overlap::is_zero;
-use super::replay::slice;
+use super::replay::{needs, slice};
 use crate::named::Named;
 use crate::reason::NotSpecialised;
 use std::collections::HashSet;
 use tilelift_ir::{Effects, Inst, Kernel, Region, Value};
 
-/// Holds what a loop carries against its dots: something is made of them, and a chain of them whose end is carried begins with what is carried, with
+/// Holds what a loop carries against its dots: something is made of them or seen of them by others, and a chain of them whose end is carried begins with what is carried, with
 /// zeros, or with what the step has computed. Accumulators in flight are the step's own then.
 pub(super) fn sums(kernel: &Kernel, region: Region, dots: &[Inst]) -> Result<(), NotSpecialised> {
     let yields = kernel.yields(region);
-    let carried = slice(kernel, yields.to_vec());
-    if !dots.iter().any(|i| carried.contains(i)) {
-        return Err(NotSpecialised::Uncarried);
+    let mut seen = yields.to_vec();
+    for &i in kernel.regions[region].insts.iter().filter(|&&i| kernel.insts[i].op.info().effects != Effects::Pure) {
+        needs(kernel, i, &mut |v| seen.push(v));
+    }
+    let seen = slice(kernel, seen);
+    if !dots.iter().any(|i| seen.contains(i)) {
+        return Err(NotSpecialised::Unseen);
     }
     let mut inside = HashSet::new();
     kernel.walk(region, &mut |i| _ = inside.insert(i));

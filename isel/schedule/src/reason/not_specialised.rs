@@ -69,8 +69,8 @@ pub enum NotSpecialised {
     Product(NoProduct),
     /// The loop carries more than the accumulators of its dots.
     Carries,
-    /// Nothing that the loop carries is made of its dots.
-    Uncarried,
+    /// Nothing that the loop carries or stores is made of its dots.
+    Unseen,
     /// A dot whose result is carried adds to what no step has made, or others add to its result, too.
     Accumulates {
         /// What it adds to.
@@ -222,7 +222,7 @@ impl NotSpecialised {
             | NotSpecialised::ScalarLoad
             | NotSpecialised::Effect { .. }
             | NotSpecialised::Carries
-            | NotSpecialised::Uncarried
+            | NotSpecialised::Unseen
             | NotSpecialised::Unlowered { .. }
             | NotSpecialised::Shares { .. }
             | NotSpecialised::RequiredInside
@@ -290,7 +290,7 @@ impl fmt::Display for NotSpecialised {
             NotSpecialised::Stored { view } => write!(f, "{view} is stored to, and copies of it would run ahead"),
             NotSpecialised::Product(why) => why.fmt(f),
             NotSpecialised::Carries => f.write_str("the loop carries more than the accumulators of its dots"),
-            NotSpecialised::Uncarried => f.write_str("nothing that the loop carries is made of its dots"),
+            NotSpecialised::Unseen => f.write_str("nothing that the loop carries or stores is made of its dots"),
             NotSpecialised::Accumulates { value } => {
                 write!(
                     f,
