@@ -104,9 +104,16 @@ pub(super) fn specialise(
     if loops.len() > MAX_LOOPS {
         return Err(NotSpecialised::ManyLoops { count: loops.len(), most: MAX_LOOPS });
     }
-    let mut found = Vec::with_capacity(loops.len());
-    for &main in &loops {
-        found.push(specialised_loop(kernel, target, units, options, ring_layouts, (&staged, &written), (main, loops.len() == 1))?);
+    let each = |options: &LowerOptions| -> Result<Vec<Specialised>, NotSpecialised> {
+        let sole = loops.len() == 1;
+        loops.iter().map(|&l| specialised_loop(kernel, target, units, options, ring_layouts, (&staged, &written), (l, sole))).collect()
+    };
+    let mut found = each(options)?;
+    // Loops that take one ring have the same consumers.
+    let alike = |s: &[Specialised]| s.windows(2).all(|w| (w[0].consumers, w[0].consumer_sets) == (w[1].consumers, w[1].consumer_sets));
+    if !alike(&found) && options.consumers.is_none() {
+        let all = |groups| each(&LowerOptions { consumers: Some(groups), consumer_sets: Some(1), ..*options }).ok().filter(|s| alike(s));
+        found = [2, 1].into_iter().find_map(all).unwrap_or(found);
     }
     if let ([one], [main], (None, None)) = (&mut found[..], &loops[..], (options.consumer_sets, options.consumers))
         && ping_pong_pays(kernel, one)

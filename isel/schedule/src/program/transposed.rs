@@ -121,7 +121,9 @@ impl Schedule<'_> {
         let a = kernel.insts[i].args[0];
         let here = kernel.def_inst(a).filter(|j| kernel.regions[self.region].insts.contains(j));
         let depth = kernel.ty(a).as_tile().map_or(0, |t| t.shape[1]);
+        let in_memory = self.plan.staged.iter().any(|s| s.uses.iter().any(|u| (u.product, u.operand) == (i, 0)));
         here.is_some_and(|j| self.computed(j))
+            && !in_memory
             && kernel.ty(a).elem().bytes() == 1
             && depth.is_multiple_of(GROUP)
             && self.transposed.as_ref().is_some_and(|t| t.slot_of(i).is_some())
