@@ -57,9 +57,9 @@ impl Class {
 
     /// The prefix in three bytes, and how many of them it is.
     pub(crate) const fn name(self) -> [u8; 4] {
-        match self.prefix().as_bytes() {
-            &[a, b] => [a, b, 0, 2],
-            &[a, b, c] => [a, b, c, 3],
+        match *self.prefix().as_bytes() {
+            [a, b] => [a, b, 0, 2],
+            [a, b, c] => [a, b, c, 3],
             _ => [0; 4],
         }
     }

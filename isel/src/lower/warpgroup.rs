@@ -53,7 +53,7 @@ pub(super) fn shares(layout: &Layout, row: &GroupMatrix, consumers: u32) -> Vec<
     for (r, (i, j)) in layout.registers_along(0).into_iter().zip(layout.registers_along(1)).enumerate() {
         // Inside the fragment, registers count by the table's bits.
         let bits = columns.iter().enumerate().fold(0, |n, (bit, &[row, column])| {
-            let on = (row == 0 || i % step & row != 0) && (column == 0 || j % width & column != 0);
+            let on = (row == 0 || (i % step) & row != 0) && (column == 0 || (j % width) & column != 0);
             n | u32::from(on) << bit
         });
         lists.entry(i / step).or_default().push(([j / width, bits], r as u32));
