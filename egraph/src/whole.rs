@@ -59,7 +59,7 @@ impl fmt::Display for Whole {
 pub(crate) fn judge(kernel: &Kernel) -> Whole {
     let lanes = kernel.hints.warps.map_or(LANES, |w| (u64::from(w) * WARP).max(LANES));
     let registers = lanes * REGISTERS;
-    let (alive, inside) = (SecondaryMap::new(), SecondaryMap::new());
+    let (alive, inside) = (kernel.by_value(), kernel.by_value());
     let mut j = Judge { kernel, registers, held: held(kernel), whole: Whole::default(), alive, bytes: 0, inside, regions: 0 };
     j.region(kernel.body, 1, &[]);
     j.whole
@@ -68,7 +68,7 @@ pub(crate) fn judge(kernel: &Kernel) -> Whole {
 /// The values that take registers: not those that are made where they are used, the same along an axis, or operands of products as they are loaded, which
 /// wait in shared memory.
 fn held(kernel: &Kernel) -> SecondaryMap<Value, bool> {
-    let mut held = SecondaryMap::with_default(false);
+    let mut held: SecondaryMap<Value, bool> = kernel.by_value();
     let mut loaded = Vec::new();
     kernel.walk(kernel.body, &mut |i| {
         let d = &kernel.insts[i];

@@ -9,9 +9,10 @@
 //! an enclosing region; every region but the body ends with the only `yield` in it.
 
 use crate::entities::{Inst, Region, Value};
+use crate::entity::PrimaryMap;
 use crate::ops::{Attr, Literal, Op};
 use crate::types::{Scalar, Type};
-use cranelift_entity::{PrimaryMap, SecondaryMap};
+use cranelift_entity::SecondaryMap;
 use smallvec::SmallVec;
 use std::fmt;
 
@@ -313,25 +314,43 @@ impl Kernel {
 
     /// True if the author says who does what: the kernel has tasks, local memory, barriers, a cluster or other explicit control.
     pub fn is_explicit(&self) -> bool {
-        let mut found = self.cluster != 1;
-        self.walk(self.body, &mut |i| found |= self.insts[i].op.is_explicit());
-        found
+        self.cluster != 1 || self.has(self.body, &|op| op.is_explicit())
     }
 
     /// True if fewer instances may run than the launch grid has positions: the kernel asks which of them it is.
     pub fn is_persistent(&self) -> bool {
-        let mut found = false;
-        self.walk(self.body, &mut |i| found |= matches!(self.insts[i].op, Op::WorkerId | Op::NumWorkers));
-        found
+        self.has(self.body, &|op| matches!(op, Op::WorkerId | Op::NumWorkers))
+    }
+
+    /// True if a region, or one inside it, has an op: as far as it takes to know.
+    pub fn has(&self, r: Region, is: &dyn Fn(Op) -> bool) -> bool {
+        self.regions[r].insts.iter().any(|&i| {
+            let d = &self.insts[i];
+            is(d.op) || d.regions.iter().any(|&inner| self.has(inner, is))
+        })
+    }
+
+    /// A table with a row for each value.
+    pub fn by_value<T: Clone + Default>(&self) -> SecondaryMap<Value, T> {
+        let mut table = SecondaryMap::new();
+        table.resize(self.values.len());
+        table
+    }
+
+    /// A table with a row for each instruction.
+    pub fn by_inst<T: Clone + Default>(&self) -> SecondaryMap<Inst, T> {
+        let mut table = SecondaryMap::new();
+        table.resize(self.insts.len());
+        table
     }
 
     /// Every instruction of a region and the regions inside it, in program order.
     pub fn walk(&self, r: Region, visit: &mut dyn FnMut(Inst)) {
         #[cfg(debug_assertions)]
         WALKED.set(WALKED.get() + self.regions[r].insts.len() as u64);
-        for &i in &self.regions[r].insts {
+        for &i in self.regions[r].insts.as_slice() {
             visit(i);
-            for &inner in &self.insts[i].regions {
+            for &inner in self.insts[i].regions.as_slice() {
                 self.walk(inner, visit);
             }
         }

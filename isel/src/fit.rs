@@ -110,12 +110,13 @@ fn specialised(
     planned_as: &Plan,
     ring: &Specialised,
 ) -> Result<Fitted, LowerError> {
-    let write = |depth: u32| {
-        let made = program::written(kernel, target, &ring.with_slots(depth));
+    let write = |ring: &Specialised| {
+        let made = program::written(kernel, target, ring);
         let made = made.map_err(|why| LowerError::NotSpecialised { why: Box::new(why.into()), loc: Default::default() })?;
         planned(made, target)
     };
-    let mut written = write(ring.depth)?;
+    let mut slotted = Rc::new(ring.with_slots(ring.depth));
+    let mut written = write(&slotted)?;
     let assigned = assign(&written.kernel, target, &written.plan)?;
     let (mut depth, mut direct) = (ring.depth, false);
     // Slots that would be left, if they are few: what is loaded beside the ring is loaded as it is wanted then, and results are stored as they are held.
@@ -137,7 +138,8 @@ fn specialised(
         };
         let Some((slots, at_use)) = next else { return Err(why) };
         if slots != depth {
-            written = write(slots)?;
+            slotted = Rc::new(ring.with_slots(slots));
+            written = write(&slotted)?;
         }
         (depth, direct) = (slots, at_use);
     };
@@ -146,7 +148,7 @@ fn specialised(
         let told = Told::of(format!("{depth} of {} bytes{beside}", ring.stage_bytes));
         if depth == ring.depth { told } else { told.before(format!("{} as planned, which do not fit", ring.depth), None) }
     });
-    let plan = with_depth(planned_as, ring, depth);
+    let plan = Plan { warps: planned_as.warps, stages: depth, schedule: Schedule::Specialised(slotted) };
     Ok(Fitted { plan, written: Some(Ok(written)), assigned, direct, need: Some(need) })
 }
 
@@ -160,12 +162,6 @@ fn fewer(why: &LowerError, depth: u32, bytes: u32) -> Option<u32> {
         }
         _ => None,
     }
-}
-
-/// The same plan with so many slots.
-fn with_depth(plan: &Plan, ring: &Specialised, depth: u32) -> Plan {
-    let ring = ring.with_slots(depth);
-    Plan { warps: plan.warps, stages: depth, schedule: Schedule::Specialised(Rc::new(ring)) }
 }
 
 /// Pipelined loops as a program that fits, if there are any.

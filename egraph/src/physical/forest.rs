@@ -134,7 +134,7 @@ fn trips(kernel: &Kernel, args: &[Value]) -> u64 {
 /// The region of each instruction.
 pub(crate) fn regions(kernel: &Kernel) -> SecondaryMap<Inst, Region> {
     let mut out = SecondaryMap::with_default(kernel.body);
-    for (r, data) in &kernel.regions {
+    for (r, data) in kernel.regions.iter() {
         data.insts.iter().for_each(|&i| out[i] = r);
     }
     out

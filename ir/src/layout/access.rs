@@ -189,7 +189,7 @@ pub fn vectors_without(p: &AccessColumns, elem_bytes: u32, max_bytes: u32, skip:
 }
 
 /// Registers that stand one element apart, two, four, and so on: as many as make the widest vector.
-fn vector_bits(p: &AccessColumns, elem_bytes: u32, max_bytes: u32, skip: u32) -> Vec<u32> {
+pub(super) fn vector_bits(p: &AccessColumns, elem_bytes: u32, max_bytes: u32, skip: u32) -> Vec<u32> {
     let keep = |i: usize| skip >> i & 1 == 0;
     let columns: Vec<u32> = p.reg.iter().enumerate().map(|(i, &c)| if keep(i) { c } else { 0 }).collect();
     let mut busy = p.dynamic_mask();

@@ -13,6 +13,13 @@ pub type Coord = SmallVec<[u32; 4]>;
 /// Values of the odd digits of a tensor, in the order of [`Space::odd`].
 pub(crate) type OddValues = SmallVec<[u32; 2]>;
 
+/// The first coordinate of so many dimensions.
+#[inline]
+pub(crate) fn origin(rank: usize) -> Coord {
+    let few = [0; 4];
+    if rank <= few.len() { Coord::from_buf_and_len(few, rank) } else { Coord::from_elem(0, rank) }
+}
+
 /// One digit of one tensor dimension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Digit {
@@ -122,12 +129,15 @@ impl Space {
 
     /// Coordinate of a packed word plus odd digit values.
     pub fn coord(&self, packed: u32, odd: &[u32]) -> Coord {
-        let mut coord = Coord::from_elem(0, self.rank());
-        for (i, digit) in self.bits.iter().enumerate() {
-            coord[usize::from(digit.dim)] += (packed >> i & 1) * digit.weight;
+        let mut coord = origin(self.rank());
+        let along = coord.as_mut_slice();
+        let (bits, mut left) = (self.bits.as_slice(), packed);
+        while let Some(digit) = bits.get(left.trailing_zeros() as usize) {
+            along[usize::from(digit.dim)] += digit.weight;
+            left &= left - 1;
         }
         for (digit, &value) in self.odd.iter().zip(odd) {
-            coord[usize::from(digit.dim)] += value * digit.weight;
+            along[usize::from(digit.dim)] += value * digit.weight;
         }
         coord
     }

@@ -13,7 +13,7 @@
 //! Every other contribution must be a multiple of 16 bytes. Spare register bits number the 1, 2 or
 //! 4 matrices of one instruction. The matching store has the same conditions, direction reversed.
 
-use super::access::{AccessColumns, vector_width};
+use super::access::{AccessColumns, vector_bits};
 use super::bank::fullest;
 use super::linear::{self, Span};
 use super::map::{Axis, Pad};
@@ -93,12 +93,10 @@ fn plain(p: &AccessColumns, bytes: &AccessColumns, elem_bytes: u32) -> Option<Ld
         return None;
     }
     // Sub-word elements: the runs of 4 bytes of one 32-bit register.
-    let words = vector_width(p, elem_bytes, 4);
-    let first = words.groups.first()?;
-    if words.width * elem_bytes != 4 {
+    let inside = vector_bits(p, elem_bytes, 4, 0);
+    if elem_bytes << inside.len() != 4 {
         return None;
     }
-    let inside: Vec<u32> = (0..words.width.ilog2()).map(|i| first[1 << i] ^ first[0]).collect();
     finish(bytes, false, &inside, [2, 3, 4].map(|l| bytes.lane[l]).to_vec())
 }
 

@@ -223,11 +223,15 @@ impl Layout {
     /// the odd digits on top, and is taken modulo the size of the axis.
     pub fn apply(&self, at: &[(Axis, u32)]) -> Coord {
         let mut packed = 0;
-        let mut odd: OddValues = smallvec![0; self.space.odd.len()];
+        let mut odd = OddValues::new();
+        odd.resize(self.space.odd.len(), 0);
         for &(axis, index) in at {
             let map = self.map(axis);
             let n = map.cols.len();
             packed ^= linear::mul(&map.cols, u64::from(index) & ((1 << n) - 1));
+            if map.odd.is_empty() {
+                continue;
+            }
             let mut rest = (u64::from(index) >> n) as u32;
             for digit in &map.odd {
                 if let Some(t) = digit.target {
@@ -242,6 +246,32 @@ impl Layout {
     /// The element held in a register of lane 0 of warp 0.
     pub fn reg_coord(&self, reg: u32) -> Coord {
         self.apply(&[(Axis::Reg, reg)])
+    }
+
+    /// The coordinate along a dimension of the element in each register of lane 0 of warp 0.
+    pub fn registers_along(&self, dim: usize) -> Vec<u32> {
+        let map = self.map(Axis::Reg);
+        if !map.odd.is_empty() {
+            return (0..self.size(Axis::Reg)).map(|reg| self.reg_coord(reg)[dim]).collect();
+        }
+        // Each bit of a register's number moves the half of them that have it; what it moves by is told apart by dimensions last.
+        let mut all = Vec::with_capacity(1 << map.cols.len());
+        all.push(0);
+        for &column in &map.cols {
+            let half = all.len();
+            all.extend_from_within(..);
+            all[half..].iter_mut().for_each(|packed| *packed ^= column);
+        }
+        let (mask, bits) = (self.space.dim_mask(dim), self.space.bits.as_slice());
+        all.iter_mut().for_each(|packed| {
+            let (mut left, mut at) = (*packed & mask, 0);
+            while let Some(digit) = bits.get(left.trailing_zeros() as usize) {
+                at += digit.weight;
+                left &= left - 1;
+            }
+            *packed = at;
+        });
+        all
     }
 
     /// Bits of an axis whose column depends on earlier columns (registers before lanes before

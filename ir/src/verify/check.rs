@@ -52,13 +52,13 @@ pub(super) fn check(kernel: &Kernel) -> Vec<VerifyError> {
     let mut c = Checker {
         k: kernel,
         errors: Vec::new(),
-        states: SecondaryMap::new(),
+        states: kernel.by_value(),
         unsound: SecondaryMap::new(),
-        listed: SecondaryMap::new(),
-        placed: SecondaryMap::new(),
+        listed: kernel.by_inst(),
+        placed: kernel.by_inst(),
         entered: SecondaryMap::new(),
         scopes: vec![Vec::new()],
-        depths: SecondaryMap::new(),
+        depths: kernel.by_value(),
         task: None,
         persistent: kernel.insts.values().any(|d| matches!(d.op, Op::WorkerId | Op::NumWorkers)),
     };

@@ -23,10 +23,13 @@ use crate::op::{BinOp, UnOp};
 use crate::place::Life;
 use crate::program::Program;
 use crate::value::{LTy, LVal, ShuffleFrom, Special, Vals};
-use cranelift_entity::{EntityRef, PrimaryMap, SecondaryMap};
-use smallvec::SmallVec;
+use cranelift_entity::{EntityRef, SecondaryMap};
 use std::collections::hash_map::Entry;
+use tilelift_ir::PrimaryMap;
 use tilelift_ir::{CmpOp, GridAxis, Loc, Scalar, num};
+
+/// Instructions that many programs have: their table is made for so many.
+const MEMO: usize = 400;
 
 /// What makes two pure instructions equal.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -78,10 +81,11 @@ enum Known {
 }
 
 /// What the builder knows of a value.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 struct Fact {
     /// How many blocks enclose its definition.
     depth: u32,
+    ty: LTy,
     known: Known,
 }
 
@@ -155,7 +159,7 @@ impl LaneBuilder {
             },
             frames: vec![Frame::default()],
             facts: PrimaryMap::new(),
-            memo: Map::default(),
+            memo: Map::with_capacity_and_hasher(MEMO, Default::default()),
             lives: SecondaryMap::new(),
             clock: 0,
             next_frame: 1,
@@ -179,8 +183,9 @@ impl LaneBuilder {
     }
 
     /// The type of a value.
+    #[inline]
     pub fn ty(&self, v: LVal) -> LTy {
-        self.program.vals[v]
+        self.facts[v].ty
     }
 
     /// Warps of the program.
@@ -199,6 +204,7 @@ impl LaneBuilder {
     }
 
     /// The constant a value is known to be.
+    #[inline]
     pub fn as_const(&self, v: LVal) -> Option<u64> {
         if let Known::Const(c) = self.facts[v].known { Some(c) } else { None }
     }
@@ -214,11 +220,11 @@ impl LaneBuilder {
                 return v;
             }
             let v = self.program.vals.push(ty);
-            self.facts.push(Fact::default());
+            self.facts.push(Fact { depth: 0, ty, known: Known::Nothing });
             self.budget.set_spare(ty, v);
             return v;
         }
-        self.facts.push(Fact { depth, known: Known::Nothing });
+        self.facts.push(Fact { depth, ty, known: Known::Nothing });
         self.program.vals.push(ty)
     }
 
@@ -271,16 +277,17 @@ impl LaneBuilder {
         })
     }
 
-    /// The results of a pure instruction, or of one that is equal: one behind the other.
-    fn pure_all(&mut self, key: Key, tys: &[LTy], uses: &[LVal], make: impl FnOnce(&Vals) -> Inst) -> Vals {
+    /// The results of a pure instruction, so many of a type, or of one that is equal: one behind the other.
+    fn pure_all(&mut self, key: Key, (ty, many): (LTy, usize), uses: &[LVal], make: impl FnOnce(&[LVal]) -> Inst) -> Vals {
+        let mut dsts = Vals::with_capacity(many);
         match self.equal(key, uses) {
-            Ok(first) => (0..tys.len()).map(|n| LVal::new(first.index() + n)).collect(),
+            Ok(first) => (0..many).for_each(|n| dsts.push(LVal::new(first.index() + n))),
             Err(depth) => {
-                let dsts: Vals = tys.iter().map(|&t| self.new_val(t, depth)).collect();
+                (0..many).for_each(|_| dsts.push(self.new_val(ty, depth)));
                 self.place(depth, make(&dsts));
-                dsts
             }
         }
+        dsts
     }
 
     fn effect(&mut self, inst: Inst) {
@@ -595,10 +602,10 @@ impl LaneBuilder {
     /// Quotients of `f32`, in lanes that run together; see [`Inst::Divide`].
     pub fn divide(&mut self, pairs: &[(LVal, LVal)]) -> Vals {
         let (a, b): (Vec<LVal>, Vec<LVal>) = pairs.iter().copied().unzip();
-        let types = vec![LTy::F32; a.len()];
         let all = [&a[..], &b[..]].concat();
         let (a, b) = (Vals::from_vec(a), Vals::from_vec(b));
-        self.pure_all(Key::Divide(Box::new((a.clone(), b.clone()))), &types, &all, |d| Inst::Divide { dsts: d.clone(), a, b })
+        let key = Key::Divide(Box::new((a.clone(), b.clone())));
+        self.pure_all(key, (LTy::F32, pairs.len()), &all, |d| Inst::Divide { dsts: Vals::from_slice(d), a, b })
     }
 
     /// Rounds an `f32` to tf32.
@@ -646,8 +653,7 @@ impl LaneBuilder {
             let bytes = low.1 | (low.1 + 1) << 4 | (high.1 + 4) << 8 | (high.1 + 5) << 12;
             return self.permute_packed(low.0, high.0, bytes);
         }
-        let parts = Vals::from_slice(parts);
-        self.pure(Key::Pack(parts.clone()), LTy::B32, &parts.clone(), |dst| Inst::Pack { dst, parts })
+        self.pure(Key::Pack(Vals::from_slice(parts)), LTy::B32, parts, |dst| Inst::Pack { dst, parts: Vals::from_slice(parts) })
     }
 
     /// Bytes of two packed words, which ones being known.
@@ -678,9 +684,8 @@ impl LaneBuilder {
 
     /// A word into values of a 16-bit or 8-bit type.
     pub fn unpack(&mut self, word: LVal, ty: LTy) -> Vals {
-        let n = 32 / ty.bits();
-        let types: SmallVec<[LTy; 4]> = (0..n).map(|_| ty).collect();
-        let parts = self.pure_all(Key::Unpack(ty, word), &types, &[word], |d| Inst::Unpack { dsts: d.clone(), a: word });
+        let n = 32 / ty.bits() as usize;
+        let parts = self.pure_all(Key::Unpack(ty, word), (ty, n), &[word], |d| Inst::Unpack { dsts: Vals::from_slice(d), a: word });
         for (i, &p) in parts.iter().enumerate() {
             self.learn(p, Known::Part(word, i as u32));
         }
@@ -719,7 +724,14 @@ impl LaneBuilder {
 
     fn results(&mut self, tys: &[LTy]) -> Vals {
         let depth = self.here();
-        tys.iter().map(|&t| self.new_val(t, depth)).collect()
+        let mut made = Vals::with_capacity(tys.len());
+        tys.iter().for_each(|&t| made.push(self.new_val(t, depth)));
+        made
+    }
+
+    /// The result of an instruction that does more than compute.
+    fn result(&mut self, ty: LTy) -> LVal {
+        self.new_val(ty, self.here())
     }
 
     /// Stops the launch in a lane where the condition does not hold.
@@ -732,7 +744,7 @@ impl LaneBuilder {
         let ty = self.ty(a);
         match ty {
             LTy::B32 | LTy::Num(Scalar::I32 | Scalar::F32) => {
-                let dst = self.results(&[ty])[0];
+                let dst = self.result(ty);
                 self.effect(Inst::Shuffle { dst, a, from });
                 dst
             }
@@ -782,9 +794,9 @@ impl LaneBuilder {
     /// A matrix instruction.
     pub fn matrix(&mut self, instr: MatrixId, a: Vals, b: Vals, c: Vals) -> Vals {
         let depth = self.here();
-        let tys: SmallVec<[LTy; 16]> = c.iter().map(|&v| self.ty(v)).collect();
-        let dsts: Vals = tys.iter().map(|&t| self.new_val(t, depth)).collect();
-        self.effect(Inst::Matrix { dsts: dsts.clone(), instr, a, b, c });
+        let mut dsts = Vals::with_capacity(c.len());
+        c.iter().for_each(|&v| dsts.push(self.new_val(self.ty(v), depth)));
+        self.effect(Inst::Matrix { dsts: Vals::from_slice(&dsts), instr, a, b, c });
         dsts
     }
 }

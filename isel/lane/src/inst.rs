@@ -321,7 +321,8 @@ impl Atomic {
 
 impl For {
     pub(crate) fn operands(&self, mut f: impl FnMut(LVal, Use)) {
-        [self.lo, self.hi, self.step].into_iter().chain(self.carried.iter().map(|c| c.init)).for_each(|v| f(v, Use::Value));
+        [self.lo, self.hi, self.step].into_iter().for_each(|v| f(v, Use::Value));
+        self.carried.iter().for_each(|c| f(c.init, Use::Value));
     }
 
     pub(crate) fn results(&self) -> &[LVal] {

@@ -18,7 +18,7 @@ use tilelift_decisions::{Decision, Told, taken};
 
 /// True if the instruction, or one in its blocks, touches global memory.
 fn touches_global(inst: &Inst) -> bool {
-    inst.effect().global() || visit::blocks(inst).into_iter().any(|b| b.iter().any(touches_global))
+    inst.effect().global() || visit::blocks(inst).any(|b| b.iter().any(touches_global))
 }
 
 /// Refuses a wait that a part of the program's warps, or not every run of it, comes to, and one behind an access to global memory.
@@ -27,7 +27,7 @@ pub(crate) fn in_order(program: &Program) -> Result<(), &'static str> {
         matches!(inst, Inst::Unit(u) if **u == Unit::AwaitPrevious)
     }
     fn inside(inst: &Inst) -> bool {
-        visit::blocks(inst).into_iter().any(|b| b.iter().any(|i| waits(i) || inside(i)))
+        inst.control().is_some() && visit::blocks(inst).any(|b| b.iter().any(|i| waits(i) || inside(i)))
     }
     if program.body.iter().any(inside) {
         return Err("a wait for the launches in front that not all lanes come to");

@@ -12,7 +12,8 @@
 use super::inst::{Block, Control, Inst};
 use super::value::{LTy, LVal};
 use super::visit::{blocks, reads, results};
-use cranelift_entity::{EntityRef, PrimaryMap};
+use cranelift_entity::EntityRef;
+use tilelift_ir::PrimaryMap;
 
 /// Bytes of a lane's registers that each value of a block takes. Literals are parts of instructions, conditions have registers of their own, and parts of
 /// words lie in them.
@@ -28,7 +29,7 @@ fn measure(block: &Block, vals: &PrimaryMap<LVal, LTy>, out: &mut [u32]) {
         match inst {
             Inst::Const { dst, .. } => set(out, *dst, 0),
             Inst::Unpack { dsts, .. } => dsts.iter().for_each(|&v| set(out, v, vals.get(v).map_or(0, |ty| ty.bits().div_ceil(8)))),
-            other => blocks(other).into_iter().for_each(|b| measure(b, vals, out)),
+            other => blocks(other).for_each(|b| measure(b, vals, out)),
         }
     }
 }
@@ -73,7 +74,7 @@ impl Places {
                 Control::While(l) => l.carried.iter().for_each(|c| self.made(c.param)),
                 Control::If(_) | Control::Roles(_) => {}
             }
-            blocks(inst).into_iter().for_each(|b| self.block(b));
+            blocks(inst).for_each(|b| self.block(b));
             results(inst).into_iter().for_each(|v| self.made(v));
             self.starts.push(start);
         }
@@ -124,7 +125,7 @@ impl Meter<'_> {
                     self.lives(v);
                 }
             };
-            blocks(inst).into_iter().flatten().for_each(|i| reads(i, &mut from_outside));
+            blocks(inst).flatten().for_each(|i| reads(i, &mut from_outside));
             self.control(control);
         }
     }

@@ -6,7 +6,7 @@ use crate::pressure::{peak, sizes};
 use crate::text::Names;
 use crate::unit::Unit;
 use crate::value::{LTy, LVal};
-use cranelift_entity::PrimaryMap;
+use tilelift_ir::PrimaryMap;
 
 /// A lane program.
 #[derive(Clone, PartialEq, Debug)]

@@ -226,15 +226,20 @@ impl Registers {
 
 /// Registers per lane of the operands of the largest matrix instruction of a group in a block.
 fn most_operands(block: &Block) -> Option<u32> {
-    let of = |inst: &Inst| match inst {
-        Inst::Unit(u) => match &**u {
-            Unit::Multiply(m) => {
-                let left = if let OperandA::Regs(words) = &m.a { words.len() } else { 0 };
-                Some((m.c.len() + left) as u32)
-            }
+    let mut most = None;
+    for inst in block {
+        let own = match inst {
+            Inst::Unit(u) => match &**u {
+                Unit::Multiply(m) => {
+                    let left = if let OperandA::Regs(words) = &m.a { words.len() } else { 0 };
+                    Some((m.c.len() + left) as u32)
+                }
+                _ => None,
+            },
+            other if other.control().is_some() => visit::blocks(other).filter_map(most_operands).max(),
             _ => None,
-        },
-        other => visit::blocks(other).into_iter().filter_map(most_operands).max(),
-    };
-    block.iter().filter_map(of).max()
+        };
+        most = most.max(own);
+    }
+    most
 }

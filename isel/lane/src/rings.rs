@@ -57,7 +57,8 @@ impl Facts {
     fn of(program: &Program) -> Facts {
         let mut facts = Facts::default();
         facts.made.resize(program.vals.len());
-        facts.look(&program.body, &|v| program.vals[v] == I32);
+        let types = program.vals.values().as_slice();
+        facts.look(&program.body, &|v| types[v.index()] == I32);
         facts
     }
 
@@ -98,7 +99,7 @@ impl Facts {
                 }
                 _ => {}
             }
-            blocks(inst).into_iter().for_each(|b| self.look(b, whole));
+            blocks(inst).for_each(|b| self.look(b, whole));
         }
     }
 
@@ -152,8 +153,8 @@ impl Facts {
     }
 
     /// What a counter's slot and phase are made of, and with `before` its slot before.
-    fn close(&self, v: LVal, before: bool, need: &mut [BTreeSet<LVal>; 2]) {
-        if !need[usize::from(before)].insert(v) {
+    fn close(&self, v: LVal, before: bool, need: &mut Wanted) {
+        if std::mem::replace(&mut need[v][usize::from(before)], true) {
             return;
         }
         match self.made[v].as_ref() {
@@ -170,6 +171,9 @@ impl Facts {
     }
 }
 
+/// Whether a counter's slot and phase are wanted, and whether its slot before is.
+type Wanted = SecondaryMap<LVal, [bool; 2]>;
+
 /// Slot, phase and slot before of counters.
 type Shadow = [Option<LVal>; 3];
 
@@ -178,7 +182,7 @@ struct Rings {
     slots: i64,
     facts: Facts,
     /// Counters whose slot and phase are wanted, and whose slot before is.
-    need: [BTreeSet<LVal>; 2],
+    need: Wanted,
     shadows: Map<LVal, Shadow>,
     /// Names that slot, phase and slot before of a counter have already.
     names: Map<(LVal, usize), LVal>,
@@ -214,12 +218,12 @@ impl Rings {
     }
 
     fn wants(&self, v: LVal) -> bool {
-        self.need.iter().any(|n| n.contains(&v))
+        self.need[v] != [false; 2]
     }
 
     /// What of a counter is wanted.
     fn parts(&self, v: LVal) -> [bool; 3] {
-        let [slot, before] = [0, 1].map(|n| self.need[n].contains(&v));
+        let [slot, before] = self.need[v];
         [slot, slot, before]
     }
 
@@ -293,7 +297,7 @@ impl Rings {
         let Some(&Made::Plus(u, _)) = self.facts.made[v].as_ref() else { return };
         let [slot, phase] = [0, 1].map(|part| self.shadow(u, part));
         let mut shadow = [None, None, Some(slot)];
-        if self.need[0].contains(&v) {
+        if self.need[v][0] {
             let [zero, one, last] = [0, 1, self.slots - 1].map(|n| self.literal(n));
             let (next, wraps, other) = (self.fresh(I32), self.fresh(LTy::I1), self.fresh(I32));
             let (to, flipped) = (self.fresh(I32), self.fresh(I32));
@@ -426,7 +430,7 @@ fn without(block: &mut Block, chain: &Chain) {
 
 /// The program with the counters of rings of some size by slot and phase; `None` if it has none.
 fn reduced(program: &Program, slots: i64, mut facts: Facts) -> Option<Program> {
-    let mut need = [BTreeSet::new(), BTreeSet::new()];
+    let mut need = Wanted::new();
     let (mut names, mut dropped, mut flips) = (Map::default(), Set::default(), Map::default());
     let in_loop = |f: &Facts, v: LVal| matches!(f.made[v], Some(Made::Carried(..) | Made::Behind(_)));
     let counter = |f: &Facts, v: LVal| in_loop(f, v) && f.counts(v, &mut Set::default());
@@ -444,7 +448,7 @@ fn reduced(program: &Program, slots: i64, mut facts: Facts) -> Option<Program> {
             *gone.entry(v).or_default() += 1;
         }
     }
-    if need.iter().all(BTreeSet::is_empty) {
+    if names.is_empty() {
         return None;
     }
     facts.reads.resize(program.vals.len());
@@ -472,7 +476,7 @@ fn reduced(program: &Program, slots: i64, mut facts: Facts) -> Option<Program> {
     }
     let makes = |v: &LVal| facts.quotients.contains_key(v) || matches!(facts.made[*v], Some(Made::Plus(..)));
     let unread: Vec<LVal> =
-        gone.iter().filter(|&(v, n)| facts.reads[*v] == *n && makes(v) && !need.iter().any(|s| s.contains(v))).map(|x| *x.0).collect();
+        gone.iter().filter(|&(v, n)| facts.reads[*v] == *n && makes(v) && need[*v] == [false; 2]).map(|x| *x.0).collect();
     dropped.extend(unread);
     let next = program.vals.len();
     let mut r = Rings {
@@ -496,7 +500,7 @@ fn reduced(program: &Program, slots: i64, mut facts: Facts) -> Option<Program> {
     let mut chain = Chain::new();
     chain.resize(r.next);
     let stays = |v: LVal| matches!(r.facts.made[v], Some(Made::Literal(_) | Made::Natural));
-    r.need.iter().flatten().for_each(|&v| chain[v] = !stays(v));
+    program.vals.keys().filter(|&v| r.wants(v)).for_each(|v| chain[v] = !stays(v));
     if !alive(&body, &chain) {
         without(&mut body, &chain);
     }

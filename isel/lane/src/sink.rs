@@ -29,7 +29,7 @@ use super::unit::{OperandA, Unit};
 use super::value::{LTy, LVal};
 use super::visit::{computed, reads};
 use crate::hash::{Map, Set};
-use order::{Inside, Maker, NOWHERE, Order, PARAM};
+use order::{Inside, Maker, NOWHERE, Order, PARAM, UNNUMBERED};
 
 /// What an instruction that may move makes.
 fn moves(inst: &Inst, loads: bool) -> Option<&[LVal]> {
@@ -52,7 +52,8 @@ pub(super) fn words(ty: LTy) -> u32 {
 pub(crate) struct Moves<'a> {
     /// Global loads may move, too, and how.
     pub loads: Option<Loads<'a>>,
-    /// Computations stay that leave no more in use than they find, by the bytes of a lane's registers that values take.
+    /// Computations stay that leave no more in use than they find, by the bytes of a lane's registers that values take. All that are read are made in the
+    /// block then.
     pub stays: Option<&'a dyn Fn(LVal) -> u32>,
 }
 
@@ -70,6 +71,7 @@ pub(super) fn sink(block: &mut Block, nest: &Nest, values: [usize; 2], Moves { l
         makers,
         carried: Map::default(),
         leaves: Table::new(first, end, false),
+        numbers: if stays.is_some() { Table::new(first, end, UNNUMBERED) } else { Table::new(0, 0, UNNUMBERED) },
         seen: Table::new(known, end, 0),
         looks: 0,
     };
@@ -89,6 +91,8 @@ struct Sinker<'a> {
     carried: Map<u32, Vec<[LVal; 2]>>,
     /// Values that are read where their block ends, or behind it.
     leaves: Table<bool>,
+    /// Numbers of the values of a block, while it is looked at which of its computations stay.
+    numbers: Table<u32>,
     /// The last look at instructions by which a value was found.
     seen: Table<u32>,
     looks: u32,
@@ -228,7 +232,7 @@ impl Sinker<'_> {
     }
 
     /// Reorders the instructions of a block; those inside it are in order.
-    fn reorder(&self, block: &mut Block, n: u32, nested: &[(usize, Inside)], loads: Option<Loads<'_>>, beside: &Set<LVal>) {
+    fn reorder(&mut self, block: &mut Block, n: u32, nested: &[(usize, Inside)], loads: Option<Loads<'_>>, beside: &Set<LVal>) {
         let movable = loads.is_some();
         // Computations that nothing in the block needs are the block's results: they go last, in order.
         let stays = self.stays.map_or_else(Vec::new, |bytes| self.stays(block, n, nested, bytes));
@@ -239,8 +243,9 @@ impl Sinker<'_> {
         if order.iter().enumerate().all(|(k, &from)| k == from) {
             return;
         }
-        let mut left: Vec<Option<Inst>> = std::mem::take(block).into_iter().map(Some).collect();
-        *block = order.into_iter().filter_map(|k| left[k].take()).collect();
+        // Each is taken once, and leaves something small behind.
+        let mut left = std::mem::take(block);
+        *block = order.into_iter().map(|k| std::mem::replace(&mut left[k], Inst::Barrier)).collect();
     }
 
     /// What else must be there in front of instructions of a block.

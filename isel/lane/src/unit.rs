@@ -266,16 +266,13 @@ instructions! {
 
 impl Multiply {
     pub(crate) fn operands(&self, mut f: impl FnMut(LVal, Use)) {
-        let place = |p: &Place| (p.addr, Use::Address(p.offset));
-        let (at, words): (_, &[LVal]) = match &self.a {
-            OperandA::Shared(o) => (Some(place(&o.at)), &[]),
-            OperandA::Regs(words) => (None, words),
-        };
-        at.into_iter().for_each(|(v, how)| f(v, how));
-        words.iter().for_each(|&v| f(v, Use::Value));
-        let (v, how) = place(&self.b.at);
-        f(v, how);
-        self.c.iter().chain(&self.accumulate).for_each(|&v| f(v, Use::Value));
+        match &self.a {
+            OperandA::Shared(o) => f(o.at.addr, Use::Address(o.at.offset)),
+            OperandA::Regs(words) => words.iter().for_each(|&v| f(v, Use::Value)),
+        }
+        f(self.b.at.addr, Use::Address(self.b.at.offset));
+        self.c.iter().for_each(|&v| f(v, Use::Value));
+        self.accumulate.iter().for_each(|&v| f(v, Use::Value));
     }
 
     pub(crate) fn results(&self) -> &[LVal] {

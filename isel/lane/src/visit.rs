@@ -1,6 +1,6 @@
 //! What instructions read and make, blocks included.
 
-use super::inst::{Block, Control, Inst};
+use super::inst::{Block, Control, Inst, Role};
 use super::value::LVal;
 
 /// Calls `f` for every value that an instruction reads where it stands, or inside its blocks.
@@ -48,20 +48,49 @@ pub fn results(inst: &Inst) -> Vec<LVal> {
     }
 }
 
-/// The blocks inside an instruction, in order.
-#[inline]
-pub fn blocks(inst: &Inst) -> Vec<&Block> {
-    // Most have none, and are not worth a call.
-    inst.control().map_or(Vec::new(), blocks_of)
+/// The blocks of an instruction.
+#[derive(Clone, Debug)]
+pub struct Blocks<'i> {
+    /// Those of a loop or a choice.
+    own: [Option<&'i Block>; 2],
+    /// Those of roles.
+    roles: &'i [Role],
 }
 
-fn blocks_of(control: Control<'_>) -> Vec<&Block> {
-    match control {
-        Control::For(l) => vec![&l.body],
-        Control::While(l) => vec![&l.test, &l.body],
-        Control::If(c) => vec![&c.then, &c.otherwise],
-        Control::Roles(r) => r.roles.iter().map(|r| &r.body).collect(),
+impl Blocks<'_> {
+    /// True if there is none left.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        matches!(self.own, [None, None]) && self.roles.is_empty()
     }
+}
+
+impl<'i> Iterator for Blocks<'i> {
+    type Item = &'i Block;
+
+    #[inline]
+    fn next(&mut self) -> Option<&'i Block> {
+        let [first, second] = &mut self.own;
+        if let Some(block) = first.take().or_else(|| second.take()) {
+            return Some(block);
+        }
+        let (role, behind) = self.roles.split_first()?;
+        self.roles = behind;
+        Some(&role.body)
+    }
+}
+
+/// The blocks inside an instruction, in order.
+#[inline]
+pub fn blocks(inst: &Inst) -> Blocks<'_> {
+    let (own, roles): (_, &[Role]) = match inst.control() {
+        None => ([None, None], &[]),
+        Some(Control::For(l)) => ([Some(&l.body), None], &[]),
+        Some(Control::While(l)) => ([Some(&l.test), Some(&l.body)], &[]),
+        Some(Control::If(c)) => ([Some(&c.then), Some(&c.otherwise)], &[]),
+        Some(Control::Roles(r)) => ([None, None], &r.roles),
+    };
+    Blocks { own, roles }
 }
 
 /// The same, to change them, each with those of its values that are read outside of it.

@@ -13,7 +13,7 @@ pub(super) fn comparisons(block: &Block, less: &mut Map<LVal, (LVal, LVal)>) {
         if let Inst::Cmp { dst, op: CmpOp::Lt, a, b } = inst {
             less.insert(*dst, (*a, *b));
         }
-        blocks(inst).into_iter().for_each(|b| comparisons(b, less));
+        blocks(inst).for_each(|b| comparisons(b, less));
     }
 }
 
@@ -119,7 +119,7 @@ pub(super) fn fixed(program: &Program) -> Vec<Option<Abs>> {
                     out[dst.index()] = Some(Abs::All(*bits as i64));
                 }
                 Inst::SharedAddr { dst, alloc } => out[dst.index()] = Some(Abs::All(i64::from(program.allocs[*alloc].offset))),
-                other => blocks(other).into_iter().for_each(|b| visit(program, b, out)),
+                other => blocks(other).for_each(|b| visit(program, b, out)),
             }
         }
     }
@@ -134,7 +134,7 @@ pub(super) fn loops<'p>(block: &'p Block, f: &mut dyn FnMut(&'p For)) {
         if let Inst::For(l) = inst {
             f(l);
         }
-        blocks(inst).into_iter().for_each(|b| loops(b, f));
+        blocks(inst).for_each(|b| loops(b, f));
     }
 }
 
@@ -144,7 +144,7 @@ pub(super) fn choices<'p>(block: &'p Block, f: &mut dyn FnMut(&'p If)) {
         if let Inst::If(c) = inst {
             f(c);
         }
-        blocks(inst).into_iter().for_each(|b| choices(b, f));
+        blocks(inst).for_each(|b| choices(b, f));
     }
 }
 
@@ -153,11 +153,11 @@ pub(super) fn copies(block: &Block) -> bool {
     block.iter().any(|i| match i {
         Inst::CopyAsync { .. } | Inst::CommitCopies | Inst::WaitCopies { .. } => true,
         Inst::Unit(u) if matches!(**u, Unit::ArriveCopies { .. }) => true,
-        other => visit::blocks(other).into_iter().any(copies),
+        other => visit::blocks(other).any(copies),
     })
 }
 
 /// True if an instruction of a block, at any depth, is one of these.
 pub(super) fn any(block: &Block, is: &dyn Fn(&Inst) -> bool) -> bool {
-    block.iter().any(|i| is(i) || blocks(i).into_iter().any(|b| any(b, is)))
+    block.iter().any(|i| is(i) || blocks(i).any(|b| any(b, is)))
 }

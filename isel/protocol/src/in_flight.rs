@@ -46,7 +46,7 @@ fn multiplies(block: &Block) -> bool {
     block.iter().any(|i| match i {
         Inst::Unit(u) => matches!(**u, Unit::Multiply(_)),
         Inst::While(_) => true,
-        other => blocks(other).into_iter().any(multiplies),
+        other => blocks(other).any(multiplies),
     })
 }
 

@@ -66,7 +66,7 @@ fn meets(program: &Program) -> Option<Meets> {
     fn any(block: &Block, is: &dyn Fn(&Unit) -> bool) -> bool {
         block.iter().any(|i| match i {
             Inst::Unit(u) => is(u),
-            other => visit::blocks(other).into_iter().any(|b| any(b, is)),
+            other => visit::blocks(other).any(|b| any(b, is)),
         })
     }
     let others = |u: &Unit| {
@@ -90,7 +90,7 @@ fn named(program: &Program) -> Result<(), ProtocolError> {
                 Unit::NamedBarrier { id, warps, .. } => f(inst, id, warps),
                 _ => Ok(()),
             },
-            other => visit::blocks(other).into_iter().try_for_each(|b| visit(b, f)),
+            other => visit::blocks(other).try_for_each(|b| visit(b, f)),
         })
     }
     let mut first: Map<u32, (u32, Box<Spot>)> = Map::default();

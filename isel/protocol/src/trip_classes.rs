@@ -164,7 +164,7 @@ pub(super) fn matters(block: &Block, local: bool) -> bool {
         Inst::Unit(u) => !matches!(**u, Unit::PrefetchMap { .. }),
         Inst::LoadShared { .. } | Inst::LoadMatrix { .. } | Inst::StoreShared { .. } => local,
         Inst::CopyAsync { .. } | Inst::CommitCopies | Inst::WaitCopies { .. } => local,
-        other => blocks(other).into_iter().any(|b| matters(b, local)),
+        other => blocks(other).any(|b| matters(b, local)),
     })
 }
 
@@ -185,7 +185,7 @@ impl<'a> Finder<'a> {
                         }
                     }
                 }
-                other => blocks(other).into_iter().for_each(|b| self.makers_of(b, false)),
+                other => blocks(other).for_each(|b| self.makers_of(b, false)),
             }
         }
     }
@@ -212,7 +212,7 @@ impl<'a> Finder<'a> {
                 }
                 // They come on their own.
                 Inst::Roles(_) => {}
-                other => blocks(other).into_iter().for_each(|b| self.loops(role, b, around, None)),
+                other => blocks(other).for_each(|b| self.loops(role, b, around, None)),
             }
         }
     }

@@ -62,7 +62,7 @@ impl Unwritten {
                     _ => continue,
                 },
                 other => {
-                    blocks(other).into_iter().for_each(|b| self.block(program, makers, b));
+                    blocks(other).for_each(|b| self.block(program, makers, b));
                     continue;
                 }
             };

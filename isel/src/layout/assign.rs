@@ -172,7 +172,7 @@ fn tile_shape(kernel: &Kernel, v: Value) -> Option<&[u32]> {
 /// A tile that no layout can spread.
 pub(crate) fn assign(kernel: &Kernel, target: &Target, plan: &Plan) -> Result<Assignment, LowerError> {
     let mut out = Assignment {
-        layouts: SecondaryMap::new(),
+        layouts: kernel.by_value(),
         dots: SecondaryMap::new(),
         runs: SecondaryMap::new(),
         searched: false,
@@ -194,7 +194,7 @@ pub(crate) fn assign(kernel: &Kernel, target: &Target, plan: &Plan) -> Result<As
 }
 
 fn users(kernel: &Kernel) -> SecondaryMap<Value, SmallVec<[Inst; 2]>> {
-    let mut users: SecondaryMap<Value, SmallVec<[Inst; 2]>> = SecondaryMap::new();
+    let mut users: SecondaryMap<Value, SmallVec<[Inst; 2]>> = kernel.by_value();
     for (i, d) in kernel.insts.iter() {
         for &v in &d.args {
             if users[v].last() != Some(&i) {
@@ -221,7 +221,7 @@ fn assign_part(kernel: &Kernel, target: &Target, plan: &Plan, part: Region, out:
     }
     let mut classes = Classes::default();
     let mut links: Vec<(Value, Value, Link)> = Vec::new();
-    let mut here: SecondaryMap<Inst, bool> = SecondaryMap::new();
+    let mut here: SecondaryMap<Inst, bool> = kernel.by_inst();
     for &i in &insts {
         here[i] = true;
         if matches!(kernel.insts[i].op, Op::Dot | Op::AsyncDot) {

@@ -4,7 +4,7 @@ use crate::layout::assign::Assignment;
 use crate::layout::in_memory;
 use cranelift_entity::SecondaryMap;
 use tilelift_egraph::physical::InstLayouts;
-use tilelift_ir::{Attr, Effects, Inst, Kernel, Op, Region};
+use tilelift_ir::{Attr, Effects, Inst, Kernel};
 use tilelift_schedule::plan::{Fetches, staged_loads};
 
 /// Loads that go to shared memory for dots.
@@ -12,7 +12,11 @@ pub(crate) fn staged_of(kernel: &Kernel, assigned: &Assignment) -> SecondaryMap<
     let mut staged = staged_loads(kernel);
     // Operands that were found to be better off in registers are multiplied from there.
     let waits = |i: Inst| assigned.runs[i].iter().all(|f| f.results.iter().flatten().all(|l| in_memory(l)));
-    kernel.insts.keys().for_each(|i| staged[i] = staged[i] && waits(i));
+    kernel.insts.keys().for_each(|i| {
+        if staged[i] && !waits(i) {
+            staged[i] = false;
+        }
+    });
     staged
 }
 
@@ -44,13 +48,6 @@ pub(crate) fn loads_what_it_leaves(kernel: &Kernel) -> bool {
         }
     });
     written.iter().all(|w| !read.contains(w))
-}
-
-/// True if a region has an op, at any depth.
-pub(crate) fn has(kernel: &Kernel, r: Region, is: impl Fn(Op) -> bool) -> bool {
-    let mut found = false;
-    kernel.walk(r, &mut |i| found |= is(kernel.insts[i].op));
-    found
 }
 
 pub(crate) fn count(kernel: &Kernel, i: Inst, n: usize) -> u32 {

@@ -135,7 +135,7 @@ pub(crate) fn lane_program(
         staged,
         assigned,
         histories: histories(kernel),
-        values: SecondaryMap::new(),
+        values: kernel.by_value(),
         variants: Map::default(),
         task: None,
         in_rounds: rounds::in_rounds(kernel),

@@ -227,8 +227,8 @@ fn chunk(layout: &Layout, dim: usize, at: u32, regs: &[LVal]) -> Result<(Layout,
     let sliced = layout.slice(dim);
     let to = layout.slice_registers(dim);
     let mut out = vec![None; sliced.size(Axis::Reg) as usize];
-    for (r, &v) in regs.iter().enumerate().filter(|(r, _)| layout.reg_coord(*r as u32)[dim] == at) {
-        out[to[r] as usize] = Some(v);
+    for ((&v, to), _) in regs.iter().zip(to).zip(layout.registers_along(dim)).filter(|(_, along)| *along == at) {
+        out[to as usize] = Some(v);
     }
     let out: Option<Vec<LVal>> = out.into_iter().collect();
     Ok((sliced, out.ok_or(NoRegister::Part)?))

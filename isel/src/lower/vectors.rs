@@ -13,13 +13,16 @@ pub(crate) fn word_types(n: u32, elem: Scalar) -> smallvec::SmallVec<[LTy; 4]> {
 
 /// Elements into words.
 pub(crate) fn to_words(b: &mut LaneBuilder, elems: &[LVal], elem: Scalar) -> Vals {
+    let bytes = elem.bytes() as usize;
+    if elem != Scalar::I1 && bytes < 4 && elems.len() * bytes == 4 {
+        return Vals::from_slice(&[b.pack(elems)]);
+    }
     let elems: Vals = if elem == Scalar::I1 {
         let (one, zero) = (b.constant(LTy::Num(Scalar::I8), 1), b.constant(LTy::Num(Scalar::I8), 0));
         elems.iter().map(|&e| b.select(e, one, zero)).collect()
     } else {
         Vals::from_slice(elems)
     };
-    let bytes = elem.bytes() as usize;
     if bytes >= 4 || elems.len() == 1 { elems } else { elems.chunks(4 / bytes).map(|c| b.pack(c)).collect() }
 }
 

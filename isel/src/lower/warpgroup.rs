@@ -48,15 +48,15 @@ pub(super) fn a_words(
 /// The registers of each repetition of a group's rows, in the order in which the instruction lists them.
 pub(super) fn shares(layout: &Layout, row: &GroupMatrix, consumers: u32) -> Vec<Vec<u32>> {
     let mut lists: BTreeMap<u32, Vec<([u32; 2], u32)>> = BTreeMap::new();
-    for r in 0..layout.size(Axis::Reg) {
-        let c = layout.reg_coord(r);
-        let (step, width) = (row.m * consumers, row.d.shape[1]);
+    let (step, width) = (row.m * consumers, row.d.shape[1]);
+    let columns: Vec<[u32; 2]> = row.d.reg.iter().map(|column| [column[0], column[1]]).collect();
+    for (r, (i, j)) in layout.registers_along(0).into_iter().zip(layout.registers_along(1)).enumerate() {
         // Inside the fragment, registers count by the table's bits.
-        let bits = row.d.reg.iter().enumerate().fold(0, |n, (bit, column)| {
-            let on = (0..2).all(|d| column[d] == 0 || [c[0] % step, c[1] % width][d] & column[d] != 0);
+        let bits = columns.iter().enumerate().fold(0, |n, (bit, &[row, column])| {
+            let on = (row == 0 || (i % step) & row != 0) && (column == 0 || (j % width) & column != 0);
             n | u32::from(on) << bit
         });
-        lists.entry(c[0] / step).or_default().push(([c[1] / width, bits], r));
+        lists.entry(i / step).or_default().push(([j / width, bits], r as u32));
     }
     lists
         .into_values()

@@ -70,7 +70,7 @@ fn makes(block: &Block, f: &mut dyn FnMut(LVal)) {
             Some(Control::While(l)) => l.carried.iter().for_each(|c| f(c.param)),
             Some(Control::If(_) | Control::Roles(_)) | None => {}
         }
-        visit::blocks(inst).into_iter().for_each(|b| makes(b, f));
+        visit::blocks(inst).for_each(|b| makes(b, f));
     }
 }
 
@@ -98,6 +98,6 @@ fn needed(block: &Block, uniform: &Uniform<'_>, scalar: &mut SecondaryMap<LVal, 
                 }
             }
         }
-        visit::blocks(inst).into_iter().for_each(|b| needed(b, uniform, scalar, literal));
+        visit::blocks(inst).for_each(|b| needed(b, uniform, scalar, literal));
     }
 }

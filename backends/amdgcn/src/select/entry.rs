@@ -44,7 +44,7 @@ impl Asked {
                     Special::Workers => self.grid[0] = true,
                     Special::ClusterRank => {}
                 },
-                Role::Control(_) => visit::blocks(inst).into_iter().for_each(|b| self.block(b, sel)),
+                Role::Control(_) => visit::blocks(inst).for_each(|b| self.block(b, sel)),
                 Role::Param { .. } | Role::Special { .. } | Role::Shuffle(_) | Role::Literal(_) => {}
                 Role::Compute(_) | Role::Matrix { .. } | Role::Load(_) | Role::Store(_) | Role::Act | Role::Foreign => {}
             }

@@ -31,7 +31,7 @@ fn note(block: &Block, halves: &mut SecondaryMap<LVal, Half>) {
         {
             (halves[low], halves[high]) = (Some((*a, false)), Some((*a, true)));
         }
-        visit::blocks(inst).into_iter().for_each(|b| note(b, halves));
+        visit::blocks(inst).for_each(|b| note(b, halves));
     }
 }
 
@@ -44,7 +44,7 @@ fn upper(inst: &Inst, halves: &SecondaryMap<LVal, Half>) -> Option<[(LVal, bool)
 }
 
 fn any(block: &Block, halves: &SecondaryMap<LVal, Half>) -> bool {
-    block.iter().any(|inst| upper(inst, halves).is_some() || visit::blocks(inst).into_iter().any(|b| any(b, halves)))
+    block.iter().any(|inst| upper(inst, halves).is_some() || visit::blocks(inst).any(|b| any(b, halves)))
 }
 
 fn block(program: &mut Program, old: Block, halves: &SecondaryMap<LVal, Half>) -> Block {

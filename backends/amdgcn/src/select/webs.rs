@@ -125,7 +125,7 @@ impl Ties<'_> {
             if let Role::Literal(dst) = Role::of(inst) {
                 self.literal[dst] = true;
             }
-            visit::blocks(inst).into_iter().for_each(|b| self.literals(b));
+            visit::blocks(inst).for_each(|b| self.literals(b));
         }
     }
 

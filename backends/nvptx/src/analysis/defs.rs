@@ -4,8 +4,8 @@
 //! of the program); an addition of a constant that is read only by addresses is folded into their offsets and is not printed.
 
 use super::visit::{self, Nest, Role, nest};
-use crate::class::shares_bits;
-use cranelift_entity::SecondaryMap;
+use crate::class::{Class, shares_bits};
+use cranelift_entity::{EntityRef, SecondaryMap};
 use tilelift_ir::Scalar;
 use tilelift_isel::lane::visit::blocks;
 use tilelift_isel::lane::{AllocId, BinOp, Block, Inst, LTy, LVal, Program, Special};
@@ -51,11 +51,17 @@ pub(crate) struct Address {
 /// Facts about every value of a program.
 pub(crate) struct Defs<'p> {
     program: &'p Program,
+    /// Types of the values.
+    types: &'p [LTy],
+    /// The value behind other names for each.
+    root: Vec<LVal>,
     def: SecondaryMap<LVal, Def>,
     /// Read as a value somewhere that is printed.
     needed: SecondaryMap<LVal, bool>,
     /// Read as an address somewhere that is printed.
     addressed: SecondaryMap<LVal, bool>,
+    /// Lives in a register of its own, once all is walked over.
+    held: Vec<bool>,
 }
 
 impl<'p> Defs<'p> {
@@ -64,35 +70,73 @@ impl<'p> Defs<'p> {
         let n = program.vals.len();
         let mut this = Defs {
             program,
-            def: SecondaryMap::with_capacity(n),
-            needed: SecondaryMap::with_capacity(n),
-            addressed: SecondaryMap::with_capacity(n),
+            types: program.vals.values().as_slice(),
+            root: (0..n).map(LVal::new).collect(),
+            def: SecondaryMap::new(),
+            needed: SecondaryMap::new(),
+            addressed: SecondaryMap::new(),
+            held: Vec::new(),
         };
+        this.def.resize(n);
+        this.needed.resize(n);
+        this.addressed.resize(n);
         this.forward(&program.body);
         this.backward(&program.body);
+        this.held = (0..n).map(|v| this.is_held(LVal::new(v))).collect();
         this
     }
 
     /// The type of a value.
+    #[inline]
     pub(crate) fn ty(&self, v: LVal) -> LTy {
-        self.program.vals[v]
+        self.types[v.index()]
+    }
+
+    /// The class of a value's registers.
+    #[inline]
+    pub(crate) fn class(&self, v: LVal) -> Class {
+        Class::of(self.ty(v))
     }
 
     /// The value behind other names for it.
-    pub(crate) fn root(&self, mut v: LVal) -> LVal {
-        while let Def::Same(a) = self.def[v] {
-            v = a;
-        }
-        v
+    #[inline]
+    pub(crate) fn root(&self, v: LVal) -> LVal {
+        self.root[v.index()]
     }
 
     /// How a value comes about; never [`Def::Same`].
+    #[inline]
     pub(crate) fn def(&self, v: LVal) -> Def {
         self.def[self.root(v)]
     }
 
+    /// The same of a value that is no other name.
+    #[inline]
+    pub(crate) fn def_of_root(&self, v: LVal) -> Def {
+        self.def[v]
+    }
+
+    /// True if a value, behind other names for it, is one that an instruction makes: not a constant, nor anything else that is known in front of the program.
+    #[inline]
+    pub(crate) fn is_made(&self, v: LVal) -> bool {
+        matches!(self.def[v], Def::Register | Def::AddConst(..) | Def::Bits(_))
+    }
+
+    /// One value is another under another name.
+    fn same(&mut self, v: LVal, other: LVal) {
+        let root = self.root(other);
+        self.def[v] = Def::Same(root);
+        self.root[v.index()] = root;
+    }
+
     /// True if a value lives in a register of its own.
+    #[inline]
     pub(crate) fn in_register(&self, v: LVal) -> bool {
+        self.held[v.index()]
+    }
+
+    /// The same, by what is read so far.
+    fn is_held(&self, v: LVal) -> bool {
         match self.def[v] {
             Def::Register | Def::Bits(_) => self.needed[v] || self.addressed[v],
             Def::AddConst(..) => self.needed[v],
@@ -122,14 +166,7 @@ impl<'p> Defs<'p> {
 
     /// True if an instruction must be printed.
     pub(crate) fn printed(&self, inst: &Inst) -> bool {
-        if !visit::is_pure(inst) {
-            return true;
-        }
-        let mut any = false;
-        inst.results().iter().for_each(|&d| {
-            any |= self.in_register(d);
-        });
-        any
+        !visit::is_pure(inst) || inst.results().iter().any(|&d| self.in_register(d))
     }
 
     /// The address `v + offset` with additions of constants folded.
@@ -160,16 +197,20 @@ impl<'p> Defs<'p> {
                 Inst::Bin { dst, op: BinOp::Add, a, b } => self.addition(*dst, *a, *b),
                 Inst::Bitcast { dst, a } => {
                     let (from, to) = (self.ty(*a), self.ty(*dst));
-                    self.def[*dst] = if shares_bits(from, to) { Def::Same(*a) } else { Def::Bits(*a) };
+                    if shares_bits(from, to) {
+                        self.same(*dst, *a);
+                    } else {
+                        self.def[*dst] = Def::Bits(*a);
+                    }
                 }
                 Inst::Cvt { dst, a } => {
                     let (from, to) = (self.ty(*a), self.ty(*dst));
                     // An `i8` is kept sign-extended, so it already is the `i16`.
                     if from == to || (from, to) == (LTy::Num(Scalar::I8), LTy::Num(Scalar::I16)) {
-                        self.def[*dst] = Def::Same(*a);
+                        self.same(*dst, *a);
                     }
                 }
-                other => blocks(other).into_iter().for_each(|b| self.forward(b)),
+                other => blocks(other).for_each(|b| self.forward(b)),
             }
         }
     }
@@ -243,7 +284,7 @@ impl<'p> Defs<'p> {
                 }
                 continue;
             }
-            if !self.printed(inst) {
+            if visit::is_pure(inst) && !inst.results().iter().any(|&d| self.is_held(d)) {
                 continue;
             }
             visit::operands(inst, |v, role| match role {

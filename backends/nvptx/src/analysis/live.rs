@@ -12,7 +12,7 @@
 //!
 //! An asynchronous product reads its operand A until the wait that covers it, or as long as the loop runs in which it begins.
 
-use super::defs::{Base, Def, Defs};
+use super::defs::{Base, Defs};
 use super::visit::{self, Role};
 use cranelift_entity::SecondaryMap;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -102,11 +102,16 @@ impl Live<'_, '_> {
     /// The value `v` (behind its names) is read at half position `at`.
     fn read(&mut self, v: LVal, at: u32) {
         let v = self.defs.root(v);
-        if !matches!(self.defs.def(v), Def::Register | Def::AddConst(..) | Def::Bits(_)) {
+        if !self.defs.is_made(v) {
             return;
         }
-        let start = self.at[v].start;
-        self.at[v].end = self.at[v].end.max(at);
+        let live = &mut self.at[v];
+        live.end = live.end.max(at);
+        let start = live.start;
+        // What is made in the innermost loop comes from outside of none.
+        if self.loops.last().is_none_or(|l| l.start < start) {
+            return;
+        }
         // The outermost loop that the value comes from outside of; the loops are ordered by their start.
         let k = self.loops.partition_point(|l| l.start < start);
         if let Some(open) = self.loops.get_mut(k)
@@ -274,7 +279,7 @@ impl Live<'_, '_> {
                 let v = self.defs.root(*v);
                 flying.iter().flatten().chain(begun.iter()).any(|&w| w == v)
             };
-            results(inst).iter().any(made) || blocks(inst).into_iter().any(|b| self.made_again(b, flying, begun))
+            results(inst).iter().any(made) || blocks(inst).any(|b| self.made_again(b, flying, begun))
         })
     }
 

@@ -22,6 +22,7 @@ use super::defs::{Def, Defs};
 use super::visit::{Nest, nest};
 use cranelift_entity::SecondaryMap;
 use std::collections::{BTreeMap, BTreeSet};
+use tilelift_isel::lane::visit::blocks;
 use tilelift_isel::lane::{Block, Inst, LVal, OperandA, Program, Unit};
 
 /// What a loop renews.
@@ -44,6 +45,9 @@ pub(crate) struct Renewals(BTreeMap<LVal, Renewal>);
 impl Renewals {
     /// Finds them.
     pub(crate) fn new(program: &Program, defs: &Defs<'_>) -> Renewals {
+        if !multiplies_words(&program.body) {
+            return Renewals::default();
+        }
         let mut walk =
             Walk { defs, made: SecondaryMap::new(), open: 0, loops: 0, products: vec![], renewed: vec![], wanted: BTreeMap::new() };
         walk.made.resize(program.vals.len());
@@ -59,6 +63,11 @@ impl Renewals {
     pub(crate) fn of(&self, by: LVal) -> Option<&Renewal> {
         self.0.get(&by)
     }
+}
+
+/// True if a product of a block has its operand A in registers.
+fn multiplies_words(block: &Block) -> bool {
+    block.iter().any(|inst| words(inst).is_some() || blocks(inst).any(multiplies_words))
 }
 
 /// The words of an instruction's operand A in registers.

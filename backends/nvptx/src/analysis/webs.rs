@@ -4,31 +4,20 @@
 //! result values, the branches of a choice with its result, and an accumulator with the result of its matrix instruction keeps
 //! them in place; where two of them live at the same time they stay apart and the printer copies.
 
-use super::defs::{Def, Defs};
+use super::defs::Defs;
 use super::live::{Interval, Lives, Rounds};
 use super::visit::{Nest, nest};
-use crate::class::Class;
-use cranelift_entity::packed_option::PackedOption;
-use cranelift_entity::{PrimaryMap, SecondaryMap, entity_impl};
+use cranelift_entity::{EntityRef, SecondaryMap};
 use smallvec::SmallVec;
 use tilelift_isel::lane::{Block, LVal, Program};
 
-/// Intervals of a web, sorted: few, mostly.
+/// Intervals of a web, sorted. Neighbours that touch are one, so they are few.
 type Spans = SmallVec<[Interval; 4]>;
-
-/// A list of intervals.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct List(u32);
-entity_impl!(List);
 
 /// The register webs of a program.
 pub(crate) struct Webs {
-    /// Union-find parents; absent for a representative.
-    parent: SecondaryMap<LVal, PackedOption<LVal>>,
-    /// Where in `lists` the intervals of a representative's web are; absent while the web is the value alone.
-    spans: SecondaryMap<LVal, PackedOption<List>>,
-    lists: PrimaryMap<List, Spans>,
-    live: SecondaryMap<LVal, Interval>,
+    /// Union-find parents; a representative is its own. When all is joined, each value's representative.
+    parent: Vec<LVal>,
     /// What flies on into the next iteration of loops.
     pub(crate) rounds: Rounds,
 }
@@ -37,72 +26,88 @@ impl Webs {
     /// Joins what may be joined.
     pub(crate) fn new(program: &Program, defs: &Defs<'_>) -> Webs {
         let Lives { at: live, rounds, .. } = Lives::of(defs, program);
-        let mut webs = Webs { parent: SecondaryMap::new(), spans: SecondaryMap::new(), lists: PrimaryMap::new(), live, rounds };
-        webs.parent.resize(program.vals.len());
-        webs.spans.resize(program.vals.len());
+        let values = program.vals.len();
+        let parent = (0..values).map(LVal::new).collect();
+        let mut joins = Joins { defs, parent, spans: vec![None; values], lists: Vec::new(), live };
         // Results first: the loop leaves with the parameter's register, so these joins are not a choice.
-        webs.results(&program.body);
-        webs.copies(defs, &program.body);
-        program.vals.keys().for_each(|v| {
-            webs.shortened(v);
-        });
-        webs
+        joins.results(&program.body);
+        joins.copies(&program.body);
+        for n in 0..values {
+            joins.parent[n] = joins.find(LVal::new(n));
+        }
+        Webs { parent: joins.parent, rounds }
     }
 
     /// The value that stands for `v`'s web.
-    pub(crate) fn representative(&self, mut v: LVal) -> LVal {
-        while let Some(p) = self.parent[v].expand() {
-            v = p;
+    #[inline]
+    pub(crate) fn representative(&self, v: LVal) -> LVal {
+        self.parent[v.index()]
+    }
+}
+
+/// The union-find that joins.
+struct Joins<'d, 'p> {
+    defs: &'d Defs<'p>,
+    parent: Vec<LVal>,
+    /// Where in `lists` the intervals of a representative's web are; absent while they are one, which `live` has.
+    spans: Vec<Option<usize>>,
+    lists: Vec<Spans>,
+    live: SecondaryMap<LVal, Interval>,
+}
+
+impl Joins<'_, '_> {
+    /// The representative of a value's web. All on the way there come closer to it: a chain of webs is as long as a chain of loops.
+    fn find(&mut self, mut v: LVal) -> LVal {
+        let mut up = self.parent[v.index()];
+        while up != v {
+            let next = self.parent[up.index()];
+            self.parent[v.index()] = next;
+            (v, up) = (up, next);
         }
         v
     }
 
-    /// The same, and all on the way there then know it: a chain of webs is as long as a chain of loops.
-    fn shortened(&mut self, v: LVal) -> LVal {
-        // Most are a step away from it, if that.
-        let Some(p) = self.parent[v].expand() else { return v };
-        if self.parent[p].is_none() {
-            return p;
-        }
-        let r = self.representative(p);
-        let mut at = v;
-        while at != r {
-            let next = self.parent[at].expand().unwrap_or(r);
-            self.parent[at] = r.into();
-            at = next;
-        }
-        r
-    }
-
-    /// The intervals of a representative's web.
-    fn spans(&self, v: LVal) -> &[Interval] {
-        self.spans[v].expand().map_or(std::slice::from_ref(&self.live[v]), |list| &self.lists[list])
-    }
-
-    fn join(&mut self, a: LVal, b: LVal) -> bool {
-        let (a, b) = (self.shortened(a), self.shortened(b));
+    fn join(&mut self, a: LVal, b: LVal) {
+        let (a, b) = (self.find(a), self.find(b));
         if a == b {
-            return true;
+            return;
         }
-        if !apart(self.spans(a), self.spans(b)) {
-            return false;
+        match (self.spans[a.index()], self.spans[b.index()]) {
+            (None, None) => {
+                let (x, y) = (self.live[a], self.live[b]);
+                if let Some(both) = x.touching(y) {
+                    self.parent[b.index()] = a;
+                    self.live[a] = both;
+                } else if let Some(list) = x.beside(y) {
+                    self.lists.push(SmallVec::from_slice(&list));
+                    self.link(a, b, self.lists.len() - 1);
+                }
+            }
+            (Some(list), None) => {
+                if put(&mut self.lists[list], self.live[b]) {
+                    self.link(a, b, list);
+                }
+            }
+            (None, Some(list)) => {
+                if put(&mut self.lists[list], self.live[a]) {
+                    self.link(a, b, list);
+                }
+            }
+            (Some(one), Some(other)) => {
+                if apart(&self.lists[one], &self.lists[other]) {
+                    // What is put in is what is shorter.
+                    let (long, short) = if self.lists[one].len() < self.lists[other].len() { (other, one) } else { (one, other) };
+                    let short = std::mem::take(&mut self.lists[short]);
+                    merge(&mut self.lists[long], &short);
+                    self.link(a, b, long);
+                }
+            }
         }
-        // What is put in is what is shorter.
-        let (long, short) = if self.spans(a).len() < self.spans(b).len() { (b, a) } else { (a, b) };
-        let list = match self.spans[long].expand() {
-            Some(list) => list,
-            None => self.lists.push(SmallVec::from_slice(&[self.live[long]])),
-        };
-        let own = std::mem::take(&mut self.lists[list]);
-        self.lists[list] = merge(own, self.spans(short));
-        self.link(a, b, list);
-        true
     }
 
-    fn link(&mut self, a: LVal, b: LVal, both: List) {
-        self.parent[b] = a.into();
-        self.spans[b] = None.into();
-        self.spans[a] = both.into();
+    fn link(&mut self, a: LVal, b: LVal, both: usize) {
+        self.parent[b.index()] = a;
+        self.spans[a.index()] = Some(both);
     }
 
     fn results(&mut self, block: &Block) {
@@ -129,75 +134,101 @@ impl Webs {
 
     /// The result begins behind the loop, the parameter ends inside it.
     fn result(&mut self, param: LVal, result: LVal) {
-        let both = self.lists.push(SmallVec::from_slice(&[self.live[param], self.live[result]]));
-        self.link(param, result, both);
+        self.lists.push(SmallVec::from_slice(&[self.live[param], self.live[result]]));
+        self.link(param, result, self.lists.len() - 1);
     }
 
-    fn copies(&mut self, defs: &Defs<'_>, block: &Block) {
+    fn copies(&mut self, block: &Block) {
         for inst in block {
             match nest(inst) {
                 Nest::For(l) => {
-                    l.carried.iter().for_each(|c| self.try_join(defs, c.param, c.init));
-                    self.copies(defs, &l.body);
-                    l.carried.iter().for_each(|c| self.try_join(defs, c.param, c.next));
+                    l.carried.iter().for_each(|c| self.try_join(c.param, c.init));
+                    self.copies(&l.body);
+                    l.carried.iter().for_each(|c| self.try_join(c.param, c.next));
                 }
                 Nest::While(l) => {
-                    l.carried.iter().for_each(|c| self.try_join(defs, c.param, c.init));
-                    self.copies(defs, &l.test);
-                    self.copies(defs, &l.body);
-                    l.carried.iter().for_each(|c| self.try_join(defs, c.param, c.next));
+                    l.carried.iter().for_each(|c| self.try_join(c.param, c.init));
+                    self.copies(&l.test);
+                    self.copies(&l.body);
+                    l.carried.iter().for_each(|c| self.try_join(c.param, c.next));
                 }
                 Nest::If(i) => {
-                    self.copies(defs, &i.then);
-                    self.copies(defs, &i.otherwise);
+                    self.copies(&i.then);
+                    self.copies(&i.otherwise);
                     for &(result, a, b) in &i.results {
-                        self.try_join(defs, result, a);
-                        self.try_join(defs, result, b);
+                        self.try_join(result, a);
+                        self.try_join(result, b);
                     }
                 }
-                Nest::Roles(r) => r.roles.iter().for_each(|r| self.copies(defs, &r.body)),
-                Nest::Matrix { dsts, c } => dsts.iter().zip(c).for_each(|(&d, &c)| self.try_join(defs, d, c)),
+                Nest::Roles(r) => r.roles.iter().for_each(|r| self.copies(&r.body)),
+                Nest::Matrix { dsts, c } => dsts.iter().zip(c).for_each(|(&d, &c)| self.try_join(d, c)),
                 Nest::Plain => {}
             }
         }
     }
 
-    fn try_join(&mut self, defs: &Defs<'_>, v: LVal, with: LVal) {
-        let with = defs.root(with);
-        let own_register = match defs.def(with) {
-            Def::Register | Def::AddConst(..) | Def::Bits(_) => true,
-            Def::Const(_) | Def::Same(_) | Def::Param(_) | Def::Special(_) | Def::Shared(_) => false,
-        };
-        if own_register && Class::of(defs.ty(v)) == Class::of(defs.ty(with)) {
+    fn try_join(&mut self, v: LVal, with: LVal) {
+        let with = self.defs.root(with);
+        if self.defs.is_made(with) && self.defs.class(v) == self.defs.class(with) {
             self.join(v, with);
         }
     }
 }
 
-/// The position of an interval in a sorted list that it may meet; `None` if it meets one.
-fn place(list: &[Interval], x: Interval) -> Option<usize> {
-    let at = list.partition_point(|y| y.end < x.start);
-    list.get(at).is_none_or(|y| x.end < y.start).then_some(at)
+impl Interval {
+    /// One interval of two, if the second begins where the first ends.
+    #[inline]
+    fn touching(self, other: Interval) -> Option<Interval> {
+        let (first, second) = if self.start < other.start { (self, other) } else { (other, self) };
+        (first.end + 1 == second.start).then_some(Interval { start: first.start, end: second.end })
+    }
+
+    /// Two in order, if they do not meet.
+    fn beside(self, other: Interval) -> Option<[Interval; 2]> {
+        let (first, second) = if self.start < other.start { (self, other) } else { (other, self) };
+        (first.end < second.start).then_some([first, second])
+    }
+}
+
+/// Where an interval goes in a sorted list: in front of the first that does not end before it.
+fn place(list: &[Interval], x: Interval) -> usize {
+    // Webs grow towards the end of the program.
+    if list.last().is_none_or(|y| y.end < x.start) { list.len() } else { list.partition_point(|y| y.end < x.start) }
 }
 
 /// True if no interval of one sorted list meets one of the other.
 fn apart(a: &[Interval], b: &[Interval]) -> bool {
     let (short, long) = if a.len() < b.len() { (a, b) } else { (b, a) };
-    short.iter().all(|&x| place(long, x).is_some())
+    short.iter().all(|&x| long.get(place(long, x)).is_none_or(|y| x.end < y.start))
 }
 
-/// Two sorted lists that are apart as one. Webs grow towards the end of the program, a few intervals at a time.
-fn merge(mut long: Spans, short: &[Interval]) -> Spans {
+/// Puts an interval into a sorted list, if it meets none there.
+fn put(list: &mut Spans, x: Interval) -> bool {
+    let intervals = list.as_mut_slice();
+    let at = place(intervals, x);
+    if intervals.get(at).is_some_and(|y| y.start <= x.end) {
+        return false;
+    }
+    let (before, behind) = intervals.split_at_mut(at);
+    let joined = before.last_mut().and_then(|y| y.touching(x).map(|both| *y = both)).is_some();
+    let own = before.last().copied().filter(|_| joined).unwrap_or(x);
+    match (joined, behind.first_mut().and_then(|y| y.touching(own).map(|both| *y = both)).is_some()) {
+        (true, true) => _ = list.remove(at - 1),
+        (false, false) => list.insert(at, x),
+        (true, false) | (false, true) => {}
+    }
+    true
+}
+
+/// Puts the intervals of one sorted list into another one, from which they are apart.
+fn merge(long: &mut Spans, short: &[Interval]) {
     if short.len() > 8 {
         long.extend_from_slice(short);
         long.sort_unstable_by_key(|x| x.start);
-        return long;
+        long.dedup_by(|next, before| before.touching(*next).map(|both| *before = both).is_some());
+        return;
     }
-    for &x in short {
-        let at = place(&long, x).unwrap_or(long.len());
-        long.insert(at, x);
-    }
-    long
+    short.iter().for_each(|&x| _ = put(long, x));
 }
 
 #[cfg(test)]
@@ -208,15 +239,31 @@ mod tests {
         bounds.iter().map(|&(start, end)| Interval { start, end }).collect()
     }
 
+    /// The positions that a list covers.
+    fn covered(list: &[Interval]) -> Vec<u32> {
+        list.iter().flat_map(|x| x.start..=x.end).collect()
+    }
+
     #[test]
     fn lists_that_are_apart_become_one_in_order() {
         let odd: Vec<(u32, u32)> = (0..20).map(|i| (10 * i + 5, 10 * i + 7)).collect();
-        for short in [vec![(0, 4)], vec![(8, 9), (28, 34)], (0..12).map(|i| (10 * i, 10 * i + 4)).collect()] {
+        let filled = [
+            vec![(0, 4)],
+            vec![(8, 9), (28, 34)],
+            (0..12).map(|i| (10 * i, 10 * i + 4)).collect(),
+            vec![(8, 14)],
+            vec![(1, 3), (209, 210)],
+        ];
+        for short in filled {
             assert!(apart(&list(&odd), &list(&short)) && apart(&list(&short), &list(&odd)));
-            let both = merge(list(&odd), &list(&short));
-            assert_eq!(both, merge(list(&short), &list(&odd)));
-            assert_eq!(both.len(), odd.len() + short.len());
-            assert!(both.windows(2).all(|w| w[0].end < w[1].start), "{both:?}");
+            let (mut both, mut other) = (list(&odd), list(&short));
+            merge(&mut both, &list(&short));
+            merge(&mut other, &list(&odd));
+            assert_eq!(both, other);
+            let mut all = [covered(&list(&odd)), covered(&list(&short))].concat();
+            all.sort_unstable();
+            assert_eq!(covered(&both), all);
+            assert!(both.windows(2).all(|w| w[0].end + 1 < w[1].start), "{both:?}");
         }
         for meets in [(0, 5), (7, 7), (6, 6), (0, 100), (195, 300)] {
             assert!(!apart(&list(&odd), &list(&[meets])), "{meets:?}");

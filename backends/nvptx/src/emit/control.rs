@@ -154,8 +154,8 @@ impl Emitter<'_> {
     /// Exchanges the registers of two webs, for what is printed from here on.
     fn swap(&mut self, a: LVal, b: LVal) {
         [a, b].into_iter().for_each(|v| _ = self.home(v));
-        let (x, y) = (self.number[a], self.number[b]);
-        (self.number[a], self.number[b]) = (y, x);
+        let (x, y) = (self.registers[a], self.registers[b]);
+        (self.registers[a], self.registers[b]) = (y, x);
     }
 
     /// A step of a loop; gives whether another one is left.
@@ -331,7 +331,7 @@ fn rotates(l: &For) -> bool {
 
 /// True for a block with a loop in it.
 fn goes_round(block: &Block) -> bool {
-    block.iter().any(|i| matches!(i, Inst::For(_) | Inst::While(_)) || blocks(i).into_iter().any(goes_round))
+    block.iter().any(|i| matches!(i, Inst::For(_) | Inst::While(_)) || blocks(i).any(goes_round))
 }
 
 /// True for a block that loads what a loop carries, by itself or in an arm of a choice.
@@ -354,7 +354,7 @@ fn keeps_rolled(block: &Block) -> bool {
     block.iter().any(|inst| match inst.effect() {
         _ if matches!(inst, Inst::Unit(_) | Inst::Roles(_)) => true,
         Effect::Matrix | Effect::Copy | Effect::Meet | Effect::Update(_) | Effect::Start | Effect::Remote => true,
-        Effect::Control => blocks(inst).into_iter().any(keeps_rolled),
+        Effect::Control => blocks(inst).any(keeps_rolled),
         Effect::Compute | Effect::Stay | Effect::Read(_) | Effect::Write(_) | Effect::Exchange => false,
         Effect::Order | Effect::Check | Effect::Hint => false,
     })

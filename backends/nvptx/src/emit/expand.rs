@@ -5,6 +5,7 @@ use super::text::{Opnd, Reg};
 use crate::class::Class;
 use crate::error::{Computation, EmitError, NoText};
 use crate::rules::{self, Body, Key, NoRule};
+use smallvec::SmallVec;
 use tilelift_ir::Scalar;
 use tilelift_isel::lane::{Inst, LTy, LVal, Opcode};
 
@@ -42,7 +43,10 @@ impl Emitter<'_> {
             return Err(unsupported(key, ty, why));
         };
         let d = self.home(dst);
-        let mut values = operands.map(|v| v.map(|v| self.operand(v)));
+        let mut values = [None; 3];
+        for (value, operand) in values.iter_mut().zip(operands) {
+            *value = operand.map(|v| self.operand(v));
+        }
         if matches!(key, Key::Plain(Opcode::FmaF16x2 | Opcode::FmaBf16x2)) {
             self.keep_factor(&mut values);
         }
@@ -197,52 +201,53 @@ impl Emitter<'_> {
     /// Prints lines with their placeholders filled in.
     pub(super) fn lines(&mut self, lines: &[&str], d: Reg, values: [Option<Opnd>; 3], k: u32) {
         // Scratch registers of this expansion, with the numbers that lines call them by.
-        let mut scratch: Vec<(usize, Reg)> = Vec::new();
+        let mut scratch: SmallVec<[(usize, Reg); 4]> = SmallVec::new();
         // Operands that must be registers are loaded first: loading prints into the text in front of the program, not here.
         for line in lines {
             self.body.s("\t");
-            let mut rest = *line;
-            while let Some(at) = rest.bytes().position(|c| matches!(c, b'$' | b'#')) {
-                let (plain, tail) = rest.split_at(at);
-                self.body.s(plain);
-                let bytes = tail.as_bytes();
-                let kind = bytes.get(1).copied().unwrap_or_default();
-                let mut used = 2;
+            let mut mark = self.plain(line);
+            while let Some((is_register, piece)) = mark {
+                let kind = piece.as_bytes().first().copied().unwrap_or_default();
+                let mut used = 1;
                 match kind {
-                    b'd' => {
-                        self.body.r(d);
-                    }
-                    b'k' => {
-                        self.body.n(k);
-                    }
+                    b'd' => _ = self.body.r(d),
+                    b'k' => _ = self.body.n(k),
                     b'a' | b'b' | b'c' => {
                         let Some(v) = values[usize::from(kind - b'a')] else { break };
                         let v = match v {
-                            Opnd::Imm(class, bits) if bytes[0] == b'$' => Opnd::Reg(self.load(Top::Const(class, bits))),
+                            Opnd::Imm(class, bits) if is_register => Opnd::Reg(self.load(Top::Const(class, bits))),
                             Opnd::Imm(..) | Opnd::Reg(_) => v,
                         };
                         self.body.o(v);
                     }
                     _ => {
-                        let mut digit = 0;
-                        while let Some(c) = bytes.get(used).filter(|c| c.is_ascii_digit()) {
-                            digit = digit * 10 + usize::from(c - b'0');
+                        let digits = piece.bytes().skip(1).take_while(u8::is_ascii_digit);
+                        let number = digits.fold(0, |n, c| {
                             used += 1;
-                        }
+                            n * 10 + usize::from(c - b'0')
+                        });
                         let class = scratch_class(kind);
-                        let known = scratch.iter().find(|(n, r)| (*n, r.0) == (digit, class)).map(|x| x.1);
+                        let known = scratch.iter().find(|(n, r)| (*n, r.0) == (number, class)).map(|x| x.1);
                         let r = known.unwrap_or_else(|| {
                             let r = self.fresh(class);
-                            scratch.push((digit, r));
+                            scratch.push((number, r));
                             r
                         });
                         self.body.r(r);
                     }
                 }
-                rest = &tail[used..];
+                mark = self.plain(piece.get(used..).unwrap_or_default());
             }
-            self.body.s(rest).s(";\n");
+            self.body.end();
         }
+    }
+
+    /// Prints a line up to its first placeholder, if it has one: whether that asks for a register, and what stands behind its mark.
+    fn plain<'t>(&mut self, line: &'t str) -> Option<(bool, &'t str)> {
+        let mark = line.bytes().position(|c| matches!(c, b'$' | b'#'));
+        let (text, rest) = line.split_at(mark.unwrap_or(line.len()));
+        self.body.s(text);
+        Some((rest.as_bytes().first() == Some(&b'$'), rest.get(1..)?))
     }
 }
 

@@ -23,7 +23,7 @@ fn collect(block: &Block, out: &mut BTreeSet<LVal>) {
         {
             ahead(l, out);
         }
-        blocks(inst).into_iter().for_each(|b| collect(b, out));
+        blocks(inst).for_each(|b| collect(b, out));
     }
 }
 
@@ -42,7 +42,8 @@ fn ahead(l: &For, out: &mut BTreeSet<LVal>) {
     let mut made: BTreeMap<LVal, LVal> = BTreeMap::new();
     for c in l.body.iter().filter_map(|i| if let Inst::If(c) = i { Some(c) } else { None }) {
         let [then, otherwise] = [&c.then, &c.otherwise].map(loads);
-        for &(result, a, b) in &c.results {
+        let loading = !then.is_empty() || !otherwise.is_empty();
+        for &(result, a, b) in c.results.iter().filter(|_| loading) {
             let loaded = if then.contains(&a) { Some(a) } else { Some(b).filter(|b| otherwise.contains(b)) };
             made.extend(loaded.map(|v| (result, v)));
         }

@@ -311,8 +311,8 @@ impl Emitter<'_> {
     }
 
     /// The module around the body.
-    fn module(mut self, entry: &str, version: (u8, u8), options: &EmitOptions) -> String {
-        let mut t = Text { out: String::with_capacity(self.body.out.len() + self.top.out.len() + 2048) };
+    fn module(self, entry: &str, version: (u8, u8), options: &EmitOptions) -> String {
+        let mut t = Text::with_capacity(self.body.len() + self.top.len() + self.rare.len() + 2048);
         t.s(".version ").n(version.0).s(".").n(version.1).s("\n.target ").s(self.target.name).s("\n.address_size 64\n");
         let shared = self.program.shared_bytes > 0 || self.loaded.contains_key(&Top::Shared(0));
         if shared {
@@ -353,7 +353,7 @@ impl Emitter<'_> {
                 t.s("\t.reg ").s(class.declared()).s(" ").s(class.prefix()).s("<").n(n + 1).s(">;\n");
             }
         }
-        t.s(&std::mem::take(&mut self.top.out)).s(&std::mem::take(&mut self.body.out)).s("\tret;\n").s(&self.rare.out).s("}\n");
-        t.out
+        t.text(&self.top).text(&self.body).s("\tret;\n").text(&self.rare).s("}\n");
+        t.finish()
     }
 }

@@ -70,8 +70,8 @@ pub(super) struct Emitter<'a> {
     pub(super) rare: Text,
     /// Registers in use per class.
     pub(super) count: [u32; 6],
-    /// Number plus one of a web's register, by its representative.
-    pub(super) number: SecondaryMap<LVal, u32>,
+    /// A web's register, by its representative, once it has one.
+    pub(super) registers: SecondaryMap<LVal, Option<Reg>>,
     pub(super) loaded: BTreeMap<Top, Reg>,
     pub(super) labels: u32,
     /// Serial numbers of the open blocks, and the next one.
@@ -104,10 +104,14 @@ impl<'a> Emitter<'a> {
             webs,
             renewals,
             top: Text::default(),
-            body: Text { out: String::with_capacity(program.vals.len() * 40) },
+            body: Text::with_capacity(program.vals.len() * 40),
             rare: Text::default(),
             count: [0; 6],
-            number: SecondaryMap::with_capacity(program.vals.len()),
+            registers: {
+                let mut none = SecondaryMap::new();
+                none.resize(program.vals.len());
+                none
+            },
             loaded: BTreeMap::new(),
             labels: 0,
             open: Vec::new(),
@@ -136,20 +140,26 @@ impl<'a> Emitter<'a> {
     }
 
     /// The register of a value that an instruction makes.
+    #[inline]
     pub(super) fn home(&mut self, v: LVal) -> Reg {
         let r = self.webs.representative(v);
-        let class = Class::of(self.program.vals[v]);
-        if self.number[r] == 0 {
-            self.number[r] = self.fresh(class).1;
+        match self.registers[r] {
+            Some(known) => known,
+            None => self.first_home(v, r),
         }
-        (class, self.number[r])
+    }
+
+    fn first_home(&mut self, v: LVal, representative: LVal) -> Reg {
+        let new = self.fresh(self.defs.class(v));
+        self.registers[representative] = Some(new);
+        new
     }
 
     /// A value as an operand: an immediate if it is constant.
     pub(super) fn operand(&mut self, v: LVal) -> Opnd {
         let v = self.defs.root(v);
-        match self.defs.def(v) {
-            Def::Const(bits) => Opnd::Imm(Class::of(self.program.vals[v]), bits),
+        match self.defs.def_of_root(v) {
+            Def::Const(bits) => Opnd::Imm(self.defs.class(v), bits),
             Def::Param(i) => Opnd::Reg(self.load(Top::Param(i))),
             Def::Special(what) => self.special(what),
             Def::Shared(s) => Opnd::Reg(self.load(Top::Shared(self.program.allocs[s].offset))),

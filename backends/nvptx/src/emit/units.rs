@@ -397,8 +397,8 @@ impl Emitter<'_> {
             OperandA::Regs(words) => words.iter().map(|&v| self.reg(v)).collect(),
         };
         let b = self.descriptor(&m.b);
-        let c: SmallVec<[Reg; 16]> = m.c.iter().map(|&v| self.reg(v)).collect();
-        let d: SmallVec<[Reg; 16]> = m.dsts.iter().map(|&v| self.home(v)).collect();
+        let c: Vec<Reg> = m.c.iter().map(|&v| self.reg(v)).collect();
+        let d: Vec<Reg> = m.dsts.iter().map(|&v| self.home(v)).collect();
         // The instruction has one list for C and D: where they could not share registers, C is copied first.
         let mut copied = false;
         for (&from, &to) in c.iter().zip(&d).filter(|(from, to)| from != to) {

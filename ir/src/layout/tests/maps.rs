@@ -57,6 +57,20 @@ fn evaluation_is_columns_plus_odd_digits() {
 }
 
 #[test]
+fn coordinates_of_all_registers_are_those_of_each() {
+    let mut rng = Rng::new(11);
+    for shape in SHAPES {
+        for _ in 0..4 {
+            let l = random_layout(&mut rng, shape, ANY);
+            for dim in 0..shape.len() {
+                let each: Vec<u32> = (0..l.size(Axis::Reg)).map(|reg| l.reg_coord(reg)[dim]).collect();
+                assert_eq!(l.registers_along(dim), each, "{l}");
+            }
+        }
+    }
+}
+
+#[test]
 fn free_masks_pick_one_writer_per_element() {
     let mut rng = Rng::new(11);
     for shape in SHAPES {

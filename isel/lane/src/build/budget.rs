@@ -34,16 +34,19 @@ impl Budget {
     }
 
     /// Takes what an instruction costs.
+    #[inline]
     pub fn take(&mut self, inst: &Inst) {
         self.used = self.used.saturating_add(inst.size() * UNITS);
     }
 
     /// Takes what so many register names cost.
+    #[inline]
     pub fn take_names(&mut self, names: usize) {
         self.used = self.used.saturating_add(names as u64);
     }
 
     /// True if nothing is left.
+    #[inline]
     pub fn spent(&self) -> bool {
         self.used > self.limit
     }

@@ -73,7 +73,7 @@ impl LaneBuilder {
         self.open();
         let at = self.here();
         let iv = self.new_val(self.ty(bounds[0]), at);
-        let params: Vec<LVal> = init.iter().map(|&v| self.new_val(self.program.vals[v], at)).collect();
+        let params: Vec<LVal> = init.iter().map(|&v| self.new_val(self.ty(v), at)).collect();
         // The back edge: what the body's end did, its start must expect.
         (self.read, self.written) = (true, true);
         let next = body(cx, self, iv, &params)?;
@@ -91,7 +91,7 @@ impl LaneBuilder {
     fn carried(&mut self, params: &[LVal], init: &[LVal], next: &[LVal]) -> Vec<Carried> {
         let depth = self.here();
         let mut one = |((&param, &init), &next): ((&LVal, &LVal), &LVal)| {
-            let result = self.new_val(self.program.vals[param], depth);
+            let result = self.new_val(self.ty(param), depth);
             Carried { param, init, next, result }
         };
         params.iter().zip(init).zip(next).map(&mut one).collect()
@@ -110,7 +110,7 @@ impl LaneBuilder {
     ) -> Result<Vec<LVal>, E> {
         self.open();
         let at = self.here();
-        let params: Vec<LVal> = init.iter().map(|&v| self.new_val(self.program.vals[v], at)).collect();
+        let params: Vec<LVal> = init.iter().map(|&v| self.new_val(self.ty(v), at)).collect();
         (self.read, self.written) = (true, true);
         // The test's values are seen by the body: two frames on one another, printed as two blocks.
         let condition = test(cx, self, &params)?;
@@ -148,7 +148,7 @@ impl LaneBuilder {
         let (otherwise, _) = self.close();
         (self.read, self.written) = (self.read | after.0, self.written | after.1);
         let depth = self.here();
-        let results: Vec<(LVal, LVal, LVal)> = a.iter().zip(&b).map(|(&a, &b)| (self.new_val(self.program.vals[a], depth), a, b)).collect();
+        let results: Vec<(LVal, LVal, LVal)> = a.iter().zip(&b).map(|(&a, &b)| (self.new_val(self.ty(a), depth), a, b)).collect();
         let values = results.iter().map(|r| r.0).collect();
         self.effect(Inst::If(Box::new(If { condition, then, otherwise, results })));
         Ok(values)

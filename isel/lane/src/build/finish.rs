@@ -27,7 +27,7 @@ fn multiplies(block: &Block) -> bool {
     block.iter().any(|i| match i {
         Inst::Matrix { .. } | Inst::Roles(_) => true,
         Inst::Unit(u) => matches!(**u, Unit::Multiply(_)),
-        other => blocks(other).into_iter().any(multiplies),
+        other => blocks(other).any(multiplies),
     })
 }
 

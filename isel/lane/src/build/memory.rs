@@ -18,7 +18,7 @@ impl LaneBuilder {
     pub fn load_global_hinted(&mut self, tys: &[LTy], at: (LVal, i32), guard: Option<LVal>, other: Vals, cache: CacheHint) -> Vals {
         let (addr, offset) = at;
         let dsts = self.results(tys);
-        self.effect(Inst::LoadGlobal { dsts: dsts.clone(), addr, offset, guard, other, cache });
+        self.effect(Inst::LoadGlobal { dsts: Vals::from_slice(&dsts), addr, offset, guard, other, cache });
         dsts
     }
 
@@ -43,7 +43,7 @@ impl LaneBuilder {
             self.touch(a);
             self.written = true;
         }
-        let dst = self.results(&[self.ty(atomic.value)])[0];
+        let dst = self.result(self.ty(atomic.value));
         atomic.dst = Some(dst);
         self.effect(Inst::Atomic(Box::new(atomic)));
         dst
@@ -77,7 +77,7 @@ impl LaneBuilder {
     pub fn load_shared(&mut self, tys: &[LTy], alloc: AllocId, addr: LVal, offset: i32) -> Vals {
         self.before_shared_read(alloc);
         let dsts = self.results(tys);
-        self.effect(Inst::LoadShared { dsts: dsts.clone(), addr, offset });
+        self.effect(Inst::LoadShared { dsts: Vals::from_slice(&dsts), addr, offset });
         dsts
     }
 
@@ -86,7 +86,7 @@ impl LaneBuilder {
         self.before_shared_read(alloc);
         let tys: SmallVec<[LTy; 4]> = (0..count).map(|_| LTy::B32).collect();
         let dsts = self.results(&tys);
-        self.effect(Inst::LoadMatrix { dsts: dsts.clone(), addr, offset, trans });
+        self.effect(Inst::LoadMatrix { dsts: Vals::from_slice(&dsts), addr, offset, trans });
         dsts
     }
 

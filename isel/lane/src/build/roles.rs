@@ -21,7 +21,7 @@ const QUOTIENT: u32 = 5;
 /// The most quotients that one instruction makes.
 fn widest_quotient(block: &Block) -> u32 {
     let own = |i: &Inst| if let Inst::Divide { dsts, .. } = i { dsts.len() as u32 } else { 0 };
-    let inside = |i: &Inst| blocks(i).into_iter().map(widest_quotient).max().unwrap_or(0);
+    let inside = |i: &Inst| blocks(i).map(widest_quotient).max().unwrap_or(0);
     block.iter().map(|i| own(i).max(inside(i))).max().unwrap_or(0)
 }
 
@@ -43,7 +43,7 @@ pub struct RoleSpec<'a> {
 impl LaneBuilder {
     fn converts_f16(&self, block: &Block) -> bool {
         let half = |v: LVal| self.ty(v) == LTy::Num(Scalar::F16);
-        block.iter().any(|i| matches!(*i, Inst::Cvt { a, .. } if half(a)) || blocks(i).into_iter().any(|b| self.converts_f16(b)))
+        block.iter().any(|i| matches!(*i, Inst::Cvt { a, .. } if half(a)) || blocks(i).any(|b| self.converts_f16(b)))
     }
 
     /// The number of a launch parameter that is no value, appended if it is new.
@@ -59,7 +59,7 @@ impl LaneBuilder {
 
     /// A value that nothing looks at.
     pub fn undefined(&mut self, ty: LTy) -> LVal {
-        let dst = self.results(&[ty])[0];
+        let dst = self.result(ty);
         self.effect(Inst::Undefined { dst });
         dst
     }
@@ -76,7 +76,7 @@ impl LaneBuilder {
 
     /// The address of a place in another block of the cluster.
     pub fn remote(&mut self, place: Place, rank: LVal) -> LVal {
-        let dst = self.results(&[LTy::I32])[0];
+        let dst = self.result(LTy::I32);
         self.unit(Unit::Remote { dst, place, rank });
         dst
     }
@@ -91,7 +91,7 @@ impl LaneBuilder {
     /// Starts a multiplication; its results are made here.
     pub fn multiply(&mut self, mut m: Multiply) -> Vec<LVal> {
         let depth = self.here();
-        m.dsts = m.c.iter().map(|&v| self.new_val(self.program.vals[v], depth)).collect();
+        m.dsts = m.c.iter().map(|&v| self.new_val(self.ty(v), depth)).collect();
         let dsts = m.dsts.clone();
         self.unit(Unit::Multiply(Box::new(m)));
         dsts

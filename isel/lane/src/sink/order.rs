@@ -31,6 +31,9 @@ pub(super) const PARAM: u32 = u32::MAX;
 /// The maker of what comes from outside.
 pub(super) const NOWHERE: Maker = Maker { block: u32::MAX, at: PARAM, moves: false };
 
+/// The number of a value that a block has none for.
+pub(super) const UNNUMBERED: u32 = u32::MAX;
+
 /// What the instructions inside an instruction's blocks read, and the instruction itself.
 pub(super) struct Inside {
     /// Values from outside of it, each once, in the order in which they are read.
@@ -70,7 +73,9 @@ impl Order<'_> {
             Some(inside) => inside.reads.iter().for_each(|&v| need(v, usize::MAX)),
             None => block[k].operands(|v, _| need(v, usize::MAX)),
         }
-        early.get(&k).into_iter().flatten().for_each(|&v| need(v, k));
+        if !early.is_empty() {
+            early.get(&k).into_iter().flatten().for_each(|&v| need(v, k));
+        }
         let some = open.len() > start + 1;
         match some {
             true => open[start + 1..].reverse(),

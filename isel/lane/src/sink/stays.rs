@@ -9,19 +9,22 @@
 //! read would be held, across loads that stand in front of the use, say, while it holds what those bring.
 
 use super::Sinker;
-use super::order::{Inside, inside};
-use crate::hash::Map;
+use super::order::{Inside, UNNUMBERED, inside};
 use crate::inst::Inst;
+use crate::nest::Table;
 use crate::value::LVal;
 use crate::visit::computed;
 
 /// Computations that are looked at together.
 const TOGETHER: usize = 16;
 
+/// The place of a value that the block does not make.
+const ELSEWHERE: u32 = u32::MAX;
+
 /// A value that a block reads or makes.
 struct Row {
-    /// Where the block makes it.
-    place: Option<usize>,
+    /// Where the block makes it; [`ELSEWHERE`] if it does not.
+    place: u32,
     /// Bytes of a lane's registers that it takes.
     bytes: u32,
     /// How many instructions to come read it; those behind the block are one.
@@ -33,13 +36,18 @@ struct Row {
 /// What an instruction reads, each value once, or what it makes: numbers of rows.
 #[derive(Default)]
 struct Lists {
-    ends: Vec<usize>,
-    rows: Vec<usize>,
+    ends: Vec<u32>,
+    rows: Vec<u32>,
 }
 
 impl Lists {
-    fn get(&self, k: usize) -> &[usize] {
-        &self.rows[k.checked_sub(1).map_or(0, |k| self.ends[k])..self.ends[k]]
+    fn get(&self, k: usize) -> &[u32] {
+        &self.rows[k.checked_sub(1).map_or(0, |k| self.ends[k] as usize)..self.ends[k] as usize]
+    }
+
+    /// Ends the list of the next instruction.
+    fn end(&mut self) {
+        self.ends.push(self.rows.len() as u32);
     }
 }
 
@@ -51,20 +59,28 @@ struct Walk<'a> {
     makes: Lists,
     done: Vec<bool>,
     /// The last look by which an instruction was found.
-    found: Vec<usize>,
-    looks: usize,
+    found: Vec<u32>,
+    looks: u32,
+    /// What is being looked at together.
+    all: Vec<u32>,
 }
 
 impl Sinker<'_> {
     /// For each instruction of a block, whether it stays; those that do more than compute do.
-    pub(super) fn stays(&self, block: &[Inst], n: u32, nested: &[(usize, Inside)], bytes: &dyn Fn(LVal) -> u32) -> Vec<bool> {
-        let (mut numbers, mut rows): (Map<LVal, usize>, Vec<Row>) = (Map::default(), Vec::new());
+    pub(super) fn stays(&mut self, block: &[Inst], n: u32, nested: &[(usize, Inside)], bytes: &dyn Fn(LVal) -> u32) -> Vec<bool> {
+        let mut numbers = std::mem::replace(&mut self.numbers, Table::new(0, 0, UNNUMBERED));
+        let (mut values, mut rows): (Vec<LVal>, Vec<Row>) = (Vec::with_capacity(2 * block.len()), Vec::with_capacity(2 * block.len()));
         let (mut reads, mut makes) = (Lists::default(), Lists::default());
-        let mut number = |v: LVal| {
-            *numbers.entry(v).or_insert_with(|| {
-                rows.push(Row { place: self.place(v, n), bytes: bytes(v), left: self.leaves.get(v).into(), reads: 0 });
-                rows.len() - 1
-            })
+        let mut number = |v: LVal| match numbers.get(v) {
+            UNNUMBERED => {
+                let place = self.place(v, n).map_or(ELSEWHERE, |k| k as u32);
+                rows.push(Row { place, bytes: bytes(v), left: self.leaves.get(v).into(), reads: 0 });
+                values.push(v);
+                let new = rows.len() as u32 - 1;
+                numbers.set(v, new);
+                new
+            }
+            known => known,
         };
         for (k, inst) in block.iter().enumerate() {
             let first = reads.rows.len();
@@ -77,36 +93,41 @@ impl Sinker<'_> {
                     }
                 }),
             }
-            reads.ends.push(reads.rows.len());
-            makes.rows.extend(inst.results().iter().map(|&v| number(v)));
-            makes.ends.push(makes.rows.len());
+            reads.end();
+            inst.results().iter().for_each(|&v| makes.rows.push(number(v)));
+            makes.end();
         }
-        reads.rows.iter().for_each(|&v| rows[v].left += 1);
+        values.into_iter().for_each(|v| numbers.set(v, UNNUMBERED));
+        self.numbers = numbers;
+        reads.rows.iter().for_each(|&v| rows[v as usize].left += 1);
         let (done, found) = (vec![false; block.len()], vec![0; block.len()]);
-        let mut walk = Walk { block, rows, reads, makes, done, found, looks: 0 };
+        let mut walk = Walk { block, rows, reads, makes, done, found, looks: 0, all: Vec::new() };
         (0..block.len()).map(|k| walk.stays(k)).collect()
     }
 }
 
 impl Walk<'_> {
-    /// An instruction and what it needs of the block that is not done; `None` if that is more than `most`.
-    fn waiting(&mut self, k: usize, most: usize) -> Option<Vec<usize>> {
+    /// Looks at an instruction and what it needs of the block that is not done; false if that is more than `most`.
+    fn waiting(&mut self, k: usize, most: usize) -> bool {
+        let Walk { rows, reads, done, found, all, .. } = self;
         self.looks += 1;
-        self.found[k] = self.looks;
-        let (mut all, mut at) = (vec![k], 0);
+        found[k] = self.looks;
+        all.clear();
+        all.push(k as u32);
+        let mut at = 0;
         while let Some(&k) = all.get(at) {
             at += 1;
-            for &v in self.reads.get(k) {
-                let Some(j) = self.rows[v].place.filter(|&j| !self.done[j]) else { continue };
-                if std::mem::replace(&mut self.found[j], self.looks) != self.looks {
+            for &v in reads.get(k as usize) {
+                let j = rows[v as usize].place;
+                if j != ELSEWHERE && !done[j as usize] && std::mem::replace(&mut found[j as usize], self.looks) != self.looks {
                     all.push(j);
                 }
             }
             if all.len() > most {
-                return None;
+                return false;
             }
         }
-        Some(all)
+        true
     }
 
     /// True if an instruction is done where it stands, which is noted.
@@ -115,34 +136,39 @@ impl Walk<'_> {
             return false;
         }
         let moves = computed(&self.block[k]).is_some();
-        let Some(all) = self.waiting(k, if moves { TOGETHER } else { usize::MAX }) else { return false };
-        if moves && !self.frees(&all) {
+        if !self.waiting(k, if moves { TOGETHER } else { usize::MAX }) || (moves && !self.frees()) {
             return false;
         }
-        for k in all {
-            self.done[k] = true;
-            for &v in self.reads.get(k) {
-                self.rows[v].left = self.rows[v].left.saturating_sub(1);
+        for &k in &self.all {
+            self.done[k as usize] = true;
+            for &v in self.reads.get(k as usize) {
+                let left = &mut self.rows[v as usize].left;
+                *left = left.saturating_sub(1);
             }
         }
         true
     }
 
-    /// True if instructions together leave no more in use than they find.
-    fn frees(&mut self, all: &[usize]) -> bool {
-        let Walk { rows, reads, makes, .. } = self;
-        all.iter().flat_map(|&k| reads.get(k)).for_each(|&v| rows[v].reads += 1);
+    /// True if the instructions that are looked at leave together no more in use than they find.
+    fn frees(&mut self) -> bool {
+        let Walk { rows, reads, makes, all, .. } = self;
+        all.iter().for_each(|&k| reads.get(k as usize).iter().for_each(|&v| rows[v as usize].reads += 1));
         let mut made = 0;
-        for &v in all.iter().flat_map(|&k| makes.get(k)) {
-            let within = std::mem::take(&mut rows[v].reads);
-            made += if rows[v].left > within { rows[v].bytes } else { 0 };
+        for &k in &*all {
+            for &v in makes.get(k as usize) {
+                let row = &mut rows[v as usize];
+                let within = std::mem::take(&mut row.reads);
+                made += if row.left > within { row.bytes } else { 0 };
+            }
         }
         // The rest is what others have made; what comes from outside of the block may be read in its next run.
         let mut ended = 0;
-        for &v in all.iter().flat_map(|&k| reads.get(k)) {
-            let (row, n) = (&rows[v], rows[v].reads);
-            ended += if n > 0 && row.left <= n && row.place.is_some() { row.bytes } else { 0 };
-            rows[v].reads = 0;
+        for &k in &*all {
+            for &v in reads.get(k as usize) {
+                let row = &mut rows[v as usize];
+                let n = std::mem::take(&mut row.reads);
+                ended += if n > 0 && row.left <= n && row.place != ELSEWHERE { row.bytes } else { 0 };
+            }
         }
         made <= ended
     }

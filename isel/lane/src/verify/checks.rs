@@ -6,6 +6,7 @@ use crate::program::Program;
 use crate::table::Kind;
 use crate::value::{LTy, LVal};
 use crate::verify::LaneProblem;
+use cranelift_entity::EntityRef;
 use tilelift_ir::Scalar;
 use tilelift_ir::layout::FragmentMap;
 
@@ -30,6 +31,8 @@ pub(super) enum State {
 pub(super) struct Verifier<'a> {
     pub(super) program: &'a Program,
     pub(super) target: &'a Target,
+    /// Types of the values.
+    pub(super) types: &'a [LTy],
     /// Of every value of the program.
     pub(super) state: Vec<State>,
     /// The values in scope, those of the innermost block last.
@@ -75,7 +78,7 @@ impl<'v, 'i> Typing<'v, 'i> {
             return;
         }
         for &v in vals {
-            let known = self.verifier.program.vals.get(v).filter(|_| made || self.verifier.in_scope(v));
+            let known = self.verifier.types.get(v.index()).filter(|_| made || self.verifier.in_scope(v));
             if !known.is_some_and(|&ty| fits(self.takes, &mut self.of, ty, kind)) {
                 self.wrong = Some((v, kind, made));
                 return;
@@ -136,7 +139,7 @@ pub(super) fn exact(kind: Kind) -> Option<LTy> {
 
 impl Verifier<'_> {
     pub(super) fn have_type(&self, vals: &[LVal], want: LTy) -> Check {
-        let other = vals.iter().find(|&&v| self.program.vals.get(v) != Some(&want));
+        let other = vals.iter().find(|&&v| self.types.get(v.index()) != Some(&want));
         other.map_or(Ok(()), |&v| self.has_type(v, want))
     }
 

@@ -37,7 +37,8 @@ pub fn verify(program: &Program, target: &Target) -> Result<(), LaneVerifyError>
     frame(program, target).map_err(|problem| LaneVerifyError { inst: None, problem })?;
     units::last(program).map_err(|problem| LaneVerifyError { inst: None, problem })?;
     let state = vec![State::Undefined; program.vals.len()];
-    let mut v = Verifier { program, target, state, defined: Vec::with_capacity(program.vals.len()), role: None };
+    let types = program.vals.values().as_slice();
+    let mut v = Verifier { program, target, types, state, defined: Vec::with_capacity(program.vals.len()), role: None };
     v.block(&program.body)?;
     units::registers(program, target).map_err(|problem| LaneVerifyError { inst: None, problem })
 }
@@ -114,12 +115,12 @@ impl Verifier<'_> {
             Inst::If(c) => {
                 self.want(c.condition, LTy::I1).map_err(at)?;
                 self.block(&c.then)?;
-                c.results.iter().try_for_each(|&(r, a, _)| self.ty(r).and_then(|t| self.want(a, t))).map_err(at)?;
+                c.results.iter().try_for_each(|&(r, a, _)| self.want_as(a, r)).map_err(at)?;
                 self.end(first);
                 self.block(&c.otherwise)?;
-                c.results.iter().try_for_each(|&(r, _, b)| self.ty(r).and_then(|t| self.want(b, t))).map_err(at)?;
+                c.results.iter().try_for_each(|&(r, _, b)| self.want_as(b, r)).map_err(at)?;
                 self.end(first);
-                c.results.iter().try_for_each(|&(r, ..)| self.ty(r).and_then(|t| self.def(r, t))).map_err(at)?;
+                c.results.iter().try_for_each(|&(r, ..)| self.made(&[r])).map_err(at)?;
             }
             Inst::Roles(r) => units::roles(self, inst, r)?,
             Inst::Unit(u) => units::unit(self, u).map_err(at)?,
@@ -130,20 +131,27 @@ impl Verifier<'_> {
 
     /// Initial values and parameters of a loop.
     fn enter(&mut self, carried: &[Carried]) -> Check {
-        carried.iter().try_for_each(|c| self.ty(c.param).and_then(|t| self.want(c.init, t)))?;
-        carried.iter().try_for_each(|c| self.ty(c.param).and_then(|t| self.def(c.param, t)))
+        carried.iter().try_for_each(|c| self.want_as(c.init, c.param))?;
+        carried.iter().try_for_each(|c| self.made(&[c.param]))
     }
 
     /// Next values and results of a loop; ends the scope of the body.
     fn leave(&mut self, carried: &[Carried], first: usize) -> Check {
-        carried.iter().try_for_each(|c| self.ty(c.param).and_then(|t| self.want(c.next, t)))?;
+        carried.iter().try_for_each(|c| self.want_as(c.next, c.param))?;
         self.end(first);
-        carried.iter().try_for_each(|c| self.ty(c.param).and_then(|t| self.def(c.result, t)))
+        carried.iter().try_for_each(|c| {
+            if self.types.get(c.result.index()) == self.types.get(c.param.index()) {
+                self.made(&[c.result])
+            } else {
+                self.ty(c.param).and_then(|t| self.has_type(c.result, t))
+            }
+        })
     }
 
     /// The type of a value, defined or not.
+    #[inline]
     fn ty(&self, v: LVal) -> Result<LTy, LaneProblem> {
-        match self.program.vals.get(v) {
+        match self.types.get(v.index()) {
             Some(&ty) => Ok(ty),
             None => Err(LaneProblem::UnknownValue(v)),
         }
@@ -201,10 +209,25 @@ impl Verifier<'_> {
     /// Defines what an instruction makes.
     fn made(&mut self, made: &[LVal]) -> Check {
         for &v in made {
-            let ty = self.ty(v)?;
-            self.define(v, ty)?;
+            let ty = self.types.get(v.index()).filter(|ty| !matches!(ty, LTy::Num(s) if s.is_narrow()));
+            match (ty, self.state.get_mut(v.index())) {
+                (Some(_), Some(state @ State::Undefined)) => *state = State::InScope,
+                _ => return self.ty(v).and_then(|ty| self.define(v, ty)),
+            }
+            self.defined.push(v);
         }
         Ok(())
+    }
+
+    /// An operand that has the type of another value. Reasons are put together where there are any.
+    #[inline]
+    fn want_as(&self, v: LVal, like: LVal) -> Check {
+        let got = self.types.get(v.index());
+        if got.is_some() && got == self.types.get(like.index()) && self.in_scope(v) {
+            Ok(())
+        } else {
+            self.ty(like).and_then(|want| self.want(v, want))
+        }
     }
 
     fn divides(&self, ty: LTy) -> Check {

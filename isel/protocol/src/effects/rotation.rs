@@ -343,7 +343,7 @@ fn each(block: &Block, f: &mut dyn FnMut(LVal)) {
             }
             other => computed(other).unwrap_or_default().iter().for_each(|&v| f(v)),
         }
-        blocks(inst).into_iter().for_each(|b| each(b, f));
+        blocks(inst).for_each(|b| each(b, f));
     }
 }
 

@@ -72,7 +72,7 @@ impl<'a> Flights<'a> {
                     Inst::If(c) => c.results.iter().for_each(|r| f(r.0)),
                     _ => {}
                 }
-                blocks(inst).into_iter().for_each(|b| visit(b, f));
+                blocks(inst).for_each(|b| visit(b, f));
             }
         }
         let (mut numbers, mut next) = (vec![NONE; values], 0);

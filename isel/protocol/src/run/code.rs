@@ -442,7 +442,7 @@ fn only_reads(c: &Needs<'_>, block: &Block) -> bool {
     block.iter().all(|i| match i {
         Inst::Unit(u) => matches!(**u, Unit::FenceUnits | Unit::Hold | Unit::PrefetchMap { .. }),
         Inst::StoreShared { addr, .. } | Inst::CopyAsync { shared: addr, .. } => !c.analysis.tracked(c.program, *addr),
-        other => blocks(other).into_iter().all(|b| only_reads(c, b)),
+        other => blocks(other).all(|b| only_reads(c, b)),
     })
 }
 
@@ -451,7 +451,7 @@ fn lanes_alone(block: &Block) -> bool {
     use Unit::*;
     block.iter().all(|i| match i {
         Inst::Unit(u) => matches!(**u, StoreMatrix { .. } | FenceUnits | GroupBarrier { .. } | Hold | PrefetchMap { .. }),
-        other => blocks(other).into_iter().all(lanes_alone),
+        other => blocks(other).all(lanes_alone),
     })
 }
 
@@ -469,6 +469,6 @@ fn leaves(block: &Block) -> bool {
                 | WaitStoresRead { .. }
                 | PrefetchMap { .. }
         ),
-        other => blocks(other).into_iter().all(leaves),
+        other => blocks(other).all(leaves),
     })
 }

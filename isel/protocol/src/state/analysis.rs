@@ -87,7 +87,7 @@ fn reaches(block: &Block, nested: bool) -> bool {
             Unit::ClusterArrive { .. } | Unit::ClusterWait => nested,
             _ => false,
         },
-        other => blocks(other).into_iter().any(|b| reaches(b, true)),
+        other => blocks(other).any(|b| reaches(b, true)),
     })
 }
 
@@ -112,7 +112,7 @@ pub(crate) fn analyse(program: &Program, effort: Effort) -> Analysis {
                         allocs[*dst] = Some(alloc);
                     }
                 }
-                other => blocks(other).into_iter().for_each(|b| addresses(b, allocs)),
+                other => blocks(other).for_each(|b| addresses(b, allocs)),
             }
         }
     }
@@ -125,7 +125,7 @@ pub(crate) fn analyse(program: &Program, effort: Effort) -> Analysis {
                         f(to.addr);
                     }
                 }
-                other => blocks(other).into_iter().for_each(|b| stores(b, f)),
+                other => blocks(other).for_each(|b| stores(b, f)),
             }
         }
     }
@@ -166,7 +166,7 @@ fn all_loops<'p>(block: &'p Block, f: &mut dyn FnMut(&'p tilelift_lane::For)) {
         if let Inst::For(l) = inst {
             f(l);
         }
-        blocks(inst).into_iter().for_each(|b| all_loops(b, f));
+        blocks(inst).for_each(|b| all_loops(b, f));
     }
 }
 
@@ -276,7 +276,7 @@ impl Counting<'_> {
                 }
                 _ => {}
             }
-            blocks(inst).into_iter().for_each(|b| self.visit(b, e));
+            blocks(inst).for_each(|b| self.visit(b, e));
         }
     }
 
@@ -411,7 +411,7 @@ fn needs(
 fn each<'p>(block: &'p Block, f: &mut dyn FnMut(&'p Inst)) {
     for inst in block {
         f(inst);
-        blocks(inst).into_iter().for_each(|b| each(b, f));
+        blocks(inst).for_each(|b| each(b, f));
     }
 }
 

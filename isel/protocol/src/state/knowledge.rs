@@ -107,7 +107,7 @@ impl Places {
                 {
                     out.push(id);
                 }
-                visit::blocks(inst).into_iter().for_each(|b| barriers(b, out));
+                visit::blocks(inst).for_each(|b| barriers(b, out));
             }
         }
         barriers(&program.body, &mut named);

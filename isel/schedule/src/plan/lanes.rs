@@ -212,7 +212,7 @@ pub(super) fn fetches(kernel: &Kernel, buffers: &BTreeMap<Inst, BufferLayout>, b
         }
     }
     // From the last instruction of a region to the first: what decides comes next.
-    for (_, region) in &kernel.regions {
+    for (_, region) in kernel.regions.iter() {
         let mut fetches = false;
         for &i in region.insts.iter().rev() {
             let op = kernel.insts[i].op;

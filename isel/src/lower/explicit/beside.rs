@@ -3,7 +3,6 @@
 
 use super::Lower;
 use crate::layout::assign::Assignment;
-use crate::lower::facts::has;
 use tilelift_ir::layout::Axis;
 use tilelift_ir::{Inst, Kernel, Op, Value};
 use tilelift_lane::{LaneBuilder, Registers, SPARE};
@@ -33,8 +32,8 @@ fn exceeds_registers(kernel: &Kernel, assigned: &Assignment, list: &[Inst], accu
 /// True if a task loads its tiles as they are wanted: if all do, or if they do not fit beside its products.
 pub(in super::super) fn loads_at_use(kernel: &Kernel, assigned: &Assignment, r: &TaskRole, all: bool) -> bool {
     let product = |op: Op| op == Op::AsyncDot;
-    let (false, Some(most), true) = (all, r.registers, has(kernel, r.region, product)) else { return all };
-    let accumulates = |i: Inst| product(kernel.insts[i].op) || kernel.insts[i].regions.iter().any(|&inner| has(kernel, inner, product));
+    let (false, Some(most), true) = (all, r.registers, kernel.has(r.region, &product)) else { return all };
+    let accumulates = |i: Inst| product(kernel.insts[i].op) || kernel.insts[i].regions.iter().any(|&inner| kernel.has(inner, &product));
     let mut lists = vec![r.region];
     kernel.walk(r.region, &mut |i| lists.extend(&kernel.insts[i].regions));
     lists.iter().any(|&list| exceeds_registers(kernel, assigned, &kernel.regions[list].insts, accumulates, most))
@@ -43,7 +42,7 @@ pub(in super::super) fn loads_at_use(kernel: &Kernel, assigned: &Assignment, r: 
 impl Lower<'_> {
     /// Decides for a task how it loads tiles.
     pub(super) fn beside_products(&mut self, b: &mut LaneBuilder, r: &TaskRole, direct: bool, sinks: bool) {
-        let multiplies = has(self.kernel, r.region, |op| op == Op::AsyncDot);
+        let multiplies = self.kernel.has(r.region, &|op| op == Op::AsyncDot);
         let entry = self.target.units.as_ref().map_or(self.target.registers, |u| Registers::of(self.target, u, b.warps()).entry);
         b.sink_loads = (multiplies && sinks).then_some(entry);
         self.direct = loads_at_use(self.kernel, &self.assigned, r, direct);

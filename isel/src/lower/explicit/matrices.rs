@@ -9,6 +9,7 @@ use super::super::Lower;
 use super::super::elementwise::Coords;
 use super::super::vectors::{from_words, to_words};
 use crate::lower::location::{Local, Tile};
+use smallvec::SmallVec;
 use tilelift_ir::Scalar;
 use tilelift_ir::layout::{AccessColumns, Axis, Coord, Layout, LdMatrixPlan, ldmatrix_applies};
 use tilelift_lane::{LTy, LVal, LaneBuilder, Vals};
@@ -75,7 +76,7 @@ impl Matrices {
             let (addr, offset) = local.at(b, &coords, &tile.layout.reg_coord(group.regs[0]))?;
             let mut srcs = Vals::new();
             for regs in group.regs.chunks(per as usize) {
-                let elems: Vec<LVal> = regs.iter().map(|&r| tile.regs[r as usize]).collect();
+                let elems: SmallVec<[LVal; 4]> = regs.iter().map(|&r| tile.regs[r as usize]).collect();
                 let word = to_words(b, &elems, elem)[0];
                 srcs.push(if per == 1 { b.bitcast(word, LTy::B32) } else { word });
             }

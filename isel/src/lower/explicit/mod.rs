@@ -20,7 +20,7 @@ use super::Lower;
 use super::facts::loads_what_it_leaves;
 use super::location::ValueLocation;
 use crate::lower::commits::Commits;
-use crate::lower::facts::{count, has};
+use crate::lower::facts::count;
 use crate::lower::location::Mbarriers;
 use crate::lower::task::{Reads, Summaries, TaskState, Traces};
 use std::collections::{BTreeMap, BTreeSet};
@@ -101,7 +101,7 @@ impl Lower<'_> {
             late: Vec::new(),
             beside: Vec::new(),
             less: Vec::new(),
-            products: has(kernel, kernel.body, |op| op == Op::AsyncDot),
+            products: kernel.has(kernel.body, &|op| op == Op::AsyncDot),
             met: true,
             traces: Traces::default(),
             commits: Rc::new(Commits::of(kernel)),
@@ -172,7 +172,7 @@ impl Lower<'_> {
                 let arrives = cx.task()?.groupwise.arriving.contains_key(&r.region).then(|| elected(b, group));
                 let task = cx.task_mut()?;
                 (task.first, task.groups, task.arrives) = (first, r.warps[1] / group, arrives);
-                task.products = has(self.kernel, r.region, |op| op == Op::AsyncDot);
+                task.products = self.kernel.has(r.region, &|op| op == Op::AsyncDot);
                 (task.met, task.traces, task.apart) = (true, Traces::default(), apart);
                 cx.task_body(b, r)
             })?;
@@ -206,7 +206,7 @@ impl Lower<'_> {
                 let d = &kernel.insts[i];
                 found |= matches!(d.op, Op::AsyncStore | Op::AsyncReduce);
                 found |=
-                    d.op != Op::Tasks && d.regions.iter().any(|&x| has(kernel, x, |op| matches!(op, Op::AsyncStore | Op::AsyncReduce)));
+                    d.op != Op::Tasks && d.regions.iter().any(|&x| kernel.has(x, &|op| matches!(op, Op::AsyncStore | Op::AsyncReduce)));
             }
             found
         };

@@ -11,7 +11,7 @@ fn every_instruction_of_the_table_is_in_that_program() {
         for inst in block {
             out.push(inst.code());
             assert_eq!(inst.control().is_some(), inst.effect() == crate::table::Effect::Control, "{}", inst.code().name());
-            crate::visit::blocks(inst).into_iter().for_each(|b| codes(b, out));
+            crate::visit::blocks(inst).for_each(|b| codes(b, out));
         }
     }
     let mut seen = Vec::new();
