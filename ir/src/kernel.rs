@@ -9,10 +9,9 @@
 //! an enclosing region; every region but the body ends with the only `yield` in it.
 
 use crate::entities::{Inst, Region, Value};
-use crate::entity::PrimaryMap;
 use crate::ops::{Attr, Literal, Op};
 use crate::types::{Scalar, Type};
-use cranelift_entity::SecondaryMap;
+use cranelift_entity::{PrimaryMap, SecondaryMap};
 use smallvec::SmallVec;
 use std::fmt;
 

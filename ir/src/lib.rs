@@ -20,7 +20,6 @@ pub mod builder;
 pub mod channel;
 mod cursor;
 mod entities;
-mod entity;
 pub mod kernel;
 pub mod layout;
 pub mod multiples;
@@ -38,7 +37,6 @@ pub mod verify;
 pub use builder::{Access, BuildError, BuildErrors, KernelBuilder, Operand, Update};
 pub use cursor::Cursor;
 pub use entities::{Inst, Region, Value};
-pub use entity::PrimaryMap;
 pub use kernel::{Hints, InstData, Kernel, Loc, RegionData, ValueData, ValueDef, iterations, walked};
 pub use layout::{DotPart, LayoutSpec};
 pub use ops::{

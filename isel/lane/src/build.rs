@@ -23,9 +23,8 @@ use crate::op::{BinOp, UnOp};
 use crate::place::Life;
 use crate::program::Program;
 use crate::value::{LTy, LVal, ShuffleFrom, Special, Vals};
-use cranelift_entity::{EntityRef, SecondaryMap};
+use cranelift_entity::{EntityRef, PrimaryMap, SecondaryMap};
 use std::collections::hash_map::Entry;
-use tilelift_ir::PrimaryMap;
 use tilelift_ir::{CmpOp, GridAxis, Loc, Scalar, num};
 
 /// Instructions that many programs have: their table is made for so many.

@@ -20,7 +20,7 @@ use crate::op::UnOp;
 use crate::unit::{OperandA, Unit};
 use crate::value::{LTy, LVal};
 use crate::visit::blocks_mut;
-use tilelift_ir::PrimaryMap;
+use cranelift_entity::PrimaryMap;
 
 /// Words that multiplications read, and for each the groups that have been closed since.
 type Flights = Map<LVal, u32>;

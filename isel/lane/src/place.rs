@@ -1,8 +1,7 @@
 //! Placement of shared memory: first fit by start of life, so that allocations that live at the same time do not overlap.
 
 use super::frame::{Alloc, AllocId};
-use cranelift_entity::SecondaryMap;
-use tilelift_ir::PrimaryMap;
+use cranelift_entity::{PrimaryMap, SecondaryMap};
 
 /// From the first to the last use of an allocation, on a clock of the program's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

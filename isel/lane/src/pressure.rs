@@ -12,8 +12,7 @@
 use super::inst::{Block, Control, Inst};
 use super::value::{LTy, LVal};
 use super::visit::{blocks, reads, results};
-use cranelift_entity::EntityRef;
-use tilelift_ir::PrimaryMap;
+use cranelift_entity::{EntityRef, PrimaryMap};
 
 /// Bytes of a lane's registers that each value of a block takes. Literals are parts of instructions, conditions have registers of their own, and parts of
 /// words lie in them.

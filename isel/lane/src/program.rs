@@ -6,7 +6,7 @@ use crate::pressure::{peak, sizes};
 use crate::text::Names;
 use crate::unit::Unit;
 use crate::value::{LTy, LVal};
-use tilelift_ir::PrimaryMap;
+use cranelift_entity::PrimaryMap;
 
 /// A lane program.
 #[derive(Clone, PartialEq, Debug)]

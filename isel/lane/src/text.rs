@@ -4,10 +4,10 @@ use crate::frame::{Alloc, AllocId};
 use crate::machine::MatrixId;
 use crate::op::{BinOp, Reduction, UnOp};
 use crate::value::{Carried, LTy, LVal, Place, ShuffleFrom, Special, Vals};
+use cranelift_entity::PrimaryMap;
 use smallvec::SmallVec;
 use std::fmt;
 use std::fmt::Write;
-use tilelift_ir::PrimaryMap;
 use tilelift_ir::{CacheHint, CmpOp, num};
 
 /// What a text asks of the program around an instruction: types of values, and what memory is for.

@@ -2,7 +2,7 @@
 //! nothing but the text, stops at it.
 
 use crate::common::launch::{schedule, simulate_text};
-use tilelift_ir::PrimaryMap;
+use cranelift_entity::PrimaryMap;
 use tilelift_ir::Scalar;
 use tilelift_ir::verify::verify;
 use tilelift_isel::lane::{self, BinOp, Block, Inst, LTy, LVal, Program, Unit};

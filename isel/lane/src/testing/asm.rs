@@ -7,8 +7,8 @@ use crate::interp::{LaneError, LaneFault, LaneOptions, LaneStats, interpret};
 use crate::op::BinOp;
 use crate::program::Program;
 use crate::value::{LTy, LVal, Special, Vals};
+use cranelift_entity::PrimaryMap;
 use tilelift_interp::{Arg, Buffer, Memory, ViewArg};
-use tilelift_ir::PrimaryMap;
 use tilelift_ir::{GridAxis, Scalar};
 
 /// A program under construction.

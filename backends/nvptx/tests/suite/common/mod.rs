@@ -8,9 +8,9 @@ pub mod schedule_text;
 pub mod units;
 pub mod written;
 
+use cranelift_entity::PrimaryMap;
 use smallvec::smallvec;
 use tilelift_interp::{Arg, Buffer, Memory, ViewArg};
-use tilelift_ir::PrimaryMap;
 use tilelift_ir::{GridAxis, Scalar, num};
 use tilelift_isel::Target;
 use tilelift_isel::lane::{
