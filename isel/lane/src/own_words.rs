@@ -12,7 +12,8 @@
 //! wait_matrices 0                   wait_matrices 0
 //! ```
 //!
-//! One pass finds what is read in flight, loops twice: what is in flight at the end of an iteration is so at the beginning of the next one.
+//! One pass finds what is read in flight, loops once more where something is in flight at the end of an iteration: it is so at the beginning of the next
+//! one.
 
 use crate::hash::{Map, Set};
 use crate::inst::{Block, Control, Inst};
@@ -27,11 +28,23 @@ type Flights = Map<LVal, u32>;
 
 /// Gives multiplications copies of words that are read while they run, and of numbers (`is_const`), which any instruction may take from one register.
 pub(super) fn own_words(body: &mut Block, vals: &mut PrimaryMap<LVal, LTy>, is_const: &dyn Fn(LVal) -> bool) {
-    let mut found = Found { read: Set::default(), words: 0 };
-    found.block(body, &mut Flights::default());
-    if found.words > 0 {
-        copy(body, vals, &|v| found.read.contains(&v) || is_const(v));
+    let (instructions, words) = size(body);
+    if words > 0 {
+        let mut found = Found { read: Set::default(), left: MOST_LOOKS * instructions };
+        found.block(body, &mut Flights::default());
+        copy(body, vals, &|v| found.left == 0 || found.read.contains(&v) || is_const(v));
     }
+}
+
+/// How often each instruction is looked at, at most, on average: beyond that every word counts as read.
+const MOST_LOOKS: usize = 16;
+
+/// Instructions of a block, and words that its multiplications take from registers.
+fn size(block: &Block) -> (usize, usize) {
+    block.iter().fold((0, 0), |(n, w), i| {
+        let inner = crate::visit::blocks(i).map(size).fold((1, words(i).map_or(0, <[LVal]>::len)), |(n, w), (m, v)| (n + m, w + v));
+        (n + inner.0, w + inner.1)
+    })
 }
 
 /// The words of a multiplication that takes its operand A from registers.
@@ -51,7 +64,8 @@ fn words(inst: &Inst) -> Option<&[LVal]> {
 struct Found {
     /// Words that are read in flight.
     read: Set<LVal>,
-    words: usize,
+    /// Instructions that may still be looked at.
+    left: usize,
 }
 
 impl Found {
@@ -62,7 +76,24 @@ impl Found {
     }
 
     fn block(&mut self, block: &Block, flying: &mut Flights) {
-        block.iter().for_each(|i| self.inst(i, flying));
+        for i in block {
+            self.left = self.left.saturating_sub(1);
+            if self.left > 0 {
+                self.inst(i, flying);
+            }
+        }
+    }
+
+    /// The iterations of a loop: what one leaves in flight the next one finds.
+    fn again(&mut self, flying: &mut Flights, iteration: &mut dyn FnMut(&mut Found, &mut Flights)) {
+        let front = flying.clone();
+        iteration(self, flying);
+        let more = flying.iter().any(|(v, age)| front.get(v).is_none_or(|before| age < before));
+        join(flying, &front);
+        if more {
+            iteration(self, flying);
+            join(flying, &front);
+        }
     }
 
     fn inst(&mut self, inst: &Inst, flying: &mut Flights) {
@@ -70,25 +101,21 @@ impl Found {
             None => self.plain(inst, flying),
             Some(Control::For(l)) => {
                 [l.lo, l.hi, l.step].into_iter().chain(l.carried.iter().map(|c| c.init)).for_each(|v| self.look(v, flying));
-                for _ in 0..2 {
-                    let front = flying.clone();
-                    self.block(&l.body, flying);
-                    l.carried.iter().for_each(|c| self.look(c.next, flying));
-                    join(flying, &front);
-                }
+                self.again(flying, &mut |found, flying| {
+                    found.block(&l.body, flying);
+                    l.carried.iter().for_each(|c| found.look(c.next, flying));
+                });
             }
             Some(Control::While(l)) => {
                 l.carried.iter().for_each(|c| self.look(c.init, flying));
-                for _ in 0..2 {
-                    let front = flying.clone();
-                    self.block(&l.test, flying);
-                    self.look(l.condition, flying);
+                self.again(flying, &mut |found, flying| {
+                    found.block(&l.test, flying);
+                    found.look(l.condition, flying);
                     let tested = flying.clone();
-                    self.block(&l.body, flying);
-                    l.carried.iter().for_each(|c| self.look(c.next, flying));
+                    found.block(&l.body, flying);
+                    l.carried.iter().for_each(|c| found.look(c.next, flying));
                     join(flying, &tested);
-                    join(flying, &front);
-                }
+                });
             }
             Some(Control::If(c)) => {
                 self.look(c.condition, flying);
@@ -125,7 +152,6 @@ impl Found {
                 }
             });
         }
-        self.words += taken.len();
         flying.extend(taken.iter().map(|&v| (v, 0)));
     }
 }

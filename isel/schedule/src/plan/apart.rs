@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 use tilelift_ir::{Effects, Inst, Kernel, Literal, Op, Region, Type, Value, ValueDef};
 
 /// How many definitions [`at_least_zero`] follows.
-const DEEP: u32 = 16;
+const DEEP: u32 = 8;
 
 /// A write to a view, and the regions it stands in, outermost first, each with its holder.
 struct Write {

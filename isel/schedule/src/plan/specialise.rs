@@ -49,7 +49,7 @@ use crate::reason::{NoProduct, NotOverlapped, NotSpecialised};
 use cranelift_entity::{EntityRef, SecondaryMap};
 use std::collections::{BTreeMap, HashSet};
 use tilelift_decisions::{Decision, Told, taken};
-use tilelift_ir::{Inst, Kernel, Op, Value};
+use tilelift_ir::{Inst, Kernel, Op, Precision, Value};
 use tilelift_lane::{GroupMatrixId, Registers, Target, Units};
 
 /// Slots of a ring below which results take the place of operands.
@@ -469,7 +469,9 @@ fn specialised_loop(
         a_elsewhere(i, a) || from_ring(kernel, &loads, a) || kernel.def_inst(a).is_some_and(|j| body.contains(&j)) && mapped(kernel, a)
     };
     let sums = || insts.iter().all(made) && only_sums(kernel, main, &insts);
-    let converts_ahead = mixed && !promoted && !single && parts.is_none() && twice > 0 && free && sums() && {
+    // Words that are rounded where they are multiplied are not there a step ahead.
+    let rounds = dots.iter().any(|&(_, q)| units.matrix[q.index()].precision == Precision::Tf32);
+    let converts_ahead = mixed && !promoted && !single && parts.is_none() && twice > 0 && free && !rounds && sums() && {
         let ahead: u32 = prefetches(kernel, region, written, &computed, lanes).iter().map(|p| 2 * p.registers).sum();
         // Where tasks take steps in turns, one computes while another one's products run.
         slices == 1 && most_held(&brought) + twice + ahead + BESIDE_ACCUMULATORS <= have
