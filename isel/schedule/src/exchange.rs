@@ -97,9 +97,10 @@ fn gains(kernel: &Kernel, units: &Units, region: Region, i: Inst, known: &Known<
     let held = by_lanes(b) && mapped(kernel, source) && (turned || kernel.def_inst(source).is_some_and(|j| known.of_turned.contains(&j)));
     // Registers take it in whatever order it lies. Bytes are transposed by a task of their own.
     let across = !row.any_order && row.operand.bytes() > 1 && (known.along)(b) == Some(1) && (known.along)(a) == Some(1);
-    // Too few rows for the unit, and columns enough; both from memory.
+    // Too few rows for the unit, and columns enough; both from memory in each step.
     let in_order = row.any_order || (known.along)(b) == Some(0) && (known.along)(a) == Some(1);
-    let few = !fits([m, n]) && (known.arrives)(a) && (known.arrives)(b) && in_order;
+    let each_step = |v: Value| (known.arrives)(v) && moves(kernel, region, v);
+    let few = !fits([m, n]) && each_step(a) && each_step(b) && in_order;
     if !(held || across || few) || by_lanes(a) {
         return false;
     }
