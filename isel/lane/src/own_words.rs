@@ -176,6 +176,11 @@ fn copy(block: &mut Block, vals: &mut PrimaryMap<LVal, LTy>, wanted: &dyn Fn(LVa
                     fence = Some(block.len());
                     owned.clear();
                 }
+                // A copy in front of it would write what a product of the iteration before still reads.
+                Unit::WaitMatrices { .. } => {
+                    fence = None;
+                    owned.clear();
+                }
                 Unit::Multiply(m) => {
                     let OperandA::Regs(words) = &mut m.a else {
                         block.push(inst);

@@ -4,9 +4,10 @@
 //! for … carry c {  … dot a, b, c … }          ─►   for … carry cᵀ {  … dot bᵀ, aᵀ, cᵀ … }   transpose
 //! ```
 //!
-//! The matrix unit takes its operand A from registers, and its operand B from shared memory alone. A product whose operand B lanes compute (from narrow
-//! weights, above all) and whose operand A arrives in memory is exchanged, so that what they compute stays where it is. So is one of too few rows for the
-//! unit, if its columns are rows enough, and one whose operand B lies in an order that the unit does not take from memory, while A does not. Accumulators that a loop carries are carried transposed; in registers a transpose moves nothing.
+//! The matrix unit takes its operand A from registers, and its operand B from shared memory alone. A product whose operand B lanes compute (from
+//! narrow weights, above all) and whose operand A arrives in memory is exchanged, so that what they compute stays where it is. So is one of too few
+//! rows for the unit, if its columns are rows enough, and one whose operand B lies in an order that the unit does not take from memory, while A does
+//! not. Accumulators that a loop carries are carried transposed; in registers a transpose moves nothing.
 //!
 //! The rewrite is from tile IR to tile IR, and says nothing of how the loop runs.
 

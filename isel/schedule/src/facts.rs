@@ -147,7 +147,8 @@ impl Slice {
     }
 }
 
-fn constant(kernel: &Kernel, v: Value) -> Option<i64> {
+/// The number that an integer is, if it is written down.
+pub(crate) fn constant(kernel: &Kernel, v: Value) -> Option<i64> {
     match kernel.as_const(v) {
         Some((Literal::Int(c), _)) => Some(c),
         _ => None,

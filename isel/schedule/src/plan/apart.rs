@@ -7,11 +7,12 @@
 //!                   %n = mul (rem %t, %n), 128     so no two rounds store at one place
 //! ```
 //!
-//! Invariant: what is not shown to be apart counts as one place.
+//! Invariant: what is not shown to be apart counts as one place. Places are numbers that do not wrap: a view has less than 2^31 elements along a dimension.
 
+use crate::facts::constant;
 use smallvec::SmallVec;
 use std::collections::BTreeSet;
-use tilelift_ir::{Effects, Inst, Kernel, Literal, Op, Region, Type, Value, ValueDef};
+use tilelift_ir::{Effects, Inst, Kernel, Op, Region, Type, Value, ValueDef};
 
 /// How many definitions [`at_least_zero`] follows.
 const DEEP: u32 = 8;
@@ -34,13 +35,6 @@ fn writes(kernel: &Kernel, view: Value, r: Region, within: &mut Vec<(Inst, Regio
             writes(kernel, view, inner, within, found);
             within.pop();
         }
-    }
-}
-
-fn constant(kernel: &Kernel, v: Value) -> Option<i64> {
-    match kernel.as_const(v) {
-        Some((Literal::Int(c), _)) => Some(c),
-        _ => None,
     }
 }
 

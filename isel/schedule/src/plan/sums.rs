@@ -12,8 +12,8 @@ use crate::reason::NotSpecialised;
 use std::collections::HashSet;
 use tilelift_ir::{Effects, Inst, Kernel, Region, Value};
 
-/// Holds what a loop carries against its dots: something is made of them or seen of them by others, and a chain of them whose end is carried begins with what is carried, with
-/// zeros, or with what the step has computed. Accumulators in flight are the step's own then.
+/// Holds what a loop carries against its dots: something is made of them or seen of them by others, and a chain of them whose end is carried begins
+/// with what is carried, with zeros, or with what the step has computed. Accumulators in flight are the step's own then.
 pub(super) fn sums(kernel: &Kernel, region: Region, dots: &[Inst]) -> Result<(), NotSpecialised> {
     let yields = kernel.yields(region);
     let mut seen = yields.to_vec();
