@@ -7,6 +7,7 @@
 //! What is needed has a level, see [`super::exec`]: a write under lanes switched off ends no life that other lanes need. Nothing is held
 //! before it is written on any way: live rows are those from which a read can be reached *and* which can be reached from a write.
 
+use super::between::{Transfer, between};
 use super::deeds::{Deed, Deeds};
 use super::exec::{Level, Levels};
 use super::fuel::Fuel;
@@ -16,11 +17,6 @@ use super::words::Words;
 use crate::mir::{Block, File, Program};
 use cranelift_entity::EntityRef;
 use std::ops::Range;
-
-/// Words per block that are looked at in a step.
-const BYTES: usize = 8;
-/// Entries of a table of blocks and words alive between them.
-const TABLE: usize = 1 << 26;
 
 /// Rows `start..end`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -93,14 +89,6 @@ impl Ranges {
         first.push(segs.len() as u32);
         Ranges { rows, segs, first }
     }
-}
-
-/// What a block does to what is needed behind it.
-struct Transfer {
-    /// Word, level that the block itself needs at its begin, and the lowest level from which on a need ends in it.
-    words: Vec<(u32, u8, u8)>,
-    /// Needs sink to this level on the way through.
-    cap: u8,
 }
 
 /// Walks a block from its end to its begin.
@@ -263,14 +251,7 @@ impl Walk for Collect<'_> {
     }
 }
 
-/// Words of words that are alive between blocks.
-struct Globals {
-    /// Number of a word among them, or [`NONE`].
-    number: Vec<u32>,
-    words: Vec<u32>,
-}
-
-fn transfers(program: &Program, deeds: &Deeds, total: usize, levels: &Levels, bases: &[u32]) -> (Vec<Transfer>, Vec<Vec<u32>>) {
+fn transfers(program: &Program, deeds: &Deeds, total: usize, levels: &Levels, bases: &[u32]) -> Vec<Transfer> {
     let mut summary = Summary {
         needs: Needs::new(total),
         kill: vec![DEAD; total],
@@ -280,7 +261,6 @@ fn transfers(program: &Program, deeds: &Deeds, total: usize, levels: &Levels, ba
         cap: DEAD,
     };
     let mut transfers = Vec::with_capacity(program.blocks.len());
-    let mut defined = Vec::with_capacity(program.blocks.len());
     for block in program.blocks.keys() {
         summary.cap = DEAD;
         walk_block(&mut summary, deeds, program, levels, block, bases[block.index()]);
@@ -291,108 +271,16 @@ fn transfers(program: &Program, deeds: &Deeds, total: usize, levels: &Levels, ba
             summary.seen[index] = false;
         }
         summary.needs.clear();
-        transfers.push(Transfer { words: found, cap: summary.cap });
-        defined.push(std::mem::take(&mut summary.defined));
+        transfers.push(Transfer { words: found, defined: std::mem::take(&mut summary.defined), cap: summary.cap });
     }
-    (transfers, defined)
-}
-
-/// Per block, and word alive between blocks.
-type Table<T> = Vec<Vec<T>>;
-
-/// Needs at the end of blocks, of words alive between blocks.
-fn needs(program: &Program, transfers: &[Transfer], globals: &Globals, fuel: &Fuel) -> Result<Table<u8>, AllocError> {
-    let (blocks, count) = (program.blocks.len(), globals.words.len());
-    let mut begin = vec![vec![DEAD; count]; blocks];
-    let mut end = vec![vec![DEAD; count]; blocks];
-    let mut changed = true;
-    while changed {
-        changed = false;
-        for (block, data) in program.blocks.iter().rev() {
-            let index = block.index();
-            fuel.burn(transfers[index].words.len() + count / BYTES);
-            fuel.check()?;
-            for next in &data.next {
-                for (mine, &theirs) in end[index].iter_mut().zip(&begin[next.index()]) {
-                    *mine = (*mine).min(theirs);
-                }
-            }
-            let transfer = &transfers[index];
-            let mut top: Vec<u8> = end[index].iter().map(|&need| if need == DEAD { DEAD } else { need.min(transfer.cap) }).collect();
-            for &(word, need, kill) in &transfer.words {
-                let number = globals.number[word as usize];
-                if number == NONE {
-                    continue;
-                }
-                let below = end[index][number as usize];
-                // A need ends where a write reaches all its lanes; the levels on the way to the write were looked at when `kill` was found.
-                let through = if below == DEAD || below >= kill { DEAD } else { below.min(transfer.cap) };
-                top[number as usize] = through.min(need);
-            }
-            if begin[index] != top {
-                begin[index] = top;
-                changed = true;
-            }
-        }
-    }
-    Ok(end)
-}
-
-/// Words that may have been written when a block begins, and when it ends.
-fn available(
-    program: &Program,
-    words: &Words,
-    defined: &[Vec<u32>],
-    globals: &Globals,
-    fuel: &Fuel,
-) -> Result<(Table<bool>, Table<bool>), AllocError> {
-    let (blocks, count) = (program.blocks.len(), globals.words.len());
-    let mut begin = vec![vec![false; count]; blocks];
-    let mut end = vec![vec![false; count]; blocks];
-    if let Some(first) = begin.first_mut() {
-        for word in entry_words(program, words) {
-            let number = globals.number[word];
-            if number != NONE {
-                first[number as usize] = true;
-            }
-        }
-    }
-    let mut changed = true;
-    let mut first_round = true;
-    while changed {
-        changed = false;
-        for (block, data) in program.blocks.iter() {
-            let index = block.index();
-            fuel.burn(defined[index].len() + count / BYTES);
-            fuel.check()?;
-            let mut out = begin[index].clone();
-            for &word in &defined[index] {
-                let number = globals.number[word as usize];
-                if number != NONE {
-                    out[number as usize] = true;
-                }
-            }
-            if out == end[index] && !first_round {
-                continue;
-            }
-            changed = true;
-            for next in &data.next {
-                for (theirs, &mine) in begin[next.index()].iter_mut().zip(&out) {
-                    *theirs |= mine;
-                }
-            }
-            end[index] = out;
-        }
-        first_round = false;
-    }
-    Ok((begin, end))
+    transfers
 }
 
 /// Physical words that hold something when the kernel begins.
-fn entry_words(program: &Program, words: &Words) -> impl Iterator<Item = usize> {
+fn entry_words(program: &Program, words: &Words) -> Vec<usize> {
     let groups = (0..3).filter_map(|axis| program.entry.workgroup_sgpr(axis)).map(|s| words.physical(File::Scalar, usize::from(s)));
     let fixed = [words.physical(File::Scalar, 0), words.physical(File::Scalar, 1), words.physical(File::Vector, 0)];
-    groups.chain(fixed).collect::<Vec<_>>().into_iter()
+    groups.chain(fixed).collect()
 }
 
 /// The first row of each block, and how many rows there are.
@@ -417,22 +305,13 @@ pub(super) fn rows(program: &Program) -> (Vec<u32>, usize) {
 pub(super) fn ranges(program: &Program, words: &Words, levels: &Levels, fuel: &Fuel) -> Result<Ranges, AllocError> {
     let deeds = Deeds::new(program, words);
     let (bases, count) = rows(program);
-    let (transfers, defined) = transfers(program, &deeds, words.total(), levels, &bases);
-    let mut globals = Globals { number: vec![NONE; words.total()], words: Vec::new() };
-    for &(word, need, _) in transfers.iter().flat_map(|t| &t.words) {
-        if need != DEAD && globals.number[word as usize] == NONE {
-            globals.number[word as usize] = globals.words.len() as u32;
-            globals.words.push(word);
-        }
-    }
-    if globals.words.len().saturating_mul(program.blocks.len()) > TABLE {
-        return Err(AllocError::TooMuchWork);
-    }
-    let end_needs = needs(program, &transfers, &globals, fuel)?;
-    let (begin_defined, end_defined) = available(program, words, &defined, &globals, fuel)?;
+    let transfers = transfers(program, &deeds, words.total(), levels, &bases);
+    let between = between(program, &transfers, words.total(), &entry_words(program, words), fuel)?;
+    drop(transfers);
 
     let mut found = Vec::with_capacity(deeds.count());
     let total = words.total();
+    let mut held = vec![false; total];
     let mut collect = Collect {
         needs: Needs::new(total),
         end: vec![0; total],
@@ -445,11 +324,8 @@ pub(super) fn ranges(program: &Program, words: &Words, levels: &Levels, fuel: &F
         let index = block.index();
         let base = bases[index];
         let bottom = base + 1 + data.insts.len() as u32;
-        for (number, &word) in globals.words.iter().enumerate() {
-            if end_needs[index][number] != DEAD && end_defined[index][number] {
-                collect.begin(word as usize, end_needs[index][number], bottom);
-            }
-        }
+        between.end[index].iter().for_each(|&(word, need)| collect.begin(word as usize, need, bottom));
+        between.begin[index].iter().for_each(|&word| held[word as usize] = true);
         walk_block(&mut collect, &deeds, program, levels, block, base);
         for word in std::mem::take(&mut collect.touched) {
             let at = word as usize;
@@ -457,15 +333,14 @@ pub(super) fn ranges(program: &Program, words: &Words, levels: &Levels, fuel: &F
             if std::mem::replace(&mut collect.needs.of[at], DEAD) == DEAD {
                 continue;
             }
-            let number = globals.number[at];
-            let held = number != NONE && begin_defined[index][number as usize];
-            if held {
+            if held[at] {
                 collect.push(at, base, collect.end[at]);
             } else if collect.write[at] != NONE {
                 collect.push(at, collect.write[at], collect.end[at]);
             }
         }
         collect.needs.clear();
+        between.begin[index].iter().for_each(|&word| held[word as usize] = false);
     }
     fuel.burn(16 * count + 8 * found.len());
     Ok(Ranges::new(count, total, &found))

@@ -19,6 +19,7 @@
 //! places as long as they are read. `vcc`, `exec`, `m0` and `scc` are not given out.
 
 mod assign;
+mod between;
 mod budget;
 mod bundle;
 mod clean;

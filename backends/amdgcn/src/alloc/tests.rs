@@ -367,6 +367,47 @@ fn steps_grow_as_the_program() {
     assert!(long < STEPS / 4, "{long} steps");
 }
 
+/// Loops one behind another, each with sums and a counter of its own, which the next one begins with: `count` of them.
+fn loops_in_a_row(count: usize) -> Program {
+    let mut p = empty(Chip::Gfx942, 1);
+    let reg = |p: &mut Program, file: File| Span::whole(p.vregs.push(VRegData { file, either: false, words: 1, align: 1 }), 1);
+    let mut head = BlockData::default();
+    let lane = reg(&mut p, File::Vector);
+    head.insts.push(Inst::new(Opcode::VAndB32, [lane.into(), Operand::Imm(63), Span::physical(File::Vector, 0, 1).into()]));
+    let mut sums = [lane; 4];
+    for _ in 0..count {
+        let at = p.blocks.next_key().index() + 1;
+        let (body, counter) = (Block::new(at), reg(&mut p, File::Scalar));
+        let new = sums.map(|_| reg(&mut p, File::Vector));
+        head.insts.push(Inst::new(Opcode::SMovB32, [counter.into(), Operand::Imm(9)]));
+        head.insts.extend(new.iter().zip(sums).map(|(&to, from)| Inst::new(Opcode::VAddU32, [to.into(), from.into(), lane.into()])));
+        head.next.push(body);
+        p.blocks.push(std::mem::take(&mut head));
+        let mut data = BlockData { depth: 1, ..BlockData::default() };
+        data.insts.extend(new.iter().map(|&sum| Inst::new(Opcode::VAddU32, [sum.into(), sum.into(), lane.into()])));
+        data.insts.push(Inst::new(Opcode::SSubU32, [counter.into(), counter.into(), Operand::Imm(1)]));
+        data.insts.push(Inst::new(Opcode::SCmpLgU32, [counter.into(), Operand::Imm(0)]));
+        data.insts.push(Inst::new(Opcode::SCbranchScc1, [Operand::Block(body)]));
+        data.next.extend([body, Block::new(at + 1)]);
+        p.blocks.push(data);
+        sums = new;
+    }
+    let base = Span::physical(File::Scalar, 0, 2);
+    head.insts.extend(sums.iter().map(|&sum| Inst::new(Opcode::GlobalStoreDword, [lane.into(), sum.into(), base.into()])));
+    head.insts.push(Inst::new(Opcode::SEndpgm, []));
+    p.blocks.push(head);
+    p
+}
+
+/// What is alive between blocks is looked at where it is alive, not in all blocks.
+#[test]
+fn steps_grow_as_the_loops() {
+    sound(0, &loops_in_a_row(50));
+    let (few, many) = (steps(&loops_in_a_row(500)), steps(&loops_in_a_row(4000)));
+    eprintln!("{few} and {many} steps");
+    assert!(many < 12 * few, "{few} and {many} steps");
+}
+
 /// A tree of maxima answers as a list does.
 #[test]
 fn pressure_answers_as_a_list_does() {
