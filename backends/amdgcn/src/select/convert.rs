@@ -99,6 +99,17 @@ impl Selector<'_> {
             self.is(dst, Home::Const(extended(bits, LTy::Num(to))));
             return Ok(());
         }
+        if to == I32
+            && !self.in_scalars(dst)
+            && let Some(low) = self.late_low(a)
+        {
+            let home = match low {
+                Operand::Reg(span) => Home::Reg(span),
+                low => Home::Const(if let Operand::Imm(bits) = low { bits as u64 } else { 0 }),
+            };
+            self.is(dst, home);
+            return Ok(());
+        }
         let x = self.op(a);
         if to == I64 {
             if self.in_scalars(dst) {

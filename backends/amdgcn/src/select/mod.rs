@@ -13,6 +13,7 @@
 //! selector   blocks, registers, values; operands       compute     rows, int, wide, float, quotient, convert, compare, bits
 //! lanes      shuffles                                   matrix      matrix instructions
 //! halves     words of halves of others                  pairs       loads two by two
+//! words      64-bit values put together of words
 //! role       kinds of instructions                      ops         kinds of operations
 //! ```
 //!
@@ -52,6 +53,7 @@ mod uniform;
 mod webs;
 mod wide;
 mod wide_divide;
+mod words;
 
 pub use error::{Computation, Reason, SelectError};
 pub use pairs::Reach;

@@ -25,11 +25,18 @@ pub(super) enum Home {
     Reg(Span),
 }
 
-/// A 64-bit value that is made where it is read, once: the product of a word, its sign extended, and a constant.
+/// A 64-bit value that is made where it is read, once.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Late {
-    pub(super) word: Operand,
-    pub(super) by: i32,
+pub(super) enum Late {
+    /// The product of a word, its sign extended, and a constant.
+    Product {
+        /// The word.
+        word: Operand,
+        /// The constant.
+        by: i32,
+    },
+    /// Two words, the lower one first.
+    Words([Operand; 2]),
 }
 
 /// What is in a register for the rest of the block, so that it need not be made again.
@@ -314,7 +321,10 @@ impl<'a> Selector<'a> {
         if let Some(late) = self.late.remove(&v) {
             let made = self.vs(2);
             self.homes[v] = Some(Home::Reg(made));
-            self.late_now(made, late, 0.into());
+            match late {
+                Late::Product { word, by } => self.late_now(made, (word, by), 0.into()),
+                Late::Words(words) => self.put_together(made, words),
+            }
         }
         self.home(v)
     }

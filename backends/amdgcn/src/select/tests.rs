@@ -5,7 +5,7 @@ use crate::chip::Chip;
 use crate::mir::Program;
 use tilelift_ir::{CacheHint, CmpOp, Scalar};
 use tilelift_lane::testing::{Asm, everything};
-use tilelift_lane::{BinOp, Carried, For, Inst, LTy, LVal, MatrixId, Opcode as LaneOpcode, Special, Vals};
+use tilelift_lane::{BinOp, Carried, For, Inst, LTy, LVal, MatrixId, Opcode as LaneOpcode, ShuffleFrom, Special, Vals};
 
 fn asm() -> Asm {
     let mut a = Asm::new(1);
@@ -225,4 +225,30 @@ fn halves_are_picked_where_they_are() {
     let picks: Vec<&str> = text.lines().filter(|l| l.contains("s_mov_b32")).filter_map(|l| l.rsplit(", ").next()).collect();
     assert_eq!(picks, ["0x7060302", "0x7060100", "0x5040302", "0x5040100"], "{text}");
     assert!(text.matches("v_perm_b32").count() == 4 && !text.contains("v_ashrrev"), "{text}");
+}
+
+/// 64 bits of another lane, put together of two words: two moves, and nothing shifts, masks or extends.
+#[test]
+fn words_are_put_together_where_they_are() {
+    let mut a = asm();
+    let lane = a.special(Special::Lane);
+    let from = a.element(0, lane, 8);
+    let wide = LTy::Num(Scalar::I64);
+    let x = a.vals(wide, 1);
+    a.push(Inst::LoadGlobal { dsts: x.clone(), addr: from, offset: 0, guard: None, other: Vals::new(), cache: CacheHint::Normal });
+    let by = a.def(wide, |dst| Inst::Const { dst, bits: 32 });
+    let mask = a.def(wide, |dst| Inst::Const { dst, bits: 0xffff_ffff });
+    let high = a.bin(BinOp::ShrU, x[0], by);
+    let [low, high] = [x[0], high].map(|half| {
+        let half = a.def(LTy::I32, |dst| Inst::Cvt { dst, a: half });
+        let half = a.def(LTy::I32, |dst| Inst::Shuffle { dst, a: half, from: ShuffleFrom::Xor(1) });
+        a.def(wide, |dst| Inst::Cvt { dst, a: half })
+    });
+    let (low, high) = (a.bin(BinOp::And, low, mask), a.bin(BinOp::Shl, high, by));
+    let other = a.bin(BinOp::Or, low, high);
+    a.push(Inst::StoreGlobal { srcs: Vals::from_slice(&[other]), addr: from, offset: 0, guard: None, cache: CacheHint::Normal });
+    let program = crate::alloc::allocate(selected(&a)).unwrap_or_else(|e| panic!("{e}")).program;
+    let text = text(&program, "global_load");
+    let behind: Vec<&str> = text.lines().filter_map(|l| l.split_whitespace().next()).collect();
+    assert_eq!(behind, ["global_load_dwordx2", "v_mov_b32_dpp", "v_mov_b32_dpp", "global_store_dwordx2", "s_endpgm"], "{text}");
 }

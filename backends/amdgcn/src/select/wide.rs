@@ -99,10 +99,10 @@ impl Selector<'_> {
         match op {
             BinOp::Add if !self.in_scalars(dst) && self.late_of(a, b).is_some() => {
                 let Some((left, other)) = self.late_of(a, b) else { return Ok(()) };
-                let Some(late) = self.late.remove(&left) else { return Ok(()) };
+                let Some(Late::Product { word, by }) = self.late.remove(&left) else { return Ok(()) };
                 let other = self.op(other);
                 let to = self.def(dst);
-                self.late_now(to, late, other);
+                self.late_now(to, (word, by), other);
                 Ok(())
             }
             BinOp::Mul if self.late_product(dst, a, b) => Ok(()),
@@ -115,46 +115,47 @@ impl Selector<'_> {
                 self.is(dst, Home::Reg(product));
                 Ok(())
             }
+            _ if self.of_words(dst, op, a, b) => Ok(()),
             _ => self.wide_other(dst, op, a, b),
         }
     }
 
-    /// Of two values the one that is made where it is read, and the other.
+    /// Of two values the one that is made where it is read, as a product, and the other.
     fn late_of(&self, a: LVal, b: LVal) -> Option<(LVal, LVal)> {
-        [(b, a), (a, b)].into_iter().find(|(late, other)| late != other && self.late.contains_key(late))
+        [(b, a), (a, b)].into_iter().find(|(late, other)| late != other && matches!(self.late.get(late), Some(Late::Product { .. })))
     }
 
     /// Makes what was left for later, plus something.
-    pub(super) fn late_now(&mut self, to: Span, late: Late, other: Operand) {
+    pub(super) fn late_now(&mut self, to: Span, (word, by): (Operand, i32), other: Operand) {
         let carry = self.s2();
-        let by = Operand::Imm(late.by.into());
-        self.valu_with(Opcode::VMadI64I32, &[to, carry], &[late.word, by, other], Mods::default());
+        self.valu_with(Opcode::VMadI64I32, &[to, carry], &[word, Operand::Imm(by.into()), other], Mods::default());
     }
 
     /// A word, its sign extended: left for later if it is read once.
     pub(super) fn late_word(&mut self, dst: LVal, word: Operand) -> bool {
         let late = !self.in_scalars(dst) && self.webs.place(dst).is_none() && self.live.read_once(dst) && self.stays(word);
         if late {
-            self.late.insert(dst, Late { word, by: 1 });
+            self.late.insert(dst, Late::Product { word, by: 1 });
         }
         late
     }
 
     /// The product of such a value and a constant: left for later, too, or made with one instruction.
     fn late_product(&mut self, dst: LVal, a: LVal, b: LVal) -> bool {
-        let (late, by) = match (self.late.get(&a), self.constant(b), self.late.get(&b), self.constant(a)) {
-            (Some(&late), Some(by), ..) | (_, _, Some(&late), Some(by)) => (late, by),
+        let late = match (self.late.get(&a), self.constant(b), self.late.get(&b), self.constant(a)) {
+            (Some(&Late::Product { word, by: before }), Some(by), ..) | (_, _, Some(&Late::Product { word, by: before }), Some(by)) => {
+                (word, i32::try_from(by as i64).ok().and_then(|by| before.checked_mul(by)))
+            }
             _ => return false,
         };
-        let Some(by) = i32::try_from(by as i64).ok().and_then(|by| late.by.checked_mul(by)) else { return false };
+        let (word, Some(by)) = late else { return false };
         self.late.remove(&a);
         self.late.remove(&b);
-        let late = Late { by, ..late };
         if self.webs.place(dst).is_none() && self.live.read_once(dst) {
-            self.late.insert(dst, late);
+            self.late.insert(dst, Late::Product { word, by });
         } else {
             let to = self.def(dst);
-            self.late_now(to, late, 0.into());
+            self.late_now(to, (word, by), 0.into());
         }
         true
     }
