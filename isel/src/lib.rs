@@ -24,7 +24,9 @@ pub use lower::Lowered;
 pub use pipeline::lower;
 pub use placement::{MemoryPlace, Placement, TilePlace, placement};
 pub use tilelift_lane as lane;
-pub use tilelift_lane::{BulkTensor, Costs, GroupMatrix, GroupMatrixId, MatrixId, MatrixInstr, Rates, RegisterPool, Target, Units, abi};
+pub use tilelift_lane::{
+    BulkTensor, Costs, Dies, GroupMatrix, GroupMatrixId, MatrixId, MatrixInstr, Rates, RegisterPool, Target, Units, abi,
+};
 pub use tilelift_protocol::{MOST_STEPS, Proof, ProtocolError, Spot, prove, prove_by_all_states};
 pub use tilelift_schedule::plan::{IdleWarps, LayoutChoice, LowerOptions, Plan, Schedule, ScheduleKind, Specialised, plan};
 pub use tilelift_schedule::program::Refusal;

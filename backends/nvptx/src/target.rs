@@ -283,6 +283,7 @@ fn chip(name: &'static str, shared_bytes: u32, newer: &[Row], code_casts: &'stat
         load_matrix: true,
         masked_lanes: false,
         early_launch: false,
+        dies: None,
         costs: H200,
         rates: None,
         units: None,

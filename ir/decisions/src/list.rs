@@ -118,6 +118,8 @@ decisions! {
     Travel "travel", "How an operand comes to its slot: a tensor map's box, or pieces that lanes copy", Rule, "",
         ["isel/schedule/src/plan/contents.rs"];
     ProgramOrder "program order", "In which order positions of the grid are taken", Rule, "", ["isel/schedule/src/longest_first.rs"];
+    DieOrder "order on dies", "Which instance of a launch works at which position of the grid, where chips have dies with caches of their own", Candidates,
+        "bytes that come to a die's cache, and what the order takes to compute; in sixteenths of a cycle", ["isel/schedule/src/dies/mod.rs"];
     RingLayout "ring layout", "Swizzle widths of a specialised loop's operands, operand A from registers or shared memory, stores in bulk or per lane",
         Candidates, "copies, products, fetches and stores of a grid position; in sixteenths of a cycle", ["isel/schedule/src/candidates/mod.rs"];
     Slots "slots", "Slots of a ring, and whether what stands beside it is loaded at its use", Rule, "", ["isel/src/fit.rs"];

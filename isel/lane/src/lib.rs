@@ -53,7 +53,7 @@ pub use frame::{Alloc, AllocId, Param, ParamSource, TensorBox, persistent};
 pub use inst::{Atomic, AtomicKind, Block, Control, For, If, Inst, Opcode, Role, Roles, While};
 pub use interp::{LaneArg, LaneError, LaneFault, LaneOptions, LaneStats, interpret};
 pub use launch_order::overlap_launches;
-pub use machine::{BulkTensor, Costs, GroupMatrix, GroupMatrixId, MatrixId, MatrixInstr, Rates, RegisterPool, Target, Units};
+pub use machine::{BulkTensor, Costs, Dies, GroupMatrix, GroupMatrixId, MatrixId, MatrixInstr, Rates, RegisterPool, Target, Units};
 pub use op::{BinOp, Reduction, Takes, UnOp};
 pub use place::{Life, Room, placed};
 pub use print::{inst_shortened, inst_text};

@@ -6,6 +6,7 @@
 //! kernel, target ── exchange::exchanged ─► the same kernel, operands of products exchanged where lanes compute what the unit can't take from them
 //! kernel, specialised plan ── program::written ─► the same kernel with tasks, rings and barriers: tile IR that an author could have written
 //! kernel ── loads_first ─► the same kernel, which asks for more bytes before it waits for the first
+//! kernel, dies with caches of their own ── DieOrder::of ─► which instance works at which position of the grid
 //! kernel, pipelined plan ── program::pipelined ─► the same kernel, whose lanes copy ahead into rings
 //! matrix product ── gemm::rank ─► tiles, stages, splits, stream-K, best first by a model of the machine
 //! ```
@@ -19,6 +20,7 @@
 pub mod access;
 pub mod axis_info;
 pub mod candidates;
+mod dies;
 mod error;
 pub mod exchange;
 pub mod facts;
@@ -33,6 +35,7 @@ pub mod reason;
 pub mod transfers;
 
 pub use candidates::schedule;
+pub use dies::DieOrder;
 pub use error::LowerError;
 pub use loads_first::loads_first;
 pub use named::{Made, Named};

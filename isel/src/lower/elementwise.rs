@@ -2,7 +2,7 @@
 
 use super::location::{Tile, ValueLocation};
 use super::shared::xor_map;
-use super::{Lower, functions, narrow};
+use super::{Lower, dies, functions, narrow};
 use std::collections::BTreeSet;
 use std::rc::Rc;
 use tilelift_ir::layout::{Axis, Coord, Layout};
@@ -105,8 +105,11 @@ impl Lower<'_> {
                 if d.op == Op::NumPrograms && self.is_persistent() {
                     return b.param(Param { ty: LTy::I32, source: ParamSource::Grid(*g) });
                 }
-                let what = if d.op == Op::ProgramId { Special::ProgramId(*g) } else { Special::NumPrograms(*g) };
-                b.special(what)
+                match (d.op, self.dies) {
+                    (Op::ProgramId, Some(order)) => dies::position(b, order, *g),
+                    (Op::ProgramId, None) => b.special(Special::ProgramId(*g)),
+                    _ => b.special(Special::NumPrograms(*g)),
+                }
             }
             (Op::Dim, Some(Attr::Dim(k))) => self.extent(b, d.args[0], *k as usize),
             // The verifier sees to the attributes.

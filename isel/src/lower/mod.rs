@@ -10,6 +10,7 @@ mod combine;
 mod commits;
 mod control;
 mod convert;
+mod dies;
 mod dot;
 mod elementwise;
 mod exchange;
@@ -61,7 +62,7 @@ use tilelift_lane::{AllocId, Budget, INSTRUCTIONS, LTy, LVal, LaneBuilder, Param
 use tilelift_schedule::plan::{Plan, is_swizzle};
 use tilelift_schedule::program::Refusal;
 use tilelift_schedule::reason::{Lacking, Location, Remedy, Taker, Unsupported};
-use tilelift_schedule::{LowerError, Resource};
+use tilelift_schedule::{DieOrder, LowerError, Resource};
 
 /// A lowered kernel.
 #[derive(Clone, PartialEq, Debug)]
@@ -108,6 +109,8 @@ pub(crate) struct Lower<'a> {
     running: Option<(Inst, InstLayouts)>,
     /// See [`Lowered::conversions`].
     conversions: [u32; 3],
+    /// Which instance works at which position of the grid, where it is another than it was launched at.
+    dies: Option<DieOrder>,
 }
 
 /// What a lane may be told to do, and how much more per instruction of the kernel: what follows takes time and memory in proportion.
@@ -143,6 +146,7 @@ pub(crate) fn lane_program(
         as_held: direct,
         running: None,
         conversions: [0; 3],
+        dies: target.dies.and_then(|dies| DieOrder::of(kernel, dies, &target.costs)),
     };
     let explicit = cx.plan.task_plan().cloned();
     let mut b = LaneBuilder::new(&kernel.name, cx.plan.warps, target.lanes);

@@ -18,8 +18,8 @@ pub(crate) use matrix::code as matrix_code;
 use crate::chip::Chip;
 use tilelift_ir::Scalar;
 use tilelift_ir::layout::BankModel;
-use tilelift_isel::Target;
 use tilelift_isel::lane::UnOp;
+use tilelift_isel::{Dies, Target};
 
 /// The target of a chip's name.
 pub fn by_name(name: &str) -> Option<Target> {
@@ -63,10 +63,21 @@ pub fn target(chip: Chip) -> Target {
         load_matrix: false,
         masked_lanes: true,
         early_launch: false,
+        dies: dies(chip),
         costs: costs::of(chip),
         rates: None,
         units: None,
     }
+}
+
+/// Dies with a cache of 4 MiB each: eight of 38 compute units, or of 32. A device of gfx90a is one die.
+fn dies(chip: Chip) -> Option<Dies> {
+    let processors = match chip {
+        Chip::Gfx90a => return None,
+        Chip::Gfx942 => 38,
+        Chip::Gfx950 => 32,
+    };
+    Some(Dies { count: 8, processors, chunk: 32 })
 }
 
 /// `v_exp`, `v_log`, `v_rsq` and `v_rcp` of `f32` and `f16` are off by a unit in the last place ("AMD Instinct MI300 Instruction Set

@@ -4,10 +4,12 @@
 //! copies, matrix loads), never who made the chip.
 
 mod costs;
+mod dies;
 mod rates;
 mod units;
 
 pub use costs::Costs;
+pub use dies::Dies;
 pub use rates::Rates;
 pub use units::{BulkTensor, GroupMatrix, GroupMatrixId, RegisterPool, Units};
 
@@ -84,6 +86,8 @@ pub struct Target {
     pub masked_lanes: bool,
     /// True if a launch may begin while the one in front of it ends ([`crate::unit::Unit::AwaitPrevious`]).
     pub early_launch: bool,
+    /// Compute dies with caches of their own; `None` where all processors share one.
+    pub dies: Option<Dies>,
     /// What the machine's work costs.
     pub costs: Costs,
     /// What whole products cost on the machine; `None` if nobody measured that.

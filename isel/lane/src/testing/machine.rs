@@ -96,6 +96,7 @@ pub fn target() -> Target {
     ];
     Target {
         early_launch: false,
+        dies: None,
         name: "test",
         lanes: 32,
         max_warps: 32,
