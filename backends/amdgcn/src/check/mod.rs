@@ -4,13 +4,16 @@
 //! * [`allocation()`]: every register that an instruction reads holds what the program before allocation read there.
 //! * [`waits()`]: nothing is read or overwritten that a memory instruction still writes or reads.
 //! * [`hazards()`]: as many wait states as the chip demands lie between instructions that it does not keep apart itself.
+//! * [`priorities()`]: what others wait for is done at the priority that kernels begin with.
 
 mod allocation;
 mod effects;
 mod hazards;
+mod priority;
 mod waits;
 mod walk;
 
 pub use allocation::{AllocationFault, Misplaced, allocation};
 pub use hazards::{HazardFault, hazards};
+pub use priority::{PriorityFault, priorities};
 pub use waits::{Early, WaitFault, waits};

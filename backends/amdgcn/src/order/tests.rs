@@ -33,10 +33,35 @@ fn random_programs_wait_enough() {
         if let Err(faults) = check::waits(&program) {
             panic!("seed {seed}: {:?}\n{}", faults[0], dump(&program));
         }
+        if let Err(faults) = check::priorities(&program) {
+            panic!("seed {seed}: {:?}\n{}", faults[0], dump(&program));
+        }
         if let Err(faults) = check::hazards(&program) {
             panic!("seed {seed}: {:?}\n{}", faults[0], dump(&program));
         }
     }
+}
+
+/// A wavefront that shares its unit raises the products of its loops and nothing else; one that has it for itself does not.
+#[test]
+fn products_of_loops_are_raised() {
+    let raises = |program: Program| {
+        let program = finish(allocate(program).unwrap_or_else(|e| panic!("{e}")));
+        if let Err(faults) = check::priorities(&program) {
+            panic!("{:?}\n{}", faults[0], dump(&program));
+        }
+        let of = |b: &BlockData| b.insts.iter().filter(|i| i.op == Opcode::SSetprio).count();
+        program.blocks.values().map(of).collect::<Vec<_>>()
+    };
+    let one = |waves| schedule(&crate::testing::product::product(waves, 2, 2, 1));
+    assert_eq!(raises(one(4)), [0, 2, 0]);
+    assert_eq!(raises(one(8)), [0, 2, 0]);
+    assert_eq!(raises(schedule(&crate::testing::product::product(4, 4, 4, 1))), [0, 0, 0], "352 registers");
+    // Without the step down, the checker sees it.
+    let mut program = finish(allocate(one(4)).unwrap_or_else(|e| panic!("{e}")));
+    let at = positions(&program, is(Opcode::SSetprio));
+    program.blocks[at[1].0].insts.remove(at[1].1);
+    assert!(check::priorities(&program).is_err());
 }
 
 fn positions(program: &Program, wanted: impl Fn(&Program, Block, usize) -> bool) -> Vec<(Block, usize)> {

@@ -2,6 +2,7 @@
 
 pub(crate) mod generate;
 pub(crate) mod interpret;
+pub(crate) mod product;
 
 use crate::mir::{Operand, Program, Reg};
 use std::fmt::Write;

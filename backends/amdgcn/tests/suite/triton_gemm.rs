@@ -38,6 +38,8 @@ struct Product {
 /// What a step costs a wavefront, and what the kernel takes.
 struct Row {
     matrix: u64,
+    /// Those of them of wavefronts whose priority is raised.
+    raised: u64,
     cycles_of_matrix: u64,
     others: u64,
     vector: u64,
@@ -89,6 +91,7 @@ impl Product {
         let groups = (by_registers * SIMDS / self.waves).min(CHIP_LDS / lds_bytes.max(1));
         Row {
             matrix: each(|r| r.matrix),
+            raised: each(|r| r.matrix_raised),
             cycles_of_matrix: PASS * each(|r| r.matrix_passes),
             others: each(|r| r.instructions - r.matrix),
             vector: each(|r| r.vector),
@@ -191,5 +194,7 @@ fn main_loops_beside_those_of_triton() {
             assert!(row.others <= other.others || their.name.ends_with("unguarded"), "{}", their.name);
         }
         assert_eq!(row.conflicts, 0, "{}", own.name);
+        println!("{}: {} of {} products are raised", own.name, row.raised, row.matrix);
+        assert!(row.raised > row.matrix / 2 && row.raised < row.matrix, "{}", own.name);
     }
 }

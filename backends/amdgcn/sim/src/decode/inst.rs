@@ -217,7 +217,9 @@ pub(crate) enum Program {
     Branch(i16, Condition),
     Barrier,
     Wait(u16),
-    /// Without effect here: priorities, sleep, caches, traces.
+    /// The wave's priority becomes this one.
+    Priority(u8),
+    /// Without effect here: sleep, caches, traces.
     Hint,
     Trap,
     Refused,

@@ -100,7 +100,7 @@ fn program(w: u32) -> Result<Op, DecodeError> {
         12 => ("s_waitcnt", Program::Wait(imm)),
         13 => ("s_sethalt", Program::Hint),
         14 => ("s_sleep", Program::Hint),
-        15 => ("s_setprio", Program::Hint),
+        15 => ("s_setprio", Program::Priority((imm & 3) as u8)),
         16 => ("s_sendmsg", Program::Refused),
         17 => ("s_sendmsghalt", Program::Refused),
         18 => ("s_trap", Program::Trap),

@@ -63,6 +63,7 @@ impl fmt::Display for Inst {
                 Program::Nop(n) => operands.push(n.to_string()),
                 Program::Branch(to, _) => operands.push(to.to_string()),
                 Program::Wait(w) => operands.push(wait(*w)),
+                Program::Priority(to) => operands.push(to.to_string()),
                 Program::End | Program::Barrier | Program::Hint | Program::Trap | Program::Refused => {}
             },
             Op::Scalar(s) => {

@@ -105,6 +105,10 @@ impl Ctx<'_, '_> {
         let undefined = |d: bool| if d { Ok(()) } else { Err(FaultKind::Undefined { used_as: Use::Condition, lane: None }) };
         match p {
             Program::Nop(_) | Program::Hint => Ok(Flow::Next),
+            Program::Priority(to) => {
+                self.wave.priority = to;
+                Ok(Flow::Next)
+            }
             Program::End => Ok(Flow::End),
             Program::Barrier => Ok(Flow::Barrier),
             Program::Wait(w) => {

@@ -30,6 +30,8 @@ pub struct Report {
     pub matrix: u64,
     /// Their passes.
     pub matrix_passes: u64,
+    /// Matrix instructions of waves whose priority was raised.
+    pub matrix_raised: u64,
     /// Instructions on LDS.
     pub lds: u64,
     /// Vector loads from memory.
@@ -99,7 +101,8 @@ impl Report {
         ]
     }
 
-    pub(crate) fn count(&mut self, chip: Chip, inst: &Inst, clock: &mut Clock) {
+    /// Counts an instruction of a wave with its clock, and whether its priority is raised.
+    pub(crate) fn count(&mut self, chip: Chip, inst: &Inst, clock: &mut Clock, raised: bool) {
         self.instructions += 1;
         *self.executed.entry(inst.address).or_default() += 1;
         match &inst.op {
@@ -111,6 +114,7 @@ impl Report {
             }
             Op::Matrix(m) => {
                 self.matrix += 1;
+                self.matrix_raised += u64::from(raised);
                 self.matrix_passes += u64::from(m.row.passes);
             }
             Op::Ds(_) => self.lds += 1,
@@ -128,7 +132,7 @@ impl Report {
                 Program::Branch(..) => self.branches += 1,
                 Program::Wait(_) => self.waits += 1,
                 Program::Nop(_) => self.nops += 1,
-                Program::End | Program::Barrier | Program::Hint | Program::Trap | Program::Refused => {}
+                Program::End | Program::Barrier | Program::Priority(_) | Program::Hint | Program::Trap | Program::Refused => {}
             },
         }
         clock.issue(chip, inst);

@@ -190,6 +190,7 @@ fn wave(device: &Device<'_>, kernel: &Kernel, launch: &Launch<'_>, user: &[u32],
         scratch_defined: vec![false; scratch],
         flight: Flight::new(registers),
         hazards: Hazards::new(device.chip, registers),
+        priority: 0,
         cycles: Clock::default(),
         steps: 0,
     };

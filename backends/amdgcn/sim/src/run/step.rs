@@ -103,7 +103,7 @@ impl Group {
         let accum = w.accum;
         let slot = move |file: File, n: u16| if file == File::A { accum + usize::from(n) } else { usize::from(n) };
         w.hazards.check(&inst, &slot)?;
-        device.report.count(device.chip, &inst, &mut w.cycles);
+        device.report.count(device.chip, &inst, &mut w.cycles, w.priority > 0);
         let flow = Ctx { inst: &inst, wave: w, lds: &mut self.lds, device, group: self.number as u32 }.run()?;
         let states = match inst.op {
             Op::Program(_, Program::Nop(n)) => u64::from(n & 15) + 1,

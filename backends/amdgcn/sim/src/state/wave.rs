@@ -37,6 +37,8 @@ pub(crate) struct Wave {
     pub mode: u32,
     pub scratch: Vec<u8>,
     pub scratch_defined: Vec<bool>,
+    /// Its priority among the waves of its SIMD: they are not raced here, so it changes nothing but counts.
+    pub priority: u8,
     pub flight: Flight,
     pub hazards: Hazards,
     /// Cycles of its own issue, by the cost model.
