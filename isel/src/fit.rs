@@ -166,11 +166,14 @@ fn fewer(why: &LowerError, depth: u32, bytes: u32) -> Option<u32> {
 
 /// Pipelined loops as a program that fits, if there are any.
 ///
+/// Where copies run by themselves, a number of stages that the caller gives is how far ahead they are, and is kept. Where lanes move tiles, it says no
+/// more than that they are loaded ahead: what does not fit is loaded where it is used.
+///
 /// # Errors
-/// What does not fit, if the caller gives the number of stages; what layouts say.
+/// What does not fit, if the caller gives a number of stages that is kept; what layouts say.
 fn pipelined(kernel: &Kernel, target: &Target, options: &LowerOptions, mut plan: Plan) -> Result<Fitted, LowerError> {
     let (mut refused, have) = (None, u64::from(target.shared_bytes));
-    let stages = options.stages;
+    let stages = options.stages.filter(|_| !target.moves_by_lanes());
     let loops = Pipelines::of(kernel, target, &plan);
     plan.stages = loops.as_ref().map_or(plan.stages, |l| l.stages(plan.stages));
     // Slots of fewer stages take their part of what so many bytes are for so many stages.
@@ -208,6 +211,9 @@ fn pipelined(kernel: &Kernel, target: &Target, options: &LowerOptions, mut plan:
         plan.stages = fewer(footprint.alive(), plan.stages, plan.stages - 1);
     }
     let assigned = assign(kernel, target, &plan)?;
+    if loops.is_some() && plan.stages == 1 {
+        taken(Decision::Stages, || Told::of("1: tiles are loaded where they are used"));
+    }
     Ok(Fitted { plan, written: refused, assigned, direct: false, need: None })
 }
 

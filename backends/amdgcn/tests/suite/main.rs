@@ -11,5 +11,6 @@ mod ops;
 mod refusals;
 mod run;
 mod select;
+mod stages;
 mod text;
 mod triton_gemm;

@@ -5,7 +5,8 @@
 pub struct LowerOptions {
     /// Warps per program instance.
     pub warps: Option<u32>,
-    /// Stages of pipelined loops, slots of a specialised one's ring; 1 turns pipelining off.
+    /// Stages of pipelined loops, slots of a specialised one's ring; 1 turns pipelining off. Where lanes alone move tiles, fewer are taken if so many
+    /// do not fit.
     pub stages: Option<u32>,
     /// How main loops run.
     pub schedule: Option<ScheduleKind>,
