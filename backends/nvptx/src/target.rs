@@ -282,6 +282,7 @@ fn chip(name: &'static str, shared_bytes: u32, newer: &[Row], code_casts: &'stat
         extremes: true,
         load_matrix: true,
         masked_lanes: false,
+        windows: false,
         early_launch: false,
         dies: None,
         costs: H200,

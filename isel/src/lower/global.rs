@@ -13,44 +13,21 @@
 use super::Lower;
 use super::elementwise::Coords;
 use super::location::{Tile, ValueLocation};
+use super::points::{Points, together};
 use super::shared::representative;
 use super::vectors::{from_words, to_words, word_types};
+use super::window::Window;
 use crate::layout::legal_width;
-use smallvec::SmallVec;
 use std::rc::Rc;
 use tilelift_ir::layout::{AccessColumns, Axis, Layout, vectors_without};
 use tilelift_ir::{Attr, CacheHint, CmpOp, Extent, Inst, Type, Value, ValueDef};
 use tilelift_lane::{BinOp, LTy, LVal, LaneBuilder, Param, ParamSource, Vals};
 use tilelift_schedule::LowerError;
 use tilelift_schedule::access::{GlobalAccess, access_layout_for};
-use tilelift_schedule::facts::power_of_two;
 use tilelift_schedule::reason::NoRegister;
 
 /// Vectors of a lane from which on a choice between a tile that is all inside and one that may not be is worth its place.
 const MIN_MASKED: usize = 4;
-
-/// Addresses and guards of one access in one layout.
-pub(super) struct Points<'k> {
-    access: GlobalAccess<'k>,
-    view: Value,
-    coords: Coords,
-    /// index + lane part, `None` parts folded in, per dimension.
-    index: Vec<LVal>,
-    /// A power of two that divides both the index and the extent, per dimension: so many elements are inside together, or none of them.
-    together: Together,
-    mask: Option<Rc<Tile>>,
-}
-
-type Together = SmallVec<[u32; 4]>;
-
-/// The most elements that are asked for together.
-const MOST_TOGETHER: u32 = 4096;
-
-/// The elements of each dimension that are inside of the view together. `alone` each is asked for.
-fn together(access: &GlobalAccess<'_>, alone: bool) -> Together {
-    let most = |d: usize| power_of_two(i64::from(access.view.dims[d].divisor())).min(MOST_TOGETHER);
-    (0..access.view.rank()).map(|d| if alone { 1 } else { access.divisor(d, most(d)) }).collect()
-}
 
 impl Lower<'_> {
     /// Declares the launch parameters of a view argument.
@@ -299,10 +276,28 @@ impl Lower<'_> {
             b.load_global_hinted(&word_types(n, elem), (addr, offset), guard.filter(|_| !inside), other, cache)
         };
         let choose = parts.len() >= MIN_MASKED && (self.target.masked_lanes || inst.is_some_and(|i| self.in_rounds(i)));
-        let inside = if choose { self.inside(b, &points, layout) } else { None };
-        // Where all of the tile is inside, no lane is switched off.
-        let words = match inside {
-            Some(inside) => {
+        let zeros = other.is_none_or(|o| b.as_const(o) == Some(0));
+        let window = if choose && zeros { self.window(b, &points, layout, parts[0].len() as u32 * elem.bytes()) } else { None };
+        let inside = if choose && window.is_none() { self.inside(b, &points, layout) } else { None };
+        // Where all of the tile is inside, or it has a window, no lane is switched off.
+        let words = match (&window, inside) {
+            (Some(window), _) => {
+                let through = |cx: &Self, b: &mut LaneBuilder, part: &[u32]| {
+                    let (addr, guard) = window.point(b, cx, &points, (layout, part[0]), None);
+                    b.load_global_hinted(&word_types(part.len() as u32, elem), (addr, 0), Some(guard), Vals::new(), cache)
+                };
+                let near =
+                    |cx: &mut Self, b: &mut LaneBuilder| Ok::<_, LowerError>(parts.iter().flat_map(|part| through(cx, b, part)).collect());
+                let far = |cx: &mut Self, b: &mut LaneBuilder| {
+                    Ok::<_, LowerError>(parts.iter().flat_map(|part| each(cx, b, part, false)).collect::<Vec<LVal>>())
+                };
+                match b.as_const(window.near) {
+                    Some(0) => None,
+                    Some(_) => Some(near(self, b)?),
+                    None => Some(b.if_else(self, window.near, near, far)?),
+                }
+            }
+            (None, Some(inside)) => {
                 let all = |inside: bool| {
                     let (each, parts) = (&each, &parts);
                     move |cx: &mut Self, b: &mut LaneBuilder| {
@@ -311,7 +306,7 @@ impl Lower<'_> {
                 };
                 Some(b.if_else(self, inside, all(true), all(false))?)
             }
-            None => None,
+            (None, None) => None,
         };
         let mut words = words.as_deref();
         for part in parts {
@@ -363,17 +358,43 @@ impl Lower<'_> {
         self.order_access(b, access.view_value, true, &layout, &indices);
         let points = self.points(b, access, &indices, &layout)?;
         let cache = self.cache_hint(i);
-        for group in &vectors.groups {
-            for part in group.chunks(legal_width(group.len() as u32, crate::layout::memory_type(elem)) as usize) {
-                let (addr, offset, guard) = self.point(b, &points, &layout, part[0]);
-                let elems: Vec<LVal> = part.iter().map(|&r| tile.regs[r as usize]).collect();
-                let words = to_words(b, &elems, elem);
-                let guard = b.and_guard(writer, guard);
-                let writing = self.plan.warps >> layout.free_mask(Axis::Warp).count_ones();
-                b.meter.global(&columns, elem.bytes(), part.len() as u32, writing);
+        let width = |group: &[u32]| legal_width(group.len() as u32, crate::layout::memory_type(elem)) as usize;
+        let parts: Vec<&[u32]> = vectors.groups.iter().flat_map(|group| group.chunks(width(group))).collect();
+        let writing = self.plan.warps >> layout.free_mask(Axis::Warp).count_ones();
+        let words = |b: &mut LaneBuilder, part: &[u32]| {
+            let elems: Vec<LVal> = part.iter().map(|&r| tile.regs[r as usize]).collect();
+            to_words(b, &elems, elem)
+        };
+        for part in &parts {
+            b.meter.global(&columns, elem.bytes(), part.len() as u32, writing);
+        }
+        let guarded = |cx: &mut Self, b: &mut LaneBuilder| {
+            for part in &parts {
+                let (addr, offset, guard) = cx.point(b, &points, &layout, part[0]);
+                let (words, guard) = (words(b, part), b.and_guard(writer, guard));
                 b.store_global_hinted(words, addr, offset, guard, cache);
             }
-        }
+            Ok::<_, LowerError>(Vec::new())
+        };
+        let through = |window: &Window, cx: &mut Self, b: &mut LaneBuilder| {
+            for part in &parts {
+                let (addr, guard) = window.point(b, cx, &points, (&layout, part[0]), writer);
+                let words = words(b, part);
+                b.store_global_hinted(words, addr, 0, Some(guard), cache);
+            }
+            Ok::<_, LowerError>(Vec::new())
+        };
+        // Elsewhere elements are computed one by one, from stores back to loads, and no choice stands around all stores.
+        let window = if parts.len() >= MIN_MASKED && self.products {
+            self.window(b, &points, &layout, parts[0].len() as u32 * elem.bytes())
+        } else {
+            None
+        };
+        match window.filter(|w| b.as_const(w.near) != Some(0)) {
+            Some(window) if b.as_const(window.near).is_some() => through(&window, self, b)?,
+            Some(window) => b.if_else(self, window.near, |cx, b| through(&window, cx, b), guarded)?,
+            None => guarded(self, b)?,
+        };
         Ok(())
     }
 }

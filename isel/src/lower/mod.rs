@@ -29,6 +29,7 @@ mod narrow;
 mod network;
 pub(crate) mod origin;
 mod packed;
+mod points;
 mod prefetch;
 pub(crate) mod promised;
 mod rearrange;
@@ -44,6 +45,7 @@ pub(crate) mod stage;
 mod task;
 mod vectors;
 mod warpgroup;
+mod window;
 
 use crate::layout::assign::Assignment;
 use crate::layout::kept::Layouts;
@@ -109,6 +111,8 @@ pub(crate) struct Lower<'a> {
     running: Option<(Inst, InstLayouts)>,
     /// See [`Lowered::conversions`].
     conversions: [u32; 3],
+    /// It has products: what they sum is in registers until all is done.
+    products: bool,
     /// Which instance works at which position of the grid, where it is another than it was launched at.
     dies: Option<DieOrder>,
 }
@@ -146,8 +150,10 @@ pub(crate) fn lane_program(
         as_held: direct,
         running: None,
         conversions: [0; 3],
+        products: false,
         dies: target.dies.and_then(|dies| DieOrder::of(kernel, dies, &target.costs)),
     };
+    kernel.walk(kernel.body, &mut |i| cx.products |= matches!(kernel.insts[i].op, Op::Dot | Op::AsyncDot));
     let explicit = cx.plan.task_plan().cloned();
     let mut b = LaneBuilder::new(&kernel.name, cx.plan.warps, target.lanes);
     b.code_casts = target.code_casts;

@@ -62,6 +62,7 @@ pub fn target(chip: Chip) -> Target {
         extremes: false,
         load_matrix: false,
         masked_lanes: true,
+        windows: true,
         early_launch: false,
         dies: dies(chip),
         costs: costs::of(chip),

@@ -42,6 +42,30 @@ const fn global_store(bytes: u32) -> Opcode {
     }
 }
 
+const fn buffer_load(bytes: u32, ty: LTy) -> Opcode {
+    match (bytes, ty) {
+        (1, LTy::I1) => Opcode::BufferLoadUbyte,
+        (1, _) => Opcode::BufferLoadSbyte,
+        (2, LTy::Num(Scalar::I16)) => Opcode::BufferLoadSshort,
+        (2, _) => Opcode::BufferLoadUshort,
+        (4, _) => Opcode::BufferLoadDword,
+        (8, _) => Opcode::BufferLoadDwordx2,
+        (12, _) => Opcode::BufferLoadDwordx3,
+        _ => Opcode::BufferLoadDwordx4,
+    }
+}
+
+const fn buffer_store(bytes: u32) -> Opcode {
+    match bytes {
+        1 => Opcode::BufferStoreByte,
+        2 => Opcode::BufferStoreShort,
+        4 => Opcode::BufferStoreDword,
+        8 => Opcode::BufferStoreDwordx2,
+        12 => Opcode::BufferStoreDwordx3,
+        _ => Opcode::BufferStoreDwordx4,
+    }
+}
+
 const fn shared_load(bytes: u32, ty: LTy) -> Opcode {
     match (bytes, ty) {
         (1, LTy::I1) => Opcode::DsReadU8,
@@ -268,6 +292,13 @@ impl Selector<'_> {
     ) -> Done {
         let (words, bytes) = self.extent(dsts);
         let ty = dsts.first().map_or(LTy::B32, |&v| self.ty(v));
+        if let Some(window) = self.windows.of(addr, guard) {
+            let (at, resource) = (self.vector(window.at), self.buffer(window.base, window.bytes));
+            let (target, in_place) = self.load_target(dsts, words);
+            let load = Inst::new(buffer_load(bytes, ty), [target.into(), at.into(), resource.into(), 0.into()]);
+            self.push(load.with(cached(cache)));
+            return self.spread(dsts, target, in_place, None);
+        }
         let mask = self.guard_mask(guard);
         let (at, base, offset) = self.global_address(addr, offset);
         let (target, in_place) = self.load_target(dsts, words);
@@ -390,6 +421,12 @@ impl Selector<'_> {
 
     pub(super) fn store_global(&mut self, srcs: &Vals, (addr, offset): (LVal, i32), guard: Option<LVal>, cache: CacheHint) -> Done {
         let (_, bytes) = self.extent(srcs);
+        if let Some(window) = self.windows.of(addr, guard) {
+            let (at, resource) = (self.vector(window.at), self.buffer(window.base, window.bytes));
+            let data = self.stored(srcs)?;
+            self.push(Inst::new(buffer_store(bytes), [data.into(), at.into(), resource.into(), 0.into()]).with(cached(cache)));
+            return Ok(());
+        }
         let mask = self.guard_mask(guard);
         let (at, base, offset) = self.global_address(addr, offset);
         let data = self.stored(srcs)?;

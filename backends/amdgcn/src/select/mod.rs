@@ -13,7 +13,7 @@
 //! selector   blocks, registers, values; operands       compute     rows, int, wide, float, quotient, convert, compare, bits
 //! lanes      shuffles                                   matrix      matrix instructions
 //! halves     words of halves of others                  pairs       loads two by two
-//! words      64-bit values put together of words
+//! words      64-bit values put together of words        windows     accesses with bounds of their own
 //! role       kinds of instructions                      ops         kinds of operations
 //! ```
 //!
@@ -53,6 +53,7 @@ mod uniform;
 mod webs;
 mod wide;
 mod wide_divide;
+mod windows;
 mod words;
 
 pub use error::{Computation, Reason, SelectError};
@@ -65,6 +66,7 @@ use live::Live;
 use selector::{Done, Selector};
 use tilelift_lane::{BinOp, Block, Inst, Program};
 use webs::Webs;
+use windows::Windows;
 
 /// Selects instructions of a chip for a program that was lowered for its target.
 ///
@@ -84,7 +86,8 @@ pub fn select_within(source: &Source<'_>, reach: Reach) -> Result<mir::Program, 
     let mut uniform = source.uniform(program);
     demote::demote(program, &live, &mut uniform);
     let webs = Webs::new(program, &live, &uniform);
-    let mut s = Selector::new(program, &source.target, source.chip, &live, &uniform, &webs);
+    let windows = Windows::new(program, &uniform);
+    let mut s = Selector::new((program, source.chip, &source.target), &live, &uniform, (&webs, &windows));
     s.prologue()?;
     s.block(&program.body)?;
     s.end();

@@ -6,6 +6,7 @@ use super::error::{Computation, Reason, SelectError};
 use super::live::Live;
 use super::uniform::{Class, Uniform};
 use super::webs::{Web, Webs};
+use super::windows::Windows;
 use crate::chip::Chip;
 use crate::isa::Opcode;
 use crate::mir::{ArgKind, Block, File, KernArg, Operand, Program, Reg, Span, Spilled, VReg, VRegData};
@@ -48,7 +49,12 @@ enum Pooled {
     Vector(u32),
     /// A copy of scalar registers in vector registers.
     Copy(Span),
+    /// The descriptor of a buffer: its address and its size.
+    Buffer(LVal, LVal),
 }
+
+/// The last word of a buffer's descriptor: words of 32 bits, no order of its own.
+const BUFFER_FORMAT: i64 = 0x0002_0000;
 
 pub(super) type Done = Result<(), SelectError>;
 
@@ -60,6 +66,7 @@ pub(super) struct Selector<'a> {
     pub(super) live: &'a Live,
     pub(super) uniform: &'a Uniform<'a>,
     pub(super) webs: &'a Webs,
+    pub(super) windows: &'a Windows,
     pub(super) mir: Program,
     /// Blocks in the order in which they are printed.
     order: Vec<Block>,
@@ -78,12 +85,10 @@ pub(super) struct Selector<'a> {
 
 impl<'a> Selector<'a> {
     pub(super) fn new(
-        program: &'a tilelift_lane::Program,
-        target: &'a Target,
-        chip: Chip,
+        (program, chip, target): (&'a tilelift_lane::Program, Chip, &'a Target),
         live: &'a Live,
         uniform: &'a Uniform<'a>,
-        webs: &'a Webs,
+        (webs, windows): (&'a Webs, &'a Windows),
     ) -> Selector<'a> {
         let mut mir = Program {
             name: program.name.clone(),
@@ -105,6 +110,7 @@ impl<'a> Selector<'a> {
             live,
             uniform,
             webs,
+            windows,
             mir,
             order: vec![at],
             at,
@@ -433,6 +439,22 @@ impl<'a> Selector<'a> {
         to
     }
 
+    /// The descriptor of a buffer, made once in a block: bytes without a stride, from an address on.
+    pub(super) fn buffer(&mut self, base: LVal, bytes: LVal) -> Span {
+        let key = Pooled::Buffer(base, bytes);
+        if let Some(&known) = self.pool.get(&key) {
+            return known;
+        }
+        let (from, size) = (self.scalar(base), self.scalar(bytes));
+        let to = self.fresh(File::Scalar, 4);
+        self.emit(Opcode::SMovB32, [to.part(0, 1).into(), part(from, 0)]);
+        self.salu(Opcode::SAndB32, Some(to.part(1, 1)), &[part(from, 1), 0xffff.into()]);
+        self.emit(Opcode::SMovB32, [to.part(2, 1).into(), size]);
+        self.emit(Opcode::SMovB32, [to.part(3, 1).into(), BUFFER_FORMAT.into()]);
+        self.pool.insert(key, to);
+        to
+    }
+
     /// Copies a value to registers of its class or of vectors.
     pub(super) fn copy(&mut self, to: Span, from: Home, ty: LTy) {
         let from = self.home_operand(from, to.words);
@@ -462,7 +484,7 @@ impl<'a> Selector<'a> {
     pub(super) fn forget(&mut self, changed: Span) {
         self.pool.retain(|k, _| match k {
             Pooled::Copy(of) => of.reg != changed.reg,
-            Pooled::Scalar(..) | Pooled::Vector(_) => true,
+            Pooled::Scalar(..) | Pooled::Vector(_) | Pooled::Buffer(..) => true,
         });
     }
 

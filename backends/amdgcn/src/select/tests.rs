@@ -252,3 +252,31 @@ fn words_are_put_together_where_they_are() {
     let behind: Vec<&str> = text.lines().filter_map(|l| l.split_whitespace().next()).collect();
     assert_eq!(behind, ["global_load_dwordx2", "v_mov_b32_dpp", "v_mov_b32_dpp", "global_store_dwordx2", "s_endpgm"], "{text}");
 }
+
+/// A guard that is the bound of an offset, which is a multiple of `size` bytes: two words are loaded there.
+fn bounded(size: u64) -> String {
+    let mut a = asm();
+    let lane = a.special(Special::Lane);
+    let from = a.element(0, lane, 8);
+    let base = a.special(Special::ProgramId(tilelift_ir::GridAxis::X));
+    let base = a.def(LTy::I64, |dst| Inst::Cvt { dst, a: base });
+    let (size, one, bytes) = (a.i32(size as i64), a.i32(1), a.i32(1000));
+    let at = a.bin(BinOp::Mul, lane, size);
+    let addr = a.def(LTy::I64, |dst| Inst::MadWideU { dst, a: at, b: one, c: base });
+    let guard = Some(a.def(LTy::I1, |dst| Inst::Cmp { dst, op: CmpOp::Ult, a: at, b: bytes }));
+    let dsts = a.vals(LTy::F32, 2);
+    a.push(Inst::LoadGlobal { dsts: dsts.clone(), addr, offset: 0, guard, other: Vals::new(), cache: CacheHint::Normal });
+    a.push(Inst::StoreGlobal { srcs: dsts, addr: from, offset: 0, guard: None, cache: CacheHint::Normal });
+    text(&selected(&a), "s_")
+}
+
+/// A buffer asks its bound word by word: it is the guard where no access is partly inside.
+#[test]
+fn guards_that_are_bounds_are_those_of_buffers() {
+    for size in [8, 16, 24] {
+        let text = bounded(size);
+        assert!(text.contains("buffer_load_dwordx2") && !text.contains("saveexec"), "{size}: {text}");
+    }
+    let text = bounded(4);
+    assert!(text.contains("global_load_dwordx2") && text.contains("saveexec"), "{text}");
+}

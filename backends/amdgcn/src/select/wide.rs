@@ -229,6 +229,12 @@ impl Selector<'_> {
         if self.in_scalars(dst) {
             let [x, y] = [x, y].map(|o| self.in_scalar(o, 1));
             let z = self.in_scalar(z, 2);
+            if y == Operand::Imm(1) && !signed {
+                let to = self.def(dst);
+                self.salu(Opcode::SAddU32, Some(to.part(0, 1)), &[part(z, 0), x]);
+                self.salu(Opcode::SAddcU32, Some(to.part(1, 1)), &[part(z, 1), 0.into()]);
+                return Ok(());
+            }
             let high = self.s_of(if signed { Opcode::SMulHiI32 } else { Opcode::SMulHiU32 }, &[x, y]);
             let low = self.s_of(Opcode::SMulI32, &[x, y]);
             let to = self.def(dst);

@@ -14,3 +14,4 @@ mod select;
 mod stages;
 mod text;
 mod triton_gemm;
+mod windows;

@@ -84,6 +84,9 @@ pub struct Target {
     pub load_matrix: bool,
     /// True if lanes whose guard does not hold are switched off by instructions around the guarded one; else that has the guard itself.
     pub masked_lanes: bool,
+    /// True if an access of global memory may be an offset of 32 bits from an address alike in all lanes, with bounds: what is outside reads zeros, and is
+    /// not written.
+    pub windows: bool,
     /// True if a launch may begin while the one in front of it ends ([`crate::unit::Unit::AwaitPrevious`]).
     pub early_launch: bool,
     /// Compute dies with caches of their own; `None` where all processors share one.

@@ -95,6 +95,7 @@ pub fn target() -> Target {
         },
     ];
     Target {
+        windows: false,
         early_launch: false,
         dies: None,
         name: "test",
