@@ -523,9 +523,10 @@ fn specialised_loop(
             (staging_bytes, results_over) = (left, over);
         }
     }
-    // Results that leave one behind the other may do so through the same bytes.
+    // Results that leave one behind the other may do so through the same bytes; those of replicas lie side by side, so that all take as many.
     let largest = consumer_sets * stores.iter().map(|(_, t)| t.bytes() / staging_parts).max().unwrap_or(0);
-    let staging_shared = room(staging_bytes) < 2 && room(largest) >= 2;
+    let alike = stores.windows(2).all(|pair| pair[0].1.bytes() == pair[1].1.bytes());
+    let staging_shared = room(staging_bytes) < 2 && room(largest) >= 2 && (consumer_sets == 1 || alike);
     if staging_shared {
         staging_bytes = largest;
     }
