@@ -25,7 +25,9 @@ use tilelift_lane::{Target, overlap_launches};
 use tilelift_protocol::Problem;
 use tilelift_schedule::LowerError;
 use tilelift_schedule::candidates::Candidates;
+use tilelift_schedule::counted::counted;
 use tilelift_schedule::exchange::exchanged;
+use tilelift_schedule::guarded::guarded;
 use tilelift_schedule::loads_first;
 use tilelift_schedule::plan::{LayoutChoice, LowerOptions, Plan, Schedule, ScheduleKind, SwizzledTile, plan};
 use tilelift_schedule::reason::{NotSpecialised, Stage, Unsupported};
@@ -84,6 +86,36 @@ fn pipelined_instead(
     scheduled((kernel, asked), target, &options, plan).map_err(|_| why)
 }
 
+/// Plans a kernel in which what counts are counted loops ([`counted`]); of those loops that have products in choices as those of [`guarded`], if they
+/// are specialised then.
+fn rewritten<'k>(kernel: &'k Kernel, target: &Target, options: &LowerOptions) -> Result<(Cow<'k, Kernel>, Plan), LowerError> {
+    let Some(made) = counted(kernel) else { return guarded_if_specialised(kernel, target, options) };
+    debug_assert!(verify(&made).is_ok(), "{}: {:?}", made.name, verify(&made).err());
+    let (seen, plan) = guarded_if_specialised(&made, target, options)?;
+    Ok((Cow::Owned(seen.into_owned()), plan))
+}
+
+/// Plans a kernel with products in choices as loops of one round, if its loops are specialised then and not as they are.
+fn guarded_if_specialised<'k>(kernel: &'k Kernel, target: &Target, options: &LowerOptions) -> Result<(Cow<'k, Kernel>, Plan), LowerError> {
+    let mut plain = exchanged_if_specialised(kernel, target, options);
+    let open = options.schedule != Some(ScheduleKind::Pipelined) && target.units.is_some();
+    if !open || plain.as_ref().is_ok_and(|(_, plan)| plan.specialised().is_some()) {
+        return plain;
+    }
+    let Some(made) = guarded(kernel) else { return plain };
+    debug_assert!(verify(&made).is_ok(), "{}: {:?}", made.name, verify(&made).err());
+    let Ok((seen, plan)) = exchanged_if_specialised(&made, target, options) else { return plain };
+    match (&plan.schedule, plain.as_mut().map(|(_, p)| &mut p.schedule)) {
+        (Schedule::Specialised(_), _) => return Ok((Cow::Owned(seen.into_owned()), plan)),
+        // As it is there is no loop to speak of.
+        (Schedule::Pipelined { why }, Ok(Schedule::Pipelined { why: own })) if matches!(**own, NotSpecialised::Loops { count: 0 }) => {
+            own.clone_from(why);
+        }
+        _ => {}
+    }
+    plain
+}
+
 /// Plans a kernel with operands of its products exchanged where that gains something, if its loops are specialised then; else as it is.
 fn exchanged_if_specialised<'k>(
     kernel: &'k Kernel,
@@ -108,7 +140,7 @@ fn exchanged_if_specialised<'k>(
 /// What plans say, a channel that may deadlock, or why the plainest expansion is refused.
 pub(crate) fn planned<'k>(kernel: &'k Kernel, target: &Target, options: &LowerOptions) -> Result<(Cow<'k, Kernel>, Plan), LowerError> {
     if !kernel.regions[kernel.body].insts.iter().any(|&i| kernel.insts[i].op == Op::ChannelAlloc) {
-        return exchanged_if_specialised(kernel, target, options);
+        return rewritten(kernel, target, options);
     }
     if !options.unproven {
         check(kernel).map_err(|e| {

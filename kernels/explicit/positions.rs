@@ -8,11 +8,11 @@ pub(super) fn slot_and_round(b: &mut KernelBuilder, step: Value, slots: u32) -> 
     (b.rem(step, slots), b.div(step, slots))
 }
 
-/// The grid positions of a persistent kernel that a set of `[which, of how many]` takes, in their order: each worker begins at its own number, and
+/// The grid positions of a persistent kernel that a set takes, one of how many, in their order: each worker begins at its own number, and
 /// the sets of a worker take its positions in turn. `body` gets a position's x.
 pub(super) fn positions(
     b: &mut KernelBuilder,
-    [set, sets]: [u32; 2],
+    (set, sets): (Value, u32),
     init: &[Value],
     body: impl FnOnce(&mut KernelBuilder, Value, &[Value]) -> Vec<Value>,
 ) {
@@ -20,8 +20,11 @@ pub(super) fn positions(
     let plane = b.mul(across, down);
     let end = b.mul(plane, deep);
     let (worker, workers) = (b.worker_id(), b.num_workers());
-    let first = (0..set).fold(worker, |at, _| b.add(at, workers));
-    let stride = if sets > 1 { b.mul(workers, sets) } else { workers };
+    let (mut first, mut stride) = (worker, workers);
+    if sets > 1 {
+        let before = b.mul(workers, set);
+        (first, stride) = (b.add(worker, before), b.mul(workers, sets));
+    }
     b.for_loop(first, end, stride, init, |b, at, carried| {
         let x = b.rem_u(at, across);
         body(b, x, carried)

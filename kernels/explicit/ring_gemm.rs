@@ -117,7 +117,8 @@ impl RingGemm {
         let [a, w, c] = views.map(|view| b.param(view));
         let slots_a = b.local_alloc(&[ring.slots, bm, bk], elem);
         let slots_b = b.local_alloc(&if trans_b { [ring.slots, bn, bk] } else { [ring.slots, bk, bn] }, elem);
-        let staging = (0..ring.consumer_sets).map(|_| b.local_alloc(&[bm / ring.parts, bn], elem)).collect();
+        let part = [bm / ring.parts, bn];
+        let staging = if ring.ping_pong() { b.local_alloc(&[ring.consumer_sets, part[0], bn], elem) } else { b.local_alloc(&part, elem) };
         let full = b.barrier_alloc(1, ring.slots);
         let empty = b.barrier_alloc(1, ring.slots);
         let ping_pong = ring.ping_pong().then(|| {
@@ -132,11 +133,10 @@ impl RingGemm {
             let task = Task::new(name, groups * GROUP_WARPS);
             ring.registers.map_or(task.clone(), |r| task.registers(r[role]))
         };
-        let sets = (0..ring.consumer_sets).map(|set| task(&format!("consumers_{set}"), ring.consumers, 1));
-        let tasks: Vec<Task> = [task("producer", 1, 0)].into_iter().chain(sets).collect();
-        b.tasks(&tasks, |b, task, _| match task {
+        let tasks = [task("producer", 1, 0), task("consumers", ring.consumers, 1).replicas(ring.consumer_sets)];
+        b.tasks(&tasks, |b, task, set| match task {
             0 => program.produce(b),
-            n => program.consume(b, n as u32 - 1),
+            _ => program.consume(b, set),
         });
         b.finish()
     }
@@ -177,8 +177,8 @@ struct Program<'g> {
     views: [Value; 3],
     /// The slots of A and B.
     slots: [Value; 2],
-    /// A buffer per set, through which results leave.
-    staging: Vec<Value>,
+    /// A buffer through which results leave, one per set if there are several.
+    staging: Value,
     /// A slot has been filled; it may be.
     full: Value,
     empty: Value,
@@ -200,8 +200,8 @@ struct PingPong {
 struct HandOver {
     barriers: Value,
     /// The set, and the one that comes behind it.
-    own: u32,
-    next: u32,
+    own: Value,
+    next: Value,
     /// The phase of its barrier that has to be over.
     phase: Value,
 }
@@ -228,7 +228,7 @@ impl Program<'_> {
         let ([a, w, c], [slots_a, slots_b]) = (self.views, self.slots);
         let [bm, bn, bk] = self.ring().tile;
         let none = b.constant(0, Scalar::I32);
-        positions(b, [0, 1], &[none], |b, tile, done| {
+        positions(b, (none, 1), &[none], |b, tile, done| {
             let (row, col) = self.order.origin_of(b, c, tile);
             self.over_depth(b, done, |b, i, done| {
                 let at = if self.ping_pong.is_some() { b.mul(i, bk) } else { i };
@@ -249,27 +249,37 @@ impl Program<'_> {
     }
 
     /// Multiplies and stores the tiles of a set. Steps count through all tiles of the worker, whoever takes them.
-    fn consume(&self, b: &mut KernelBuilder, set: u32) {
+    fn consume(&self, b: &mut KernelBuilder, set: Value) {
         let sets = self.ring().consumer_sets;
         let none = b.constant(0, Scalar::I32);
         let Some(PingPong { barriers, steps }) = self.ping_pong else {
-            positions(b, [0, 1], &[none], |b, tile, done| vec![self.tile(b, tile, done[0], set, None)]);
+            positions(b, (none, 1), &[none], |b, tile, done| vec![self.tile(b, tile, done[0], self.staging, None)]);
             return;
         };
-        let several = |b: &mut KernelBuilder, n: u32| if n == 1 { steps } else { b.mul(steps, n) };
-        let begin = if set == 0 { none } else { several(b, set) };
-        let others = several(b, sets - 1);
-        positions(b, [set, sets], &[begin, none], |b, tile, carried| {
+        let stage = b.local_index(self.staging, set);
+        let begin = b.mul(steps, set);
+        let others = if sets == 2 { steps } else { b.mul(steps, sets - 1) };
+        let one = b.constant(1, Scalar::I32);
+        // The set behind, and 1 for the first one alone.
+        let (next, is_first) = if sets == 2 {
+            let other = b.sub(one, set);
+            (other, other)
+        } else {
+            let behind = b.add(set, 1);
+            let first = b.minimum(set, 1);
+            (b.rem(behind, sets), b.sub(one, first))
+        };
+        positions(b, (set, sets), &[begin, none], |b, tile, carried| {
             // The nth tile waits for the nth that was handed over; the first of all needs nobody to do that, so the first set waits for the one before.
-            let phase = b.add(carried[1], u32::from(set == 0));
-            let hand_over = HandOver { barriers, own: set, next: (set + 1) % sets, phase };
-            let done = self.tile(b, tile, carried[0], set, Some(hand_over));
+            let phase = b.add(carried[1], is_first);
+            let hand_over = HandOver { barriers, own: set, next, phase };
+            let done = self.tile(b, tile, carried[0], stage, Some(hand_over));
             vec![b.add(done, others), b.add(carried[1], 1)]
         });
     }
 
-    /// A tile of a set, whose first step has number `done`; gives the number of the step behind.
-    fn tile(&self, b: &mut KernelBuilder, tile: Value, done: Value, set: u32, hand_over: Option<HandOver>) -> Value {
+    /// A tile of a set, whose first step has number `done`, and whose results leave through `stage`; gives the number of the step behind.
+    fn tile(&self, b: &mut KernelBuilder, tile: Value, done: Value, stage: Value, hand_over: Option<HandOver>) -> Value {
         let [bm, bn, _] = self.ring().tile;
         let (row, col) = self.order.origin_of(b, self.views[2], tile);
         let none = b.full(&[bm, bn], 0, Scalar::F32);
@@ -298,7 +308,7 @@ impl Program<'_> {
             vec![none, done]
         };
         let ends = b.if_else(some, run, pass);
-        self.store(b, ends[0], [row, col], set);
+        self.store(b, ends[0], [row, col], stage);
         ends[1]
     }
 
@@ -327,8 +337,8 @@ impl Program<'_> {
     }
 
     /// Sums leave for a tile of C, part by part: what the set's buffer holds is read before it is written again.
-    fn store(&self, b: &mut KernelBuilder, sums: Value, [row, col]: [Value; 2], set: u32) {
-        let (Ring { tile: [bm, bn, _], parts, .. }, stage) = (self.ring(), self.staging[set as usize]);
+    fn store(&self, b: &mut KernelBuilder, sums: Value, [row, col]: [Value; 2], stage: Value) {
+        let Ring { tile: [bm, bn, _], parts, .. } = self.ring();
         let results = b.cast(sums, self.gemm.elem);
         let rows = bm / parts;
         for part in 0..parts {

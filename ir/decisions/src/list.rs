@@ -103,6 +103,8 @@ decisions! {
     Placement "placement", "In which region a value is computed, and in front of which loops", Rule, "", ["egraph/src/elaborate.rs"];
     OperandOrder "operand order", "Whether a product is computed with its operands exchanged", Rule, "",
         ["isel/schedule/src/exchange.rs"];
+    GuardedProducts "guarded products", "Whether products in a choice of a loop are a loop of one round", Rule, "",
+        ["isel/schedule/src/guarded.rs"];
     LoadsFirst "loads first", "Which loads stand in front of what is computed", Rule, "", ["isel/schedule/src/loads_first.rs"];
     // How it runs.
     Specialise "specialisation", "Whether a loop gets a producer warp and consumer warpgroups", Rule, "", ["isel/schedule/src/plan/decide.rs"];

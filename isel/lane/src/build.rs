@@ -32,14 +32,26 @@ use tilelift_ir::{CmpOp, GridAxis, Loc, Scalar, num};
 /// Instructions that many programs have: their table is made for so many.
 const MEMO: usize = 400;
 
+/// The role that is being filled.
+#[derive(Clone, Copy)]
+struct Filled {
+    /// Its frame's depth and number.
+    depth: u32,
+    frame: u32,
+    /// Warps that run it, of each replica.
+    warps: u32,
+    /// How many replicas it has.
+    replicas: u32,
+}
+
 /// What makes two pure instructions equal.
 #[derive(Clone, PartialEq, Eq, Hash)]
 enum Key {
     Const(LTy, u64),
     Param(u32),
     Special(Special),
-    /// The warp in the role whose body is the frame of that number.
-    RoleWarp(u32),
+    /// What a lane is in the role whose body is the frame of that number.
+    OfRole(Special, u32),
     Shared(AllocId),
     Un(UnOp, LVal),
     Bin(BinOp, LVal, LVal),
@@ -106,8 +118,10 @@ pub struct LaneBuilder {
     pub sink_loads: Option<u32>,
     /// What memory accesses cost so far.
     pub meter: crate::traffic::Meter,
-    /// The role that is being filled: its frame's depth and number, its warps.
-    role: Option<(u32, u32, u32)>,
+    /// The role that is being filled.
+    role: Option<Filled>,
+    /// Bytes from one replica's part of an allocation to the next, if each has its own.
+    parts: SecondaryMap<AllocId, u32>,
     /// The place of the tile op that is being lowered.
     pub origin: Loc,
     /// What acts, with its place, if somebody wants to know.
@@ -149,6 +163,7 @@ impl LaneBuilder {
             sink_loads: None,
             meter: Default::default(),
             role: None,
+            parts: SecondaryMap::new(),
             origin: Loc::default(),
             origins: None,
         }
@@ -223,7 +238,7 @@ impl LaneBuilder {
         let depth = uses.iter().map(|&u| self.facts[u].depth).max().unwrap_or(0);
         // What a role computes stays in it: in front of the roles it would be held in registers that the others lack.
         let depth = match self.role {
-            Some((role, ..)) if !uses.is_empty() => depth.max(role),
+            Some(role) if !uses.is_empty() => depth.max(role.depth),
             Some(_) | None => depth,
         };
         if !self.budget.spent() {
@@ -316,12 +331,17 @@ impl LaneBuilder {
 
     /// Where the lane stands.
     pub fn special(&mut self, what: Special) -> LVal {
-        if let (Special::Warp, Some((depth, frame, warps))) = (what, self.role) {
+        match (what, self.role) {
             // Warps count from the role's first, so the number may not leave the role.
-            return if warps == 1 { self.i32(0) } else { self.role_warp(depth, frame) };
+            (Special::Warp, Some(role)) if role.warps > 1 => return self.of_role(what, role),
+            (Special::Replica, Some(role)) if role.replicas > 1 => return self.of_role(what, role),
+            (Special::Warp | Special::Replica, Some(_)) => return self.i32(0),
+            _ => {}
         }
         match what {
             Special::Warp if self.program.warps == 1 => self.i32(0),
+            // There is one of what is no role.
+            Special::Replica => self.i32(0),
             Special::Warp
             | Special::Lane
             | Special::ProgramId(_)
@@ -332,13 +352,13 @@ impl LaneBuilder {
         }
     }
 
-    fn role_warp(&mut self, depth: u32, frame: u32) -> LVal {
-        let key = Key::RoleWarp(frame);
+    fn of_role(&mut self, what: Special, Filled { depth, frame, .. }: Filled) -> LVal {
+        let key = Key::OfRole(what, frame);
         if let Some(&(v, _)) = self.memo.get(&key) {
             return v;
         }
         let dst = self.new_val(LTy::I32, depth);
-        self.frames[depth as usize].block.push(Inst::Special { dst, what: Special::Warp });
+        self.frames[depth as usize].block.push(Inst::Special { dst, what });
         self.memo.insert(key, (dst, frame));
         dst
     }
@@ -350,12 +370,20 @@ impl LaneBuilder {
 
     /// Makes an allocation in shared memory; bytes and alignment as in [`Alloc`].
     pub fn alloc(&mut self, bytes: u32, purpose: &'static str) -> AllocId {
-        self.program.allocs.push(Alloc { bytes, align: 128, offset: 0, region_bytes: 0, slot: 0, name: String::new(), purpose })
+        self.alloc_aligned(bytes, 128, purpose)
     }
 
     /// As [`LaneBuilder::alloc`], with an alignment.
     pub fn alloc_aligned(&mut self, bytes: u32, align: u32, purpose: &'static str) -> AllocId {
-        self.program.allocs.push(Alloc { bytes, align, offset: 0, region_bytes: 0, slot: 0, name: String::new(), purpose })
+        let replicas = self.role.map_or(1, |r| r.replicas);
+        let part = bytes.next_multiple_of(align);
+        let all = if replicas > 1 { part.saturating_mul(replicas) } else { bytes };
+        let alloc =
+            self.program.allocs.push(Alloc { bytes: all, align, offset: 0, region_bytes: 0, slot: 0, name: String::new(), purpose });
+        if replicas > 1 {
+            self.parts[alloc] = part;
+        }
+        alloc
     }
 
     /// Says in which parts roles hand an allocation to one another.
@@ -369,8 +397,19 @@ impl LaneBuilder {
         self.program.allocs[alloc].name = name;
     }
 
-    /// The address of an allocation.
+    /// The address of an allocation; of one that a role of several replicas has made, that of the lane's part.
     pub fn shared_addr(&mut self, alloc: AllocId) -> LVal {
+        let whole = self.whole_addr(alloc);
+        let part = self.parts[alloc];
+        if part == 0 {
+            return whole;
+        }
+        let (replica, part) = (self.special(Special::Replica), self.i32(i64::from(part)));
+        let before = self.mul(replica, part);
+        self.add(whole, before)
+    }
+
+    fn whole_addr(&mut self, alloc: AllocId) -> LVal {
         self.pure(Key::Shared(alloc), LTy::I32, &[], |dst| Inst::SharedAddr { dst, alloc })
     }
 

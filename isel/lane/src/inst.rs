@@ -239,22 +239,44 @@ pub struct Roles {
 }
 
 /// A role. In its body, warps count from 0, [`super::inst::Inst::Barrier`] holds the role's lanes alone, and control flow is uniform over it.
+///
+/// Of several replicas each is a role of its own, which has the body in common with the others and learns its number from
+/// [`Special::Replica`]: replica `r` has the warps from `first + r (warps + idle)` on. [`super::program::Program::roles_apart`] writes each out.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Role {
     /// What it is called in texts.
     pub name: String,
-    /// Its first warp.
+    /// Its first warp; of several replicas that of the first.
     pub first: u32,
-    /// Its warps.
+    /// Its warps; of several replicas those of one.
     pub warps: u32,
     /// Warps behind them that only take part in the change of registers.
     pub idle: u32,
+    /// How many there are of it, side by side.
+    pub replicas: u32,
     /// One lane of the first warp runs the body; the others are done.
     pub single: bool,
     /// Registers per lane that the role asks for, or gives up, if the target has a pool.
     pub registers: Option<u32>,
     /// The body.
     pub body: Block,
+}
+
+impl Role {
+    /// Warps from one replica to the next.
+    pub fn stride(&self) -> u32 {
+        self.warps + self.idle
+    }
+
+    /// The warp behind its last, those that only change their registers included.
+    pub fn end(&self) -> u32 {
+        self.first + self.replicas * self.stride()
+    }
+
+    /// What a replica is called.
+    pub fn name_of(&self, replica: u32) -> String {
+        if self.replicas > 1 { format!("{}{replica}", self.name) } else { self.name.clone() }
+    }
 }
 
 /// An instruction with blocks.
@@ -299,6 +321,14 @@ impl Atomic {
         self.dst.values()
     }
 
+    pub(crate) fn rename(&mut self, f: &mut dyn FnMut(&mut LVal)) {
+        self.dst.iter_mut().chain([&mut self.addr, &mut self.value]).chain(&mut self.guard).for_each(&mut *f);
+        match &mut self.kind {
+            AtomicKind::Cas(c) => f(c),
+            AtomicKind::Op(_) => {}
+        }
+    }
+
     pub(crate) fn typed<'i>(&'i self, mut f: impl FnMut(&'i [LVal], Kind, bool)) {
         f(self.addr.values(), if self.space == Space::Global { Kind::I64 } else { Kind::I32 }, false);
         f(self.guard.values(), Kind::I1, false);
@@ -329,8 +359,22 @@ impl For {
         &[]
     }
 
+    pub(crate) fn rename(&mut self, f: &mut dyn FnMut(&mut LVal)) {
+        [&mut self.iv, &mut self.lo, &mut self.hi, &mut self.step].into_iter().for_each(&mut *f);
+        rename_carried(&mut self.carried, f);
+        rename_all(&mut self.body, f);
+    }
+
     /// Its blocks are checked with it.
     pub(crate) fn typed<'i>(&'i self, _: impl FnMut(&'i [LVal], Kind, bool)) {}
+}
+
+fn rename_carried(carried: &mut [Carried], f: &mut dyn FnMut(&mut LVal)) {
+    carried.iter_mut().flat_map(|c| [&mut c.init, &mut c.param, &mut c.next, &mut c.result]).for_each(f);
+}
+
+fn rename_all(block: &mut Block, f: &mut dyn FnMut(&mut LVal)) {
+    block.iter_mut().for_each(|i| i.rename(f));
 }
 
 impl While {
@@ -340,6 +384,13 @@ impl While {
 
     pub(crate) fn results(&self) -> &[LVal] {
         &[]
+    }
+
+    pub(crate) fn rename(&mut self, f: &mut dyn FnMut(&mut LVal)) {
+        f(&mut self.condition);
+        rename_carried(&mut self.carried, f);
+        rename_all(&mut self.test, f);
+        rename_all(&mut self.body, f);
     }
 
     /// Its blocks are checked with it.
@@ -355,6 +406,13 @@ impl If {
         &[]
     }
 
+    pub(crate) fn rename(&mut self, f: &mut dyn FnMut(&mut LVal)) {
+        f(&mut self.condition);
+        self.results.iter_mut().flat_map(|(r, a, b)| [r, a, b]).for_each(&mut *f);
+        rename_all(&mut self.then, f);
+        rename_all(&mut self.otherwise, f);
+    }
+
     /// Its blocks are checked with it.
     pub(crate) fn typed<'i>(&'i self, _: impl FnMut(&'i [LVal], Kind, bool)) {}
 }
@@ -364,6 +422,10 @@ impl Roles {
 
     pub(crate) fn results(&self) -> &[LVal] {
         &[]
+    }
+
+    pub(crate) fn rename(&mut self, f: &mut dyn FnMut(&mut LVal)) {
+        self.roles.iter_mut().for_each(|r| rename_all(&mut r.body, f));
     }
 
     /// Its blocks are checked with it.

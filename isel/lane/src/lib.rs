@@ -34,6 +34,7 @@ mod pressure;
 mod print;
 mod program;
 mod registers;
+mod replicas;
 mod rings;
 mod sink;
 mod sweep;

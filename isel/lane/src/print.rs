@@ -105,6 +105,9 @@ fn block(p: &Program, f: &mut dyn Write, insts: &Block, depth: usize) -> fmt::Re
         } else if let Inst::Roles(r) = inst {
             for role in &r.roles {
                 write!(f, "{:1$}{2} warps {3}..{4}", "", depth * 2 + 2, role.name, role.first, role.first + role.warps)?;
+                if role.replicas > 1 {
+                    write!(f, " replicas {}", role.replicas)?;
+                }
                 if role.idle > 0 {
                     write!(f, " and {} idle", role.idle)?;
                 }

@@ -187,10 +187,10 @@ impl Registers {
     /// The first role whose change is none, or that all together do not fit.
     pub fn check_pool(&self, program: &Program) -> Result<(), RegisterError> {
         let roles = program.roles().map_or(&[][..], |r| &r.roles[..]);
-        let changed = |warp: u32| roles.iter().find(|r| (r.first..r.first + r.warps + r.idle).contains(&warp)).and_then(|r| r.registers);
+        let changed = |warp: u32| roles.iter().find(|r| (r.first..r.end()).contains(&warp)).and_then(|r| r.registers);
         for r in roles {
             let Some(n) = r.registers else { continue };
-            let (first, end) = (r.first / self.group_warps, (r.first + r.warps + r.idle).div_ceil(self.group_warps));
+            let (first, end) = (r.first / self.group_warps, r.end().div_ceil(self.group_warps));
             if (first * self.group_warps..end * self.group_warps).any(|warp| changed(warp) != Some(n)) {
                 return Err(RegisterError::PartOfGroup { role: r.name.clone(), group: self.group_warps });
             }
@@ -214,7 +214,7 @@ impl Registers {
     fn holders(&self, warps: u32, roles: &[Role]) -> Vec<Holder> {
         let mut out: Vec<Holder> = roles
             .iter()
-            .map(|r| Holder { role: Some(r.name.clone()), warps: r.warps + r.idle, registers: r.registers.unwrap_or(self.entry) })
+            .map(|r| Holder { role: Some(r.name.clone()), warps: r.end() - r.first, registers: r.registers.unwrap_or(self.entry) })
             .collect();
         let alone = warps.saturating_sub(out.iter().map(|h| h.warps).sum());
         if alone > 0 {

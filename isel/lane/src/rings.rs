@@ -13,7 +13,7 @@ use super::inst::{Block, Control, For, If, Inst, Role, Roles};
 use super::op::BinOp;
 use super::program::Program;
 use super::value::Carried;
-use super::value::{LTy, LVal};
+use super::value::{LTy, LVal, Special};
 use super::visit::{blocks, reads};
 use crate::hash::{Map, Set};
 use cranelift_entity::{EntityRef, SecondaryMap};
@@ -27,8 +27,11 @@ const SLOTS: std::ops::RangeInclusive<i64> = 2..=64;
 #[derive(Clone, Copy)]
 enum Made {
     Literal(i64),
-    /// A quotient of unsigned numbers by a literal above 1, which is no negative one.
+    /// A number that is not negative: a quotient of unsigned numbers by a literal above 1, the maximum of a number and a literal, or such a
+    /// number times which of two replicas this is.
     Natural,
+    /// Which of two replicas this is.
+    OneOfTwo,
     Plus(LVal, i64),
     /// A sum of two values.
     Sum(LVal, LVal),
@@ -43,6 +46,8 @@ enum Made {
 #[derive(Default)]
 struct Facts {
     made: SecondaryMap<LVal, Option<Made>>,
+    /// The role that is looked at has two replicas.
+    two: bool,
     /// Remainders and quotients by literals: of what, by what.
     remainders: Vec<(LVal, LVal, i64)>,
     quotients: Map<LVal, (LVal, i64)>,
@@ -84,9 +89,12 @@ impl Facts {
                         (BinOp::Div, _, Some(n)) if SLOTS.contains(&n) => _ = self.quotients.insert(dst, (a, n)),
                         (BinOp::And, _, Some(1)) => self.bits.push((dst, a)),
                         (BinOp::And, Some(1), _) => self.bits.push((dst, b)),
+                        (BinOp::Maximum, _, Some(n)) if n >= 0 => self.made[dst] = Some(Made::Natural),
+                        (BinOp::Mul, ..) if self.is_share(a, b) || self.is_share(b, a) => self.made[dst] = Some(Made::Natural),
                         _ => {}
                     };
                 }
+                Inst::Special { dst, what: Special::Replica } if self.two => self.made[dst] = Some(Made::OneOfTwo),
                 Inst::For(ref l) => {
                     for c in l.carried.iter().filter(|c| whole(c.param)) {
                         self.made[c.param] = Some(Made::Carried(c.init, c.next));
@@ -99,8 +107,22 @@ impl Facts {
                 }
                 _ => {}
             }
+            if let Inst::Roles(r) = inst {
+                for role in &r.roles {
+                    self.two = role.replicas == 2;
+                    self.look(&role.body, whole);
+                }
+                continue;
+            }
             blocks(inst).for_each(|b| self.look(b, whole));
         }
+    }
+
+    /// True for a number that is not negative, and which of two replicas this is: their product is the number, or 0.
+    fn is_share(&self, number: LVal, replica: LVal) -> bool {
+        let natural = |v: LVal| matches!(self.made[v], Some(Made::Natural));
+        let more = || matches!(self.made[number], Some(Made::Plus(u, n)) if n >= 0 && natural(u));
+        matches!(self.made[replica], Some(Made::OneOfTwo)) && (natural(number) || more())
     }
 
     /// Counts how often each value is read. Loops on a condition stay as they are, so what they read is read once more.
@@ -138,7 +160,7 @@ impl Facts {
             Some(&Made::Sum(a, b)) => self.leap(a, b).is_some_and(|(u, _)| self.counts(u, assumed)),
             Some(&(Made::Carried(a, b) | Made::Chosen(a, b))) => self.counts(a, assumed) && self.counts(b, assumed),
             Some(&Made::Behind(p)) => self.counts(p, assumed),
-            Some(Made::Plus(..)) | None => false,
+            Some(Made::Plus(..) | Made::OneOfTwo) | None => false,
         }
     }
 
@@ -166,7 +188,7 @@ impl Facts {
             }
             Some(&(Made::Carried(a, b) | Made::Chosen(a, b))) => [a, b].into_iter().for_each(|x| self.close(x, before, need)),
             Some(&Made::Behind(p)) => self.close(p, before, need),
-            Some(Made::Literal(_) | Made::Natural) | None => {}
+            Some(Made::Literal(_) | Made::Natural | Made::OneOfTwo) | None => {}
         }
     }
 }

@@ -129,12 +129,18 @@ impl Effect {
 pub(crate) trait Values {
     /// The values.
     fn values(&self) -> &[LVal];
+    /// The same, to change them.
+    fn values_mut(&mut self) -> &mut [LVal];
 }
 
 impl Values for LVal {
     #[inline]
     fn values(&self) -> &[LVal] {
         std::slice::from_ref(self)
+    }
+
+    fn values_mut(&mut self) -> &mut [LVal] {
+        std::slice::from_mut(self)
     }
 }
 
@@ -143,6 +149,10 @@ impl Values for Option<LVal> {
     fn values(&self) -> &[LVal] {
         self.as_slice()
     }
+
+    fn values_mut(&mut self) -> &mut [LVal] {
+        self.as_mut_slice()
+    }
 }
 
 impl Values for Vals {
@@ -150,11 +160,19 @@ impl Values for Vals {
     fn values(&self) -> &[LVal] {
         self
     }
+
+    fn values_mut(&mut self) -> &mut [LVal] {
+        self
+    }
 }
 
 impl Values for SmallVec<[LVal; 16]> {
     #[inline]
     fn values(&self) -> &[LVal] {
+        self
+    }
+
+    fn values_mut(&mut self) -> &mut [LVal] {
         self
     }
 }
@@ -165,6 +183,13 @@ impl Values for ShuffleFrom {
         match self {
             ShuffleFrom::Xor(_) => &[],
             ShuffleFrom::Lane(l) => std::slice::from_ref(l),
+        }
+    }
+
+    fn values_mut(&mut self) -> &mut [LVal] {
+        match self {
+            ShuffleFrom::Xor(_) => &mut [],
+            ShuffleFrom::Lane(l) => std::slice::from_mut(l),
         }
     }
 }
@@ -270,6 +295,17 @@ macro_rules! instructions {
                 }
             }
 
+            /// Calls `f` for every value that the instruction names, to name another one; those in its blocks, too.
+            #[allow(unused_variables)]
+            pub(crate) fn rename(&mut self, f: &mut dyn FnMut(&mut LVal)) {
+                match self {
+                    $( Self::$V $( { $( $f ),* } )? $( ($b) )? => {
+                        $( $( $crate::table::instructions!(@rename f $role $( ($of) )? $f); )* )?
+                        $( $b.rename(f) )?
+                    } )*
+                }
+            }
+
             /// What the instruction does beside making values.
             #[allow(unused_variables)]
             #[inline]
@@ -314,6 +350,11 @@ macro_rules! instructions {
     (@read $g:ident word $f:ident) => { $crate::table::Values::values($f).iter().for_each(|&v| $g(v, $crate::table::Use::Word)) };
     (@read $g:ident address($of:ident) $f:ident) => { $g(*$f, $crate::table::Use::Address(*$of)) };
     (@read $g:ident place $f:ident) => { $g($f.addr, $crate::table::Use::Address($f.offset)) };
+
+    (@rename $g:ident with $f:ident) => {};
+    (@rename $g:ident address($of:ident) $f:ident) => { $g($f) };
+    (@rename $g:ident place $f:ident) => { $g(&mut $f.addr) };
+    (@rename $g:ident $role:ident $f:ident) => { $crate::table::Values::values_mut($f).iter_mut().for_each(|v| $g(v)) };
 
     (@made) => { &[] as &[LVal] };
     (@made def $f:ident $($rest:ident)*) => { $crate::table::Values::values($f) };

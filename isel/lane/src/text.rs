@@ -151,5 +151,6 @@ shown! {
         Special::Worker => f.write_str("worker"),
         Special::Workers => f.write_str("workers"),
         Special::ClusterRank => f.write_str("cluster_rank"),
+        Special::Replica => f.write_str("replica"),
     };
 }

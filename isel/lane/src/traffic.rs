@@ -17,6 +17,18 @@ pub struct Traffic {
     pub conflicts: u64,
 }
 
+impl Traffic {
+    /// What has been counted since, taken so many times.
+    pub(crate) fn repeated(self, since: Traffic, times: u32) -> Traffic {
+        let more = |now: u64, then: u64| then + (now - then) * u64::from(times);
+        Traffic {
+            sectors: more(self.sectors, since.sectors),
+            wavefronts: more(self.wavefronts, since.wavefronts),
+            conflicts: more(self.conflicts, since.conflicts),
+        }
+    }
+}
+
 /// Counts traffic.
 #[derive(Clone, Debug, Default)]
 pub struct Meter {

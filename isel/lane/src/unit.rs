@@ -279,6 +279,15 @@ impl Multiply {
         &self.dsts
     }
 
+    pub(crate) fn rename(&mut self, f: &mut dyn FnMut(&mut LVal)) {
+        match &mut self.a {
+            OperandA::Shared(o) => f(&mut o.at.addr),
+            OperandA::Regs(words) => words.iter_mut().for_each(&mut *f),
+        }
+        f(&mut self.b.at.addr);
+        self.accumulate.iter_mut().chain(&mut self.c).chain(&mut self.dsts).for_each(f);
+    }
+
     pub(crate) fn typed<'i>(&'i self, mut f: impl FnMut(&'i [LVal], Kind, bool)) {
         match &self.a {
             OperandA::Shared(o) => f(o.at.addr.values(), Kind::I32, false),

@@ -74,6 +74,8 @@ pub enum Special {
     Workers,
     /// Position of the program instance in its cluster.
     ClusterRank,
+    /// Which replica of its role the lane belongs to.
+    Replica,
 }
 
 /// Which lane of the warp a shuffle reads.

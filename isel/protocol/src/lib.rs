@@ -153,6 +153,7 @@ pub fn prove_by_all_states(program: &Program, target: &Target) -> Result<Proof, 
 }
 
 fn prove_as(program: &Program, target: &Target, rotates: bool) -> Result<Proof, ProtocolError> {
+    let program = &*program.roles_apart();
     let units = match &target.units {
         Some(units) => {
             registers(program, target, units)?;

@@ -239,7 +239,16 @@ fn program(ring: &Ring) -> Program {
             vec![r[0], r[1]]
         });
     });
-    let role = |name: &str, first, single, body| Role { name: name.to_owned(), first, warps: 4, idle: 0, single, registers: None, body };
+    let role = |name: &str, first, single, body| Role {
+        name: name.to_owned(),
+        first,
+        warps: 4,
+        idle: 0,
+        replicas: 1,
+        single,
+        registers: None,
+        body,
+    };
     a.push(Inst::Roles(Box::new(Roles { roles: vec![role("producer", 0, true, producer), role("consumers", 4, false, consumer)] })));
     tilelift_lane::verify(&a.p, &machine()).unwrap_or_else(|e| panic!("{e}\n{}", a.p));
     a.p

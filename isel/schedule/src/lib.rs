@@ -20,11 +20,13 @@
 pub mod access;
 pub mod axis_info;
 pub mod candidates;
+pub mod counted;
 mod dies;
 mod error;
 pub mod exchange;
 pub mod facts;
 pub mod gemm;
+pub mod guarded;
 pub mod indexed;
 mod loads_first;
 mod longest_first;

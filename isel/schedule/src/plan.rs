@@ -33,6 +33,7 @@ mod replay;
 mod results;
 mod ring_layouts;
 mod role;
+mod rounds;
 mod shares;
 mod sliced;
 mod slots;

@@ -42,7 +42,7 @@ impl Asked {
                     Special::NumPrograms(a) => self.grid[axis(a)] = true,
                     Special::Worker => self.program[0] = true,
                     Special::Workers => self.grid[0] = true,
-                    Special::ClusterRank => {}
+                    Special::ClusterRank | Special::Replica => {}
                 },
                 Role::Control(_) => visit::blocks(inst).for_each(|b| self.block(b, sel)),
                 Role::Param { .. } | Role::Special { .. } | Role::Shuffle(_) | Role::Literal(_) => {}
@@ -159,8 +159,8 @@ impl Selector<'_> {
             Special::Worker => self.entry.program[0],
             Special::NumPrograms(a) => self.entry.grid[axis(a)],
             Special::Workers => self.entry.grid[0],
-            // There are no clusters: every workgroup is the first of its own.
-            Special::ClusterRank => None,
+            // There are no clusters, and no roles: every workgroup is the first of its own, and so are all its wavefronts.
+            Special::ClusterRank | Special::Replica => None,
         };
         self.is(dst, at.map_or(Home::Const(0), Home::Reg));
         Ok(())

@@ -51,8 +51,25 @@ pub(super) struct RoleText {
     pub(super) single: bool,
     /// The role's warp, where the role does not begin at 0.
     pub(super) warp: Option<Reg>,
-    /// Id of the role's barrier; those of its groups follow.
+    /// Id of the role's barrier; those of its groups follow, and those of further replicas behind them.
     pub(super) barrier: u32,
+    /// Which replica a warp belongs to, if there are several.
+    pub(super) replicas: Option<Replicas>,
+}
+
+/// Replicas of a role that run one text.
+#[derive(Clone, Copy)]
+pub(super) struct Replicas {
+    /// How many.
+    pub(super) count: u32,
+    /// Warps from one to the next.
+    pub(super) stride: u32,
+    /// Ids of barriers of each.
+    pub(super) barriers: u32,
+    /// The number of a warp's own.
+    pub(super) own: Reg,
+    /// A warp's number among all of them.
+    pub(super) warp: Reg,
 }
 
 /// The state of the walk.
@@ -195,6 +212,7 @@ impl<'a> Emitter<'a> {
             Special::Worker => Opnd::Reg(self.load(Top::Program(0))),
             Special::Workers => Opnd::Reg(self.load(Top::Programs(0))),
             Special::ClusterRank => Opnd::Reg(self.load(Top::ClusterRank)),
+            Special::Replica => self.role.and_then(|r| r.replicas).map_or(Opnd::Imm(Class::R, 0), |r| Opnd::Reg(r.own)),
         }
     }
 

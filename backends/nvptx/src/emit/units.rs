@@ -8,7 +8,7 @@
 //! ```
 //! "Asynchronous warpgroup level matrix instructions", "mbarrier" and "Tensor copy" in the PTX ISA.
 
-use super::state::{Emitter, RoleText, Top};
+use super::state::{Emitter, Replicas, RoleText, Top};
 use super::text::{Opnd, Reg};
 use crate::analysis::{Address, Base, Renewal};
 use crate::class::Class;
@@ -38,8 +38,49 @@ impl Emitter<'_> {
     pub(super) fn barrier(&mut self) {
         match self.role {
             None => self.body.op("bar.sync 0").end(),
-            Some(role) => self.body.op("bar.sync ").n(role.barrier).s(", ").n(role.warps * 32).end(),
+            Some(role) => match role.replicas {
+                None => self.body.op("bar.sync ").n(role.barrier).s(", ").n(role.warps * 32).end(),
+                Some(r) => {
+                    let each: Vec<[u32; 2]> = (0..r.count).map(|k| [(k + 1) * r.stride, role.barrier + k * r.barriers]).collect();
+                    self.barrier_by_warp(Opnd::Reg(r.warp), role.warps, &each);
+                }
+            },
         }
+    }
+
+    /// Meets at one of several barriers of so many warps, by branches over a warp's number: each is for the numbers below an end, with its id.
+    fn barrier_by_warp(&mut self, warp: Opnd, warps: u32, each: &[[u32; 2]]) {
+        let end = self.label();
+        for (n, &[below, id]) in each.iter().enumerate() {
+            let (next, last) = (self.label(), n + 1 == each.len());
+            if !last {
+                let p = self.fresh(Class::P);
+                self.body.op("setp.ge.u32 ").r(p).s(", ").o(warp).s(", ").n(below).end();
+                self.branch_if(p, true, next);
+            }
+            self.body.op("bar.sync ").n(id).s(", ").n(warps * 32).end();
+            if !last {
+                self.branch(end);
+                self.place(next);
+            }
+        }
+        self.place(end);
+    }
+
+    /// A warp's number from the first one of a role on, unless that is 0.
+    fn warp_from(&mut self, warp: Reg, first: u32) -> Option<Reg> {
+        let number = (first > 0).then(|| self.fresh(Class::R))?;
+        self.body.op("add.s32 ").r(number).s(", ").r(warp).s(", ").n(-i64::from(first)).end();
+        Some(number)
+    }
+
+    /// A warp's number in its replica, and which that is, of its number among the warps of all.
+    fn replica(&mut self, warp: Reg, r: &Role) -> (Reg, Replicas) {
+        let (own, inside) = (self.fresh(Class::R), self.fresh(Class::R));
+        let stride = r.stride();
+        self.body.op("div.u32 ").r(own).s(", ").r(warp).s(", ").n(stride).end();
+        self.body.op("rem.u32 ").r(inside).s(", ").r(warp).s(", ").n(stride).end();
+        (inside, Replicas { count: r.replicas, stride, barriers: barriers(r), own, warp })
     }
 
     /// Lanes of a cluster meet before they exit: until then others may reach into their shared memory.
@@ -54,7 +95,7 @@ impl Emitter<'_> {
     }
 
     pub(super) fn roles(&mut self, roles: &Roles) -> Result<(), EmitError> {
-        self.named = 1 + roles.roles.iter().map(barriers).sum::<u32>();
+        self.named = 1 + roles.roles.iter().map(|r| r.replicas * barriers(r)).sum::<u32>();
         let warp = self.load(Top::UniformWarp);
         let end = self.label();
         let (mut barrier, mut covered) = (1, 0);
@@ -65,9 +106,9 @@ impl Emitter<'_> {
                 self.body.op("setp.lt.u32 ").r(p).s(", ").r(warp).s(", ").n(r.first).end();
                 self.branch_if(p, true, end);
             }
-            covered = r.first + r.warps + r.idle;
+            covered = r.end();
             let group = self.target.units.as_ref().map_or(1, |u| u.group_warps);
-            let alone = r.first.is_multiple_of(group) && (r.warps + r.idle).is_multiple_of(group);
+            let alone = r.first.is_multiple_of(group) && (covered - r.first).is_multiple_of(group);
             if let Some(n) = r.registers.filter(|_| !alone && r.first.is_multiple_of(group)) {
                 // Roles that share a group change by one instruction, in front of the first of them.
                 let (p, skip) = (self.fresh(Class::P), self.label());
@@ -83,26 +124,33 @@ impl Emitter<'_> {
             if let Some(n) = r.registers.filter(|_| alone) {
                 self.change_registers(n);
             }
+            let (mut number, mut replicas) = (None, None);
+            if r.replicas > 1 {
+                let among = self.warp_from(warp, r.first);
+                let (inside, which) = self.replica(among.unwrap_or(warp), r);
+                (number, replicas) = (Some(inside), Some(which));
+            }
+            // The first warp of the role, as the number that is looked at counts.
+            let (look, first) = number.map_or((warp, r.first), |inside| (inside, 0));
             if r.idle > 0 && !r.single {
                 let p = self.fresh(Class::P);
-                self.body.op("setp.ge.u32 ").r(p).s(", ").r(warp).s(", ").n(r.first + r.warps).end();
+                self.body.op("setp.ge.u32 ").r(p).s(", ").r(look).s(", ").n(first + r.warps).end();
                 self.branch_if(p, true, end);
             }
-            let number = (r.first > 0).then(|| self.fresh(Class::R));
-            if let Some(n) = number {
-                self.body.op("add.s32 ").r(n).s(", ").r(warp).s(", ").n(-i64::from(r.first)).end();
+            if replicas.is_none() {
+                number = self.warp_from(warp, r.first);
             }
             if r.single {
                 let p = self.fresh(Class::P);
-                self.body.op("setp.ne.u32 ").r(p).s(", ").r(warp).s(", ").n(r.first).end();
+                self.body.op("setp.ne.u32 ").r(p).s(", ").r(look).s(", ").n(first).end();
                 self.branch_if(p, true, end);
                 // The elected lane is the one that the assembler knows to be alone.
                 let elected = self.fresh(Class::P);
                 self.body.op("elect.sync _|").r(elected).s(", 0xFFFFFFFF").end();
                 self.body.s("\t@!").r(elected).s(" bra $L").n(end).end();
             }
-            self.role = Some(RoleText { warps: if r.single { 1 } else { r.warps }, single: r.single, warp: number, barrier });
-            barrier += barriers(r);
+            self.role = Some(RoleText { warps: if r.single { 1 } else { r.warps }, single: r.single, warp: number, barrier, replicas });
+            barrier += r.replicas * barriers(r);
             if barrier > 16 {
                 return Err(EmitError::TooLarge { what: Limit::RoleBarriers, need: barrier.into(), have: 16, target: self.target.name });
             }
@@ -364,26 +412,16 @@ impl Emitter<'_> {
             self.barrier();
             return;
         }
-        let groups = all / warps;
-        let warp = match self.role {
-            Some(_) => self.role_warp(),
-            None => Opnd::Reg(self.load(Top::UniformWarp)),
+        let replicas = self.role.and_then(|r| r.replicas);
+        let warp = match (self.role, replicas) {
+            (_, Some(r)) => Opnd::Reg(r.warp),
+            (Some(_), None) => self.role_warp(),
+            (None, None) => Opnd::Reg(self.load(Top::UniformWarp)),
         };
-        let end = self.label();
-        for g in 0..groups {
-            let next = self.label();
-            if g + 1 < groups {
-                let p = self.fresh(Class::P);
-                self.body.op("setp.ge.u32 ").r(p).s(", ").o(warp).s(", ").n((g + 1) * warps).end();
-                self.branch_if(p, true, next);
-            }
-            self.body.op("bar.sync ").n(first + 1 + g).s(", ").n(warps * 32).end();
-            if g + 1 < groups {
-                self.branch(end);
-                self.place(next);
-            }
-        }
-        self.place(end);
+        let (count, stride, barriers) = replicas.map_or((1, 0, 0), |r| (r.count, r.stride, r.barriers));
+        let of = |k: u32, g: u32| [k * stride + (g + 1) * warps, first + k * barriers + 1 + g];
+        let each: Vec<[u32; 2]> = (0..count).flat_map(|k| (0..all / warps).map(move |g| of(k, g))).collect();
+        self.barrier_by_warp(warp, warps, &each);
     }
 
     fn multiply(&mut self, m: &Multiply) -> Result<(), EmitError> {

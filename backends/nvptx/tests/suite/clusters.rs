@@ -266,7 +266,7 @@ fn handed_over(arrivals: bool) -> Program {
     let mut k = Kernel::new("hand_over", 2, 1);
     let (alloc, at) = k.row();
     k.b.touch(alloc);
-    let spec = |name, first| RoleSpec { name, warps: (first, 1), idle: 0, single: false, registers: None };
+    let spec = |name, first| RoleSpec { name, warps: (first, 1), idle: 0, replicas: 1, single: false, registers: None };
     let own = k.instance();
     let (from, to) = (k.element(0, own), k.element(1, own));
     let barrier = |wait| Unit::NamedBarrier { id: 0, warps: 2, wait };

@@ -175,10 +175,10 @@ fn budgets_that_fit_raise_no_alarm() {
         let first = p.warps;
         p.warps += 4;
         let all = Registers::of(&target, target.units.as_ref().unwrap(), p.warps);
-        let asked: u32 = roles(&mut p).iter().map(|r| (r.warps + r.idle) * r.registers.unwrap()).sum();
+        let asked: u32 = roles(&mut p).iter().map(|r| (r.end() - r.first) * r.registers.unwrap()).sum();
         let Some(left) = (all.entry * p.warps).checked_sub(asked).filter(|left| left / 4 >= 24) else { continue };
         let registers = Some((left / 4 / 8 * 8).min(all.entry));
-        let idle = Role { name: "idle".into(), first, warps: 4, idle: 0, single: false, registers, body: Vec::new() };
+        let idle = Role { name: "idle".into(), first, warps: 4, idle: 0, replicas: 1, single: false, registers, body: Vec::new() };
         let Some(Inst::Roles(r)) = p.body.last_mut() else { continue };
         r.roles.push(idle);
         prove(&p, &target).unwrap_or_else(|e| panic!("{}: {e}", s.case.name));

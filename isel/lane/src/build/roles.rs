@@ -1,6 +1,6 @@
 //! Roles and asynchronous units: what kernels with explicit control are made of, written by an author or by the compiler.
 
-use super::LaneBuilder;
+use super::{Filled, LaneBuilder};
 use crate::choice::into_arms;
 use crate::frame::Param;
 use crate::inst::{Block, Inst, Role, Roles};
@@ -34,6 +34,8 @@ pub struct RoleSpec<'a> {
     pub warps: (u32, u32),
     /// Warps behind them that only take part in the change of registers.
     pub idle: u32,
+    /// How many there are of it: those behind the first have the warps behind its own.
+    pub replicas: u32,
     /// One lane runs it.
     pub single: bool,
     /// Registers per lane.
@@ -134,10 +136,13 @@ impl LaneBuilder {
     ) -> Result<Role, E> {
         let first = self.program.vals.len();
         self.open();
-        self.role = Some((self.here(), self.block(), if spec.single { 1 } else { spec.warps.1 }));
+        let counted = self.meter.counts;
+        let warps = if spec.single { 1 } else { spec.warps.1 };
+        self.role = Some(Filled { depth: self.here(), frame: self.block(), warps, replicas: spec.replicas });
         (self.read, self.written) = (false, false);
         let done = body(cx, self);
         self.role = None;
+        self.meter.counts = self.meter.counts.repeated(counted, spec.replicas);
         let (mut body, _) = self.close();
         done?;
         let (nest, values) = (Nest::of(&body), [first, self.program.vals.len()]);
@@ -154,6 +159,7 @@ impl LaneBuilder {
             first: spec.warps.0,
             warps: spec.warps.1,
             idle: spec.idle,
+            replicas: spec.replicas,
             single: spec.single,
             registers: spec.registers,
             body,

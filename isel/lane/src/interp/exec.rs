@@ -45,6 +45,8 @@ impl<'a> Interpreter<'a> {
             Special::Worker => u64::from(self.worker[0]),
             Special::Workers => u64::from(self.worker[1]),
             Special::ClusterRank => self.rank as u64,
+            // Roles are apart here: there is one of each.
+            Special::Replica => 0,
             Special::ProgramId(a) => u64::from(self.at[axis(a)]),
             Special::NumPrograms(a) => u64::from(self.grid[axis(a)]),
         }

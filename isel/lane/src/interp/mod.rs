@@ -88,6 +88,7 @@ pub fn interpret(
         }
     }
     let params = marshal(&program.params, grid, args, global::address)?;
+    let program = &*program.roles_apart();
     let tables = target.matrix.iter().map(|_| None).collect();
     let mut machine = machine::Interpreter::new(program, target, tables, &params, grid, Global::new(memory), [options.fuel, options.steps]);
     let persistent = program.persistent().then_some(options.workers.max(1));

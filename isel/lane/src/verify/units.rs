@@ -49,11 +49,11 @@ pub(super) fn roles(v: &mut Verifier<'_>, inst: &Inst, roles: &Roles) -> Result<
     offered(v.target, "roles").map_err(at)?;
     let mut next = 0;
     for r in &roles.roles {
-        let all = r.warps + r.idle;
-        if r.warps == 0 || r.first < next || r.first + all > program.warps {
+        let end = u64::from(r.first) + u64::from(r.replicas) * (u64::from(r.warps) + u64::from(r.idle));
+        if r.warps == 0 || r.replicas == 0 || r.first < next || end > u64::from(program.warps) {
             return Err(at(LaneProblem::RoleWarps(r.name.clone())));
         }
-        next = r.first + all;
+        next = r.end();
     }
     for r in &roles.roles {
         v.role = Some((r.warps, r.single));

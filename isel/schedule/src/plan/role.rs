@@ -5,7 +5,9 @@ use tilelift_ir::Region;
 /// A replica of a task.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TaskRole {
-    /// The task's name, with the replica's number if there are several.
+    /// The task's name.
+    pub task: String,
+    /// The same, with the replica's number if there are several.
     pub name: String,
     /// Its region.
     pub region: Region,

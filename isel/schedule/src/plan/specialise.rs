@@ -34,6 +34,7 @@ use super::products::{
 use super::replay::{Replay, around, written_views};
 use super::results::bulk_results;
 use super::ring_layouts::RingLayouts;
+use super::rounds::at_most_once;
 use super::shares::{Copies, cheaper, copies};
 use super::sliced::{only_sums, slice_bytes, slices};
 use super::specialised::{MAX_DEPTH, Specialised, TRANSPOSED_SLOTS, WIDE_RESULTS_LEAST};
@@ -270,6 +271,8 @@ fn specialised_loop(
     let taken_apart = |staged: &[StagedOperand]| match (mixed && !promoted, options.overlap) {
         (false, Some(true)) => Err(NotOverlapped::OneAccumulator),
         (false, _) | (true, Some(false)) => Ok(None),
+        // There is no step behind the first one.
+        (true, None) if at_most_once(kernel, main) => Ok(None),
         (true, _) => overlap(kernel, target, main, &insts, &loads, staged).map(Some),
     };
     // So many sets of one group may take steps in turns.
@@ -523,9 +526,10 @@ fn specialised_loop(
             (staging_bytes, results_over) = (left, over);
         }
     }
-    // Results that leave one behind the other may do so through the same bytes.
+    // Results that leave one behind the other may do so through the same bytes; those of replicas lie side by side, so that all take as many.
     let largest = consumer_sets * stores.iter().map(|(_, t)| t.bytes() / staging_parts).max().unwrap_or(0);
-    let staging_shared = room(staging_bytes) < 2 && room(largest) >= 2;
+    let alike = stores.windows(2).all(|pair| pair[0].1.bytes() == pair[1].1.bytes());
+    let staging_shared = room(staging_bytes) < 2 && room(largest) >= 2 && (consumer_sets == 1 || alike);
     if staging_shared {
         staging_bytes = largest;
     }
@@ -573,7 +577,11 @@ fn specialised_loop(
     };
     let filled = staged_operands.iter().filter(|s| s.moves).map(|s| s.uses.iter().map(|u| u.product).collect()).collect();
     let operands = Operands { staged: filled, a_in_memory: &a_in_memory };
-    let mut late = if may_be_late && options.overlap.is_none() { late(kernel, region, written, &computed, operands) } else { None };
+    let mut late = if may_be_late && options.overlap.is_none() && !at_most_once(kernel, main) {
+        late(kernel, region, written, &computed, operands)
+    } else {
+        None
+    };
     let mut held = if mixed && !promoted && parts.is_none() { most_held(&brought) } else { 0 };
     if let Some(all) = late.take()
         && let Ok((order, _)) = late_order(kernel, region, written, &computed, &all)

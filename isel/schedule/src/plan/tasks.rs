@@ -19,6 +19,9 @@ use tilelift_ir::{Attr, Effects, Inst, Kernel, Op, Precision, Region, Type};
 use tilelift_lane::Registers;
 use tilelift_lane::{GroupMatrixId, Target, Units};
 
+/// Registers of a lane from which on some more or less do not matter.
+const AMPLE: u32 = 128;
+
 /// How a kernel with explicit control runs: one whose author says who does what, with tasks or without.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TaskPlan {
@@ -28,6 +31,8 @@ pub struct TaskPlan {
     pub idle: Vec<IdleWarps>,
     /// Warps of the program instance.
     pub warps: u32,
+    /// Warps of a group.
+    pub group: u32,
     /// Warps over which tiles in front of the tasks are spread: all, or one, if each warp has them whole.
     pub front: u32,
     /// It is lowered without a proof.
@@ -57,6 +62,22 @@ impl TaskPlan {
             roles: self.roles.iter().map(role).collect(),
             idle: self.idle.iter().map(|i| (i.warps, i.registers)).collect(),
         }
+    }
+
+    /// How many replicas of a task run one text: all of them, if they lie side by side and change their registers as groups, to so many that some are
+    /// left for addresses that a replica's number would make literals; else 1. How many a task has that does not change them is the assembler's choice.
+    pub fn replicas(&self, role: &TaskRole) -> u32 {
+        let all = || self.roles.iter().filter(|r| r.region == role.region);
+        let Some(first) = all().next() else { return 1 };
+        let beside = |r: &TaskRole| r.warps[0] == first.warps[0] + r.replica * (first.warps[1] + first.idle);
+        let alike = |r: &TaskRole| (r.warps[1], r.idle, r.registers) == (first.warps[1], first.idle, first.registers);
+        let ample = first.registers.is_some_and(|n| n >= AMPLE) && first.warps[0].is_multiple_of(self.group);
+        if ample && all().all(|r| beside(r) && alike(r)) { all().count() as u32 } else { 1 }
+    }
+
+    /// True for a role that is written: of replicas that run one text, the first.
+    pub fn written(&self, r: &TaskRole) -> bool {
+        r.replica == 0 || self.replicas(r) == 1
     }
 
     /// The same plan with buffers in other layouts.
@@ -179,6 +200,7 @@ pub fn plan_tasks(kernel: &Kernel, target: &Target, options: &LowerOptions, oute
         roles,
         idle,
         warps,
+        group,
         front,
         unproven: options.unproven,
         buffers,
@@ -290,7 +312,16 @@ fn roles(kernel: &Kernel, target: &Target, units: &Units, i: Inst) -> Result<Pla
             let first = if first / group != (first + t.warps - 1) / group { first.next_multiple_of(group) } else { first };
             let idle = if t.registers.is_some() { t.warps.next_multiple_of(group) - t.warps } else { 0 };
             let name = if t.replicas > 1 { format!("{}{replica}", t.name) } else { t.name.clone() };
-            out.push(TaskRole { name, region, replica, warps: [first, t.warps], idle, single, registers: t.registers });
+            out.push(TaskRole {
+                task: t.name.clone(),
+                name,
+                region,
+                replica,
+                warps: [first, t.warps],
+                idle,
+                single,
+                registers: t.registers,
+            });
             next = first + t.warps + idle;
         }
     }

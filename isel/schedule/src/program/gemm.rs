@@ -15,9 +15,6 @@ use tilelift_lane::Target;
 
 const AXES: [GridAxis; 3] = [GridAxis::X, GridAxis::Y, GridAxis::Z];
 
-/// Names of the tasks of ping-pong consumers.
-const CONSUMER_SETS: [&str; 2] = ["first", "second"];
-
 /// Writes the kernel.
 pub(super) fn write<'k>(kernel: &'k Kernel, target: &'k Target, plan: &'k Specialised) -> Result<Kernel, Refusal> {
     let group = target.units.as_ref().map_or(1, |u| u.group_warps);
@@ -31,21 +28,20 @@ pub(super) fn write<'k>(kernel: &'k Kernel, target: &'k Target, plan: &'k Specia
     for s in plan.loops() {
         slots.push(operands.of(&mut w, plan.depth, s.loads.iter().map(|l| (&l.1, s.by_lanes.contains(&l.0))))?);
     }
-    let mut staging: Vec<BTreeMap<Inst, Staging>> = Vec::new();
-    for _ in 0..plan.consumer_sets {
-        let mut own = BTreeMap::new();
-        let mut stores: Vec<&(Inst, SwizzledTile)> = plan.stores.iter().filter(|s| !plan.results_over.contains_key(&s.0)).collect();
-        if plan.staging_shared {
-            stores.sort_by_key(|s| Reverse(s.1.bytes()));
+    let mut stores: Vec<&(Inst, SwizzledTile)> = plan.stores.iter().filter(|s| !plan.results_over.contains_key(&s.0)).collect();
+    if plan.staging_shared {
+        stores.sort_by_key(|s| Reverse(s.1.bytes()));
+    }
+    let (mut staging, mut first) = (BTreeMap::new(), None);
+    for (i, t) in stores {
+        let (mut shape, down) = Staging::shape(t, plan.staging_parts);
+        // Each replica has a buffer of its own.
+        if plan.consumer_sets > 1 {
+            shape.insert(0, plan.consumer_sets);
         }
-        let mut first = None;
-        for (i, t) in stores {
-            let (shape, down) = Staging::shape(t, plan.staging_parts);
-            let buffer = w.buffer_in(&buffer_type(&shape, t), t, first.filter(|_| plan.staging_shared))?;
-            first.get_or_insert(buffer);
-            own.insert(*i, Staging { buffer, parts: (down, plan.staging_parts) });
-        }
-        staging.push(own);
+        let buffer = w.buffer_in(&buffer_type(&shape, t), t, first.filter(|_| plan.staging_shared))?;
+        first.get_or_insert(buffer);
+        staging.insert(*i, Staging { buffer, parts: (down, plan.staging_parts) });
     }
     let mbarriers = Type::Barrier(plan.depth);
     // The producer's lanes arrive when what they copy is there, beside the bytes of units.
@@ -105,17 +101,17 @@ pub(super) fn write<'k>(kernel: &'k Kernel, target: &'k Target, plan: &'k Specia
     };
     let own = slots.pop().unwrap_or_default();
     let before = plan.before.iter().zip(slots).map(|(s, slots)| one(s, slots, Vec::new())).collect();
-    let mut s = one(plan, own, before);
+    let mut s = Schedule { staging, ..one(plan, own, before) };
     if barriers.is_some() {
         s.count = s.counted(&mut w)?;
     }
     s.bring(&mut w)?;
     for (i, t) in &plan.stores {
         let over = plan.results_over.get(i).and_then(|&n| s.brought.as_ref()?.buffers.get(n).copied());
-        if let (Some(over), Some(own)) = (over, staging.first_mut()) {
+        if let Some(over) = over {
             let (shape, down) = Staging::shape(t, plan.staging_parts);
             let buffer = w.buffer_in(&buffer_type(&shape, t), t, Some(over))?;
-            own.insert(*i, Staging { buffer, parts: (down, plan.staging_parts) });
+            s.staging.insert(*i, Staging { buffer, parts: (down, plan.staging_parts) });
         }
     }
     s.alloc_transposed(&mut w)?;
@@ -128,7 +124,7 @@ pub(super) fn write<'k>(kernel: &'k Kernel, target: &'k Target, plan: &'k Specia
     s.front = s.in_front(&mut w)?;
     s.front.extend(s.brought_only());
     let task = |name: &str, warps: u32, n: usize| Task { registers: plan.registers.map(|r| r[n]), ..Task::new(name, warps) };
-    let all = Share { first: 0, of: 1 };
+    let all = Share::all();
     let mut tasks = vec![task("producer", if plan.vectors.is_empty() { group } else { COPYING_WARPS }, 0)];
     let mut regions = vec![w.task(|w| s.positions(w, &plan.replay.insts, all, &[number(0)], |w, ring| Ok(vec![s.produce(w, ring[0])?])))?];
     if s.transposed.is_some() {
@@ -145,15 +141,16 @@ pub(super) fn write<'k>(kernel: &'k Kernel, target: &'k Target, plan: &'k Specia
     }
     let everything: BTreeSet<Inst> = kernel.regions[kernel.body].insts.iter().copied().collect();
     s.ring.turn = [0, plan.slices];
-    for (set, own) in (0..).zip(staging) {
-        s.staging = own;
-        let name = if barriers.is_none() { NAMES[0] } else { CONSUMER_SETS[set as usize % CONSUMER_SETS.len()] };
-        tasks.push(task(name, group * plan.consumers, 1));
-        regions.push(w.task(|w| match barriers {
-            Some(barriers) => s.every_other(w, &everything, set, barriers),
-            None => s.positions(w, &everything, all, &[number(0)], |w, ring| Ok(vec![s.consume(w, ring[0], None)?])),
-        })?);
-    }
+    tasks.push(task(NAMES[0], group * plan.consumers, 1).replicas(plan.consumer_sets));
+    regions.push(w.replicas(|w, own| match barriers {
+        Some(barriers) => {
+            for staging in s.staging.values_mut() {
+                staging.buffer = w.bin(Op::LocalIndex, staging.buffer, own)?;
+            }
+            s.every_other(w, &everything, own, barriers)
+        }
+        None => s.positions(w, &everything, all, &[number(0)], |w, ring| Ok(vec![s.consume(w, ring[0], None)?])),
+    })?);
     for own in 1..plan.slices {
         if let Some(slices) = &mut s.slices {
             slices.own = own;
@@ -207,10 +204,9 @@ impl<'k> Schedule<'k> {
         let worker = w.make(Op::WorkerId, &[], &[], None)?;
         let workers = w.make(Op::NumWorkers, &[], &[], None)?;
         let (mut first, mut stride) = (worker, workers);
-        for _ in 0..share.first {
-            first = w.bin(Op::Add, first, workers)?;
-        }
         if share.of > 1 {
+            let before = w.bin(Op::Mul, workers, share.first)?;
+            first = w.bin(Op::Add, worker, before)?;
             stride = w.bin(Op::Mul, workers, number(share.of))?;
         }
         w.for_loop([first.into(), end.into(), stride.into()], init, |w, at, carried| {

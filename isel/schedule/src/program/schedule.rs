@@ -93,8 +93,15 @@ impl Transposed {
 /// The positions of an instance that a task takes: from the `first`th on, every `of`th.
 #[derive(Clone, Copy)]
 pub(super) struct Share {
-    pub first: u32,
+    pub first: Arg,
     pub of: u32,
+}
+
+impl Share {
+    /// All of them.
+    pub fn all() -> Share {
+        Share { first: number(0), of: 1 }
+    }
 }
 
 /// What is written, and how.

@@ -403,7 +403,15 @@ impl<'k> Writer<'k> {
     /// # Errors
     /// The body's.
     pub fn task(&mut self, body: impl FnOnce(&mut Self) -> Result<(), Refusal>) -> Result<Region, Refusal> {
-        let done = self.apart(|w| w.region(&[Type::Scalar(Scalar::I32)], |w, _| body(w).map(|()| Vec::new())));
+        self.replicas(|w, _| body(w))
+    }
+
+    /// The region of a task of several replicas; the body gets the number of the one that runs it.
+    ///
+    /// # Errors
+    /// The body's.
+    pub fn replicas(&mut self, body: impl FnOnce(&mut Self, Value) -> Result<(), Refusal>) -> Result<Region, Refusal> {
+        let done = self.apart(|w| w.region(&[Type::Scalar(Scalar::I32)], |w, own| body(w, own[0]).map(|()| Vec::new())));
         done.map(|(region, _)| region)
     }
 

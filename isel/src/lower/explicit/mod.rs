@@ -1,7 +1,7 @@
 //! Explicit control: the author's tasks become roles, each lowered with its own warps and layouts.
 //!
 //! ```text
-//! outside of tasks ── buffers, mbarriers ── all warps meet ─► a role per replica of a task: its body, the replica's number a constant
+//! outside of tasks ── buffers, mbarriers ── all warps meet ─► a role per task: its body, for all replicas if they lie side by side
 //! one lane does what a task as a whole does (arrives, starts copies), once all lanes are there
 //! ```
 
@@ -155,13 +155,16 @@ impl Lower<'_> {
         let group = self.target.units.as_ref().map_or(1, |u| u.group_warps);
         let mut roles = Vec::new();
         let (direct, sinks) = (self.direct, loads_what_it_leaves(kernel));
-        for r in &plan.roles {
+        for r in plan.roles.iter().filter(|r| plan.written(r)) {
             self.beside_products(b, r, direct, sinks);
             self.values = outer.clone();
             self.variants.clear();
             self.forget_accesses();
             self.plan.warps = r.warps[1];
-            let spec = RoleSpec { name: &r.name, warps: (r.warps[0], r.warps[1]), idle: r.idle, single: r.single, registers: r.registers };
+            let replicas = plan.replicas(r);
+            let name = if replicas > 1 { &r.task } else { &r.name };
+            let (warps, idle) = ((r.warps[0], r.warps[1]), r.idle);
+            let spec = RoleSpec { name, warps, idle, replicas, single: r.single, registers: r.registers };
             let role = b.role(self, spec, |cx, b| {
                 let apart = cx.task()?.groupwise.tasks.contains_key(&r.region);
                 let first = match (r.single, apart) {
@@ -174,7 +177,7 @@ impl Lower<'_> {
                 (task.first, task.groups, task.arrives) = (first, r.warps[1] / group, arrives);
                 task.products = self.kernel.has(r.region, &|op| op == Op::AsyncDot);
                 (task.met, task.traces, task.apart) = (true, Traces::default(), apart);
-                cx.task_body(b, r)
+                cx.task_body(b, r, replicas)
             })?;
             roles.push(role);
         }
@@ -182,7 +185,7 @@ impl Lower<'_> {
         (self.direct, b.sink_loads) = (direct, None);
         for i in &plan.idle {
             let [first, warps] = i.warps;
-            let spec = RoleSpec { name: "idle", warps: (first, warps), idle: 0, single: false, registers: Some(i.registers) };
+            let spec = RoleSpec { name: "idle", warps: (first, warps), idle: 0, replicas: 1, single: false, registers: Some(i.registers) };
             roles.push(b.role(self, spec, |_, _| Ok::<_, LowerError>(()))?);
         }
         roles.sort_by_key(|r| r.first);
@@ -190,9 +193,10 @@ impl Lower<'_> {
         Ok(())
     }
 
-    fn task_body(&mut self, b: &mut LaneBuilder, r: &TaskRole) -> Result<(), LowerError> {
+    fn task_body(&mut self, b: &mut LaneBuilder, r: &TaskRole, replicas: u32) -> Result<(), LowerError> {
         let replica = self.kernel.regions[r.region].params[0];
-        self.values[replica] = Some(ValueLocation::Scalar(b.i32(i64::from(r.replica))));
+        let number = if replicas > 1 { b.special(Special::Replica) } else { b.i32(i64::from(r.replica)) };
+        self.values[replica] = Some(ValueLocation::Scalar(number));
         self.region(b, r.region)?;
         self.leave_task(b, r.region)
     }
