@@ -124,10 +124,12 @@ fn every_decision_is_taken_where_the_list_says() {
             compiled(&node.kernel, "sm_90a", level, &mut seen);
         }
     }
-    let path = Path::new(ROOT).join("tests/tile/loops/narrow_weights.tile");
-    let source = std::fs::read_to_string(path).expect("products of narrow weights");
-    for kernel in &text::parse(&source).expect("they parse").kernels {
-        compiled(kernel, "sm_90a", OptLevel::Logical, &mut seen);
+    for file in ["narrow_weights", "guarded_products"] {
+        let path = Path::new(ROOT).join("tests/tile/loops").join(file).with_extension("tile");
+        let source = std::fs::read_to_string(path).expect("the file is there");
+        for kernel in &text::parse(&source).expect("it parses").kernels {
+            compiled(kernel, "sm_90a", OptLevel::Logical, &mut seen);
+        }
     }
     let problem = Problem::new(Scalar::BF16, [4096, 4096, 4096]);
     let (_, all) = heard(|| plan(&problem, &DeviceFacts::new(&target, 132)));
