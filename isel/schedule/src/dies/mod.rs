@@ -17,10 +17,11 @@ mod numbers;
 
 use crate::plan::written_views;
 use numbers::{Sample, number};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 use std::fmt;
 use tilelift_decisions::{Decision, Told, taken};
 use tilelift_ir::{Attr, Effects, GridAxis, Inst, Kernel, Op, Region, Type, Value};
+use tilelift_lane::hash::Map;
 use tilelift_lane::{Costs, Dies};
 
 /// All axes of a launch grid.
@@ -41,6 +42,9 @@ const GROUP: u32 = 8;
 /// behind the first, two for a group.
 const COMPUTED: u64 = 16 * 100;
 const DIVISION: u64 = 16 * 200;
+
+/// Loads that are looked at: what the first ones ask for decides.
+const MOST_LOADS: usize = 32;
 
 /// Iterations of a loop that are counted.
 const MOST_TRIPS: u64 = 1 << 10;
@@ -140,7 +144,9 @@ impl Asked {
             }
         });
         let mut tiles = Vec::new();
-        tiles_in(kernel, kernel.body, &mut Vec::new(), &mut tiles);
+        if axes > 0 && !tells {
+            tiles_in(kernel, kernel.body, &mut Vec::new(), &mut tiles);
+        }
         (axes > 0 && !tells && !tiles.is_empty()).then_some(Asked { axes, tiles })
     }
 
@@ -158,7 +164,7 @@ impl Asked {
             let w = u64::from(n * dies.count);
             let [x, y, _] = sample.grid;
             let at = order.map_or([w % x, w / x % y, w / (x * y)], |o| o.position(w, sample.grid));
-            let mut memo = BTreeMap::new();
+            let mut memo = Map::default();
             for (tile, seen) in self.tiles.iter().zip(&mut seen) {
                 let numbers: Option<Vec<i64>> = tile.coordinates.iter().map(|&v| number(kernel, v, (&at, sample), &mut memo)).collect();
                 match numbers {
@@ -177,7 +183,7 @@ impl Asked {
 impl Tile {
     /// How often it is loaded, by the first instance.
     fn times(&self, kernel: &Kernel, sample: &Sample) -> u64 {
-        let mut memo = BTreeMap::new();
+        let mut memo = Map::default();
         let mut trips = |i: Inst| {
             let [lo, hi, step] = kernel.insts[i].args.get(..3)?.try_into().ok()?;
             let [lo, hi, step] = [lo, hi, step].map(|v| number(kernel, v, (&[0; 3], sample), &mut memo));
@@ -191,6 +197,9 @@ impl Tile {
 fn tiles_in(kernel: &Kernel, region: Region, loops: &mut Vec<Inst>, out: &mut Vec<Tile>) {
     for &i in &kernel.regions[region].insts {
         let d = &kernel.insts[i];
+        if out.len() == MOST_LOADS {
+            return;
+        }
         if d.op == Op::Load {
             out.extend(tile(kernel, i, loops));
         }

@@ -1,8 +1,8 @@
 //! Scalars of a kernel at a position of a grid, as far as they follow from the position, from extents and from parameters, which are given numbers
 //! of some size. Loops stand at their first iteration.
 
-use std::collections::BTreeMap;
 use tilelift_ir::{Attr, CmpOp, GridAxis, Kernel, Literal, Op, Type, Value, ValueDef};
+use tilelift_lane::hash::Map;
 
 /// Definitions that one number is followed through.
 const DEEP: u32 = 64;
@@ -16,12 +16,7 @@ pub(super) struct Sample {
 }
 
 /// The number of a scalar at a position of a grid.
-pub(super) fn number(
-    kernel: &Kernel,
-    v: Value,
-    (at, sample): (&[u64; 3], &Sample),
-    memo: &mut BTreeMap<Value, Option<i64>>,
-) -> Option<i64> {
+pub(super) fn number(kernel: &Kernel, v: Value, (at, sample): (&[u64; 3], &Sample), memo: &mut Map<Value, Option<i64>>) -> Option<i64> {
     Numbers { kernel, at, sample, memo }.of(v, DEEP)
 }
 
@@ -29,7 +24,7 @@ struct Numbers<'a> {
     kernel: &'a Kernel,
     at: &'a [u64; 3],
     sample: &'a Sample,
-    memo: &'a mut BTreeMap<Value, Option<i64>>,
+    memo: &'a mut Map<Value, Option<i64>>,
 }
 
 const fn axis(a: GridAxis) -> usize {
