@@ -92,6 +92,13 @@ fn rewritten<'k>(kernel: &'k Kernel, target: &Target, options: &LowerOptions) ->
     let Some(made) = counted(kernel) else { return guarded_if_specialised(kernel, target, options) };
     debug_assert!(verify(&made).is_ok(), "{}: {:?}", made.name, verify(&made).err());
     let (seen, plan) = guarded_if_specialised(&made, target, options)?;
+    // Consumers go through a loop on a condition behind their own; with one that counts it is asked whether it has copies of its own.
+    if plan.specialised().is_none()
+        && let Ok((kernel, plan)) = guarded_if_specialised(kernel, target, options)
+        && plan.specialised().is_some()
+    {
+        return Ok((kernel, plan));
+    }
     Ok((Cow::Owned(seen.into_owned()), plan))
 }
 

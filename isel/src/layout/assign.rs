@@ -258,6 +258,18 @@ fn assign_part(kernel: &Kernel, target: &Target, plan: &Plan, part: Region, out:
             queue.push_back(v);
         }
     }
+    // An operand in registers that a loop carries is carried as the product reads it: what would be rearranged in front of the product would be written
+    // while the one before reads it.
+    for (i, d) in insts.iter().map(|&i| (i, &kernel.insts[i])).filter(|(_, d)| d.op == Op::AsyncDot) {
+        let carried = kernel.def_inst(d.args[0]).is_none() && kernel.ty(d.args[0]).as_tile().is_some();
+        if let Some(plan) = out.dots[i].as_ref().filter(|_| carried) {
+            let class = classes.find(d.args[0]);
+            chosen.entry(class).or_insert_with(|| {
+                queue.push_back(class);
+                plan.a.clone()
+            });
+        }
+    }
     // A product in flight can't be brought into another layout, so that it comes first.
     for &i in insts.iter().filter(in_flight).chain(insts.iter().filter(|i| !in_flight(i))) {
         if let Some(dot) = &out.dots[i] {

@@ -6,6 +6,7 @@
 //! bounded    for i in from[p]..to[p]                   ahead      carries the block, and looks the next one up
 //! queue      block = what an atomic counter gives, of the only program
 //! carried    carries deep, and adds k                  chain      carries the block, and looks up which one follows it
+//! skipped    if mask[i] { … }                          condition  while i < n { …; i = i + 1 }
 //! ```
 //! Tables hold what is there, and sometimes what is not: loads outside of a view give zeros.
 
@@ -16,7 +17,7 @@ use crate::data::Init;
 use crate::source::Source;
 use tilelift_interp::ScalarArg;
 use tilelift_ir::builder::Update;
-use tilelift_ir::{AtomicOp, Extent, KernelBuilder, Scalar, Value, ViewType};
+use tilelift_ir::{AtomicOp, CmpOp, Extent, KernelBuilder, Scalar, Value, ViewType};
 
 /// How iterations find what they multiply.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -30,9 +31,11 @@ enum Form {
     Ahead,
     Chain,
     Queue,
+    Skipped,
+    Condition,
 }
 
-const FORMS: [(Form, &str); 9] = [
+const FORMS: [(Form, &str); 11] = [
     (Form::Columns, "columns"),
     (Form::Counted, "counted"),
     (Form::Listed, "looked up"),
@@ -42,6 +45,8 @@ const FORMS: [(Form, &str); 9] = [
     (Form::Ahead, "looked up ahead"),
     (Form::Chain, "chain"),
     (Form::Queue, "queue"),
+    (Form::Skipped, "some skipped"),
+    (Form::Condition, "on a condition"),
 ];
 
 /// Declares a vector of numbers.
@@ -118,14 +123,15 @@ impl Walk {
         classes: &mut Classes,
         [steps, k, lists, programs]: [u32; 4],
     ) -> Walk {
-        let (form, word) = FORMS[src.weighted(&[2, 2, 4, 4, 2, 3, 2, 2, u32::from(programs == 1)])];
+        let (form, word) = FORMS[src.weighted(&[2, 2, 4, 4, 2, 3, 2, 2, u32::from(programs == 1), 3, 2])];
         classes.add(Axis::Walk, word);
         let last = i64::from(steps) - 1;
         // Some of what is named is not there.
         let (lo, hi) = if src.chance(70) { (-1, last + 2) } else { (0, last) };
         let some = Init::Between { seed: src.seed(), lo, hi: hi.max(lo) };
         let tables = match form {
-            Form::Columns | Form::Counted | Form::Carried => vec![],
+            Form::Columns | Form::Counted | Form::Carried | Form::Condition => vec![],
+            Form::Skipped => vec![table(b, params, lists * steps, Init::Between { seed: src.seed(), lo: 0, hi: 3 })],
             Form::Listed | Form::Ahead | Form::Chain => vec![table(b, params, steps + src.below(2), some)],
             Form::Queue => vec![table(b, params, 1, Init::Fill(0))],
             Form::Blocks => {
@@ -149,7 +155,7 @@ impl Walk {
         match self.form {
             Form::Listed | Form::Ahead | Form::Chain => self.tables.first().copied(),
             Form::Blocks => self.tables.get(1).copied(),
-            Form::Columns | Form::Counted | Form::Bounded | Form::Carried | Form::Queue => None,
+            Form::Columns | Form::Counted | Form::Bounded | Form::Carried | Form::Queue | Form::Skipped | Form::Condition => None,
         }
     }
 
@@ -194,6 +200,25 @@ impl Walk {
                 let block = b.load_scalar(self.tables[0], &[entry]);
                 body(b, Place { block: Some(block), ..plain(iv) }, sums)
             }),
+            Form::Skipped => b.for_loop(zero, end, 1, init, |b, iv, sums| {
+                let entry = at(b, iv);
+                let word = b.load_scalar(self.tables[0], &[entry]);
+                let bit = b.and(word, 1);
+                let taken = b.cmp(CmpOp::Ne, bit, 0);
+                b.if_else(taken, |b| body(b, plain(iv), sums), |_| sums.to_vec())
+            }),
+            Form::Condition => {
+                let held: Vec<Value> = [zero].into_iter().chain(init.iter().copied()).collect();
+                let ends = b.while_loop(
+                    &held,
+                    |b, carried| b.cmp(CmpOp::Lt, carried[0], end),
+                    |b, carried| {
+                        let sums = body(b, plain(carried[0]), &carried[1..]);
+                        [b.add(carried[0], 1)].into_iter().chain(sums).collect()
+                    },
+                );
+                ends[1..].to_vec()
+            }
             Form::Queue => b.for_loop(zero, end, 1, init, |b, iv, sums| {
                 let first = b.splat(zero, &[1]);
                 let old = b.atomic(AtomicOp::Add, self.tables[0], &[first], 1, Update::default());
