@@ -140,12 +140,13 @@ fn exchanged_if_specialised<'k>(
     Ok((Cow::Borrowed(kernel), plan(kernel, target, options)?))
 }
 
-/// Plans a kernel; one with channels in the first expansion that the target's units take: copies and products by them, copies alone, all through
+/// The kernel that is scheduled, and its plan: as it is, or with loops and products written otherwise, so that they are specialised. One with channels is
+/// that in the first expansion that the target's units take: copies and products by them, copies alone, all through
 /// registers. A tile that bulk copies do not take goes through registers in all of them.
 ///
 /// # Errors
 /// What plans say, a channel that may deadlock, or why the plainest expansion is refused.
-pub(crate) fn planned<'k>(kernel: &'k Kernel, target: &Target, options: &LowerOptions) -> Result<(Cow<'k, Kernel>, Plan), LowerError> {
+pub fn planned<'k>(kernel: &'k Kernel, target: &Target, options: &LowerOptions) -> Result<(Cow<'k, Kernel>, Plan), LowerError> {
     if !kernel.regions[kernel.body].insts.iter().any(|&i| kernel.insts[i].op == Op::ChannelAlloc) {
         return rewritten(kernel, target, options);
     }

@@ -1,23 +1,19 @@
 //! Guarded products as loops: `if c { … dot … }` is a loop of one round, or of none.
 //!
 //! ```text
-//! for i … carry a {                          for i … carry a, c = c(first i) {
-//!     c = c(i)                                   next = c(i + step)          asked for a step ahead, so that nobody waits for memory
+//! for i … carry a {                          for i … carry a {
+//!     c = c(i)                                   c = c(i)
 //!     b = if c { … dot …, a … } else { a }  ─►   b = for 0..(c ? 1 : 0) carry x = a { … dot …, x … }
-//!     yield b                                    yield b, next
+//!     yield b                                    yield b
 //! }                                          }
 //! ```
 //!
 //! Blocks that a mask leaves out are neither copied nor multiplied: the producer asks as the consumers do, and a ring of slots goes on from one round
 //! that is done to the next. The rewrite is from tile IR to tile IR, and says nothing of how the loop runs.
 
-use crate::plan::written_views;
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use tilelift_decisions::{Decision, Told, taken};
-use tilelift_ir::{Attr, Effects, Inst, Kernel, Literal, Op, Region, Scalar, Type, Value, ValueData, ValueDef};
-
-/// Instructions that a condition is computed by, at most, to be asked for a step ahead.
-const MOST_ASKED: usize = 16;
+use tilelift_ir::{Attr, Inst, Kernel, Literal, Op, Region, Scalar, Type, Value};
 
 /// The kernel with products that stand in choices of loops in loops of their own; `None` if there are none.
 pub fn guarded(kernel: &Kernel) -> Option<Kernel> {
@@ -29,18 +25,16 @@ pub fn guarded(kernel: &Kernel) -> Option<Kernel> {
         if kernel.insts[main].op == Op::For {
             let region = kernel.insts[main].regions[0];
             let list = kernel.regions[region].insts.iter().copied();
-            found.extend(list.filter_map(|i| Some((main, region, i, Arm::of(kernel, i)?))));
+            found.extend(list.filter_map(|i| Some((region, i, Arm::of(kernel, i)?))));
         }
     });
     if found.is_empty() {
         return None;
     }
     taken(Decision::GuardedProducts, || Told::of(format!("{} choices of products are loops of one round", found.len())));
-    let written = written_views(kernel);
     let mut made = Guarded { kernel: kernel.clone() };
-    for (main, region, choice, arm) in found {
-        let condition = made.ahead(main, region, choice, &written);
-        made.as_loop(region, choice, arm, condition)?;
+    for (region, choice, arm) in found {
+        made.as_loop(region, choice, arm)?;
     }
     Some(made.kernel)
 }
@@ -127,8 +121,9 @@ impl Guarded {
     }
 
     /// The arm that multiplies as a loop in front of the choice, which is left to choose between its results and those of the other arm.
-    fn as_loop(&mut self, region: Region, choice: Inst, arm: Arm, condition: Value) -> Option<()> {
+    fn as_loop(&mut self, region: Region, choice: Inst, arm: Arm) -> Option<()> {
         let d = self.kernel.insts[choice].clone();
+        let condition = d.args[0];
         // The arm that multiplies, the other one, and the rounds where the condition holds.
         let (inside, beside, once) = match arm {
             Arm::Then => (d.regions[0], d.regions[1], 1),
@@ -166,82 +161,5 @@ impl Guarded {
             self.kernel.regions[region].insts.retain(|&i| i != choice);
         }
         Some(())
-    }
-
-    /// The condition of a choice in a loop; one that asks memory which nobody writes, at places that follow from the loop's index, is carried, and asked
-    /// for a step ahead.
-    fn ahead(&mut self, main: Inst, region: Region, choice: Inst, written: &HashSet<Value>) -> Value {
-        let condition = self.kernel.insts[choice].args[0];
-        let Some(end) = self.kernel.terminator(region) else { return condition };
-        let Some(holder) = self.kernel.regions.iter().find(|r| r.1.insts.contains(&main)).map(|r| r.0) else { return condition };
-        let Some(asked) = self.asked(region, condition, written) else { return condition };
-        let index = self.kernel.regions[region].params[0];
-        let [lo, step] = [0, 2].map(|n| self.kernel.insts[main].args[n]);
-        let first = self.again(&asked, (holder, main), (index, lo), condition);
-        let Some(&front) = self.kernel.regions[region].insts.first() else { return condition };
-        let later = self.put(region, front, (Op::Add, &[index, step], &[]), self.kernel.ty(index).clone());
-        let next = self.again(&asked, (region, front), (index, later), condition);
-        let own = self.kernel.add_region_param(region, Type::Scalar(Scalar::I1));
-        self.kernel.insts[main].args.push(first);
-        self.kernel.insts[end].args.push(next);
-        let def = ValueDef::Result(main, self.kernel.insts[main].results.len() as u32);
-        let result = self.kernel.values.push(ValueData { ty: Type::Scalar(Scalar::I1), def });
-        self.kernel.insts[main].results.push(result);
-        self.kernel.insts[choice].args[0] = own;
-        self.forget(region, &asked);
-        own
-    }
-
-    /// Takes what nobody looks at any more out of a body.
-    fn forget(&mut self, region: Region, list: &[Inst]) {
-        for &i in list.iter().rev() {
-            let results = self.kernel.insts[i].results.clone();
-            let mut used = false;
-            self.kernel.walk(self.kernel.body, &mut |j| used |= self.kernel.insts[j].args.iter().any(|a| results.contains(a)));
-            if !used {
-                self.kernel.regions[region].insts.retain(|&j| j != i);
-            }
-        }
-    }
-
-    /// What of a loop's body a condition is computed by, in order, if it loads something, and may be computed for any index.
-    fn asked(&self, region: Region, condition: Value, written: &HashSet<Value>) -> Option<Vec<Inst>> {
-        let kernel = &self.kernel;
-        let (mut wanted, mut loads): (BTreeSet<Value>, bool) = ([condition].into_iter().collect(), false);
-        let mut out = Vec::new();
-        for &i in kernel.regions[region].insts.iter().rev() {
-            let d = &kernel.insts[i];
-            if !d.results.iter().any(|v| wanted.contains(v)) {
-                continue;
-            }
-            let unwritten = d.op == Op::Load && !written.contains(&d.args[0]);
-            let small = d.results.iter().all(|&v| kernel.ty(v).as_tile().is_none_or(|t| t.elements() == 1));
-            let divides = matches!(d.op, Op::Div | Op::Rem | Op::DivU | Op::RemU) && kernel.as_const(d.args[1]).is_none();
-            if !(unwritten || matches!(d.op.info().effects, Effects::Pure)) || !small || divides || !d.regions.is_empty() {
-                return None;
-            }
-            loads |= unwritten;
-            wanted.extend(d.args.iter().copied());
-            out.push(i);
-        }
-        // What is carried is not known a step ahead.
-        let carried = kernel.regions[region].params[1..].iter().any(|p| wanted.contains(p));
-        out.reverse();
-        (loads && !carried && out.len() <= MOST_ASKED).then_some(out)
-    }
-
-    /// Computes a value once more for another index, in front of an instruction.
-    fn again(&mut self, asked: &[Inst], (region, before): (Region, Inst), (index, by): (Value, Value), of: Value) -> Value {
-        let mut own: BTreeMap<Value, Value> = [(index, by)].into_iter().collect();
-        for &i in asked {
-            let d = self.kernel.insts[i].clone();
-            let args: Vec<Value> = d.args.iter().map(|v| own.get(v).copied().unwrap_or(*v)).collect();
-            let types: Vec<Type> = d.results.iter().map(|&v| self.kernel.ty(v).clone()).collect();
-            let made = self.kernel.add_inst(d.op, &args, d.present, &d.attrs, &[], &types);
-            self.place(region, before, made);
-            let results = self.kernel.insts[made].results.clone();
-            own.extend(d.results.iter().copied().zip(results));
-        }
-        own.get(&of).copied().unwrap_or(of)
     }
 }

@@ -8,7 +8,7 @@ use std::fs;
 use tilelift::{CompileError, OptLevel, Options, compile_timed, launch, lower, targets};
 use tilelift_ir::{Kernel, text, verify};
 use tilelift_isel::candidates::{Candidate, schedule};
-use tilelift_isel::{LayoutChoice, LowerOptions, Lowered, Target};
+use tilelift_isel::{LayoutChoice, LowerOptions, Lowered, Target, planned};
 
 pub(super) const CHECK_HELP: &str =
     "usage: tilelift check FILE…\n\nParses and verifies every file; prints one line per file that is right.";
@@ -262,6 +262,7 @@ pub(super) fn considered(kernel: &Kernel, target: &Target, opts: &Options, done:
     }
     let hints = LowerOptions { layouts: LayoutChoice::Searched, ..opts.lowering() };
     let Some(kernel) = tilelift::optimise(kernel, opts.opt).ok().filter(|k| verify(k).is_ok()) else { return String::new() };
+    let Ok((kernel, _)) = planned(&kernel, target, &hints) else { return String::new() };
     let Ok(found) = schedule(&kernel, target, &hints) else { return String::new() };
     let other = |c: &&Candidate| c.consumer_sets.is_none() && !found.is_own(c);
     let taken = found.list().iter().find(other).filter(|_| done.searched).unwrap_or_else(|| found.own());
@@ -274,6 +275,20 @@ mod tests {
     use super::*;
     use tilelift_ir::Scalar;
     use tilelift_kernels::Gemm;
+
+    #[test]
+    fn candidates_are_those_of_the_kernel_that_is_scheduled() {
+        let target = targets::by_name("sm_90a").expect("known");
+        let parsed = text::parse(include_str!("../../../tests/tile/loops/guarded_products.tile")).expect("parses");
+        for kernel in &parsed.kernels {
+            let (mut out, mut err) = (Vec::new(), Vec::new());
+            let mut streams = Streams { out: &mut out, err: &mut err, terminal: false };
+            let made = emitted(kernel, &target, &Options::default(), Emit::Schedule, false, &mut streams);
+            let said = String::from_utf8(made.map_err(|e| e.to_string()).unwrap().unwrap()).unwrap();
+            let taken: Vec<&str> = said.lines().filter(|line| line.contains(", taken: ")).collect();
+            assert!(taken.len() == 1 && taken[0].contains("taken: specialised"), "{taken:?}");
+        }
+    }
 
     #[test]
     fn a_schedule_says_what_its_candidates_cost_and_which_was_taken() {
