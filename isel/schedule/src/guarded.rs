@@ -21,13 +21,7 @@ pub fn guarded(kernel: &Kernel) -> Option<Kernel> {
         return None;
     }
     let mut found = Vec::new();
-    kernel.walk(kernel.body, &mut |main| {
-        if kernel.insts[main].op == Op::For {
-            let region = kernel.insts[main].regions[0];
-            let list = kernel.regions[region].insts.iter().copied();
-            found.extend(list.filter_map(|i| Some((region, i, Arm::of(kernel, i)?))));
-        }
-    });
+    choices(kernel, kernel.body, false, &mut found);
     if found.is_empty() {
         return None;
     }
@@ -37,6 +31,21 @@ pub fn guarded(kernel: &Kernel) -> Option<Kernel> {
         made.as_loop(region, choice, arm)?;
     }
     Some(made.kernel)
+}
+
+/// Finds the choices of products in loops whose rounds nobody knows. Of rounds that are known, the proof follows each by itself, and does not see that
+/// all tasks choose alike there.
+fn choices(kernel: &Kernel, region: Region, looped: bool, found: &mut Vec<(Region, Inst, Arm)>) {
+    for &i in &kernel.regions[region].insts {
+        let d = &kernel.insts[i];
+        if looped && let Some(arm) = Arm::of(kernel, i) {
+            found.push((region, i, arm));
+        }
+        let known = d.op == Op::For && d.args[..2].iter().all(|&v| kernel.as_const(v).is_some());
+        if !known {
+            d.regions.iter().for_each(|&r| choices(kernel, r, looped || d.op == Op::For, found));
+        }
+    }
 }
 
 /// The arm of a choice that multiplies.
