@@ -10,6 +10,7 @@
 //! Everything that knows loops knows counted ones: copies run ahead of them, and their products run beside the lanes. What `i` is behind the loop is
 //! computed of the bounds, if somebody asks. The rewrite is from tile IR to tile IR.
 
+use crate::rewrite::Rewrite;
 use std::collections::{BTreeMap, BTreeSet};
 use tilelift_ir::{Attr, CmpOp, Effects, Inst, Kernel, Literal, Op, Region, Scalar, Type, Value};
 
@@ -40,11 +41,11 @@ pub fn counted(kernel: &Kernel) -> Option<Kernel> {
         return None;
     }
     let read = kernel.insts.values().flat_map(|d| d.args.iter().copied()).collect();
-    let mut made = Rewriting { kernel: kernel.clone(), read, by: BTreeMap::new(), bodies: BTreeMap::new() };
+    let mut made = Rewriting { to: Rewrite::of(kernel), read, bodies: BTreeMap::new() };
     for (region, main, count) in found {
         made.as_counted(region, main, count);
     }
-    Some(made.finish())
+    Some(made.to.finish())
 }
 
 /// How a loop counts, if it does: its condition compares what it carries, and what is added to in each round, with what stands in front of it.
@@ -103,100 +104,69 @@ fn swapped(op: CmpOp) -> Option<CmpOp> {
 }
 
 struct Rewriting {
-    kernel: Kernel,
+    to: Rewrite,
     /// What somebody reads.
     read: BTreeSet<Value>,
-    /// What stands for values that are gone.
-    by: BTreeMap<Value, Value>,
     /// Where the bodies of loops have gone.
     bodies: BTreeMap<Region, Region>,
 }
 
 impl Rewriting {
-    /// Has all that was read read what stands for it.
-    fn finish(mut self) -> Kernel {
-        let by = &self.by;
-        self.kernel.insts.values_mut().for_each(|d| {
-            for a in d.args.iter_mut() {
-                while let Some(&next) = by.get(a) {
-                    *a = next;
-                }
-            }
-        });
-        self.kernel
-    }
-
-    fn place(&mut self, (region, before): (Region, Inst), made: Inst) {
-        self.kernel.locs[made] = self.kernel.locs[before];
-        let insts = &mut self.kernel.regions[region].insts;
-        let at = insts.iter().position(|&j| j == before).unwrap_or(0);
-        insts.insert(at, made);
-    }
-
-    fn put(&mut self, at: (Region, Inst), (op, args, attrs): (Op, &[Value], &[Attr]), ty: Scalar) -> Value {
-        let made = self.kernel.add_inst(op, args, 0, attrs, &[], &[Type::Scalar(ty)]);
-        self.place(at, made);
-        self.kernel.insts[made].results[0]
-    }
-
-    fn number(&mut self, at: (Region, Inst), n: i64) -> Value {
-        self.put(at, (Op::Const, &[], &[Attr::Literal(Literal::Int(n))]), Scalar::I32)
-    }
-
     fn as_counted(&mut self, region: Region, main: Inst, count: Count) {
         let region = self.bodies.get(&region).copied().unwrap_or(region);
         let here = (region, main);
-        let d = self.kernel.insts[main].clone();
+        let d = self.to.kernel.insts[main].clone();
         let (body, at) = (d.regions[1], count.at);
-        let place = self.kernel.regions[region].insts.iter().position(|&j| j == main).unwrap_or(0);
-        self.kernel.regions[region].insts.splice(place..place, count.asked);
+        let place = self.to.kernel.regions[region].insts.iter().position(|&j| j == main).unwrap_or(0);
+        self.to.kernel.regions[region].insts.splice(place..place, count.asked);
         // It may stand in the body.
-        let by = self.kernel.insts[count.step].clone();
-        let step = self.put(here, (by.op, &[], &by.attrs), Scalar::I32);
+        let by = self.to.kernel.insts[count.step].clone();
+        let step = self.to.put(here, (by.op, &[], &by.attrs), Type::Scalar(Scalar::I32));
         let mut end = count.end;
         if count.inclusive {
-            let one = self.number(here, 1);
-            end = self.put(here, (Op::Add, &[end, one], &[]), Scalar::I32);
+            let one = self.to.number(here, 1);
+            end = self.to.put(here, (Op::Add, &[end, one], &[]), Type::Scalar(Scalar::I32));
         }
         let first = d.args[at];
         let others = |list: &[Value]| -> Vec<Value> { list.iter().enumerate().filter(|&(n, _)| n != at).map(|(_, &v)| v).collect() };
         let args: Vec<Value> = [first, end, step].into_iter().chain(others(&d.args)).collect();
-        let types: Vec<Type> = others(&d.results).iter().map(|&v| self.kernel.ty(v).clone()).collect();
+        let types: Vec<Type> = others(&d.results).iter().map(|&v| self.to.kernel.ty(v).clone()).collect();
         // The loop's region has parameters of its own: the index comes first.
-        let own = self.kernel.add_region();
-        let params = self.kernel.regions[body].params.clone();
-        let index = self.kernel.add_region_param(own, Type::Scalar(Scalar::I32));
-        self.by.insert(params[at], index);
+        let own = self.to.kernel.add_region();
+        let params = self.to.kernel.regions[body].params.clone();
+        let index = self.to.kernel.add_region_param(own, Type::Scalar(Scalar::I32));
+        self.to.replace(params[at], index);
         for p in others(&params) {
-            let ty = self.kernel.ty(p).clone();
-            let param = self.kernel.add_region_param(own, ty);
-            self.by.insert(p, param);
+            let ty = self.to.kernel.ty(p).clone();
+            let param = self.to.kernel.add_region_param(own, ty);
+            self.to.replace(p, param);
         }
-        self.kernel.regions[own].insts = std::mem::take(&mut self.kernel.regions[body].insts);
+        self.to.kernel.regions[own].insts = std::mem::take(&mut self.to.kernel.regions[body].insts);
         self.bodies.insert(body, own);
-        if let Some(end) = self.kernel.terminator(own) {
-            self.kernel.insts[end].args.remove(at);
+        if let Some(end) = self.to.kernel.terminator(own) {
+            self.to.kernel.insts[end].args.remove(at);
         }
-        let made = self.kernel.add_inst(Op::For, &args, 0, &[], &[own], &types);
-        self.place(here, made);
-        self.by.extend(others(&d.results).into_iter().zip(self.kernel.insts[made].results.clone()));
+        let made = self.to.kernel.add_inst(Op::For, &args, 0, &[], &[own], &types);
+        self.to.place(here, made);
+        let made = self.to.kernel.insts[made].results.clone();
+        others(&d.results).into_iter().zip(made).for_each(|(v, by)| self.to.replace(v, by));
         if self.read.contains(&d.results[at]) {
             let last = self.behind(here, [first, end, step]);
-            self.by.insert(d.results[at], last);
+            self.to.replace(d.results[at], last);
         }
-        self.kernel.regions[region].insts.retain(|&i| i != main);
+        self.to.kernel.regions[region].insts.retain(|&i| i != main);
     }
 
     /// What a counter is behind its loop. Distances have no sign: they may be larger than the largest number.
     fn behind(&mut self, here: (Region, Inst), [first, end, step]: [Value; 3]) -> Value {
-        let (zero, one) = (self.number(here, 0), self.number(here, 1));
-        let some = self.put(here, (Op::Cmp, &[first, end], &[Attr::Cmp(CmpOp::Lt)]), Scalar::I1);
-        let distance = self.put(here, (Op::Sub, &[end, first], &[]), Scalar::I32);
-        let before = self.put(here, (Op::Sub, &[distance, one], &[]), Scalar::I32);
-        let full = self.put(here, (Op::DivU, &[before, step], &[]), Scalar::I32);
-        let rounds = self.put(here, (Op::Add, &[full, one], &[]), Scalar::I32);
-        let gone = self.put(here, (Op::Mul, &[rounds, step], &[]), Scalar::I32);
-        let gone = self.put(here, (Op::Select, &[some, gone, zero], &[]), Scalar::I32);
-        self.put(here, (Op::Add, &[first, gone], &[]), Scalar::I32)
+        let (zero, one) = (self.to.number(here, 0), self.to.number(here, 1));
+        let some = self.to.put(here, (Op::Cmp, &[first, end], &[Attr::Cmp(CmpOp::Lt)]), Type::Scalar(Scalar::I1));
+        let distance = self.to.put(here, (Op::Sub, &[end, first], &[]), Type::Scalar(Scalar::I32));
+        let before = self.to.put(here, (Op::Sub, &[distance, one], &[]), Type::Scalar(Scalar::I32));
+        let full = self.to.put(here, (Op::DivU, &[before, step], &[]), Type::Scalar(Scalar::I32));
+        let rounds = self.to.put(here, (Op::Add, &[full, one], &[]), Type::Scalar(Scalar::I32));
+        let gone = self.to.put(here, (Op::Mul, &[rounds, step], &[]), Type::Scalar(Scalar::I32));
+        let gone = self.to.put(here, (Op::Select, &[some, gone, zero], &[]), Type::Scalar(Scalar::I32));
+        self.to.put(here, (Op::Add, &[first, gone], &[]), Type::Scalar(Scalar::I32))
     }
 }

@@ -11,6 +11,7 @@
 //! Blocks that a mask leaves out are neither copied nor multiplied: the producer asks as the consumers do, and a ring of slots goes on from one round
 //! that is done to the next. The rewrite is from tile IR to tile IR, and says nothing of how the loop runs.
 
+use crate::rewrite::Rewrite;
 use std::collections::{BTreeMap, BTreeSet};
 use tilelift_decisions::{Decision, Told, taken};
 use tilelift_ir::{Attr, Inst, Kernel, Literal, Op, Region, Scalar, Type, Value};
@@ -26,11 +27,11 @@ pub fn guarded(kernel: &Kernel) -> Option<Kernel> {
         return None;
     }
     taken(Decision::GuardedProducts, || Told::of(format!("{} choices of products are loops of one round", found.len())));
-    let mut made = Guarded { kernel: kernel.clone() };
+    let mut made = Rewrite::of(kernel);
     for (region, choice, arm) in found {
         made.as_loop(region, choice, arm)?;
     }
-    Some(made.kernel)
+    Some(made.finish())
 }
 
 /// Finds the choices of products in loops whose rounds nobody knows. Of rounds that are known, the proof follows each by itself, and does not see that
@@ -71,34 +72,7 @@ impl Arm {
     }
 }
 
-struct Guarded {
-    kernel: Kernel,
-}
-
-impl Guarded {
-    /// Puts an instruction in front of another one, at its place in the source.
-    fn put(&mut self, region: Region, before: Inst, (op, args, attrs): (Op, &[Value], &[Attr]), ty: Type) -> Value {
-        let made = self.kernel.add_inst(op, args, 0, attrs, &[], &[ty]);
-        self.place(region, before, made);
-        self.kernel.insts[made].results[0]
-    }
-
-    fn place(&mut self, region: Region, before: Inst, made: Inst) {
-        self.kernel.locs[made] = self.kernel.locs[before];
-        let insts = &mut self.kernel.regions[region].insts;
-        let at = insts.iter().position(|&j| j == before).unwrap_or(0);
-        insts.insert(at, made);
-    }
-
-    fn number(&mut self, region: Region, before: Inst, n: i64) -> Value {
-        self.put(region, before, (Op::Const, &[], &[Attr::Literal(Literal::Int(n))]), Type::Scalar(Scalar::I32))
-    }
-
-    /// Has all instructions use a value instead of another one.
-    fn replace(&mut self, v: Value, by: Value) {
-        self.kernel.insts.values_mut().for_each(|d| d.args.iter_mut().filter(|a| **a == v).for_each(|a| *a = by));
-    }
-
+impl Rewrite {
     /// What the loop carries at first for a result of the choice: what the other arm hands on, if that is there whatever the condition is; else what
     /// products of the result are added to, or zeros.
     fn init(&mut self, (region, choice): (Region, Inst), (inside, beside): (Region, Region), n: usize) -> Option<Value> {
@@ -122,9 +96,9 @@ impl Guarded {
             _ => return None,
         };
         let zero = if elem.is_float() { Literal::Float(0) } else { Literal::Int(0) };
-        let scalar = self.put(region, choice, (Op::Const, &[], &[Attr::Literal(zero)]), Type::Scalar(elem));
+        let scalar = self.put((region, choice), (Op::Const, &[], &[Attr::Literal(zero)]), Type::Scalar(elem));
         Some(match ty {
-            Type::Tile(_) => self.put(region, choice, (Op::Splat, &[scalar], &[]), ty),
+            Type::Tile(_) => self.put((region, choice), (Op::Splat, &[scalar], &[]), ty),
             _ => scalar,
         })
     }
@@ -139,9 +113,9 @@ impl Guarded {
             Arm::Else => (d.regions[1], d.regions[0], 0),
         };
         let init = (0..d.results.len()).map(|n| self.init((region, choice), (inside, beside), n)).collect::<Option<Vec<Value>>>()?;
-        let (holds, fails) = (self.number(region, choice, once), self.number(region, choice, 1 - once));
-        let rounds = self.put(region, choice, (Op::Select, &[condition, holds, fails], &[]), Type::Scalar(Scalar::I32));
-        let (zero, one) = (self.number(region, choice, 0), self.number(region, choice, 1));
+        let (holds, fails) = (self.number((region, choice), once), self.number((region, choice), 1 - once));
+        let rounds = self.put((region, choice), (Op::Select, &[condition, holds, fails], &[]), Type::Scalar(Scalar::I32));
+        let (zero, one) = (self.number((region, choice), 0), self.number((region, choice), 1));
         let body = self.kernel.add_region();
         self.kernel.add_region_param(body, Type::Scalar(Scalar::I32));
         self.kernel.regions[body].insts = std::mem::take(&mut self.kernel.regions[inside].insts);
@@ -159,7 +133,7 @@ impl Guarded {
         let args: Vec<Value> = [zero, rounds, one].into_iter().chain(init.iter().copied()).collect();
         let types: Vec<Type> = d.results.iter().map(|&v| self.kernel.ty(v).clone()).collect();
         let made = self.kernel.add_inst(Op::For, &args, 0, &[], &[body], &types);
-        self.place(region, choice, made);
+        self.place((region, choice), made);
         let results = self.kernel.insts[made].results.clone();
         let end = self.kernel.add_inst(Op::Yield, &results, 0, &[], &[], &[]);
         self.kernel.regions[inside].insts.push(end);

@@ -34,6 +34,7 @@ mod named;
 pub mod plan;
 pub mod program;
 pub mod reason;
+mod rewrite;
 pub mod transfers;
 
 pub use candidates::schedule;

@@ -1,0 +1,53 @@
+//! A kernel in which instructions are put in front of others, and values stand for others.
+
+use std::collections::BTreeMap;
+use tilelift_ir::{Attr, Inst, Kernel, Literal, Op, Region, Scalar, Type, Value};
+
+/// A kernel that is rewritten. Who reads a value that is replaced reads what stands for it once all is done: that takes one pass, however many there are.
+pub(crate) struct Rewrite {
+    pub kernel: Kernel,
+    by: BTreeMap<Value, Value>,
+}
+
+impl Rewrite {
+    /// A copy of a kernel.
+    pub fn of(kernel: &Kernel) -> Rewrite {
+        Rewrite { kernel: kernel.clone(), by: BTreeMap::new() }
+    }
+
+    /// Puts an instruction in front of another one, at its place in the source.
+    pub fn place(&mut self, (region, before): (Region, Inst), made: Inst) {
+        self.kernel.locs[made] = self.kernel.locs[before];
+        let insts = &mut self.kernel.regions[region].insts;
+        let at = insts.iter().position(|&j| j == before).unwrap_or(0);
+        insts.insert(at, made);
+    }
+
+    /// Makes an instruction of one result there.
+    pub fn put(&mut self, at: (Region, Inst), (op, args, attrs): (Op, &[Value], &[Attr]), ty: Type) -> Value {
+        let made = self.kernel.add_inst(op, args, 0, attrs, &[], &[ty]);
+        self.place(at, made);
+        self.kernel.insts[made].results[0]
+    }
+
+    /// An `i32` literal.
+    pub fn number(&mut self, at: (Region, Inst), n: i64) -> Value {
+        self.put(at, (Op::Const, &[], &[Attr::Literal(Literal::Int(n))]), Type::Scalar(Scalar::I32))
+    }
+
+    /// Has all instructions read a value instead of another one.
+    pub fn replace(&mut self, v: Value, by: Value) {
+        self.by.insert(v, by);
+    }
+
+    /// The kernel.
+    pub fn finish(mut self) -> Kernel {
+        let by = &self.by;
+        self.kernel.insts.values_mut().flat_map(|d| d.args.iter_mut()).for_each(|a| {
+            while let Some(&next) = by.get(a) {
+                *a = next;
+            }
+        });
+        self.kernel
+    }
+}
