@@ -14,6 +14,11 @@ pub enum CudaError {
         /// The library names that were tried.
         tried: String,
     },
+    /// The library that was found stands in for a driver when programs are linked, and does nothing.
+    StubDriver {
+        /// The name that led to it.
+        library: &'static str,
+    },
     /// The driver library lacks a function: it is too old.
     MissingFunction {
         /// The function.
@@ -109,6 +114,10 @@ impl fmt::Display for CudaError {
             CudaError::NoDriver { tried } => {
                 write!(f, "there is no CUDA driver library here (tried {tried}); install the NVIDIA driver or use the simulator device")
             }
+            CudaError::StubDriver { library } => write!(
+                f,
+                "{library} is the stub that programs are linked with, not a driver; take its folder off LD_LIBRARY_PATH, or install the NVIDIA driver"
+            ),
             CudaError::MissingFunction { name } => write!(f, "the CUDA driver library has no function {name}; install a newer driver"),
             CudaError::OldDriver { version, need } => write!(
                 f,
@@ -163,6 +172,7 @@ impl std::error::Error for CudaError {
             CudaError::Abi(e) => Some(e),
             CudaError::Bind(e) => Some(e),
             CudaError::NoDriver { .. }
+            | CudaError::StubDriver { .. }
             | CudaError::MissingFunction { .. }
             | CudaError::OldDriver { .. }
             | CudaError::NoDevice { .. }
