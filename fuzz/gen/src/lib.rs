@@ -14,6 +14,7 @@
 mod case;
 mod config;
 mod data;
+mod embedded;
 mod explicit;
 mod kernel;
 pub mod limits;
