@@ -2,8 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use tilelift_fuzzgen::Source;
-use tilelift_fuzzgen::trial::any_level;
+use tilelift_fuzzgen::{Source, any_level};
 
 fuzz_target!(|bytes: &[u8]| {
     if let Err(f) = any_level(&mut Source::from_bytes(bytes)) {

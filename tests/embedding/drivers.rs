@@ -61,7 +61,7 @@ fn mock(names: &[&str], defined: &[&str]) -> Option<Folder> {
     let folder = Folder::new("driver");
     std::fs::create_dir_all(&folder.0).unwrap_or_else(|e| panic!("{e}"));
     for name in names {
-        let mut command = Command::new(&compiler);
+        let mut command = Command::new(compiler);
         command.args(["-std=c11", "-Wall", "-Werror", "-shared", "-fPIC", "-o"]).arg(folder.0.join(name));
         let out = command.args(defined.iter().map(|d| format!("-D{d}"))).arg(MOCK).output().unwrap_or_else(|e| panic!("{e}"));
         assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));

@@ -12,7 +12,6 @@
 mod classes;
 mod epilogue;
 mod judge;
-mod levels;
 mod loops;
 mod matrix;
 mod mixed;
@@ -26,7 +25,6 @@ mod walk;
 
 pub use classes::{Axis, Classes};
 pub use judge::{Answer, Judge};
-pub use levels::any_level;
 pub use subject::Trial;
 
 use crate::config::Config;

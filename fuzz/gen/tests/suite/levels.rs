@@ -1,8 +1,8 @@
 //! A sample of what the fuzz target `compile` tries without end.
 
 use std::collections::BTreeMap;
-use tilelift_fuzzgen::Source;
-use tilelift_fuzzgen::trial::{Answer, any_level};
+use tilelift_fuzzgen::trial::Answer;
+use tilelift_fuzzgen::{Source, any_level};
 
 /// Off, by default, layouts searched and by chaos, on the simulators of both vendors.
 #[test]

@@ -1,11 +1,9 @@
 //! Kernels at every level of the compiler, and by chaos: rules in a random order, a random program of the e-graph, layouts by random prices.
 
-use super::classes::Classes;
-use super::judge::{Answer, Judge};
-use super::subject::Trial;
 use crate::config::Config;
 use crate::oracle;
 use crate::source::Source;
+use crate::trial::{Answer, Classes, Judge, Trial, generate_loops, generate_plain, generate_trial};
 use crate::verdict::{Failure, Kind, failure};
 use tilelift::{OptLevel, Options, targets};
 use tilelift_isel::{LayoutChoice, LowerOptions};
@@ -33,9 +31,9 @@ pub fn any_level(src: &mut Source) -> Result<Answer, Failure> {
     let seed = u64::from(src.below(1 << 16));
     let target = targets::by_name(name).unwrap_or_else(targets::usual);
     let made = match src.below(3) {
-        0 => super::generate_plain(src, &Config::small()),
-        1 => super::generate_loops(src),
-        _ => super::generate_trial(src),
+        0 => generate_plain(src, &Config::small()),
+        1 => generate_loops(src),
+        _ => generate_trial(src),
     };
     let Trial { case, options, .. } = made.map_err(|e| failure(Kind::Generator, "builder", e))?;
     let told = |f: Failure| Failure { message: format!("{}\n; {way:?}, seed {seed}, {name}\n{}", f.message, case.to_tile_text()), ..f };
