@@ -8,6 +8,7 @@ use tilelift_interp::ArgError;
 
 /// Why something on a CUDA device failed.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum CudaError {
     /// There is no driver library on this machine.
     NoDriver {
