@@ -77,6 +77,8 @@ CUresult cuLinkAddData_v2(handle state, int kind, void *data, size_t len, const 
 CUresult cuLinkComplete(handle state, void **code, size_t *len) { (void)state; *code = "machine code"; *len = 12; return SUCCESS; }
 CUresult cuLinkDestroy(handle state) { (void)state; return SUCCESS; }
 
+static void captured(void);
+
 // ---- launches; the first fields of CUlaunchConfig are the grid, the block, and shared memory
 
 CUresult cuLaunchKernelEx(const unsigned *config, handle function, void **params, void **extra) {
@@ -85,6 +87,7 @@ CUresult cuLaunchKernelEx(const unsigned *config, handle function, void **params
     (void)function, (void)extra;
     memcpy(&first, params[0], sizeof first);
     snprintf(line, sizeof line, "cuLaunchKernelEx %u %u %u, %llx", config[0], config[1], config[2], (unsigned long long)first);
+    captured();
     return record(line);
 }
 CUresult cuTensorMapEncodeTiled(void *map, unsigned type, unsigned rank, void *address, const uint64_t *extents, const uint64_t *strides,
@@ -118,8 +121,38 @@ CUresult cuEventDestroy_v2(handle event) { (void)event; return SUCCESS; }
 CUresult cuEventRecord(handle event, handle stream) { (void)event, (void)stream; return SUCCESS; }
 CUresult cuEventSynchronize(handle event) { (void)event; return SUCCESS; }
 CUresult cuEventElapsedTime(float *time, handle from, handle to) { (void)from, (void)to; *time = 1; return SUCCESS; }
-CUresult cuStreamBeginCapture_v2(handle stream, int mode) { (void)stream, (void)mode; return CALLED; }
-CUresult cuStreamEndCapture(handle stream, handle *graph) { (void)stream; *graph = (handle)7; return CALLED; }
+static uint64_t captures;
+// 1: a capture is going on; from there on the launches in it, the last of which is a node of that number.
+static int capturing;
+static handle last;
+struct node_launch {
+    handle function;
+    unsigned grid[3], block[3], shared_bytes;
+    void **params, **extra;
+};
+static void captured(void) {
+    if (capturing) last = (handle)(uintptr_t)++capturing;
+}
+CUresult cuStreamBeginCapture_v2(handle stream, int mode) { (void)stream, (void)mode; capturing = 1; captures++; return CALLED; }
+CUresult cuStreamEndCapture(handle stream, handle *graph) { (void)stream; *graph = (handle)7; capturing = 0; return CALLED; }
+CUresult cuStreamGetCaptureInfo_v2(handle stream, unsigned *status, uint64_t *number, handle *graph, const handle **nodes, size_t *count) {
+    (void)stream;
+    *status = capturing != 0, *number = captures, *graph = (handle)7, *nodes = &last, *count = capturing > 1;
+    return SUCCESS;
+}
+CUresult cuGraphExecKernelNodeSetParams(handle exec, handle node, const struct node_launch *params) {
+    char line[256];
+    uint64_t first = 0;
+    (void)exec;
+    memcpy(&first, params->params[0], sizeof first);
+    snprintf(line, sizeof line, "cuGraphExecKernelNodeSetParams %d: %u %u %u, %llx", (int)(uintptr_t)node, params->grid[0], params->grid[1], params->grid[2],
+             (unsigned long long)first);
+    return record(line);
+}
+CUresult cuGraphNodeSetEnabled(handle exec, handle node, unsigned enabled) {
+    (void)exec, (void)node;
+    return record(enabled ? "cuGraphNodeSetEnabled 1" : "cuGraphNodeSetEnabled 0");
+}
 CUresult cuGraphInstantiateWithFlags(handle *exec, handle graph, unsigned long long flags) { (void)graph, (void)flags; *exec = (handle)8; return SUCCESS; }
 CUresult cuGraphLaunch(handle exec, handle stream) { (void)exec, (void)stream; return CALLED; }
 CUresult cuGraphExecDestroy(handle exec) { (void)exec; return SUCCESS; }

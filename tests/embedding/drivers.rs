@@ -144,10 +144,7 @@ fn launches() {
         launch(&binding);
     }
     binding.set_grid([4, 1, 1]).unwrap_or_else(|e| panic!("{e}"));
-    // SAFETY: the mock runs nothing.
-    let graph = stream.capture(|| unsafe { binding.launch(&stream) }).unwrap_or_else(|e| panic!("{e}"));
-    // SAFETY: as above.
-    unsafe { graph.launch(&stream) }.unwrap_or_else(|e| panic!("{e}"));
+    graphs(&stream, &mut binding, &buffers);
     // A batch without rows is bound without memory, too.
     let nothing = device.alloc(0).unwrap_or_else(|e| panic!("{e}"));
     let none = kernel.bind([0, 1, 1], &args(0), &[&nothing, &nothing]).unwrap_or_else(|e| panic!("{e}"));
@@ -158,6 +155,38 @@ fn launches() {
     }
     device.execute(&kernel, [0, 1, 1], &args(0), &mut memory).unwrap_or_else(|e| panic!("{e}"));
     println!("{:x} {:x}", buffers[0].address(), buffers[2].address());
+}
+
+/// Two launches are captured and replayed, with other arguments for the second one, and without it.
+fn graphs(stream: &cuda::CudaStream, binding: &mut cuda::Binding, buffers: &[cuda::CudaBuffer; 3]) {
+    let capture = |binding: &cuda::Binding| {
+        let mut named = None;
+        let graph = stream.capture(|| {
+            assert!(matches!(stream.captured(), Err(cuda::CudaError::Capture { .. })), "nothing was launched yet");
+            // SAFETY: the mock runs nothing.
+            unsafe { binding.launch(stream)? };
+            // SAFETY: as above.
+            unsafe { binding.launch(stream)? };
+            named = Some(stream.captured()?);
+            Ok(())
+        });
+        (graph.unwrap_or_else(|e| panic!("{e}")), named.expect("it was launched"))
+    };
+    let (mut graph, second) = capture(binding);
+    let replay = |graph: &cuda::CudaGraph| {
+        // SAFETY: the mock runs nothing.
+        unsafe { graph.launch(stream) }.unwrap_or_else(|e| panic!("{e}"));
+    };
+    replay(&graph);
+    binding.set_pointer(0, &buffers[0], 0).unwrap_or_else(|e| panic!("{e}"));
+    graph.update(second, binding).unwrap_or_else(|e| panic!("{e}"));
+    replay(&graph);
+    binding.set_grid([0, 1, 1]).unwrap_or_else(|e| panic!("{e}"));
+    graph.update(second, binding).unwrap_or_else(|e| panic!("{e}"));
+    assert!(matches!(stream.captured(), Err(cuda::CudaError::Capture { .. })));
+    binding.set_grid([4, 1, 1]).unwrap_or_else(|e| panic!("{e}"));
+    let (_, others) = capture(binding);
+    assert!(matches!(graph.update(others, binding), Err(cuda::CudaError::Capture { .. })));
 }
 
 /// A grid with a 0 in it is no call of the driver, and a launch takes the pointer that it was given last.
@@ -178,8 +207,18 @@ fn the_driver_sees_the_launches_that_have_work() {
         format!("cuLaunchKernelEx 8 1 1, {third}"),
         "cuStreamBeginCapture_v2".to_owned(),
         format!("cuLaunchKernelEx 4 1 1, {third}"),
+        format!("cuLaunchKernelEx 4 1 1, {third}"),
         "cuStreamEndCapture".to_owned(),
         "cuGraphLaunch".to_owned(),
+        // The second launch of the two, with its new pointer.
+        format!("cuGraphExecKernelNodeSetParams 3: 4 1 1, {first}"),
+        "cuGraphNodeSetEnabled 1".to_owned(),
+        "cuGraphLaunch".to_owned(),
+        "cuGraphNodeSetEnabled 0".to_owned(),
+        "cuStreamBeginCapture_v2".to_owned(),
+        format!("cuLaunchKernelEx 4 1 1, {first}"),
+        format!("cuLaunchKernelEx 4 1 1, {first}"),
+        "cuStreamEndCapture".to_owned(),
         "cuModuleUnload".to_owned(),
     ];
     assert_eq!(record.lines().collect::<Vec<_>>(), want);

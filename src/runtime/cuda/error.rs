@@ -59,6 +59,11 @@ pub enum CudaError {
     },
     /// A text contains a zero byte, which a driver string can't.
     ZeroByte,
+    /// A launch of a graph is asked for, or changed, where there is none.
+    Capture {
+        /// What is wrong.
+        why: &'static str,
+    },
     /// The artifact is for another architecture than the device.
     Target {
         /// The artifact's target.
@@ -136,6 +141,7 @@ impl fmt::Display for CudaError {
             }
             CudaError::Driver { call, name, text } => write!(f, "{call} failed with {name}: {text}"),
             CudaError::Jit { entry, name, log } => write!(f, "the driver refuses the text of `{entry}` ({name}):\n{log}"),
+            CudaError::Capture { why } => f.write_str(why),
             CudaError::ZeroByte => f.write_str("the text or entry name contains a zero byte"),
             CudaError::Target { artifact, capability: (major, minor) } => {
                 write!(
@@ -180,6 +186,7 @@ impl std::error::Error for CudaError {
             | CudaError::Driver { .. }
             | CudaError::Jit { .. }
             | CudaError::ZeroByte
+            | CudaError::Capture { .. }
             | CudaError::Target { .. }
             | CudaError::SharedMemory { .. }
             | CudaError::Alignment { .. }

@@ -92,10 +92,41 @@ pub(super) type EncodeTiled = unsafe extern "C" fn(
     u32,
 ) -> sys::CUresult;
 
+/// `cuStreamGetCaptureInfo_v2`, which later bindings do not have, and drivers keep: stream, whether it captures, the capture's number, its graph, the
+/// nodes that what comes next depends on, and how many.
+type CaptureInfo =
+    unsafe extern "C" fn(sys::CUstream, *mut u32, *mut u64, *mut sys::CUgraph, *mut *const sys::CUgraphNode, *mut usize) -> sys::CUresult;
+
+/// `cuGraphExecKernelNodeSetParams`, by its first form.
+type SetLaunch = unsafe extern "C" fn(sys::CUgraphExec, sys::CUgraphNode, *const NodeLaunch) -> sys::CUresult;
+
+/// `cuGraphNodeSetEnabled`: whether a node does anything.
+type SetEnabled = unsafe extern "C" fn(sys::CUgraphExec, sys::CUgraphNode, u32) -> sys::CUresult;
+
+/// `CUDA_KERNEL_NODE_PARAMS_v1`.
+#[repr(C)]
+pub(super) struct NodeLaunch {
+    pub(super) function: sys::CUfunction,
+    pub(super) grid: [u32; 3],
+    pub(super) block: [u32; 3],
+    pub(super) shared_bytes: u32,
+    pub(super) params: *const *mut c_void,
+    pub(super) extra: *mut *mut c_void,
+}
+
+/// Functions that change the launches of a graph: drivers from CUDA 11.6 on have them.
+#[derive(Clone, Copy)]
+pub(super) struct GraphFunctions {
+    pub(super) capture_info: CaptureInfo,
+    pub(super) set_launch: SetLaunch,
+    pub(super) set_enabled: SetEnabled,
+}
+
 /// What a successful look leaves behind.
 struct Driver {
     elapsed: Elapsed,
     encode_tiled: Option<EncodeTiled>,
+    graphs: Option<GraphFunctions>,
     /// Keeps `elapsed` loaded.
     _library: libloading::Library,
 }
@@ -122,6 +153,22 @@ pub(super) fn elapsed() -> Result<Elapsed, CudaError> {
 /// The function that describes tensors for bulk copies.
 pub(super) fn encode_tiled() -> Result<EncodeTiled, CudaError> {
     driver()?.encode_tiled.ok_or(CudaError::MissingFunction { name: "cuTensorMapEncodeTiled" })
+}
+
+/// The functions that change launches of a graph.
+pub(super) fn graphs() -> Result<GraphFunctions, CudaError> {
+    driver()?.graphs.ok_or(CudaError::MissingFunction { name: "cuGraphNodeSetEnabled" })
+}
+
+fn graph_functions(library: &libloading::Library) -> Option<GraphFunctions> {
+    // SAFETY: the types are the functions', by the driver's header: enumerations are unsigned integers there.
+    unsafe {
+        Some(GraphFunctions {
+            capture_info: *library.get::<CaptureInfo>(b"cuStreamGetCaptureInfo_v2").ok()?,
+            set_launch: *library.get::<SetLaunch>(b"cuGraphExecKernelNodeSetParams").ok()?,
+            set_enabled: *library.get::<SetEnabled>(b"cuGraphNodeSetEnabled").ok()?,
+        })
+    }
 }
 
 fn look() -> Result<Driver, CudaError> {
@@ -162,6 +209,7 @@ fn look() -> Result<Driver, CudaError> {
     if version < OLDEST {
         Err(CudaError::OldDriver { version, need: OLDEST })
     } else {
-        Ok(Driver { elapsed, encode_tiled, _library: library })
+        let graphs = graph_functions(&library);
+        Ok(Driver { elapsed, encode_tiled, graphs, _library: library })
     }
 }
