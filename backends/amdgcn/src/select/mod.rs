@@ -164,6 +164,8 @@ impl Selector<'_> {
             Inst::While(l) => self.while_loop(l),
             Inst::If(c) => self.choice(c),
             Inst::FmaBf16x2 { .. }
+            | Inst::CvtF16x2 { .. }
+            | Inst::CvtBf16x2 { .. }
             | Inst::LoadMatrix { .. }
             | Inst::CopyAsync { .. }
             | Inst::CommitCopies

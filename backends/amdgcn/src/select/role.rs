@@ -80,6 +80,8 @@ impl Role<'_> {
             Inst::If(c) => Role::Control(Control::If(c)),
             Inst::Roles(r) => Role::Control(Control::Roles(r)),
             Inst::FmaBf16x2 { .. }
+            | Inst::CvtF16x2 { .. }
+            | Inst::CvtBf16x2 { .. }
             | Inst::LoadMatrix { .. }
             | Inst::CopyAsync { .. }
             | Inst::CommitCopies
