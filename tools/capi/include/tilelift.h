@@ -38,6 +38,16 @@ typedef struct tilelift_bytes {
     size_t len;
 } tilelift_bytes;
 
+/* An output that is written in the place of an input: launches pass one view for both. */
+typedef struct tilelift_in_place {
+    uint32_t output, input;
+} tilelift_in_place;
+
+/* A dimension of a view whose extent is that of the others of its group (any number): changing one changes all. */
+typedef struct tilelift_same_extent {
+    uint32_t group, argument, dim;
+} tilelift_same_extent;
+
 /* What a compiler is told. Zeros are the defaults; `size` is sizeof(tilelift_options). */
 typedef struct tilelift_options {
     size_t size;
@@ -53,6 +63,14 @@ typedef struct tilelift_options {
     const char *cache_folder;
     /* Bytes that the cache may take. */
     uint64_t cache_bytes;
+    /* Of specialised kernels: warpgroups that multiply, and sets of them in ping-pong. */
+    uint32_t consumers;
+    uint32_t consumer_sets;
+    /* Lists of so many entries, or NULL and 0. */
+    const tilelift_in_place *in_place;
+    size_t in_place_count;
+    const tilelift_same_extent *same_extent;
+    size_t same_extent_count;
 } tilelift_options;
 
 /* What a compiler did so far. Times are in nanoseconds, summed over threads. */
@@ -73,6 +91,10 @@ tilelift_stats tilelift_compiler_stats(const tilelift_compiler *compiler);
 
 /* Compiles the kernel of that name of a text (.tile, UTF-8, len bytes); kernel may be NULL where there is only one. */
 tilelift_artifact *tilelift_compile(const tilelift_compiler *compiler, const char *text, size_t len, const char *kernel, tilelift_error **error);
+
+/* The same with options of the kernel's own in the place of the compiler's, whose cache it keeps; NULL: the compiler's. */
+tilelift_artifact *tilelift_compile_with(const tilelift_compiler *compiler, const tilelift_options *options, const char *text, size_t len,
+                                         const char *kernel, tilelift_error **error);
 
 /* An artifact of the bytes that tilelift_artifact_bytes gave, in this or another process. */
 tilelift_artifact *tilelift_artifact_read(const char *data, size_t len, tilelift_error **error);

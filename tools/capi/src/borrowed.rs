@@ -32,6 +32,24 @@ pub(crate) unsafe fn bytes<'a>(data: *const c_char, len: usize, what: &str) -> R
     }
 }
 
+/// A list of the caller; null is right where it has no entries.
+///
+/// # Safety
+/// `data` is null, or leads to `len` entries that live as long as the result is used.
+pub(crate) unsafe fn list<'a, T>(data: *const T, len: usize, what: &str) -> Result<&'a [T], TileliftError> {
+    match (data.is_null(), len) {
+        (_, 0) => Ok(&[]),
+        (false, 1..=MOST_ENTRIES) => {
+            // SAFETY: the caller vouches for it.
+            Ok(unsafe { std::slice::from_raw_parts(data, len) })
+        }
+        (true, _) | (false, _) => Err(TileliftError::argument(what)),
+    }
+}
+
+/// Most entries of a list: more than any kernel has arguments, dimensions, or groups of them.
+const MOST_ENTRIES: usize = 1 << 16;
+
 /// Makes something for C: a pointer that the caller frees, or null and an error in its place. A panic is an error.
 ///
 /// # Safety

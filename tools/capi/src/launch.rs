@@ -1,7 +1,7 @@
 //! Launches as C sees them: bound once, changed a little, launched by the host.
 
 use crate::artifact::{TileliftArtifact, TileliftBytes};
-use crate::borrowed::{changed, made};
+use crate::borrowed::{changed, list, made};
 use crate::error::TileliftError;
 use crate::parameter::TileliftParameter;
 use std::ffi::c_char;
@@ -46,27 +46,10 @@ pub const VIEW: u32 = 0;
 pub const INT: u32 = 1;
 /// A float; `TILELIFT_FLOAT`.
 pub const FLOAT: u32 = 2;
-/// Most dimensions that are read of the caller: more than any view has.
-const MOST_DIMENSIONS: u32 = 64;
 
 /// What the kernel has, or an error that says so.
 fn wrong(message: String) -> TileliftError {
     TileliftError::new("C0304", &message, "pass what the header asks for, one for each argument of the kernel")
-}
-
-/// Numbers of the caller.
-///
-/// # Safety
-/// `data` is null, or leads to `len` numbers.
-unsafe fn numbers<'a>(data: *const i64, len: u32, what: &str) -> Result<&'a [i64], TileliftError> {
-    match (data.is_null(), len) {
-        (_, 0) => Ok(&[]),
-        (false, 1..=MOST_DIMENSIONS) => {
-            // SAFETY: the caller vouches for it.
-            Ok(unsafe { std::slice::from_raw_parts(data, len as usize) })
-        }
-        (true, _) | (false, _) => Err(TileliftError::argument(what)),
-    }
 }
 
 /// An argument as the library has it. Each view has a buffer of its own; where memory is lent twice is seen by its addresses.
@@ -83,10 +66,10 @@ unsafe fn argument(of: &TileliftArtifact, n: usize, a: &TileliftArgument, lent: 
         FLOAT => Ok(ScalarArg::float(elem, a.real).into()),
         VIEW => {
             // SAFETY: the caller vouches for it; here and below.
-            let extents = unsafe { numbers(a.extents, a.rank, "extents") }?;
+            let extents = unsafe { list(a.extents, a.rank as usize, "extents") }?;
             let mut view = ViewArg::dense(lent.len(), elem, extents).at(a.offset);
             if !a.strides.is_null() {
-                view = view.with_strides(unsafe { numbers(a.strides, a.rank, "strides") }?);
+                view = view.with_strides(unsafe { list(a.strides, a.rank as usize, "strides") }?);
             }
             lent.push(Lent { address: a.address, len: a.len });
             Ok(view.into())

@@ -1,5 +1,6 @@
 /* A host in C: compiles for a chip of each maker, reads what it made, and sees its mistakes named. Exits with the line of what is wrong. */
 #include "tilelift.h"
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -178,6 +179,66 @@ static int launches(const char *target) {
     return 0;
 }
 
+/* Options of one kernel: its own warps and key, extents that change together, an output in the place of an input. */
+static int own_options(void) {
+    tilelift_error *error = NULL;
+    tilelift_compiler *compiler = tilelift_compiler_new("sm_80", NULL, &error);
+    const tilelift_same_extent same[2] = {{7, 0, 0}, {7, 1, 0}};
+    const tilelift_in_place placed[1] = {{1, 0}};
+    tilelift_options options;
+    memset(&options, 0, sizeof options);
+    options.size = sizeof options;
+    options.warps = 4;
+    options.same_extent = same;
+    options.same_extent_count = 2;
+    options.in_place = placed;
+    options.in_place_count = 1;
+    tilelift_artifact *plain = tilelift_compile(compiler, ADD, strlen(ADD), NULL, &error);
+    tilelift_artifact *own = tilelift_compile_with(compiler, &options, ADD, strlen(ADD), NULL, &error);
+    tilelift_artifact *usual = tilelift_compile_with(compiler, NULL, ADD, strlen(ADD), NULL, &error);
+    WANT(plain != NULL && own != NULL && usual != NULL && tilelift_artifact_threads(own) == 128);
+    WANT(strcmp(tilelift_artifact_key(plain).data, tilelift_artifact_key(own).data) != 0);
+    WANT(strcmp(tilelift_artifact_key(plain).data, tilelift_artifact_key(usual).data) == 0);
+    WANT(strstr(tilelift_artifact_launch(own).data, "\"same_as\": 0") != NULL);
+    const uint32_t grid[3] = {8, 1, 1};
+    const int64_t extents[1] = {1000};
+    tilelift_argument a[4];
+    memset(a, 0, sizeof a);
+    a[2].kind = TILELIFT_FLOAT;
+    a[3].kind = TILELIFT_INT;
+    for (int n = 0; n < 2; n++) {
+        a[n].rank = 1;
+        a[n].address = 0x10000;
+        a[n].len = 4096;
+        a[n].extents = extents;
+    }
+    tilelift_launch *launch = tilelift_launch_new(own, grid, a, 4, &error);
+    WANT(launch != NULL && numbers(launch, 0x10000, 8) >= 1);
+    WANT(tilelift_launch_set_extent(launch, 1, 0, 512, &error) == 1 && numbers(launch, 1000, 4) == 0 && numbers(launch, 512, 4) >= 1);
+    tilelift_launch_free(launch);
+    a[1].address = 0x20000;
+    REFUSED(tilelift_launch_new(own, grid, a, 4, &error) != NULL, "B0204");
+    /* A caller that knows less: what it has behind its own fields is not read. */
+    options.size = offsetof(tilelift_options, consumers);
+    options.consumers = 0xffffffff;
+    tilelift_artifact *older = tilelift_compile_with(compiler, &options, ADD, strlen(ADD), NULL, &error);
+    WANT(older != NULL && strstr(tilelift_artifact_launch(older).data, "same_as") == NULL && tilelift_artifact_threads(older) == 128);
+    options.size = sizeof options;
+    options.in_place = NULL;
+    REFUSED(tilelift_compile_with(compiler, &options, ADD, strlen(ADD), NULL, &error) != NULL, "C0301");
+    const tilelift_in_place wrong[1] = {{9, 0}};
+    options.in_place = wrong;
+    options.consumers = 0;
+    REFUSED(tilelift_compile_with(compiler, &options, ADD, strlen(ADD), NULL, &error) != NULL, "C0103");
+    WANT(tilelift_compiler_stats(compiler).compiles == 3);
+    tilelift_artifact_free(plain);
+    tilelift_artifact_free(own);
+    tilelift_artifact_free(usual);
+    tilelift_artifact_free(older);
+    tilelift_compiler_free(compiler);
+    return 0;
+}
+
 /* A product of warpgroups: its tensor maps follow the pointer. */
 static const char *const PRODUCT = "kernel @product(v0: view<f16, [?%64, ?%64]>, v1: view<f16, [?%64, ?%64]>, v2: view<f32, [?%64, ?%64]>) {\n"
                                    "    v3 = program_id x\n"
@@ -235,7 +296,7 @@ int main(int argc, char **argv) {
     WANT(argc == 2);
     WANT(tilelift_abi_version() == TILELIFT_ABI_VERSION && strchr(tilelift_version(), '.') != NULL);
     WANT(target("sm_80", 0, argv[1]) == 0 && target("sm_90a", 0, argv[1]) == 0 && target("gfx942", 1, argv[1]) == 0);
-    WANT(launches("sm_80") == 0 && launches("gfx942") == 0 && maps() == 0);
+    WANT(launches("sm_80") == 0 && launches("gfx942") == 0 && maps() == 0 && own_options() == 0);
 
     tilelift_error *error = NULL;
     WANT(tilelift_compiler_new("sm_1", NULL, &error) == NULL && strcmp(tilelift_error_code(error), "C0101") == 0);
