@@ -111,8 +111,8 @@ impl CudaGraph {
     /// A driver error.
     ///
     /// # Safety
-    /// Kernels (or bindings) and buffers of the captured launches must live until the work has finished, and nothing else may use what it writes
-    /// meanwhile.
+    /// Kernels (or bindings) and buffers of the captured launches, or of what they were given since, must live until the work has finished, and nothing
+    /// else may use what it writes meanwhile.
     pub unsafe fn launch(&self, stream: &CudaStream) -> Result<(), CudaError> {
         // SAFETY: the graph and the stream are alive; the caller vouches for what was captured.
         self.context.with(|| check("cuGraphLaunch", unsafe { sys::cuGraphLaunch(self.raw, stream.raw) }))
