@@ -49,7 +49,9 @@ pub mod targets;
 
 pub use artifact::{Artifact, Malformed};
 pub use compile::{CompileError, OptLevel, Options, Stage, StageTimes, compile, compile_timed, lower, optimise};
-pub use embed::{Compiler, CompilerBuilder, DirectoryStore, Error, MemoryStore, Refusal, Schedule, Settings, Stats, Store, StoreError};
+pub use embed::{
+    Compiler, CompilerBuilder, DirectoryStore, Error, MemoryStore, Refusal, Request, Schedule, Settings, Stats, Store, StoreError,
+};
 pub use graph::Graph;
 pub use key::Key;
 pub use tilelift_egraph as egraph;

@@ -105,7 +105,8 @@ impl Candidate {
             Sharing::Whole => true,
             Sharing::SplitK(_) => problem.batch == 1,
             Sharing::StreamK(s) => problem.batch == 1 && !(behind.gate && s.rest),
-            Sharing::Clusters(..) => problem.batch == 1 && behind.is_nothing(),
+            // The author of kernels by clusters takes dense matrices.
+            Sharing::Clusters(..) => problem.batch == 1 && behind.is_nothing() && problem.pitches.is_dense(),
         }
     }
 }

@@ -22,6 +22,17 @@ pub enum PlanError {
         /// The largest one.
         most: u32,
     },
+    /// Rows, or matrices of a batch, that lie on one another, or too far apart.
+    Pitch {
+        /// `a`, `b`, `c` or `residual`.
+        name: &'static str,
+        /// The stride in elements.
+        found: u64,
+        /// The least one.
+        least: u64,
+        /// The largest one.
+        most: u64,
+    },
     /// A launch has more positions than a grid.
     Grid {
         /// The grid.
@@ -46,6 +57,9 @@ impl fmt::Display for PlanError {
             }
             PlanError::Extent { name, found, most } => {
                 write!(f, "`{name}` is {found}, and kernels count to {most}; take the product in several parts")
+            }
+            PlanError::Pitch { name, found, least, most } => {
+                write!(f, "a stride of `{name}` is {found} elements; it is from {least}, where nothing lies on one another, to {most}")
             }
             PlanError::Grid { grid } => write!(f, "a grid of {grid:?} has more positions than a launch; take the product in several parts"),
             PlanError::Candidate { sharing } => {

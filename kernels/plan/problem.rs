@@ -4,6 +4,7 @@ use super::error::PlanError;
 use crate::activation::Activation;
 use crate::fused_gemm::{Behind, Residual};
 use crate::gemm::Gemm;
+use crate::pitch::{Pitch, Pitches};
 use tilelift_ir::Scalar;
 use tilelift_schedule::gemm::Product;
 
@@ -39,10 +40,14 @@ pub struct Problem {
     pub behind: Behind,
     /// `alpha` and `beta` of a scaled residual.
     pub scales: [f32; 2],
+    /// Strides of matrices that are not dense.
+    pub pitches: Pitches,
 }
 
 /// The largest extent of a matrix, beside which positions of tiles are counted in 32 bits, and of a batch, which is the grid's.
 const MOST: [u32; 2] = [1 << 30, 65535];
+/// The largest stride in elements: bulk copies take 2^40 bytes.
+const MOST_PITCH: u64 = 1 << 36;
 
 impl Problem {
     /// A plain product of M, N and K, with the types that [`Gemm::new`] has.
@@ -58,6 +63,7 @@ impl Problem {
             activation: Activation::None,
             behind: Behind::default(),
             scales: [1.0; 2],
+            pitches: Pitches::DENSE,
         }
     }
 
@@ -109,6 +115,12 @@ impl Problem {
         self
     }
 
+    /// Chooses strides of matrices that are not dense.
+    pub fn pitched(mut self, pitches: Pitches) -> Problem {
+        self.pitches = pitches;
+        self
+    }
+
     /// The same with another number of rows.
     pub fn rows(mut self, m: u32) -> Problem {
         self.shape[0] = m;
@@ -129,7 +141,7 @@ impl Problem {
                 let gemm = self.gemm();
                 gemm.check()?;
                 self.behind.check(&gemm)?;
-                Ok(())
+                self.check_pitches()
             }
         }
     }
@@ -138,7 +150,41 @@ impl Problem {
     pub(super) fn gemm(&self) -> Gemm {
         let [m, n, k] = self.shape;
         let plain = Gemm::new(self.elem).weights(self.weights).output(self.out).transposed(self.trans.0, self.trans.1);
-        plain.epilogue(self.bias, self.activation).for_shape(m, n, k)
+        plain.epilogue(self.bias, self.activation).for_shape(m, n, k).pitched(self.pitches.facts())
+    }
+
+    /// Rows and columns of the matrices of A, B and C, as they are stored.
+    pub(super) fn stored(&self) -> [[u32; 2]; 3] {
+        let [m, n, k] = self.shape;
+        [if self.trans.0 { [k, m] } else { [m, k] }, if self.trans.1 { [n, k] } else { [k, n] }, [m, n]]
+    }
+
+    /// Rows lie behind one another, and matrices of a batch neither on one another nor too far apart.
+    fn check_pitches(&self) -> Result<(), PlanError> {
+        let ([a, b, c], p) = (self.stored(), self.pitches);
+        for (name, pitch, [rows, columns]) in [("a", p.a, a), ("b", p.b, b), ("c", p.c, c), ("residual", p.residual, c)] {
+            let Some(Pitch { row, batch }) = pitch else { continue };
+            let (rows, columns, count) = (u64::from(rows), u64::from(columns), u64::from(self.batch));
+            if row < columns.max(1) || row > MOST_PITCH {
+                return Err(PlanError::Pitch { name, found: row, least: columns.max(1), most: MOST_PITCH });
+            }
+            // Behind one another, or side by side in one row.
+            let one = rows.saturating_sub(1).saturating_mul(row).saturating_add(columns);
+            let beside = batch >= columns && count.saturating_sub(1).saturating_mul(batch).saturating_add(columns) <= row;
+            if count > 1 && !beside && (batch < one || batch > MOST_PITCH) {
+                return Err(PlanError::Pitch { name, found: batch, least: one, most: MOST_PITCH });
+            }
+        }
+        Ok(())
+    }
+
+    /// True if copies take the rows of A and B: they begin at multiples of so many bytes.
+    pub(super) fn rows_at(&self, bytes: u64) -> bool {
+        let at = |pitch: Option<Pitch>, elem: Scalar| {
+            let aligned = |n: u64| (n * u64::from(elem.storage(2) as u32 * 4)).is_multiple_of(8 * bytes);
+            pitch.is_none_or(|p| aligned(p.row) && (self.batch <= 1 || aligned(p.batch)))
+        };
+        at(self.pitches.a, self.elem) && at(self.pitches.b, self.weights)
     }
 
     /// What the model calls it.

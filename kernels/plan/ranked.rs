@@ -33,10 +33,13 @@ pub fn ranked(problem: &Problem, device: &DeviceFacts) -> Result<Vec<Candidate>,
     Ok(list)
 }
 
+/// Bytes that rows begin at multiples of, where bulk copies take them.
+const ROW_ALIGN: u64 = 16;
+
 /// What the model of warpgroups has for a product.
 fn by_warpgroups(problem: &Problem, device: &DeviceFacts) -> Vec<Candidate> {
-    // The model knows operands of one type.
-    if problem.weights != problem.elem {
+    // The model knows operands of one type, whose rows copies take.
+    if problem.weights != problem.elem || !problem.rows_at(ROW_ALIGN) {
         return Vec::new();
     }
     let list = gemm::rank(device.target(), &problem.product()).into_iter();

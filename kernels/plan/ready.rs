@@ -6,6 +6,7 @@ use super::error::PlanError;
 use super::problem::Problem;
 use super::ranked::ranked;
 use crate::launch::{Argument, Launch, Workspace};
+use crate::pitch::Pitch;
 use tilelift_interp::{Arg, ScalarArg, ViewArg};
 use tilelift_ir::Scalar;
 use tilelift_schedule::plan::LowerOptions;
@@ -19,7 +20,7 @@ pub struct Ready {
     pub options: LowerOptions,
 }
 
-/// A buffer of a plan: a dense tensor.
+/// A buffer of a plan: a tensor, dense unless the problem says other strides.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Buffer {
     /// What it is to the product; [`Argument::Workspace`] for memory between launches.
@@ -28,12 +29,28 @@ pub struct Buffer {
     pub elem: Scalar,
     /// Extents, outermost first.
     pub shape: Vec<u32>,
+    /// Strides in elements, where it is not dense.
+    pub strides: Option<Vec<u64>>,
 }
 
 impl Buffer {
-    /// Its bytes; the largest number where there are more.
+    /// Its bytes, those between its rows too; the largest number where there are more.
     pub fn bytes(&self) -> u64 {
-        Workspace { elem: self.elem, shape: self.shape.clone() }.bytes()
+        let Some(strides) = self.strides.as_ref().filter(|_| !self.shape.contains(&0)) else {
+            return Workspace { elem: self.elem, shape: self.shape.clone() }.bytes();
+        };
+        let last = self.shape.iter().zip(strides).fold(0u64, |at, (&e, &s)| at.saturating_add(u64::from(e - 1).saturating_mul(s)));
+        last.saturating_add(1).saturating_mul(u64::from(self.elem.bytes()))
+    }
+
+    /// The whole tensor as an argument, for the buffer of a number.
+    pub fn view(&self, buffer: usize) -> ViewArg {
+        let extents: Vec<i64> = self.shape.iter().map(|&e| i64::from(e)).collect();
+        let dense = ViewArg::dense(buffer, self.elem, &extents);
+        match &self.strides {
+            Some(strides) => dense.with_strides(&strides.iter().map(|&s| i64::try_from(s).unwrap_or(i64::MAX)).collect::<Vec<_>>()),
+            None => dense,
+        }
     }
 }
 
@@ -109,19 +126,19 @@ impl Plan {
     /// All buffers: A, B, then U, the bias and R where there are any, C, and the workspaces.
     pub fn buffers(&self) -> Vec<Buffer> {
         let p = &self.problem;
-        let [m, n, k] = p.shape;
-        let matrix = |what: Argument, elem: Scalar, [rows, columns]: [u32; 2]| {
-            let shape = (p.batch != 1).then_some(p.batch).into_iter().chain([rows, columns]).collect();
-            Buffer { what, elem, shape }
+        let [left, right, out] = p.stored();
+        let matrix = |what: Argument, elem: Scalar, [rows, columns]: [u32; 2], pitch: Option<Pitch>| {
+            let batched = p.batch != 1;
+            let shape = batched.then_some(p.batch).into_iter().chain([rows, columns]).collect();
+            let strides = pitch.map(|at| batched.then_some(at.batch).into_iter().chain([at.row, 1]).collect());
+            Buffer { what, elem, shape, strides }
         };
-        let left = if p.trans.0 { [k, m] } else { [m, k] };
-        let right = if p.trans.1 { [n, k] } else { [k, n] };
-        let mut list = vec![matrix(Argument::A, p.elem, left), matrix(Argument::B, p.weights, right)];
-        list.extend(p.behind.gate.then(|| matrix(Argument::Gate, p.weights, right)));
-        list.extend(p.bias.map(|elem| Buffer { what: Argument::Bias, elem, shape: vec![n] }));
-        list.extend(p.behind.residual.map(|r| matrix(Argument::Residual, r.elem(), [m, n])));
-        list.push(matrix(Argument::C, p.out, [m, n]));
-        let of = |(i, w): (usize, &Workspace)| Buffer { what: Argument::Workspace(i), elem: w.elem, shape: w.shape.clone() };
+        let mut list = vec![matrix(Argument::A, p.elem, left, p.pitches.a), matrix(Argument::B, p.weights, right, p.pitches.b)];
+        list.extend(p.behind.gate.then(|| matrix(Argument::Gate, p.weights, right, p.pitches.b)));
+        list.extend(p.bias.map(|elem| Buffer { what: Argument::Bias, elem, shape: vec![p.shape[1]], strides: None }));
+        list.extend(p.behind.residual.map(|r| matrix(Argument::Residual, r.elem(), out, p.pitches.residual)));
+        list.push(matrix(Argument::C, p.out, out, p.pitches.c));
+        let of = |(i, w): (usize, &Workspace)| Buffer { what: Argument::Workspace(i), elem: w.elem, shape: w.shape.clone(), strides: None };
         list.extend(self.workspaces.iter().enumerate().map(of));
         list
     }
@@ -137,8 +154,7 @@ impl Plan {
                 Argument::Count { value, .. } => ScalarArg::int(Scalar::I32, i64::from(value)).into(),
                 view => {
                     let at = buffers.iter().position(|b| b.what == view)?;
-                    let extents: Vec<i64> = buffers[at].shape.iter().map(|&e| i64::from(e)).collect();
-                    ViewArg::dense(at, buffers[at].elem, &extents).into()
+                    buffers[at].view(at).into()
                 }
             })
         };

@@ -7,7 +7,8 @@
 //! A causal program ends at its diagonal, so programs take unequal times: the longest come first, some heads side by side.
 
 use crate::facts::{ANY, known, programs};
-use tilelift_ir::{BuildErrors, CmpOp, Extent, Kernel, KernelBuilder, ReduceOp, Scalar, Value, ViewType};
+use crate::pitch::{Pitch, PitchFacts, pitched};
+use tilelift_ir::{BuildError, BuildErrors, CmpOp, Extent, Kernel, KernelBuilder, ReduceOp, Scalar, Value, ViewType};
 
 /// Attention of `queries` rows to `keys` rows of `dim` elements.
 #[derive(Clone, PartialEq, Debug)]
@@ -34,6 +35,14 @@ pub struct Attention {
     pub heads: Option<Extent>,
     /// Heads that a causal program order walks side by side; divides their number.
     pub group: u32,
+    /// What is known of the strides of queries, of keys and values, and of the output, where they are not dense: a cache with room behind every
+    /// sequence, heads side by side in a row.
+    pub pitches: [Option<PitchFacts>; 3],
+    /// Neighbouring heads of queries that share a head of keys and values (GQA); divides their number.
+    pub per_key_head: u32,
+    /// Queries are the last ones of a sequence, whose earlier keys are in the cache: query `i` stands at `i + keys - queries`. There are at least as many
+    /// keys as queries.
+    pub past: bool,
 }
 
 /// Bytes that rows are to be a multiple of where copies take boxes of tensors.
@@ -69,6 +78,9 @@ impl Attention {
             keys: ANY,
             heads: None,
             group: 1,
+            pitches: [None; 3],
+            per_key_head: 1,
+            past: false,
         }
     }
 
@@ -101,6 +113,12 @@ impl Attention {
         self
     }
 
+    /// States the facts of strides, of queries, of keys and values, and of the output: from row to row, and from head to head.
+    pub fn pitched(mut self, queries: Option<Pitch>, cache: Option<Pitch>, output: Option<Pitch>) -> Attention {
+        self.pitches = [queries, cache, output].map(|p| p.map(Pitch::facts));
+        self
+    }
+
     /// Makes it attention of a number of heads.
     pub fn heads(mut self, heads: u32) -> Attention {
         self.heads = Some(known(heads));
@@ -108,28 +126,59 @@ impl Attention {
         self
     }
 
-    /// The kernel; its parameters are the views `q[queries, dim]`, `k[keys, dim]`, `v[keys, dim]`, `o[queries, dim]`, each with the heads
+    /// Lets so many neighbouring heads of queries share a head of keys and values.
+    pub fn sharing(mut self, queries_per_key_head: u32) -> Attention {
+        self.per_key_head = queries_per_key_head;
+        self
+    }
+
+    /// Lets queries stand at the end of the keys.
+    pub fn with_past(mut self) -> Attention {
+        self.past = true;
+        self
+    }
+
+    /// The kernel; its parameters are the views `q[queries, dim]`, `k[keys, dim]`, `v[keys, dim]`, `o[queries, dim]`, each with its heads
     /// in front if there are any, and the scalar `scale`, an `f32` above zero.
     ///
     /// # Errors
-    /// The builder's, for tiles of no or too many elements, or other element types.
+    /// The builder's, for tiles of no or too many elements, or other element types; heads of keys that none of the queries has.
     pub fn build(&self) -> Result<Kernel, BuildErrors> {
         let (rows, cols, dim) = (self.tile_queries, self.tile_keys, self.dim);
         let mut b = KernelBuilder::new(&format!("attention_{}{}", self.elem, if self.causal { "_causal" } else { "" }));
         b.warps(self.warps).stages(self.stages);
-        let dims = |n: Extent| self.heads.into_iter().chain([n, Extent::Fixed(dim)]).collect::<Vec<Extent>>();
-        let view = |n: Extent| ViewType::dense(self.elem, &dims(n));
-        let (q, k) = (b.param(view(self.queries)), b.param(view(self.keys)));
-        let (v, o) = (b.param(view(self.keys)), b.param(view(self.queries)));
+        if self.per_key_head == 0 {
+            return Err(BuildErrors(vec![BuildError::new(
+                "Attention::build",
+                "no head of queries has a head of keys; `per_key_head` is 1 or more",
+            )]));
+        }
+        // Of the heads of keys nothing is known but that there are some.
+        let heads = |pitch: usize| if pitch == 1 && self.per_key_head > 1 { self.heads.map(|_| ANY) } else { self.heads };
+        let view = |n: Extent, pitch: usize| {
+            let dims: Vec<Extent> = heads(pitch).into_iter().chain([n, Extent::Fixed(dim)]).collect();
+            pitched(ViewType::dense(self.elem, &dims), self.pitches[pitch])
+        };
+        let (q, k) = (b.param(view(self.queries, 0)), b.param(view(self.keys, 1)));
+        let (v, o) = (b.param(view(self.keys, 1)), b.param(view(self.queries, 2)));
         let scale = b.param(Scalar::F32);
         let (head, row) = self.origin(&mut b);
         let zero = b.constant(0, Scalar::I32);
         let queries = tile(&mut b, q, head, row, [rows, dim]);
+        let key_head = head.map(|h| if self.per_key_head > 1 { b.div(h, self.per_key_head) } else { h });
         let log2_e = b.constant(std::f64::consts::LOG2_E, Scalar::F32);
         let scale = b.mul(scale, log2_e);
         let keys_end = b.dim(k, u32::from(head.is_some()));
+        // The position of the first query.
+        let first = if self.causal && self.past {
+            let ends = b.dim(q, u32::from(head.is_some()));
+            let past = b.sub(keys_end, ends);
+            b.add(row, past)
+        } else {
+            row
+        };
         let end = if self.causal {
-            let diagonal = b.add(row, rows);
+            let diagonal = b.add(first, rows);
             b.minimum(keys_end, diagonal)
         } else {
             keys_end
@@ -138,7 +187,7 @@ impl Attention {
         let sum = b.full(&[rows, 1], 0.0, Scalar::F32);
         let acc = b.full(&[rows, dim], 0.0, Scalar::F32);
         let carried = b.for_loop(0, end, cols, &[most, sum, acc], |b, at, carried| {
-            let keys = tile(b, k, head, at, [cols, dim]);
+            let keys = tile(b, k, key_head, at, [cols, dim]);
             let keys = b.transpose(keys, &[1, 0]);
             let none = b.full(&[rows, cols], 0.0, Scalar::F32);
             let s = b.dot(queries, keys, none);
@@ -147,7 +196,7 @@ impl Attention {
             let mut seen = b.cmp(CmpOp::Lt, key, keys_end);
             if self.causal {
                 let query = b.iota(&[rows, cols], 0);
-                let query = b.add(query, row);
+                let query = b.add(query, first);
                 let before = b.cmp(CmpOp::Le, key, query);
                 seen = b.and(seen, before);
             }
@@ -167,7 +216,7 @@ impl Attention {
             let sum = b.add(old, new);
             let acc = b.mul(carried[2], fade);
             let p = b.cast(p, self.elem);
-            let values = tile(b, v, head, at, [cols, dim]);
+            let values = tile(b, v, key_head, at, [cols, dim]);
             let acc = b.dot(p, values, acc);
             vec![most, sum, acc]
         });

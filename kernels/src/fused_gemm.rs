@@ -12,6 +12,7 @@ use crate::activation::Activation;
 use crate::facts::known;
 use crate::gemm::Gemm;
 use crate::launch::{Argument, Launches};
+use crate::pitch::{PitchFacts, pitched};
 use tilelift_ir::{BuildError, BuildErrors, Extent, Kernel, KernelBuilder, Scalar, Value, ViewType};
 
 /// How a third matrix `R`, of the shape of C, is added to the product.
@@ -143,9 +144,9 @@ impl FusedGemm {
         self
     }
 
-    fn view(&self, elem: Scalar, rows: Extent, cols: Extent) -> ViewType {
+    fn view(&self, elem: Scalar, [rows, cols]: [Extent; 2], pitch: Option<PitchFacts>) -> ViewType {
         let dims: Vec<Extent> = self.batch.into_iter().chain([rows, cols]).collect();
-        ViewType::dense(elem, &dims)
+        pitched(ViewType::dense(elem, &dims), pitch)
     }
 
     /// The kernel; its parameters are the views of A, B, U (if gated), the bias (`[N]`, if there is one), R (if there is one) and C,
@@ -159,12 +160,13 @@ impl FusedGemm {
         behind.check(g)?;
         let mut b = KernelBuilder::new(&format!("fused_gemm_{}_{}_{}", g.order(), g.elem, g.out));
         b.warps(g.warps).stages(g.stages);
-        let a = b.param(if g.trans_a { self.view(g.elem, g.k, g.m) } else { self.view(g.elem, g.m, g.k) });
-        let right = if g.trans_b { self.view(g.elem_b, g.n, g.k) } else { self.view(g.elem_b, g.k, g.n) };
+        let (left, right) = (if g.trans_a { [g.k, g.m] } else { [g.m, g.k] }, if g.trans_b { [g.n, g.k] } else { [g.k, g.n] });
+        let a = b.param(self.view(g.elem, left, g.pitches.a));
+        let right = self.view(g.elem_b, right, g.pitches.b);
         let factors: Vec<Value> = (0..1 + usize::from(self.gate)).map(|_| b.param(right.clone())).collect();
         let bias = g.bias.map(|t| b.param(ViewType::dense(t, &[g.n])));
-        let residual = self.residual.map(|r| b.param(self.view(r.elem(), g.m, g.n)));
-        let c = b.param(self.view(g.out, g.m, g.n));
+        let residual = self.residual.map(|r| b.param(self.view(r.elem(), [g.m, g.n], g.pitches.residual)));
+        let c = b.param(self.view(g.out, [g.m, g.n], g.pitches.c));
         let scales = behind.scales(&mut b);
         let batch = self.batch.map(|_| b.program_id(2));
 

@@ -16,7 +16,8 @@
 use crate::activation::Activation;
 use crate::facts::{ANY, known, matrix, programs, vector};
 use crate::launch::{Argument, Launches};
-use tilelift_ir::{AtomicOp, BuildError, BuildErrors, Extent, Kernel, KernelBuilder, Operand, Scalar, Update, Value};
+use crate::pitch::{PitchFacts, Pitches, pitched};
+use tilelift_ir::{AtomicOp, BuildError, BuildErrors, Extent, Kernel, KernelBuilder, Operand, Scalar, Update, Value, ViewType};
 
 /// A matrix product with epilogue.
 #[derive(Clone, PartialEq, Debug)]
@@ -55,6 +56,8 @@ pub struct Gemm {
     pub n: Extent,
     /// What is known of K.
     pub k: Extent,
+    /// What is known of the strides of matrices that are not dense.
+    pub pitches: Pitches<PitchFacts>,
 }
 
 impl Gemm {
@@ -84,6 +87,7 @@ impl Gemm {
             m: ANY,
             n: ANY,
             k: ANY,
+            pitches: Pitches::DENSE,
         }
     }
 
@@ -139,6 +143,12 @@ impl Gemm {
         self
     }
 
+    /// States the facts of the strides of matrices that are not dense.
+    pub fn pitched(mut self, pitches: Pitches<PitchFacts>) -> Gemm {
+        self.pitches = pitches;
+        self
+    }
+
     /// `nn`, `nt`, `tn` or `tt`: the storage of A and B, `n` as in the formula and `t` transposed.
     pub const fn order(&self) -> &'static str {
         match (self.trans_a, self.trans_b) {
@@ -165,7 +175,7 @@ impl Gemm {
         b.warps(self.warps).stages(self.stages);
         let [a, w] = self.inputs(&mut b);
         let bias = self.bias.map(|t| b.param(vector(t, self.n)));
-        let c = b.param(matrix(self.out, self.m, self.n));
+        let c = b.param(self.result());
 
         let (row, col) = self.origin(&mut b, c);
         let depth = b.dim(a, u32::from(!self.trans_a));
@@ -179,7 +189,17 @@ impl Gemm {
     pub(crate) fn inputs(&self, b: &mut KernelBuilder) -> [Value; 2] {
         let a = if self.trans_a { matrix(self.elem, self.k, self.m) } else { matrix(self.elem, self.m, self.k) };
         let w = if self.trans_b { matrix(self.elem_b, self.n, self.k) } else { matrix(self.elem_b, self.k, self.n) };
-        [a, w].map(|view| b.param(view))
+        [(a, self.pitches.a), (w, self.pitches.b)].map(|(view, pitch)| b.param(pitched(view, pitch)))
+    }
+
+    /// The view of C.
+    pub(crate) fn result(&self) -> ViewType {
+        pitched(matrix(self.out, self.m, self.n), self.pitches.c)
+    }
+
+    /// The view of the matrix that is added, of elements of a type.
+    pub(crate) fn added(&self, elem: Scalar) -> ViewType {
+        pitched(matrix(elem, self.m, self.n), self.pitches.residual)
     }
 
     /// Adds sums of the tile at `at` to what is in C, whoever else does.

@@ -26,6 +26,7 @@ pub mod indexed;
 pub mod launch;
 pub mod layer_norm;
 pub mod long_sort;
+pub mod pitch;
 #[path = "../plain/mod.rs"]
 pub mod plain;
 #[path = "../plan/mod.rs"]
@@ -58,6 +59,7 @@ pub use indexed::{Bincount, GatherRows, ScatterAdd};
 pub use launch::{Argument, Launch, Launches, Workspace};
 pub use layer_norm::LayerNorm;
 pub use long_sort::LongSort;
+pub use pitch::{Pitch, PitchFacts, Pitches};
 pub use quantise::Quantise;
 pub use rms_norm::RmsNorm;
 pub use rotary::Rotary;

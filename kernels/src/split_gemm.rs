@@ -10,7 +10,7 @@
 //! Through the workspace the sums of the parts meet in one order: every run gives the same bits. Atomics meet in any order.
 
 use crate::activation::Activation;
-use crate::facts::{matrix, programs, vector};
+use crate::facts::{programs, vector};
 use crate::fused_gemm::{Behind, Parts};
 use crate::gemm::Gemm;
 use crate::launch::{Argument, Launch, Launches, Workspace};
@@ -89,7 +89,7 @@ impl SplitGemm {
         let [a, w] = g.inputs(&mut b);
         let out = b.param(match self.meeting {
             Meeting::Workspace => self.workspace(),
-            Meeting::Atomics => matrix(g.sum(), g.m, g.n),
+            Meeting::Atomics => g.result(),
         });
         let pid = b.program_id(0);
         let tile = b.div(pid, self.splits);
@@ -126,8 +126,8 @@ impl SplitGemm {
         b.warps(4);
         let workspaces: Vec<Value> = (0..1 + usize::from(self.behind.gate)).map(|_| b.param(self.workspace())).collect();
         let bias = g.bias.map(|t| b.param(vector(t, g.n)));
-        let residual = self.behind.residual.map(|r| b.param(matrix(r.elem(), g.m, g.n)));
-        let c = b.param(matrix(g.out, g.m, g.n));
+        let residual = self.behind.residual.map(|r| b.param(g.added(r.elem())));
+        let c = b.param(g.result());
         let scales = self.behind.scales(&mut b);
         let pid = b.program_id(0);
         let tile = b.div(pid, self.pieces());

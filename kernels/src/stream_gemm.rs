@@ -16,7 +16,7 @@
 //!   rest is dealt out by steps.
 
 use crate::activation::Activation;
-use crate::facts::{ANY, matrix, programs, vector};
+use crate::facts::{ANY, programs, vector};
 use crate::fused_gemm::{Behind, Parts};
 use crate::gemm::Gemm;
 use crate::launch::{Argument, Launch, Launches, Workspace};
@@ -213,11 +213,11 @@ impl StreamGemm {
         let [a, w] = g.inputs(&mut b);
         let out = b.param(match self.meeting {
             Meeting::Workspace => self.workspace(),
-            Meeting::Atomics => matrix(g.sum(), g.m, g.n),
+            Meeting::Atomics => g.result(),
         });
         let bias = g.bias.filter(|_| self.keep_whole).map(|t| b.param(vector(t, g.n)));
-        let residual = self.behind.residual.filter(|_| self.keep_whole).map(|r| b.param(matrix(r.elem(), g.m, g.n)));
-        let c = self.keep_whole.then(|| b.param(matrix(g.out, g.m, g.n)));
+        let residual = self.behind.residual.filter(|_| self.keep_whole).map(|r| b.param(g.added(r.elem())));
+        let c = self.keep_whole.then(|| b.param(g.result()));
         let scales = if self.keep_whole { self.behind.scales(&mut b) } else { None };
         let behind = Parts { bias, residual, scales, batch: None };
         let d = Dealt::params(&mut b);
@@ -296,8 +296,8 @@ impl StreamGemm {
         b.warps(SUM_WARPS);
         let workspaces: Vec<Value> = (0..1 + usize::from(self.behind.gate)).map(|_| b.param(self.workspace())).collect();
         let bias = g.bias.map(|t| b.param(vector(t, g.n)));
-        let residual = self.behind.residual.map(|r| b.param(matrix(r.elem(), g.m, g.n)));
-        let c = b.param(matrix(g.out, g.m, g.n));
+        let residual = self.behind.residual.map(|r| b.param(g.added(r.elem())));
+        let c = b.param(g.result());
         let scales = self.behind.scales(&mut b);
         let d = Dealt::params(&mut b);
         let (m, n) = (b.dim(c, 0), b.dim(c, 1));

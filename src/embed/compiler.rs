@@ -188,6 +188,14 @@ impl Compiler {
     /// # Errors
     /// As [`Compiler::compile`], or the text is wrong, or has no such kernel.
     pub fn compile_text(&self, source: &str, name: Option<&str>) -> Made {
+        self.compile_text_with(source, name, &self.settings)
+    }
+
+    /// As [`Compiler::compile_text`], with settings of the kernel's own in the place of the compiler's.
+    ///
+    /// # Errors
+    /// As [`Compiler::compile_text`].
+    pub fn compile_text_with(&self, source: &str, name: Option<&str>, settings: &Settings) -> Made {
         let kernel = with_room(|| {
             let mut file = text::parse(source).map_err(Error::Text)?;
             let found = match name {
@@ -200,7 +208,7 @@ impl Compiler {
             })?;
             Ok(file.kernels.swap_remove(found))
         })??;
-        self.compile(&kernel)
+        self.compile_with(&kernel, settings)
     }
 
     /// Waits until what is made in the background is made: machine code that a driver makes for the store. For tests, and before a process ends.

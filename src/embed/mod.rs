@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! Kernel, text ─► Compiler ── key ─► memory ─► Store (a folder, or the host's own) ─► compile, once a key ─► Arc<Artifact>
-//!                 settings.rs        cache.rs  store.rs, entry.rs, directory.rs       flight.rs, stack.rs; many.rs warms up, background.rs makes what can wait
+//!                 settings.rs        cache.rs  store.rs, entry.rs, directory.rs       flight.rs, stack.rs; many.rs, request.rs warm up, background.rs makes what can wait
 //! ```
 //!
 //! No type of the lowering or of the optimizer appears here: what they become does not break who embeds. `docs/embedding.md` is the page.
@@ -16,6 +16,7 @@ mod error;
 mod flight;
 mod in_place;
 mod many;
+mod request;
 mod settings;
 mod stack;
 mod stats;
@@ -24,6 +25,7 @@ mod store;
 pub use compiler::{Compiler, CompilerBuilder};
 pub use directory::DirectoryStore;
 pub use error::{Error, Refusal};
+pub use request::Request;
 pub use settings::{Schedule, Settings};
 pub use stats::Stats;
 pub use store::{MemoryStore, Store, StoreError};

@@ -4,13 +4,13 @@
 //! Artifact, grid, args, lent memory ── Bound::new: every check ─► Bound ── pointer, scalar, extent: one check each ─► Bound
 //! ```
 
-use super::check::{Misaligned, check, misaligned, shared_by_address};
-use super::values::Parameter;
-use crate::artifact::{Argument, Artifact, GridError, GridRule, Param, ParamSource};
-use std::fmt;
+use super::check::{check, misaligned, shared_by_address};
+use super::error::BindError;
+use super::values::{Parameter, TensorParam, kernel_arguments};
+use crate::artifact::{Argument, Artifact, GridRule, Param, ParamSource};
 use std::sync::Arc;
 use tilelift_interp::{Arg, ArgError, ScalarArg, ViewArg};
-use tilelift_isel::abi::{self, AbiError, ParamValue};
+use tilelift_isel::abi::{self, ParamValue};
 use tilelift_isel::lane;
 
 /// Device memory that a host lends for a launch.
@@ -20,84 +20,6 @@ pub struct Lent {
     pub address: u64,
     /// Its length in bytes.
     pub len: u64,
-}
-
-/// Arguments that do not fill the launch parameters.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Unfilled(AbiError);
-
-impl fmt::Display for Unfilled {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-impl std::error::Error for Unfilled {}
-
-impl From<AbiError> for Unfilled {
-    fn from(e: AbiError) -> Unfilled {
-        Unfilled(e)
-    }
-}
-
-/// Why arguments can't be launched with.
-#[derive(Clone, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub enum BindError {
-    /// The grid.
-    Grid(GridError),
-    /// An argument breaks what the kernel promises of it, or shares memory with another.
-    Args(ArgError),
-    /// A pointer is less aligned than a view promises.
-    Misaligned(Misaligned),
-    /// Two extents that belong together differ.
-    Together {
-        /// An argument and its dimension.
-        one: (usize, usize),
-        /// The other.
-        other: (usize, usize),
-        /// Their extents.
-        extents: [i64; 2],
-    },
-    /// The arguments do not fill the launch parameters.
-    Unfilled(Unfilled),
-    /// There is no such argument, or it is of another kind.
-    NoArgument {
-        /// The argument.
-        param: usize,
-        /// What it should be.
-        want: &'static str,
-    },
-}
-
-impl fmt::Display for BindError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            BindError::Grid(e) => e.fmt(f),
-            BindError::Args(e) => e.fmt(f),
-            BindError::Misaligned(Misaligned { param, address, align }) => {
-                write!(f, "argument {param} is at {address:#x}, but its parameter promises an address that is a multiple of {align}")
-            }
-            BindError::Together { one, other, extents } => write!(
-                f,
-                "dimension {} of argument {} is {}, and dimension {} of argument {} is {}; they belong together, so make them equal",
-                one.1, one.0, extents[0], other.1, other.0, extents[1]
-            ),
-            BindError::Unfilled(e) => e.fmt(f),
-            BindError::NoArgument { param, want } => write!(f, "the kernel has no argument {param} that is a {want}"),
-        }
-    }
-}
-
-impl std::error::Error for BindError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            BindError::Grid(e) => Some(e),
-            BindError::Args(e) => Some(e),
-            BindError::Unfilled(e) => Some(e),
-            BindError::Misaligned(_) | BindError::Together { .. } | BindError::NoArgument { .. } => None,
-        }
-    }
 }
 
 /// An artifact with a grid and arguments that keep what its kernel promises, and the values of its launch parameters.
@@ -351,6 +273,17 @@ impl Bound {
     /// The launch parameters in order, for a host that launches by itself; none if there is nothing to launch.
     pub fn parameters(&self) -> Vec<Parameter> {
         self.values.iter().map(Parameter::of).collect()
+    }
+    /// The same as one buffer of arguments, as HIP takes it; nothing if there is nothing to launch.
+    ///
+    /// # Errors
+    /// A launch parameter that describes a tensor.
+    pub fn argument_buffer(&self) -> Result<Vec<u8>, TensorParam> {
+        kernel_arguments(&self.values)
+    }
+    /// The blocks to launch, where so many run at once (of a persistent kernel: one a multiprocessor); zeros if there is nothing to launch.
+    pub fn blocks(&self, at_once: u32) -> [u32; 3] {
+        if self.has_work() { self.artifact.grid_rule().blocks(self.grid, at_once) } else { [0; 3] }
     }
     /// As the devices here take them.
     #[cfg(any(feature = "cuda", feature = "hip"))]

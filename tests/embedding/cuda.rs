@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 use tilelift::interp::{Arg, ScalarArg, ViewArg};
 use tilelift::ir::Scalar;
-use tilelift::runtime::cuda::{CudaBuffer, CudaDevice, CudaError, CudaKernel};
+use tilelift::runtime::cuda::{Binding, CudaBuffer, CudaDevice, CudaError, CudaGraph, CudaKernel, CudaStream};
 use tilelift::{Compiler, MemoryStore, Settings, Store};
 use tilelift_kernels::Gemm;
 
@@ -166,6 +166,37 @@ fn an_empty_expert_is_no_error() {
     }
 }
 
+/// A replay takes the pointer and the number that a launch was given last, or leaves it out where its grid is none.
+fn a_launch_is_changed(stream: &CudaStream, [first, mut second]: [Binding; 2], buffers: &[CudaBuffer; 3], x: &[f32]) {
+    let mut named = None;
+    let captured = stream.capture(|| {
+        // SAFETY: buffers and bindings live until the stream is done, and are used by nothing else; so below.
+        unsafe { first.launch(stream).and_then(|()| second.launch(stream)) }?;
+        named = Some(stream.captured()?);
+        Ok(())
+    });
+    let (mut graph, named) = (captured.unwrap_or_else(|e| panic!("{e}")), named.expect("it was launched"));
+    let replayed = |graph: &CudaGraph| {
+        // SAFETY: as above.
+        unsafe { graph.launch(stream) }.unwrap_or_else(|e| panic!("{e}"));
+        stream.synchronize().unwrap_or_else(|e| panic!("{e}"));
+        values(&buffers[2])
+    };
+    // From the input itself, by another number: what the first launch makes is not read.
+    second.set_pointer(0, &buffers[0], 0).unwrap_or_else(|e| panic!("{e}"));
+    second.set_scalar(2, ScalarArg::float(Scalar::F32, 3.0)).unwrap_or_else(|e| panic!("{e}"));
+    graph.update(named, &second).unwrap_or_else(|e| panic!("{e}"));
+    let want: Vec<f32> = x.iter().map(|v| (v + 1.5) * 3.0).collect();
+    assert_eq!(replayed(&graph), want);
+    second.set_scalar(2, ScalarArg::float(Scalar::F32, 5.0)).unwrap_or_else(|e| panic!("{e}"));
+    second.set_grid([0, 1, 1]).unwrap_or_else(|e| panic!("{e}"));
+    graph.update(named, &second).unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(replayed(&graph), want, "a launch without work does nothing");
+    second.set_grid([8, 1, 1]).unwrap_or_else(|e| panic!("{e}"));
+    graph.update(named, &second).unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(replayed(&graph), x.iter().map(|v| (v + 1.5) * 5.0).collect::<Vec<_>>());
+}
+
 #[test]
 fn captured_launches_run_when_they_are_replayed() {
     let Some(device) = device() else { return };
@@ -190,6 +221,7 @@ fn captured_launches_run_when_they_are_replayed() {
     }
     stream.synchronize().unwrap_or_else(|e| panic!("{e}"));
     assert_eq!(values(&buffers[2]), x.iter().map(|v| ((v + 1.5) * 2.0 + 1.5) * 2.0).collect::<Vec<_>>());
+    a_launch_is_changed(&stream, [bind(0, 1), bind(1, 2)], &buffers, &x);
     // An error of what is captured is the capture's, and the stream goes on.
     let failed = stream.capture(|| Err(CudaError::ZeroByte)).map(|_| ());
     assert_eq!(failed, Err(CudaError::ZeroByte));

@@ -5,6 +5,8 @@ mod artifacts;
 #[cfg(feature = "cuda")]
 mod cuda;
 mod damage;
+#[cfg(feature = "cuda")]
+mod drivers;
 mod errors;
 mod launches;
 mod processes;

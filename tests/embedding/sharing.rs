@@ -2,7 +2,7 @@
 
 use crate::{kernels, source};
 use std::sync::{Arc, Barrier};
-use tilelift::{Compiler, MemoryStore, OptLevel, Settings};
+use tilelift::{Compiler, MemoryStore, OptLevel, Request, Settings};
 
 /// 64 threads ask 1,000 times each for 50 kernels, all beginning with the same ones.
 #[test]
@@ -48,7 +48,7 @@ fn warm_up_makes_all_in_order_and_a_second_process_makes_none() {
         }
     }
     assert_eq!((first.stats().compiles, store.len()), (20, 20));
-    assert!(first.compile_many(&[], 4).is_empty());
+    assert!(first.compile_many([] as [Request<'_>; 0], 4).is_empty());
     let second = compiler();
     let again = second.compile_many(&kernels, 4);
     let stats = second.stats();
@@ -57,6 +57,28 @@ fn warm_up_makes_all_in_order_and_a_second_process_makes_none() {
         let (a, b) = (first.compile(k), made);
         assert_eq!(a, b);
     }
+}
+
+/// Plans tell the compiler different things of the same kernel: each request has its own settings, and its own key.
+#[test]
+fn each_request_of_a_warm_up_has_its_own_settings() {
+    let kernels = kernels(6);
+    let compiler = Compiler::builder("sm_80").settings(Settings::new().warps(2)).build().unwrap_or_else(|e| panic!("{e}"));
+    let warps = |n: usize| [None, Some(4u32), Some(8)][n % 3];
+    let settings = |n: usize| warps(n).map(|w| compiler.settings().clone().warps(w));
+    let request = |(n, k)| settings(n).map_or(Request::of(k), |s| Request::of(k).settings(s));
+    for threads in [3, 1] {
+        // Two kernels by three settings each, in an order that mixes them.
+        let asked = (0..6).map(|n| (n, &kernels[n / 3])).map(request);
+        let made = compiler.compile_many(asked, threads);
+        for (n, made) in made.into_iter().enumerate() {
+            let made = made.unwrap_or_else(|e| panic!("{e}"));
+            assert_eq!(made.threads, 32 * warps(n).unwrap_or(2), "{n}");
+            let alone = settings(n).map_or_else(|| compiler.compile(&kernels[n / 3]), |s| compiler.compile_with(&kernels[n / 3], &s));
+            assert!(alone.is_ok_and(|a| Arc::ptr_eq(&a, &made)), "{n}");
+        }
+    }
+    assert_eq!(compiler.stats().compiles, 6);
 }
 
 #[test]

@@ -3,7 +3,15 @@
 use std::path::Path;
 
 /// Files whose public items engines use.
-const FOLDERS: &[&str] = &["src/embed", "src/artifact", "src/key.rs", "src/launch/bound.rs", "src/launch/check.rs", "src/launch/tensor.rs"];
+const FOLDERS: &[&str] = &[
+    "src/embed",
+    "src/artifact",
+    "src/key.rs",
+    "src/launch/bound.rs",
+    "src/launch/check.rs",
+    "src/launch/error.rs",
+    "src/launch/tensor.rs",
+];
 const HIDDEN: &[&str] = &["tilelift_isel", "tilelift_egraph", "tilelift_lane", "tilelift_schedule", "tilelift_nvptx", "tilelift_amdgcn"];
 
 fn sources() -> Vec<(String, String)> {

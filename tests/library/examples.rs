@@ -10,6 +10,9 @@ mod find_a_race;
 mod fuse_graph;
 #[path = "../../examples/gemm_epilogue.rs"]
 mod gemm_epilogue;
+#[cfg(feature = "cuda")]
+#[path = "../../examples/own_stream.rs"]
+mod own_stream;
 #[path = "../../examples/plan_product.rs"]
 mod plan_product;
 #[path = "../../examples/softmax.rs"]
@@ -29,6 +32,9 @@ const EXAMPLES: &[(&str, Main)] = &[
     ("find_a_race", find_a_race::main),
     ("fuse_graph", fuse_graph::main),
     ("gemm_epilogue", gemm_epilogue::main),
+    // On a GPU if that is asked for.
+    #[cfg(feature = "cuda")]
+    ("own_stream", || own_stream::run(std::env::var_os("TILELIFT_CUDA").is_some_and(|v| v == "1"))),
     ("plan_product", plan_product::main),
     ("softmax", softmax::main),
     ("vector_add", vector_add::main),

@@ -6,7 +6,7 @@ use tilelift::isel::Target;
 use tilelift::runtime::sim::SimDevice;
 use tilelift::{Options, targets};
 use tilelift_kernels::plan::{Candidate, DeviceFacts, Plan, PlanError, Problem, Rows, Sharing, plan, ranked};
-use tilelift_kernels::{Activation, Argument, Residual};
+use tilelift_kernels::{Activation, Argument, Pitch, Pitches, Residual};
 
 fn target(name: &str) -> Target {
     targets::by_name(name).unwrap_or_else(|| panic!("no target {name}"))
@@ -25,10 +25,16 @@ fn value(buffer: usize, i: usize) -> f64 {
 fn run(plan: &Plan, device: &DeviceFacts) -> Vec<f64> {
     let mut memory = Memory::new();
     for (n, b) in plan.buffers().iter().enumerate() {
-        let elements: usize = b.shape.iter().map(|&e| e as usize).product();
+        let places = places(b);
+        let room = places.iter().max().map_or(0, |&at| at + 1);
         memory.add(match b.what {
-            Argument::C | Argument::Workspace(_) => Buffer::uninit_elements(b.elem, elements),
-            _ => Buffer::from_f64(b.elem, (0..elements).map(|i| value(n, i))),
+            Argument::C | Argument::Workspace(_) => Buffer::uninit_elements(b.elem, room),
+            _ => {
+                // What lies between the rows is no number.
+                let mut values = vec![f64::NAN; room];
+                places.iter().enumerate().for_each(|(i, &at)| values[at] = value(n, i));
+                Buffer::from_f64(b.elem, values)
+            }
         });
     }
     let simulator = SimDevice::default();
@@ -41,7 +47,23 @@ fn run(plan: &Plan, device: &DeviceFacts) -> Vec<f64> {
         ran.unwrap_or_else(|e| panic!("{}: {e}", what()));
     }
     let at = plan.buffers().iter().position(|b| b.what == Argument::C).unwrap();
-    memory.buffers[at].read_f64(plan.problem.out)
+    let (all, places) = (memory.buffers[at].read_f64(plan.problem.out), places(&plan.buffers()[at]));
+    // What lies between the rows of C stays as it was: never written.
+    let size = plan.problem.out.bytes() as usize;
+    let inside: std::collections::BTreeSet<usize> = places.iter().copied().collect();
+    let bytes = |i: usize| &memory.buffers[at].bytes()[i * size..(i + 1) * size];
+    assert!((0..all.len()).all(|i| inside.contains(&i) || bytes(i).iter().all(|&b| b == 0xff)), "{:?} writes between rows", plan.problem);
+    places.into_iter().map(|i| all[i]).collect()
+}
+
+/// Where the elements of a buffer lie in it, in row-major order.
+fn places(b: &tilelift_kernels::plan::Buffer) -> Vec<usize> {
+    let view = b.view(0);
+    let mut all = vec![0];
+    for (&extent, &stride) in view.shape.iter().zip(&view.strides) {
+        all = all.iter().flat_map(|at| (0..extent).map(move |i| at + (i * stride) as usize)).collect();
+    }
+    all
 }
 
 /// Compares what a plan computes with sums in `f64`: exactly, but for activations that are no maximum.
@@ -124,6 +146,75 @@ fn every_way_has_bias_residual_and_gate() {
             }
         }
     }
+}
+
+/// Columns of wider matrices, batches with room behind each, heads side by side in a row: with every way to share out the work.
+#[test]
+fn matrices_that_are_not_dense_are_planned() {
+    let mut seen = [0; 3];
+    for name in TARGETS {
+        let device = device(name, 7);
+        let of = |shape| Problem::new(Scalar::F16, shape).output(Scalar::F32);
+        let (row, apart) = (|n| Some(Pitch::rows(n)), |row, batch| Some(Pitch::new(row, batch)));
+        let wide = of([72, 192, 512]).transposed(false, true).pitched(Pitches { a: row(640), b: row(520), c: row(200), residual: None });
+        for problem in [
+            wide.clone(),
+            wide.clone().plus(Residual::Plain(Scalar::F16)).epilogue(Some(Scalar::F32), Activation::Relu),
+            wide.clone()
+                .gated()
+                .plus(Residual::Scaled(Scalar::F32))
+                .scaled(2.0, 3.0)
+                .pitched(Pitches { residual: row(193), ..wide.pitches }),
+            // Rows that no copy takes.
+            of([40, 72, 64]).pitched(Pitches { a: row(65), b: row(73), c: row(75), residual: None }),
+            of([33, 65, 96]).transposed(true, false).pitched(Pitches { a: row(40), ..Pitches::DENSE }),
+            // A batch with room behind each matrix, and one whose matrices lie side by side in one row.
+            of([40, 72, 64]).batched(3).pitched(Pitches { a: apart(64, 4096), b: apart(72, 8192), c: apart(80, 4000), residual: None }),
+            of([40, 72, 64]).batched(3).pitched(Pitches { a: apart(192, 64), c: apart(216, 72), ..Pitches::DENSE }),
+        ] {
+            for c in each_way(&problem, &device) {
+                seen[match c.sharing {
+                    Sharing::Whole | Sharing::Clusters(..) => 0,
+                    Sharing::SplitK(_) => 1,
+                    Sharing::StreamK(_) => 2,
+                }] += 1;
+                judge(&Plan::of(&problem, c).unwrap(), &device);
+            }
+        }
+        let rows = Rows::plan(&wide, &device, 1..=200, 2).unwrap();
+        judge(&rows.launches(50).unwrap(), &device);
+    }
+    assert!(seen.iter().all(|&n| n >= 6), "{seen:?}");
+    // The loop of a product whose rows copies take is specialised as that of a dense one.
+    let (device, target) = (device("sm_90a", 132), target("sm_90a"));
+    let dense = Problem::new(Scalar::BF16, [512, 1024, 1024]).transposed(false, true);
+    let columns = dense.clone().pitched(Pitches { a: Some(Pitch::rows(3072)), c: Some(Pitch::rows(2048)), ..Pitches::DENSE });
+    for problem in [dense, columns] {
+        let step = plan(&problem, &device).unwrap().launches.remove(0);
+        let lowered = tilelift::lower(&step.launch.kernel, &target, &Options { lower: step.options, ..Options::default() }).unwrap();
+        assert!(matches!(lowered.plan.schedule, tilelift::isel::Schedule::Specialised(_)), "{problem:?}: {}", lowered.plan);
+    }
+}
+
+#[test]
+fn strides_that_put_rows_on_one_another_are_refused() {
+    let device = device("sm_90a", 132);
+    let of = |batch, pitches| plan(&Problem::new(Scalar::F16, [64, 128, 256]).batched(batch).pitched(pitches), &device);
+    let (row, apart) = (|n| Some(Pitch::rows(n)), |row, batch| Some(Pitch::new(row, batch)));
+    for (batch, pitches, wrong, least) in [
+        (1, Pitches { a: row(255), ..Pitches::DENSE }, "a", 256),
+        (1, Pitches { b: row(0), ..Pitches::DENSE }, "b", 128),
+        (1, Pitches { c: row(u64::MAX), ..Pitches::DENSE }, "c", 128),
+        (1, Pitches { residual: row(127), ..Pitches::DENSE }, "residual", 128),
+        (3, Pitches { c: apart(128, 8191), ..Pitches::DENSE }, "c", 8192),
+        (3, Pitches { c: apart(256, 128), ..Pitches::DENSE }, "c", 63 * 256 + 128),
+        (3, Pitches { a: apart(256, 0), ..Pitches::DENSE }, "a", 64 * 256),
+        (3, Pitches { a: apart(256, u64::MAX), ..Pitches::DENSE }, "a", 64 * 256),
+    ] {
+        let e = of(batch, pitches);
+        assert!(matches!(e, Err(PlanError::Pitch { name, least: l, .. }) if (name, l) == (wrong, least)), "{pitches:?}: {e:?}");
+    }
+    assert!(of(3, Pitches { c: apart(384, 128), ..Pitches::DENSE }).is_ok());
 }
 
 #[test]

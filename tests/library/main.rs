@@ -2,6 +2,8 @@
 //! `cargo test -p tilelift --test library graph::` runs those of one file.
 
 #[cfg(feature = "sim")]
+mod attention;
+#[cfg(feature = "sim")]
 mod decisions;
 #[cfg(feature = "sim")]
 mod examples;

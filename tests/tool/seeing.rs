@@ -162,7 +162,6 @@ fn what_can_not_be_drawn_says_why_and_what_can() {
         (vec!["report", &path, "--frob"], Status::Usage, "--frob"),
         (vec!["trace", &path, "--run", "2"], Status::Usage, "has 1 `; run:` line"),
         (vec!["trace", &path, "--blocks", "4"], Status::Usage, "no block 4"),
-        (vec!["trace", &path, "--target", "gfx942"], Status::Usage, "choose a target of PTX"),
     ] {
         let (got, _, err) = tool(&args);
         assert!(got == status && err.contains(part), "{args:?}: {got:?} {err}");
@@ -300,6 +299,43 @@ fn a_pipelined_launch_shows_its_groups_of_copies() {
     assert!(t.count("b", "cp.async") >= 2);
     let barrier = |e: &&Value| e["name"].as_str().is_some_and(|n| n.starts_with("wait: barrier"));
     assert!(t.events().any(|e| barrier(&e)));
+}
+
+/// Waves with their barriers, and what each has in flight, with the lines of the assembly.
+#[test]
+fn a_launch_of_a_code_object_shows_waves_barriers_and_what_is_in_flight() {
+    let folder = Folder::new("waves");
+    let path = folder.file("gemm.tile", GEMM);
+    for target in ["gfx942", "gfx90a", "gfx950"] {
+        let t = Trace::of(&["trace", &path, "--target", target]);
+        t.makes_sense();
+        let text = shown(&["compile", &path, "--target", target]);
+        let lines: Vec<&str> = text.lines().map(str::trim).collect();
+        for (category, instructions) in [
+            ("load", &["global_load", "buffer_load"][..]),
+            ("store", &["global_store", "buffer_store"]),
+            ("shared memory", &["ds_read", "ds_write"]),
+            ("scalar load", &["s_load"]),
+        ] {
+            assert!(t.count("b", category) >= 4, "{target}: {} of {category}", t.count("b", category));
+            let mut moved = 0;
+            for e in t.events().filter(|e| e["ph"] == "b" && e["cat"] == category) {
+                let line = e["args"]["line"].as_u64().expect("a line") as usize;
+                // What lies outside of a buffer moves nothing.
+                moved += e["args"]["bytes"].as_u64().expect("a number");
+                let instruction = e["args"]["instruction"].as_str().expect("a text");
+                assert!(instructions.iter().any(|i| instruction.starts_with(i)) && lines[line - 1] == instruction, "{target}: {e}");
+                assert!(e["args"]["over"] == true, "{target}: {e}");
+            }
+            assert!(moved >= 64, "{target}: {moved} bytes of {category}");
+        }
+        let waits = |e: &&Value| e["name"] == "wait: barrier 0" && e["args"]["instruction"] == "s_barrier";
+        let waves: BTreeSet<u64> = t.events().filter(waits).filter_map(|e| e["tid"].as_u64()).collect();
+        assert!(waves.len() >= 2, "{target}: {waves:?}");
+        // Loads are in flight while other work is done: that is what the timeline is for.
+        let at = |ph: &str| -> u64 { t.events().filter(|e| e["ph"] == ph && e["cat"] == "load").filter_map(|e| e["ts"].as_u64()).sum() };
+        assert!(at("e") > at("b") + t.count("b", "load") as u64, "{target}");
+    }
 }
 
 #[test]

@@ -14,8 +14,10 @@
 mod case;
 mod config;
 mod data;
+mod embedded;
 mod explicit;
 mod kernel;
+mod levels;
 pub mod limits;
 mod misuse;
 pub mod oracle;
@@ -33,6 +35,7 @@ pub use config::{Config, Mode};
 pub use data::Init;
 pub use explicit::generate_explicit;
 pub use kernel::generate;
+pub use levels::any_level;
 pub use reduce::reduce;
 pub use shrink::{shrink, shrink_as};
 pub use source::Source;

@@ -3,6 +3,7 @@
 //! A panic anywhere below counts as a failure of its own kind, and is caught, so that a long run goes on.
 
 use crate::case::Case;
+pub use crate::embedded::{any_entry, any_launch};
 pub use crate::misuse::{any_builder_calls, any_text};
 pub use crate::sim::{ptx_text, schedules, sim, sim_with};
 pub use crate::verdict::{Failure, Kind, Verdict, reason};
@@ -85,7 +86,7 @@ pub fn lane(case: &Case, want: &Memory, target: &Target, options: &LowerOptions)
 }
 
 /// What the optimizer makes of a case's kernel by exact rules.
-fn better(case: &Case, chaos: Option<u64>, at: &str) -> Result<Case, Failure> {
+pub(crate) fn better(case: &Case, chaos: Option<u64>, at: &str) -> Result<Case, Failure> {
     let verified = verify(&case.kernel).map_err(|e| failure(Kind::Generator, "verifier", e))?;
     let options = tilelift_egraph::Options { allow: tilelift_egraph::Class::Exact, chaos, ..Default::default() };
     let (kernel, report) = tilelift_egraph::optimise(&verified, &options);

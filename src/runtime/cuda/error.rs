@@ -8,11 +8,17 @@ use tilelift_interp::ArgError;
 
 /// Why something on a CUDA device failed.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum CudaError {
     /// There is no driver library on this machine.
     NoDriver {
         /// The library names that were tried.
         tried: String,
+    },
+    /// The library that was found stands in for a driver when programs are linked, and does nothing.
+    StubDriver {
+        /// The name that led to it.
+        library: &'static str,
     },
     /// The driver library lacks a function: it is too old.
     MissingFunction {
@@ -53,6 +59,11 @@ pub enum CudaError {
     },
     /// A text contains a zero byte, which a driver string can't.
     ZeroByte,
+    /// A launch of a graph is asked for, or changed, where there is none.
+    Capture {
+        /// What is wrong.
+        why: &'static str,
+    },
     /// The artifact is for another architecture than the device.
     Target {
         /// The artifact's target.
@@ -109,6 +120,10 @@ impl fmt::Display for CudaError {
             CudaError::NoDriver { tried } => {
                 write!(f, "there is no CUDA driver library here (tried {tried}); install the NVIDIA driver or use the simulator device")
             }
+            CudaError::StubDriver { library } => write!(
+                f,
+                "{library} is the stub that programs are linked with, not a driver; take its folder off LD_LIBRARY_PATH, or install the NVIDIA driver"
+            ),
             CudaError::MissingFunction { name } => write!(f, "the CUDA driver library has no function {name}; install a newer driver"),
             CudaError::OldDriver { version, need } => write!(
                 f,
@@ -126,6 +141,7 @@ impl fmt::Display for CudaError {
             }
             CudaError::Driver { call, name, text } => write!(f, "{call} failed with {name}: {text}"),
             CudaError::Jit { entry, name, log } => write!(f, "the driver refuses the text of `{entry}` ({name}):\n{log}"),
+            CudaError::Capture { why } => f.write_str(why),
             CudaError::ZeroByte => f.write_str("the text or entry name contains a zero byte"),
             CudaError::Target { artifact, capability: (major, minor) } => {
                 write!(
@@ -163,12 +179,14 @@ impl std::error::Error for CudaError {
             CudaError::Abi(e) => Some(e),
             CudaError::Bind(e) => Some(e),
             CudaError::NoDriver { .. }
+            | CudaError::StubDriver { .. }
             | CudaError::MissingFunction { .. }
             | CudaError::OldDriver { .. }
             | CudaError::NoDevice { .. }
             | CudaError::Driver { .. }
             | CudaError::Jit { .. }
             | CudaError::ZeroByte
+            | CudaError::Capture { .. }
             | CudaError::Target { .. }
             | CudaError::SharedMemory { .. }
             | CudaError::Alignment { .. }

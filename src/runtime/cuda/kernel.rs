@@ -2,6 +2,7 @@
 
 use super::context::{Context, CudaBuffer, CudaDevice, CudaStream};
 use super::error::{CudaError, check, describe};
+use super::probe::NodeLaunch;
 use super::tensor::{Encoded, encode};
 use crate::artifact::Artifact;
 use crate::launch::{BindError, Bound, Lent};
@@ -394,6 +395,19 @@ impl Binding {
             // pointers lead to as many values, of at least the sizes, as the entry has parameters; the caller vouches for the memory.
             // The driver does not write through `kernelParams`.
             check("cuLaunchKernelEx", unsafe { sys::cuLaunchKernelEx(&config, self.function, params, std::ptr::null_mut()) })
+        })
+    }
+
+    /// The launch as a graph takes it; none if there is nothing to launch.
+    pub(super) fn node(&self) -> Option<NodeLaunch> {
+        let artifact = self.bound.artifact();
+        self.bound.has_work().then(|| NodeLaunch {
+            function: self.function,
+            grid: self.grid(),
+            block: [artifact.threads, 1, 1],
+            shared_bytes: artifact.shared_bytes,
+            params: self.pointers.as_ptr(),
+            extra: std::ptr::null_mut(),
         })
     }
 

@@ -22,6 +22,6 @@ mod tensor;
 pub use context::{CudaBuffer, CudaDevice, CudaStream};
 pub use error::CudaError;
 pub use facts::Facts;
-pub use graph::CudaGraph;
+pub use graph::{CudaGraph, GraphLaunch};
 pub use kernel::{Binding, CudaKernel};
 pub use probe::probe;

@@ -7,6 +7,7 @@ use tilelift_interp::ArgError;
 
 /// Why something on a HIP device failed.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum HipError {
     /// There is no HIP library on this machine, or the named one can't be opened.
     NoLibrary {

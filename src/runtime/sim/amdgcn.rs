@@ -1,12 +1,13 @@
 //! Code objects on the simulator of AMD's chips, with the surface of the device.
 
+use super::amdgcn_record::{lines, told};
 use super::failure::SimFailure;
 use super::memory::{Contents, copied_in, written_back};
 use crate::artifact::Artifact;
 use crate::launch::{kernel_arguments, marshal};
 use tilelift_amdgcn_sim as amd;
 use tilelift_interp::{Arg, Memory};
-use tilelift_nvptx_sim::{Report, SimConfig};
+use tilelift_nvptx_sim::{Policy, Recording, Report, SimConfig};
 
 /// Runs a code object over host memory.
 pub(super) fn execute(
@@ -14,7 +15,7 @@ pub(super) fn execute(
     artifact: &Artifact,
     (grid, launched): ([u32; 3], [u32; 3]),
     (args, memory): (&[Arg], &mut Memory),
-    config: &SimConfig,
+    (config, record): (&SimConfig, Option<&mut Recording>),
 ) -> Result<Report, SimFailure> {
     let mut device = amd::Memory::new();
     let bases = copied_in(args, memory, &mut |name, contents| match contents {
@@ -34,10 +35,20 @@ pub(super) fn execute(
             seed: config.seed,
             max_steps: config.max_instructions,
             workgroups: config.ctas.as_ref().map(|list| list.iter().map(|&n| u64::from(n)).collect()),
+            order: if config.policy == Policy::Lockstep { amd::Order::Turns } else { amd::Order::Random },
             ..amd::SimConfig::default()
         },
     };
-    let report = module.launch(&launch, &mut device).map_err(SimFailure::Fault)?;
+    let done = match record {
+        Some(recording) => {
+            let mut taken = amd::Recording::new();
+            let done = module.launch_recorded(&launch, &mut device, &mut taken);
+            *recording = told(&taken, &lines(module, artifact));
+            done
+        }
+        None => module.launch(&launch, &mut device),
+    };
+    let report = done.map_err(SimFailure::Fault)?;
     let is_written = |base, len| device.is_written(base, len);
     written_back(memory, &bases, is_written, |base, into| device.copy_written(base, into)).map_err(SimFailure::DeviceMemory)?;
     Ok(counted(&report, u64::from(artifact.shared_bytes)))

@@ -8,6 +8,7 @@ use tilelift_nvptx_sim as ptx;
 
 /// Why a launch on the simulator failed.
 #[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
 pub enum SimFailure {
     /// The text does not parse, or uses an instruction that is not modelled.
     Parse(ptx::ParseError),

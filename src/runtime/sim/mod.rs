@@ -5,6 +5,7 @@
 //! the launch with an error that names the instruction.
 
 mod amdgcn;
+mod amdgcn_record;
 mod failure;
 mod memory;
 
@@ -75,8 +76,8 @@ impl SimDevice {
         self.run(kernel, grid, (args, memory), None)
     }
 
-    /// As [`SimDevice::execute`], and takes down what warps waited for and what was in flight, up to a fault if there is one. Of code objects nothing is
-    /// taken down.
+    /// As [`SimDevice::execute`], and takes down what warps waited for and what was in flight, up to a fault if there is one. Waves of code objects take
+    /// turns then, an instruction each, if the policy is [`Policy::Lockstep`].
     ///
     /// # Errors
     /// As [`SimDevice::execute`].
@@ -110,7 +111,9 @@ impl SimDevice {
         let launched = launched(artifact, grid, self.config.ctas.is_some());
         let module = match &kernel.module {
             Module::Ptx(module) => module,
-            Module::Amdgcn(module) => return amdgcn::execute(module, artifact, (grid, launched), (args, memory), &self.config),
+            Module::Amdgcn(module) => {
+                return amdgcn::execute(module, artifact, (grid, launched), (args, memory), (&self.config, record));
+            }
         };
         let mut device = ptx::Memory::new();
         let bases = copied_in(args, memory, &mut |name, contents| match contents {

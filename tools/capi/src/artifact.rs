@@ -29,6 +29,10 @@ pub struct TileliftArtifact {
 }
 
 impl TileliftArtifact {
+    pub(crate) fn artifact(&self) -> &Arc<Artifact> {
+        &self.artifact
+    }
+
     pub(crate) fn new(artifact: Arc<Artifact>) -> TileliftArtifact {
         let ended = |bytes: &[u8]| [bytes, b"\0"].concat();
         let key = artifact.key.map_or_else(String::new, |k| k.to_string());

@@ -1,9 +1,11 @@
 //! The compiler as C sees it.
 
 use crate::artifact::TileliftArtifact;
-use crate::borrowed::{bytes, made, string};
+use crate::borrowed::{bytes, list, made, string};
 use crate::error::TileliftError;
+use std::collections::BTreeMap;
 use std::ffi::c_char;
+use std::mem::{MaybeUninit, offset_of};
 use std::sync::Arc;
 use tilelift::{Compiler, DirectoryStore, OptLevel, Settings};
 
@@ -32,6 +34,43 @@ pub struct TileliftOptions {
     pub cache_folder: *const c_char,
     /// Bytes that it may take.
     pub cache_bytes: u64,
+    /// Warpgroups that multiply.
+    pub consumers: u32,
+    /// Sets of them.
+    pub consumer_sets: u32,
+    /// Outputs in the place of inputs.
+    pub in_place: *const TileliftInPlace,
+    /// How many.
+    pub in_place_count: usize,
+    /// Extents that belong together.
+    pub same_extent: *const TileliftSameExtent,
+    /// How many.
+    pub same_extent_count: usize,
+}
+
+/// Bytes of the structure as the first headers had it.
+const FIRST_SIZE: usize = offset_of!(TileliftOptions, consumers);
+
+/// An output that is written in the place of an input; `tilelift_in_place` of the header.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct TileliftInPlace {
+    /// Argument that is written.
+    pub output: u32,
+    /// Argument that it takes the place of.
+    pub input: u32,
+}
+
+/// An extent of a group whose extents are equal; `tilelift_same_extent` of the header.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct TileliftSameExtent {
+    /// Number of the group.
+    pub group: u32,
+    /// A view.
+    pub argument: u32,
+    /// A dimension of it.
+    pub dim: u32,
 }
 
 /// What a compiler did so far; `tilelift_stats` of the header.
@@ -52,6 +91,43 @@ pub struct TileliftStats {
 }
 
 impl TileliftOptions {
+    /// The options of a caller, whose structure may be an older or a newer one; none for null.
+    ///
+    /// # Safety
+    /// `options` is null or leads to as many bytes as its size says.
+    unsafe fn read(options: *const TileliftOptions) -> Result<Option<TileliftOptions>, TileliftError> {
+        if options.is_null() {
+            return Ok(None);
+        }
+        // SAFETY: the size is the first field, and stands in front of all that it speaks of.
+        let size = unsafe { (&raw const (*options).size).read() };
+        if size < FIRST_SIZE {
+            let message = format!("tilelift_options has {size} bytes, {FIRST_SIZE} are needed");
+            return Err(TileliftError::new("C0302", &message, "set `size` to sizeof(tilelift_options), and zero the rest"));
+        }
+        // What an older caller does not know is left at its default, what a newer one knows besides is not read.
+        let mut made = MaybeUninit::<TileliftOptions>::zeroed();
+        // SAFETY: both lie apart, and have as many bytes. All fields are numbers and raw pointers, of which zeros are values.
+        Ok(Some(unsafe {
+            std::ptr::copy_nonoverlapping(options.cast::<u8>(), made.as_mut_ptr().cast(), size.min(size_of::<TileliftOptions>()));
+            made.assume_init()
+        }))
+    }
+
+    /// # Safety
+    /// The lists lead to as many entries as is said.
+    unsafe fn lists(&self, mut s: Settings) -> Result<Settings, TileliftError> {
+        // SAFETY: the caller vouches for them; here and below.
+        for p in unsafe { list(self.in_place, self.in_place_count, "in_place") }? {
+            s = s.in_place(p.output, p.input);
+        }
+        let mut groups: BTreeMap<u32, Vec<(u32, u32)>> = BTreeMap::new();
+        for e in unsafe { list(self.same_extent, self.same_extent_count, "same_extent") }? {
+            groups.entry(e.group).or_default().push((e.argument, e.dim));
+        }
+        Ok(groups.values().fold(s, |s, group| s.same_extent(group)))
+    }
+
     fn settings(&self) -> Result<Settings, TileliftError> {
         let given = |n: u32| (n > 0).then_some(n);
         let mut s = Settings::new();
@@ -78,7 +154,7 @@ impl TileliftOptions {
         if let Some(n) = given(self.max_registers) {
             s = s.max_registers(n);
         }
-        Ok(s)
+        Ok(s.consumers(given(self.consumers)).consumer_sets(given(self.consumer_sets)))
     }
 }
 
@@ -96,24 +172,13 @@ pub unsafe extern "C" fn tilelift_compiler_new(
         // SAFETY: the caller vouches for it.
         let target = unsafe { string(target, "target") }?.ok_or_else(|| TileliftError::argument("target"))?;
         let mut builder = Compiler::builder(target);
-        // SAFETY: the caller vouches for it; of a structure of another size nothing but the size is read.
-        let size = if options.is_null() { None } else { Some(unsafe { (&raw const (*options).size).read() }) };
-        match size {
-            None => {}
-            Some(n) if n < size_of::<TileliftOptions>() => {
-                let message = format!("tilelift_options has {n} bytes, {} are needed", size_of::<TileliftOptions>());
-                return Err(TileliftError::new("C0302", &message, "set `size` to sizeof(tilelift_options), and zero the rest"));
-            }
-            Some(_) => {
-                // SAFETY: the structure is as long as this version's.
-                let options = unsafe { &*options };
-                builder = builder.settings(options.settings()?);
-                // SAFETY: the caller vouches for it.
-                if let Some(folder) = unsafe { string(options.cache_folder, "cache_folder") }? {
-                    let store = DirectoryStore::new(folder);
-                    let store = if options.cache_bytes > 0 { store.limit(options.cache_bytes) } else { store };
-                    builder = builder.store(Arc::new(store));
-                }
+        // SAFETY: the caller vouches for it; here and below.
+        if let Some(options) = unsafe { TileliftOptions::read(options) }? {
+            builder = builder.settings(unsafe { options.lists(options.settings()?) }?);
+            if let Some(folder) = unsafe { string(options.cache_folder, "cache_folder") }? {
+                let store = DirectoryStore::new(folder);
+                let store = if options.cache_bytes > 0 { store.limit(options.cache_bytes) } else { store };
+                builder = builder.store(Arc::new(store));
             }
         }
         Ok(TileliftCompiler(builder.build()?))
@@ -170,13 +235,34 @@ pub unsafe extern "C" fn tilelift_compile(
     kernel: *const c_char,
     error: *mut *mut TileliftError,
 ) -> *mut TileliftArtifact {
+    // SAFETY: the caller vouches for all of it.
+    unsafe { tilelift_compile_with(compiler, std::ptr::null(), text, len, kernel, error) }
+}
+
+/// Compiles a kernel of a text with options of its own.
+///
+/// # Safety
+/// As [`tilelift_compile`]; `options` is null or leads to what the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tilelift_compile_with(
+    compiler: *const TileliftCompiler,
+    options: *const TileliftOptions,
+    text: *const c_char,
+    len: usize,
+    kernel: *const c_char,
+    error: *mut *mut TileliftError,
+) -> *mut TileliftArtifact {
     let make = || {
         // SAFETY: the caller vouches for it; here and below.
         let compiler = unsafe { compiler.as_ref() }.ok_or_else(|| TileliftError::argument("compiler"))?;
         let text = unsafe { bytes(text, len, "text") }?;
         let text = std::str::from_utf8(text).map_err(|_| TileliftError::argument("text"))?;
         let kernel = unsafe { string(kernel, "kernel") }?;
-        Ok(TileliftArtifact::new(compiler.0.compile_text(text, kernel)?))
+        let made = match unsafe { TileliftOptions::read(options) }? {
+            Some(options) => compiler.0.compile_text_with(text, kernel, &unsafe { options.lists(options.settings()?) }?),
+            None => compiler.0.compile_text(text, kernel),
+        };
+        Ok(TileliftArtifact::new(made?))
     };
     // SAFETY: the caller vouches for it.
     unsafe { made(error, make) }

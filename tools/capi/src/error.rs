@@ -2,6 +2,7 @@
 
 use std::ffi::{CString, c_char};
 use tilelift::Error;
+use tilelift::launch::BindError;
 
 /// An error: its texts end with a zero byte.
 pub struct TileliftError {
@@ -32,6 +33,12 @@ impl From<Error> for TileliftError {
     fn from(e: Error) -> TileliftError {
         let place = e.place().filter(|p| p.file.is_none()).unwrap_or_default();
         TileliftError { line: place.line, column: place.col, ..TileliftError::new(e.code(), &e.to_string(), &e.remedy()) }
+    }
+}
+
+impl From<BindError> for TileliftError {
+    fn from(e: BindError) -> TileliftError {
+        TileliftError::new(e.code(), &e.to_string(), e.remedy())
     }
 }
 

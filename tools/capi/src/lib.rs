@@ -5,6 +5,8 @@
 //! borrowed.rs   what a caller lends: strings, bytes, places for results
 //! compiler.rs   tilelift_compiler
 //! artifact.rs   tilelift_artifact
+//! launch.rs     tilelift_launch: an artifact with a grid and arguments
+//! parameter.rs  tilelift_parameter: what the driver is told of a launch
 //! ```
 //!
 //! Nothing unwinds into C: a panic is an error like others. Pointers that may not be null are errors where they are.
@@ -16,10 +18,14 @@ mod artifact;
 mod borrowed;
 mod compiler;
 mod error;
+mod launch;
+mod parameter;
 
 pub use artifact::*;
 pub use compiler::*;
 pub use error::*;
+pub use launch::*;
+pub use parameter::*;
 
 /// The version of the interface.
 pub const ABI_VERSION: u32 = 1;

@@ -1,4 +1,4 @@
-//! `trace`: a launch in the simulator of PTX as a timeline.
+//! `trace`: a launch in a simulator as a timeline.
 
 use super::compiling::{self, Compiling};
 use super::outcome::{CliError, Outcome, Streams};
@@ -9,15 +9,15 @@ use crate::foreign::{Code, simulate_recorded};
 use crate::picture::timeline::trace;
 use lexopt::Arg::{Long, Short, Value};
 use serde_json::json;
+use tilelift::compile;
 use tilelift::runtime::sim::{Landing, Policy, Recording, SimConfig, SimDevice};
-use tilelift::{compile, targets};
 
 pub(super) const HELP: &str = "\
 usage: tilelift trace FILE [OPTION…]
 
-Runs a launch in the simulator of PTX, and writes what its warps did as JSON for Perfetto (ui.perfetto.dev) or Chrome's about:tracing: a track per warp
-with what it runs and what it waits for (mbarriers, named barriers, the cluster, registers), a track per mbarrier with its phases, and in between copies
-and wgmma groups in flight. FILE is a `.tile` file, whose first `; run:` line is launched, or a launch description in JSON (`tilelift help sim`).
+Runs a launch in the simulator of the target's code, and writes what its warps did as JSON for Perfetto (ui.perfetto.dev) or Chrome's about:tracing: a
+track per warp with what it runs and what it waits for (mbarriers, named barriers, the cluster, registers), a track per mbarrier with its phases, and in
+between copies and wgmma groups in flight; of AMD chips waves with their barriers, and what each has in flight until it waits for it. FILE is a `.tile` file, whose first `; run:` line is launched, or a launch description in JSON (`tilelift help sim`).
 
 The clock is the simulator's: it counts warp instructions of the whole launch, one at a time, a microsecond on the screen for each. It says in which order
 things happen and who waits for whom; it is no estimate of time on hardware. Copies land when the seed says. A launch that ends in a fault is
@@ -155,10 +155,6 @@ fn of_tile(job: &mut Job, path: &str, streams: &mut Streams<'_>) -> Result<Trace
     let kernel = file.kernel(&run.kernel).ok_or_else(|| failed(format!("there is no kernel @{}", run.kernel)))?;
     let (args, mut memory) = run.bounded(None).and_then(|()| data::arguments(run, kernel)).map_err(failed)?;
     let Compiling { target, options } = &job.compiling;
-    if targets::has_objects(target) {
-        let e = format!("{}: code objects are not traced; choose a target of PTX: {}", target.name, ptx_targets().join(", "));
-        return Err(CliError::Usage(e));
-    }
     let artifact = match compile(kernel, target, options) {
         Ok(artifact) => artifact,
         Err(e) => return Err(job.compiling.refused(&source, kernel, &e, streams)?),
@@ -175,12 +171,6 @@ fn of_tile(job: &mut Job, path: &str, streams: &mut Streams<'_>) -> Result<Trace
         target: target.name.to_owned(),
         failed: done.err().map(|e| e.to_string()),
     })
-}
-
-/// Targets whose text is PTX.
-fn ptx_targets() -> Vec<&'static str> {
-    let ptx = |n: &&str| targets::by_name(n).is_some_and(|t| targets::has_text(&t) && !targets::has_objects(&t));
-    targets::NAMES.iter().copied().filter(ptx).collect()
 }
 
 /// Traces a launch description.

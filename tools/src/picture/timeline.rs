@@ -3,7 +3,7 @@
 //! ```text
 //! process  a block      threads   its warps: slices of running, and of what they wait for
 //!                                 its mbarriers: a slice per phase
-//!                       async     copies and matrix products in flight, from issue to landing or to the wait for them
+//!                       async     copies and matrix products in flight, from issue to landing or to the wait for them; loads and stores of waves
 //! ```
 //!
 //! One microsecond on the screen is one warp instruction: the simulator's clock counts those, and knows no cycles.
@@ -146,6 +146,10 @@ impl Trace<'_> {
                     Transfer::In => ("copy in", format!("copy of warp {warp} to shared memory")),
                     Transfer::Out => ("copy out", format!("copy of warp {warp} from shared memory")),
                     Transfer::Arrival => ("arrival", format!("arrival of warp {warp} behind its copies")),
+                    Transfer::Load => ("load", format!("load of wave {warp}")),
+                    Transfer::Store => ("store", format!("store of wave {warp}")),
+                    Transfer::Shared => ("shared memory", format!("shared memory of wave {warp}")),
+                    Transfer::Scalar => ("scalar load", format!("scalar load of wave {warp}")),
                 };
                 let open = self.open(block, category, name, e, bytes);
                 self.flying.insert(id, open);

@@ -59,6 +59,7 @@ mod fault;
 mod isa;
 mod num;
 mod object;
+pub mod record;
 mod remedy;
 mod report;
 mod run;
@@ -68,8 +69,9 @@ mod state;
 pub use chip::Chip;
 pub use fault::{Counter, Fault, FaultKind, LaunchError, Rule, Shared, Site, Use};
 pub use object::{Argument, ArgumentKind, Descriptor, Kernel, LoadError, Module};
+pub use record::Recording;
 pub use report::{Costs, Report, Traffic};
-pub use run::{Launch, SimConfig};
+pub use run::{Launch, Order, SimConfig};
 pub use state::memory::{Init, Memory, MemoryError};
 
 /// The text and the dwords of the first instruction of some machine code; `None` if it is none that is known.

@@ -45,6 +45,14 @@ pub enum Transfer {
     Out,
     /// Arrives at an mbarrier when copies of a lane have landed.
     Arrival,
+    /// Brings bytes from memory to registers of lanes: what a wave of an AMD chip has in flight until it waits; here and below.
+    Load,
+    /// Takes bytes from registers of lanes to memory.
+    Store,
+    /// Moves bytes between registers of lanes and shared memory.
+    Shared,
+    /// Brings bytes from memory to scalar registers.
+    Scalar,
 }
 
 /// What happened.

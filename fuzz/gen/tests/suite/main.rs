@@ -3,7 +3,9 @@
 
 mod amdgcn;
 mod coverage;
+mod embedded;
 mod explicit;
+mod levels;
 mod loops;
 mod oracles;
 mod specialised;

@@ -19,7 +19,7 @@ pub enum LaneError {
         /// Number of buffers.
         count: usize,
     },
-    /// A grid extent is 0 or above `i32::MAX`.
+    /// A grid extent is above `i32::MAX`.
     Grid {
         /// The grid asked for.
         grid: [u32; 3],
@@ -246,7 +246,7 @@ impl fmt::Display for LaneError {
             LaneError::Buffer { buffer, count } => {
                 write!(f, "an argument names buffer {buffer}, but there are {count}; add the buffer to the memory first")
             }
-            LaneError::Grid { grid } => write!(f, "the grid is {grid:?}; its extents are 1 to {}", i32::MAX),
+            LaneError::Grid { grid } => write!(f, "the grid is {grid:?}; its extents are at most {}", i32::MAX),
             LaneError::Cluster { grid, cluster } => write!(f, "the grid {grid:?} is no multiple of clusters of {cluster} along x; pad it"),
             LaneError::Program { program, grid } => write!(f, "program {program:?} is outside the grid {grid:?}"),
             LaneError::Table { name, problem } => write!(f, "{name} can't be interpreted: {problem}; correct the target's table"),

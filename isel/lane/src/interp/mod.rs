@@ -73,11 +73,15 @@ pub fn interpret(
     options: &LaneOptions,
 ) -> Result<LaneStats, LaneError> {
     verify(program, target)?;
+    // No programs: nothing to do, and nothing is wrong.
+    if grid.contains(&0) && options.programs.as_ref().is_none_or(Vec::is_empty) {
+        return Ok(LaneStats::default());
+    }
+    if grid.iter().any(|&n| n > i32::MAX as u32) {
+        return Err(LaneError::Grid { grid });
+    }
     if !grid[0].is_multiple_of(program.cluster) {
         return Err(LaneError::Cluster { grid, cluster: program.cluster });
-    }
-    if grid.iter().any(|&n| n == 0 || n > i32::MAX as u32) {
-        return Err(LaneError::Grid { grid });
     }
     let count = memory.buffers.len();
     for arg in args {

@@ -28,6 +28,8 @@ pub(crate) struct Landing {
 /// An operation in flight.
 #[derive(Clone, Debug)]
 pub(crate) struct Pending {
+    /// Its number in a recording.
+    pub id: u64,
     pub from: u64,
     pub kind: Kind,
     pub landings: SmallVec<[Landing; 1]>,
@@ -135,7 +137,7 @@ mod tests {
 
     fn op(kind: Kind, first: u16) -> Pending {
         let landings = SmallVec::from_slice(&[Landing { vector: kind != Kind::Smem, first, count: 1 }]);
-        Pending { from: u64::from(first), kind, landings, spans: Vec::new(), global: Vec::new() }
+        Pending { id: 0, from: u64::from(first), kind, landings, spans: Vec::new(), global: Vec::new() }
     }
 
     #[test]

@@ -101,7 +101,7 @@ impl Ctx<'_, '_> {
         self.device.report.lds(self.device.chip, self.inst, &spans, &mut self.wave.cycles);
         let landings: SmallVec<[Landing; 1]> =
             if landing > 0 { smallvec![Landing { vector: true, first: dst as u16, count: landing }] } else { SmallVec::new() };
-        self.wave.flight.issue(Pending { from: self.inst.address, kind: Kind::Ds, landings, spans, global: Vec::new() });
+        self.issue(Pending { id: 0, from: self.inst.address, kind: Kind::Ds, landings, spans, global: Vec::new() });
         Ok(())
     }
 

@@ -11,8 +11,10 @@ mod smem;
 mod valu;
 mod vmem;
 
+use crate::check::flight::{Kind, Pending};
 use crate::decode::inst::{Inst, Op, Program, Src};
 use crate::fault::{FaultKind, Result, Use};
+use crate::record::{Moves, What};
 use crate::state::device::Device;
 use crate::state::lds::Lds;
 use crate::state::wave::Wave;
@@ -140,9 +142,24 @@ impl Ctx<'_, '_> {
         }
     }
 
+    /// Puts an operation in flight.
+    pub fn issue(&mut self, p: Pending) {
+        let id = match &mut self.device.record {
+            Some(r) => {
+                let (moves, bytes) = moved(&p);
+                r.issued((self.group.into(), self.wave.index), p.from, moves, bytes)
+            }
+            None => 0,
+        };
+        self.wave.flight.issue(Pending { id, ..p });
+    }
+
     /// Waits until at most so many operations are in flight, and lets the rest complete.
     pub fn wait(&mut self, vm: u16, lgkm: u16) {
         for p in self.wave.flight.wait(vm, lgkm) {
+            if let Some(r) = &mut self.device.record {
+                r.push(self.group.into(), self.inst.address, What::Landed { id: p.id });
+            }
             for span in p.spans {
                 self.lds.complete(self.wave.index, span);
             }
@@ -157,6 +174,19 @@ impl Ctx<'_, '_> {
         } else {
             Err(FaultKind::Undefined { used_as: Use::Exec, lane: None })
         }
+    }
+}
+
+/// What an operation moves, and how many bytes.
+fn moved(p: &Pending) -> (Moves, u64) {
+    let memory: u64 = p.global.iter().map(|g| u64::from(g.1)).sum();
+    let lds: u64 = p.spans.iter().map(|s| u64::from(s.len)).sum();
+    match p.kind {
+        Kind::Smem => (Moves::Scalar, memory),
+        Kind::Ds => (Moves::Lds, lds),
+        Kind::Vm if !p.spans.is_empty() => (Moves::ToLds, memory),
+        Kind::Vm if p.global.iter().any(|g| g.2) => (Moves::Store, memory),
+        Kind::Vm => (Moves::Load, memory),
     }
 }
 

@@ -44,7 +44,7 @@ impl Ctx<'_, '_> {
         };
         let landings: SmallVec<[Landing; 1]> =
             if count > 0 { smallvec![Landing { vector: false, first: u16::from(s.dst), count }] } else { SmallVec::new() };
-        self.wave.flight.issue(Pending { from: self.inst.address, kind: Kind::Smem, landings, spans: Vec::new(), global });
+        self.issue(Pending { id: 0, from: self.inst.address, kind: Kind::Smem, landings, spans: Vec::new(), global });
         Ok(())
     }
 }

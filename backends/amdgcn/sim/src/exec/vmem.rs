@@ -35,9 +35,15 @@ impl Ctx<'_, '_> {
         let kind = match m.kind {
             MemKind::Refused => return Err(FaultKind::Unsupported { words: self.inst.words.to_vec() }),
             MemKind::Cache => {
-                let p =
-                    Pending { from: self.inst.address, kind: Kind::Vm, landings: SmallVec::new(), spans: Vec::new(), global: Vec::new() };
-                self.wave.flight.issue(p);
+                let p = Pending {
+                    id: 0,
+                    from: self.inst.address,
+                    kind: Kind::Vm,
+                    landings: SmallVec::new(),
+                    spans: Vec::new(),
+                    global: Vec::new(),
+                };
+                self.issue(p);
                 return Ok(());
             }
             kind => kind,
@@ -93,11 +99,17 @@ impl Ctx<'_, '_> {
         let landings: SmallVec<[Landing; 1]> =
             if count > 0 { smallvec![Landing { vector: true, first: dst as u16, count }] } else { SmallVec::new() };
         if m.space == Space::Flat {
-            let p =
-                Pending { from: self.inst.address, kind: Kind::Smem, landings: landings.clone(), spans: Vec::new(), global: Vec::new() };
-            self.wave.flight.issue(p);
+            let p = Pending {
+                id: 0,
+                from: self.inst.address,
+                kind: Kind::Smem,
+                landings: landings.clone(),
+                spans: Vec::new(),
+                global: Vec::new(),
+            };
+            self.issue(p);
         }
-        self.wave.flight.issue(Pending { from: self.inst.address, kind: Kind::Vm, landings, spans, global });
+        self.issue(Pending { id: 0, from: self.inst.address, kind: Kind::Vm, landings, spans, global });
         Ok(())
     }
 

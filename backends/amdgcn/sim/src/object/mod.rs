@@ -129,6 +129,18 @@ impl Module {
         crate::decode::decode(self.chip, address, &|a| self.word(a)).ok().map(|i| i.to_string())
     }
 
+    /// The addresses of a kernel's instructions, from its first one to the end of the code that is known; none of a kernel that there is not.
+    pub fn addresses(&self, kernel: &str) -> Vec<u64> {
+        let mut all = Vec::new();
+        let mut next = self.kernel(kernel).map(|k| k.entry);
+        while let Some(at) = next {
+            let found = crate::decode::decode(self.chip, at, &|a| self.word(a));
+            next = found.ok().map(|i| i.next());
+            all.extend(next.map(|_| at));
+        }
+        all
+    }
+
     /// The dword at an address of the loaded code.
     pub(crate) fn word(&self, address: u64) -> Option<u32> {
         let (base, bytes) = self.segments.iter().find(|(base, bytes)| address >= *base && address - base < bytes.len() as u64)?;

@@ -6,6 +6,7 @@ use crate::chip::Chip;
 use crate::decode::inst::{EXEC, FLAT_SCRATCH, Inst};
 use crate::fault::{Fault, FaultKind, LaunchError, Site};
 use crate::object::{ArgumentKind, Kernel, Module};
+use crate::record::{Recording, What};
 use crate::report::{Clock, Report};
 use crate::state::device::{ARGS_BASE, Device, PACKET_BASE};
 use crate::state::lds::Lds;
@@ -14,6 +15,16 @@ use crate::state::races::Races;
 use crate::state::wave::{Status, Wave};
 use rustc_hash::FxHashMap;
 use std::rc::Rc;
+
+/// In which order waves run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Order {
+    /// By the seed, as is how long each runs before another does.
+    #[default]
+    Random,
+    /// In turns, an instruction each.
+    Turns,
+}
 
 /// How a launch is simulated.
 #[derive(Clone, PartialEq, Debug)]
@@ -28,11 +39,13 @@ pub struct SimConfig {
     pub global_races: bool,
     /// Run these workgroups only, by their numbers.
     pub workgroups: Option<Vec<u64>>,
+    /// In which order waves run.
+    pub order: Order,
 }
 
 impl Default for SimConfig {
     fn default() -> SimConfig {
-        SimConfig { seed: 0, max_steps: 2_000_000_000, resident: 4, global_races: true, workgroups: None }
+        SimConfig { seed: 0, max_steps: 2_000_000_000, resident: 4, global_races: true, workgroups: None, order: Order::Random }
     }
 }
 
@@ -220,6 +233,18 @@ impl Module {
     /// # Errors
     /// The first fault; `memory` is then as it was at that moment.
     pub fn launch(&self, launch: &Launch<'_>, memory: &mut Memory) -> Result<Report, Box<Fault>> {
+        self.run(launch, memory, None)
+    }
+
+    /// As [`Module::launch`], and takes down what happens, up to a fault if there is one.
+    ///
+    /// # Errors
+    /// As [`Module::launch`].
+    pub fn launch_recorded(&self, launch: &Launch<'_>, memory: &mut Memory, recording: &mut Recording) -> Result<Report, Box<Fault>> {
+        self.run(launch, memory, Some(recording))
+    }
+
+    fn run(&self, launch: &Launch<'_>, memory: &mut Memory, recording: Option<&mut Recording>) -> Result<Report, Box<Fault>> {
         let kernel = self.kernel(launch.kernel).ok_or_else(|| Fault { kind: FaultKind::NoKernel(launch.kernel.to_owned()), site: None })?;
         let items: u64 = launch.block.iter().map(|&b| u64::from(b)).product();
         let most = kernel.max_workgroup.min(1024);
@@ -240,10 +265,14 @@ impl Module {
             constants,
             races: launch.config.global_races.then(Races::default),
             report: Report::default(),
+            record: recording.is_some().then(Recording::new),
         };
         let run = Run { kernel, launch, lds_bytes: lds_bytes as usize, waves: items.div_ceil(64) as u32 };
-        run.all(&mut device)?;
-        Ok(device.report)
+        let done = run.all(&mut device);
+        if let (Some(place), Some(made)) = (recording, device.record.take()) {
+            *place = made;
+        }
+        done.map(|()| device.report)
     }
 }
 
@@ -274,15 +303,21 @@ impl Run<'_> {
         let mut cache = Cache::default();
         let mut active: Vec<Group> = Vec::new();
         let mut left = self.launch.config.max_steps;
+        let order = self.launch.config.order;
+        let mut turn = 0usize;
         loop {
             while active.len() < self.launch.config.resident.max(1) {
                 let Some(n) = waiting.next() else { break };
                 active.push(self.group(device, n)?);
+                if let Some(r) = &mut device.record {
+                    r.push(n, 0, What::Begin { waves: self.waves });
+                }
             }
             if active.is_empty() {
                 return Ok(());
             }
-            let g = random.below(active.len());
+            turn = turn.wrapping_add(1);
+            let g = if order == Order::Turns { turn % active.len() } else { random.below(active.len()) };
             let group = &mut active[g];
             let ready: Vec<usize> = (0..group.waves.len()).filter(|&i| group.waves[i].status == Status::Ready).collect();
             if ready.is_empty() {
@@ -292,9 +327,12 @@ impl Run<'_> {
                 }
                 continue;
             }
-            let w = ready[random.below(ready.len())];
-            // Sometimes one instruction, mostly a stretch, sometimes to the next barrier.
-            let stretch = [1, 7, 40, 300, u64::MAX][random.below(5)];
+            let (w, stretch) = match order {
+                // The one that is furthest behind.
+                Order::Turns => (ready.iter().copied().min_by_key(|&w| group.waves[w].steps).unwrap_or(0), 1),
+                // Sometimes one instruction, mostly a stretch, sometimes to the next barrier.
+                Order::Random => (ready[random.below(ready.len())], [1, 7, 40, 300, u64::MAX][random.below(5)]),
+            };
             left =
                 group.run(device, self.kernel, &mut cache, w, stretch, left).map_err(|kind| group.fault(&cache, w, kind, self.launch))?;
         }
@@ -316,6 +354,9 @@ impl Group {
         Clock::join(self.waves.iter_mut().map(|w| &mut w.cycles));
         self.waves.iter_mut().for_each(|w| w.status = Status::Ready);
         device.report.barriers += 1;
+        if let Some(r) = &mut device.record {
+            r.push(self.number, 0, What::Passed);
+        }
         Ok(false)
     }
 

@@ -3,4 +3,4 @@
 mod launch;
 mod step;
 
-pub use launch::{Launch, SimConfig};
+pub use launch::{Launch, Order, SimConfig};

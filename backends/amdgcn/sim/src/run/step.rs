@@ -7,6 +7,7 @@ use crate::exec::{Ctx, Flow};
 use crate::fault::{FaultKind, Result};
 use crate::isa::memory::{MemKind, Space};
 use crate::object::Kernel;
+use crate::record::What;
 use crate::state::device::Device;
 use crate::state::wave::{Status, Wave};
 use std::rc::Rc;
@@ -111,6 +112,14 @@ impl Group {
         };
         w.hazards.note(&inst, states, &slot);
         w.steps += 1;
+        if let Some(r) = &mut device.record {
+            r.instructions += 1;
+            match flow {
+                Flow::Barrier => r.push(self.number, inst.address, What::Waits { wave: w.index }),
+                Flow::End => r.push(self.number, inst.address, What::Ended { wave: w.index }),
+                Flow::Next | Flow::Jump(_) => {}
+            }
+        }
         match flow {
             Flow::Next => w.pc = inst.next(),
             Flow::Jump(to) => w.pc = to,

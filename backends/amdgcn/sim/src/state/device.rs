@@ -4,6 +4,7 @@ use super::races::{Access, Races};
 use crate::chip::Chip;
 use crate::fault::{FaultKind, Result};
 use crate::object::Module;
+use crate::record::Recording;
 use crate::report::Report;
 use crate::state::memory::{FIRST, Memory, Region};
 
@@ -25,6 +26,8 @@ pub(crate) struct Device<'m> {
     pub constants: [Region; 2],
     pub races: Option<Races>,
     pub report: Report,
+    /// What happens is taken down, if somebody wants it.
+    pub record: Option<Recording>,
 }
 
 impl Device<'_> {

@@ -186,12 +186,28 @@ fn places_parameters_and_grids() {
     assert_eq!(run(&mut m, Some(vec![[2, 0, 0]])), Err(LaneError::Program { program: [2, 0, 0], grid: [2, 3, 2] }));
 }
 
+/// But a program that is named has to be in the grid.
+#[test]
+fn a_grid_without_programs_is_no_work() {
+    let asm = neighbourless();
+    let args = [ViewArg::dense(0, Scalar::I32, &[0]).into()];
+    let mut m = memory([Buffer::uninit(0)]);
+    for grid in [[0, 1, 1], [1, 0, 1], [1, 1, 0], [0, 1 << 31, 1]] {
+        let done = interpret(&asm.p, &target(), grid, &args, &mut m, &LaneOptions::default());
+        assert_eq!(done, Ok(LaneStats::default()), "{grid:?}");
+    }
+    let named = LaneOptions { programs: Some(vec![[0, 0, 0]]), ..LaneOptions::default() };
+    let outside = interpret(&asm.p, &target(), [0, 1, 1], &args, &mut m, &named);
+    assert_eq!(outside, Err(LaneError::Program { program: [0, 0, 0], grid: [0, 1, 1] }));
+}
+
 #[test]
 fn launches_that_cannot_be() {
     let asm = neighbourless();
     let mut m = memory([Buffer::uninit(128)]);
     let run = |m: &mut Memory, grid, args: &[Arg]| interpret(&asm.p, &target(), grid, args, m, &LaneOptions::default()).unwrap_err();
-    assert_eq!(run(&mut m, [1, 0, 1], &[]), LaneError::Grid { grid: [1, 0, 1] });
+    let large = [1, 1 << 31, 1];
+    assert_eq!(run(&mut m, large, &[]), LaneError::Grid { grid: large });
     assert_eq!(run(&mut m, [1, 1, 1], &[]), LaneError::Abi(AbiError::Missing { param: 0, arg: 0, count: 0 }));
     let far = [ViewArg::dense(7, Scalar::I32, &[4]).into()];
     assert_eq!(run(&mut m, [1, 1, 1], &far), LaneError::Buffer { buffer: 7, count: 1 });
