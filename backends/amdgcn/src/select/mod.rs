@@ -27,6 +27,7 @@ mod compare;
 mod compute;
 mod control;
 mod convert;
+mod copies;
 mod demote;
 mod entry;
 mod error;
@@ -153,6 +154,12 @@ impl Selector<'_> {
             Inst::Atomic(a) => self.atomic(a),
             Inst::LoadShared { dsts, addr, offset } => self.load_shared(dsts, *addr, *offset),
             Inst::StoreShared { addr, offset, guard, srcs } => self.store_shared(srcs, *addr, *offset, *guard),
+            Inst::CopyAsync { shared, offset, global, global_offset, bytes, valid } => {
+                self.copy_async((*shared, *offset), (*global, *global_offset), *bytes, *valid)
+            }
+            // Waits are for all of them.
+            Inst::CommitCopies => Ok(()),
+            Inst::WaitCopies { .. } => self.wait_copies(),
             Inst::Barrier => {
                 self.emit(crate::isa::Opcode::SBarrier, []);
                 Ok(())
@@ -163,13 +170,9 @@ impl Selector<'_> {
             Inst::For(l) => self.for_loop(l),
             Inst::While(l) => self.while_loop(l),
             Inst::If(c) => self.choice(c),
-            Inst::FmaBf16x2 { .. }
-            | Inst::LoadMatrix { .. }
-            | Inst::CopyAsync { .. }
-            | Inst::CommitCopies
-            | Inst::WaitCopies { .. }
-            | Inst::Unit(_)
-            | Inst::Roles(_) => Err(SelectError::Instruction(inst.code(), Reason::NoMachinery)),
+            Inst::FmaBf16x2 { .. } | Inst::LoadMatrix { .. } | Inst::Unit(_) | Inst::Roles(_) => {
+                Err(SelectError::Instruction(inst.code(), Reason::NoMachinery))
+            }
         }
     }
 }
