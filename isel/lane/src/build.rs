@@ -62,6 +62,8 @@ enum Key {
     Funnel(LVal, LVal, LVal),
     FmaF16x2(LVal, LVal, LVal),
     FmaBf16x2(LVal, LVal, LVal),
+    CvtF16x2(LVal, LVal),
+    CvtBf16x2(LVal, LVal),
     Permute(LVal, LVal, LVal),
     MaskFlip(LVal, LVal, LVal),
     Cmp(CmpOp, LVal, LVal),
@@ -546,11 +548,11 @@ impl LaneBuilder {
         {
             return self.constant(to, num::wrap(c as i64, t) as u64);
         }
-        if let (Known::Rounded(x), LTy::F32) = (self.facts[a].known, to) {
+        if let (Known::Rounded(x), LTy::Num(Scalar::BF16), LTy::F32) = (self.facts[a].known, self.ty(a), to) {
             return self.un(UnOp::RoundBf16, x);
         }
         let v = self.pure(Key::Cvt(to, a), to, &[a], |dst| Inst::Cvt { dst, a });
-        if (self.ty(a), to) == (LTy::F32, LTy::Num(Scalar::BF16)) {
+        if matches!((self.ty(a), to), (LTy::F32, LTy::Num(Scalar::F16 | Scalar::BF16))) {
             self.learn(v, Known::Rounded(a));
         }
         if let (Known::Code(bits), LTy::Num(Scalar::I8)) = (self.facts[a].known, to) {
@@ -613,6 +615,16 @@ impl LaneBuilder {
             let bytes = low.1 | (low.1 + 1) << 4 | (high.1 + 4) << 8 | (high.1 + 5) << 12;
             return self.permute_packed(low.0, high.0, bytes);
         }
+        if let &[low, high] = parts
+            && let [Some(low), Some(high)] = [low, high].map(|v| self.rounded(v))
+        {
+            return match self.ty(parts[0]) {
+                LTy::Num(Scalar::F16) => {
+                    self.pure(Key::CvtF16x2(low, high), LTy::B32, &[low, high], |dst| Inst::CvtF16x2 { dst, low, high })
+                }
+                _ => self.pure(Key::CvtBf16x2(low, high), LTy::B32, &[low, high], |dst| Inst::CvtBf16x2 { dst, low, high }),
+            };
+        }
         self.pure(Key::Pack(Vals::from_slice(parts)), LTy::B32, parts, |dst| Inst::Pack { dst, parts: Vals::from_slice(parts) })
     }
 
@@ -638,6 +650,14 @@ impl LaneBuilder {
     fn encoded(&self, v: LVal) -> Option<LVal> {
         match self.facts[v].known {
             Known::Code(bits) if self.ty(v) == LTy::Num(Scalar::I8) => Some(bits),
+            _ => None,
+        }
+    }
+
+    /// The `f32` that a 16-bit float was rounded from, where the machine rounds two at once.
+    fn rounded(&self, v: LVal) -> Option<LVal> {
+        match self.facts[v].known {
+            Known::Rounded(x) if self.packed_halves => Some(x),
             _ => None,
         }
     }

@@ -42,10 +42,14 @@ instructions! {
         Funnel { dst: LVal = def I32, high: LVal = read I32, low: LVal = read I32, by: LVal = read I32 }
             => Effect::Compute, "funnel {high}, {low}, {by}";
         /// `a * b + c` of the two `f16` of which each word consists, each with one rounding; for machines with
-        /// [`crate::machine::Target::packed_halves`], as the next three.
+        /// [`crate::machine::Target::packed_halves`], as the next five.
         FmaF16x2 { dst: LVal = def I32, a: LVal = read I32, b: LVal = read I32, c: LVal = read I32 } => Effect::Compute, "fma_f16x2 {a}, {b}, {c}";
         /// The same of two `bf16`.
         FmaBf16x2 { dst: LVal = def I32, a: LVal = read I32, b: LVal = read I32, c: LVal = read I32 } => Effect::Compute, "fma_bf16x2 {a}, {b}, {c}";
+        /// Two `f32` in a word, each as an `f16` as `Cvt` has it, `low` in the low half.
+        CvtF16x2 { dst: LVal = def B32, low: LVal = read F32, high: LVal = read F32 } => Effect::Compute, "cvt_f16x2 {low}, {high}";
+        /// The same as `bf16`.
+        CvtBf16x2 { dst: LVal = def B32, low: LVal = read F32, high: LVal = read F32 } => Effect::Compute, "cvt_bf16x2 {low}, {high}";
         /// Four bytes out of eight: those of `low` are numbers 0 to 3, those of `high` 4 to 7; byte n of the result is the one that the lower three
         /// bits of digit n, in base 16, of `picks` name. The digits' fourth bits and those behind the fourth digit do not count.
         Permute { dst: LVal = def I32, low: LVal = read I32, high: LVal = read I32, picks: LVal = read I32 }

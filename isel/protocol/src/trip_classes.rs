@@ -544,9 +544,33 @@ impl<'a> Finder<'a> {
                     self.program.vals[a] == self.program.vals[b] && self.equal(*x, *y)
                 }
                 (Some(x @ Inst::LoadGlobal { .. }), Some(y @ Inst::LoadGlobal { .. })) => self.loads_equal((a, x), (b, y)),
+                (None, None) => self.carried_equal(a, b),
                 _ => false,
             };
         self.same.insert((a, b), result);
         result
+    }
+
+    /// True if what loops of one number carry is the same in each of their iterations: the same at first, and the same as long as it was so far. Both take
+    /// every iteration, none of them in front of the loop.
+    fn carried_equal(&mut self, a: LVal, b: LVal) -> bool {
+        let (Some(&[loop_a, init_a, next_a]), Some(&[loop_b, init_b, next_b])) = (self.carried.get(&a), self.carried.get(&b)) else {
+            return false;
+        };
+        let whole = |v: &LVal| {
+            let TripClasses { strides, skips, behind, .. } = &self.trip_classes;
+            !strides.contains_key(v) && !skips.contains_key(v) && !behind.contains(v)
+        };
+        let numbers = [loop_a, loop_b].map(|v| self.trip_classes.of.get(&v).copied().filter(|_| whole(&v)));
+        if numbers[0].is_none() || numbers[0] != numbers[1] || !self.equal(init_a, init_b) {
+            return false;
+        }
+        self.same.insert((a, b), true);
+        let equal = self.equal(next_a, next_b);
+        if !equal {
+            // What was concluded of it falls with it.
+            self.same.clear();
+        }
+        equal
     }
 }

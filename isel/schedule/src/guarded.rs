@@ -1,16 +1,19 @@
 //! Guarded products as loops: `if c { … dot … }` is a loop of one round, or of none.
 //!
 //! ```text
-//! for i … carry a {                          for i … carry a {
-//!     c = c(i)                                   c = c(i)
+//! for i … carry a {                          for i … carry a, c = c(first i) {
+//!     c = c(i)                                   next = c(i + step)                                     a step ahead ([`ahead`])
 //!     b = if c { … dot …, a … } else { a }  ─►   b = for 0..(c ? 1 : 0) carry x = a { … dot …, x … }
-//!     yield b                                    yield b
+//!     yield b                                    yield b, next
 //! }                                          }
 //! ```
 //!
 //! Blocks that a mask leaves out are neither copied nor multiplied: the producer asks as the consumers do, and a ring of slots goes on from one round
 //! that is done to the next. The rewrite is from tile IR to tile IR, and says nothing of how the loop runs.
 
+mod ahead;
+
+use crate::plan::written_views;
 use crate::rewrite::Rewrite;
 use std::collections::{BTreeMap, BTreeSet};
 use tilelift_decisions::{Decision, Told, taken};
@@ -28,24 +31,22 @@ pub fn guarded(kernel: &Kernel) -> Option<Kernel> {
     }
     taken(Decision::GuardedProducts, || Told::of(format!("{} choices of products are loops of one round", found.len())));
     let mut made = Rewrite::of(kernel);
+    let written = written_views(kernel);
     for (region, choice, arm) in found {
-        made.as_loop(region, choice, arm)?;
+        let condition = made.asked_ahead((region, choice), &written);
+        made.as_loop((region, choice), arm, condition)?;
     }
     Some(made.finish())
 }
 
-/// Finds the choices of products in loops whose rounds nobody knows. Of rounds that are known, the proof follows each by itself, and does not see that
-/// all tasks choose alike there.
+/// Finds the choices of products in loops.
 fn choices(kernel: &Kernel, region: Region, looped: bool, found: &mut Vec<(Region, Inst, Arm)>) {
     for &i in &kernel.regions[region].insts {
         let d = &kernel.insts[i];
         if looped && let Some(arm) = Arm::of(kernel, i) {
             found.push((region, i, arm));
         }
-        let known = d.op == Op::For && d.args[..2].iter().all(|&v| kernel.as_const(v).is_some());
-        if !known {
-            d.regions.iter().for_each(|&r| choices(kernel, r, looped || d.op == Op::For, found));
-        }
+        d.regions.iter().for_each(|&r| choices(kernel, r, looped || d.op == Op::For, found));
     }
 }
 
@@ -104,9 +105,8 @@ impl Rewrite {
     }
 
     /// The arm that multiplies as a loop in front of the choice, which is left to choose between its results and those of the other arm.
-    fn as_loop(&mut self, region: Region, choice: Inst, arm: Arm) -> Option<()> {
+    fn as_loop(&mut self, (region, choice): (Region, Inst), arm: Arm, condition: Value) -> Option<()> {
         let d = self.kernel.insts[choice].clone();
-        let condition = d.args[0];
         // The arm that multiplies, the other one, and the rounds where the condition holds.
         let (inside, beside, once) = match arm {
             Arm::Then => (d.regions[0], d.regions[1], 1),

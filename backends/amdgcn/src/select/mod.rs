@@ -170,9 +170,12 @@ impl Selector<'_> {
             Inst::For(l) => self.for_loop(l),
             Inst::While(l) => self.while_loop(l),
             Inst::If(c) => self.choice(c),
-            Inst::FmaBf16x2 { .. } | Inst::LoadMatrix { .. } | Inst::Unit(_) | Inst::Roles(_) => {
-                Err(SelectError::Instruction(inst.code(), Reason::NoMachinery))
-            }
+            Inst::FmaBf16x2 { .. }
+            | Inst::CvtF16x2 { .. }
+            | Inst::CvtBf16x2 { .. }
+            | Inst::LoadMatrix { .. }
+            | Inst::Unit(_)
+            | Inst::Roles(_) => Err(SelectError::Instruction(inst.code(), Reason::NoMachinery)),
         }
     }
 }

@@ -8,6 +8,7 @@
 use super::rule::{Body::ViaF32, Key, Rule, lines, rows};
 use tilelift_ir::Scalar;
 use tilelift_isel::lane::LTy;
+use tilelift_isel::lane::Opcode::{CvtBf16x2, CvtF16x2};
 
 const I1: LTy = LTy::Num(Scalar::I1);
 const I8: LTy = LTy::Num(Scalar::I8);
@@ -22,6 +23,8 @@ const B32: LTy = LTy::B32;
 
 /// All conversions and bit moves.
 pub(super) const ROWS: &[Rule] = rows! {
+    "cvt.f16x2" Key::Plain(CvtF16x2), B32, Always => lines(&["cvt.rn.f16x2.f32 $d, $b, $a"]);
+    "cvt.bf16x2" Key::Plain(CvtBf16x2), B32, Always => lines(&["cvt.rn.bf16x2.f32 $d, $b, $a"]);
     "cvt.i1.i8" Key::Cvt(Scalar::I1), I8, Always => lines(&["selp.b16 $d, 1, 0, $a"]);
     "cvt.i1.i16" Key::Cvt(Scalar::I1), I16, Always => lines(&["selp.b16 $d, 1, 0, $a"]);
     "cvt.i1.i32" Key::Cvt(Scalar::I1), I32, Always => lines(&["selp.b32 $d, 1, 0, $a"]);

@@ -202,6 +202,20 @@ fn fused_and_wide() {
     agree(asm, &p, (n / 32) as u32, &data, Tolerance::Exact);
     let p = elementwise("fma_bf16x2", &[I32, I32, I32], I32, |a, v| a.def(I32, |dst| Inst::FmaBf16x2 { dst, a: v[0], b: v[1], c: v[2] }));
     agree(asm, &p, (n / 32) as u32, &data, Tolerance::Exact);
+    for (elem, name) in [(Scalar::F16, "cvt_f16x2"), (Scalar::BF16, "cvt_bf16x2")] {
+        let p = elementwise(name, &[F32, F32], I32, |a, v| {
+            let (low, high) = (v[0], v[1]);
+            let pair = match elem {
+                Scalar::F16 => a.def(LTy::B32, |dst| Inst::CvtF16x2 { dst, low, high }),
+                _ => a.def(LTy::B32, |dst| Inst::CvtBf16x2 { dst, low, high }),
+            };
+            a.def(I32, |dst| Inst::Bitcast { dst, a: pair })
+        });
+        let (x, y) = pairs(Scalar::F32, N, 32);
+        let n = x.len() / 32 * 32;
+        let data = [bits(Scalar::F32, &x[..n]), bits(Scalar::F32, &y[..n]), Data::zeros(Scalar::I32, n)];
+        agree(asm, &p, (n / 32) as u32, &data, Tolerance::Exact);
+    }
     let p = elementwise("tf32", &[F32], F32, |a, v| a.def(F32, |dst| Inst::RoundTf32 { dst, a: v[0] }));
     agree(asm, &p, 32, &[bits(Scalar::F32, &sample(Scalar::F32, 1024, 7)), Data::zeros(Scalar::F32, 1024)], Tolerance::Exact);
     asm.check("sm_80");

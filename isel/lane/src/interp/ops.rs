@@ -346,6 +346,13 @@ pub(crate) fn cvt(from: LTy, to: LTy, d: &mut [u64], a: &[u64]) -> Result<(), La
     Ok(())
 }
 
+/// Two `f32` in a word, each rounded to a 16-bit float.
+pub(crate) fn cvt_pair(elem: Scalar, d: &mut [u64], low: &[u64], high: &[u64]) -> Result<(), LaneFault> {
+    let half = |x: u64| num::to_bits(num::round(num::from_bits(x, Scalar::F32), elem), elem) & 0xffff;
+    d.iter_mut().zip(low).zip(high).for_each(|((d, &low), &high)| *d = half(low) | half(high) << 16);
+    Ok(())
+}
+
 /// Rounding to tf32.
 pub(crate) fn round_tf32(d: &mut [u64], a: &[u64]) {
     d.iter_mut().zip(a).for_each(|(d, &a)| *d = f32_bits(num::round_tf32(f32_value(a))));

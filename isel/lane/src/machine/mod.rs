@@ -73,8 +73,8 @@ pub struct Target {
     pub copies_in_rows: bool,
     /// Formats whose codes the machine converts from and to `f32` ([`crate::op::UnOp::EncodeE4M3`] and its siblings).
     pub code_casts: &'static [Scalar],
-    /// True if the machine computes with two 16-bit floats of a word at once ([`crate::inst::Inst::FmaF16x2`] and its sibling), and permutes the bytes
-    /// of words ([`crate::inst::Inst::Permute`]).
+    /// True if the machine computes with two 16-bit floats of a word at once ([`crate::inst::Inst::FmaF16x2`], [`crate::inst::Inst::CvtF16x2`] and their
+    /// siblings), and permutes the bytes of words ([`crate::inst::Inst::Permute`]).
     pub packed_halves: bool,
     /// The optional operations ([`crate::op::UnOp::is_optional`]) that the machine has, with the types for which it does. What is missing is
     /// made of other operations.

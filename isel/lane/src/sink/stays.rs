@@ -34,22 +34,33 @@ struct Row {
 }
 
 /// What an instruction reads, each value once, or what it makes: numbers of rows.
-#[derive(Default)]
 struct Lists {
-    ends: Vec<u32>,
+    /// Where the list of each instruction begins, and where the last one ends.
+    starts: Vec<u32>,
     rows: Vec<u32>,
 }
 
 impl Lists {
-    fn get(&self, k: usize) -> &[u32] {
-        &self.rows[k.checked_sub(1).map_or(0, |k| self.ends[k] as usize)..self.ends[k] as usize]
+    /// Lists of so many instructions.
+    fn new(count: usize) -> Lists {
+        let mut starts = Vec::with_capacity(count + 1);
+        starts.push(0);
+        Lists { starts, rows: Vec::with_capacity(2 * count) }
+    }
+
+    fn get(&self, k: u32) -> &[u32] {
+        let k = k as usize;
+        &self.rows[self.starts[k] as usize..self.starts[k + 1] as usize]
     }
 
     /// Ends the list of the next instruction.
     fn end(&mut self) {
-        self.ends.push(self.rows.len() as u32);
+        self.starts.push(self.rows.len() as u32);
     }
 }
+
+/// The look by which what is done was found.
+const DONE: u32 = u32::MAX;
 
 /// A walk over a block that tells what is done where it stands.
 struct Walk<'a> {
@@ -57,8 +68,7 @@ struct Walk<'a> {
     rows: Vec<Row>,
     reads: Lists,
     makes: Lists,
-    done: Vec<bool>,
-    /// The last look by which an instruction was found.
+    /// The last look by which an instruction was found; [`DONE`] behind the one that found it done.
     found: Vec<u32>,
     looks: u32,
     /// What is being looked at together.
@@ -70,7 +80,7 @@ impl Sinker<'_> {
     pub(super) fn stays(&mut self, block: &[Inst], n: u32, nested: &[(usize, Inside)], bytes: &dyn Fn(LVal) -> u32) -> Vec<bool> {
         let mut numbers = std::mem::replace(&mut self.numbers, Table::new(0, 0, UNNUMBERED));
         let (mut values, mut rows): (Vec<LVal>, Vec<Row>) = (Vec::with_capacity(2 * block.len()), Vec::with_capacity(2 * block.len()));
-        let (mut reads, mut makes) = (Lists::default(), Lists::default());
+        let (mut reads, mut makes) = (Lists::new(block.len()), Lists::new(block.len()));
         let mut number = |v: LVal| match numbers.get(v) {
             UNNUMBERED => {
                 let place = self.place(v, n).map_or(ELSEWHERE, |k| k as u32);
@@ -100,30 +110,34 @@ impl Sinker<'_> {
         values.into_iter().for_each(|v| numbers.set(v, UNNUMBERED));
         self.numbers = numbers;
         reads.rows.iter().for_each(|&v| rows[v as usize].left += 1);
-        let (done, found) = (vec![false; block.len()], vec![0; block.len()]);
-        let mut walk = Walk { block, rows, reads, makes, done, found, looks: 0, all: Vec::new() };
-        (0..block.len()).map(|k| walk.stays(k)).collect()
+        let mut walk = Walk { block, rows, reads, makes, found: vec![0; block.len()], looks: 0, all: Vec::new() };
+        (0..block.len() as u32).map(|k| walk.stays(k)).collect()
     }
 }
 
 impl Walk<'_> {
-    /// Looks at an instruction and what it needs of the block that is not done; false if that is more than `most`.
-    fn waiting(&mut self, k: usize, most: usize) -> bool {
-        let Walk { rows, reads, done, found, all, .. } = self;
+    /// Looks at an instruction and what it needs of the block that is not done, and counts what they read; false, and nothing is counted, if they
+    /// are more than `most`.
+    fn waiting(&mut self, k: u32, most: usize) -> bool {
+        let Walk { rows, reads, found, all, .. } = self;
         self.looks += 1;
-        found[k] = self.looks;
+        found[k as usize] = self.looks;
         all.clear();
-        all.push(k as u32);
+        all.push(k);
         let mut at = 0;
         while let Some(&k) = all.get(at) {
             at += 1;
-            for &v in reads.get(k as usize) {
-                let j = rows[v as usize].place;
-                if j != ELSEWHERE && !done[j as usize] && std::mem::replace(&mut found[j as usize], self.looks) != self.looks {
-                    all.push(j);
+            for &v in reads.get(k) {
+                let row = &mut rows[v as usize];
+                row.reads += 1;
+                let Some(seen) = found.get_mut(row.place as usize) else { continue };
+                if *seen < self.looks {
+                    *seen = self.looks;
+                    all.push(row.place);
                 }
             }
             if all.len() > most {
+                all[..at].iter().for_each(|&k| reads.get(k).iter().for_each(|&v| rows[v as usize].reads = 0));
                 return false;
             }
         }
@@ -131,31 +145,31 @@ impl Walk<'_> {
     }
 
     /// True if an instruction is done where it stands, which is noted.
-    fn stays(&mut self, k: usize) -> bool {
-        if self.done[k] {
+    fn stays(&mut self, k: u32) -> bool {
+        if self.found[k as usize] == DONE {
             return false;
         }
-        let moves = computed(&self.block[k]).is_some();
+        let moves = computed(&self.block[k as usize]).is_some();
         if !self.waiting(k, if moves { TOGETHER } else { usize::MAX }) || (moves && !self.frees()) {
             return false;
         }
         for &k in &self.all {
-            self.done[k as usize] = true;
-            for &v in self.reads.get(k as usize) {
-                let left = &mut self.rows[v as usize].left;
-                *left = left.saturating_sub(1);
+            self.found[k as usize] = DONE;
+            for &v in self.reads.get(k) {
+                let row = &mut self.rows[v as usize];
+                row.left = row.left.saturating_sub(1);
+                row.reads = 0;
             }
         }
         true
     }
 
-    /// True if the instructions that are looked at leave together no more in use than they find.
+    /// True if the instructions that are looked at leave together no more in use than they find. Nothing is counted behind that.
     fn frees(&mut self) -> bool {
         let Walk { rows, reads, makes, all, .. } = self;
-        all.iter().for_each(|&k| reads.get(k as usize).iter().for_each(|&v| rows[v as usize].reads += 1));
         let mut made = 0;
         for &k in &*all {
-            for &v in makes.get(k as usize) {
+            for &v in makes.get(k) {
                 let row = &mut rows[v as usize];
                 let within = std::mem::take(&mut row.reads);
                 made += if row.left > within { row.bytes } else { 0 };
@@ -164,7 +178,7 @@ impl Walk<'_> {
         // The rest is what others have made; what comes from outside of the block may be read in its next run.
         let mut ended = 0;
         for &k in &*all {
-            for &v in reads.get(k as usize) {
+            for &v in reads.get(k) {
                 let row = &mut rows[v as usize];
                 let n = std::mem::take(&mut row.reads);
                 ended += if n > 0 && row.left <= n && row.place != ELSEWHERE { row.bytes } else { 0 };

@@ -174,7 +174,7 @@ impl<'a> Checker<'a> {
         let front = code.add(&needs, &program.body);
         let bodies: Vec<usize> = roles.iter().map(|r| code.add(&needs, &r.body)).collect();
         for (role, &body) in bodies.iter().enumerate() {
-            let slots = dead(&code, homes, body, homes.of_role(role));
+            let slots = dead(&code, homes, (body, homes.of_role(role)), &|iv| analysis.trips.contains_key(&iv));
             code.forget(slots);
         }
         checker.agents.iter_mut().for_each(|a| a.code = if a.whole { front } else { bodies[a.role] });

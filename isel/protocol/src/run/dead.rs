@@ -20,15 +20,23 @@ struct Live(Vec<bool>);
 struct Search<'c, 'a> {
     code: &'c Code<'a>,
     homes: &'c Homes,
+    /// True for the index of a loop whose iterations are followed one by one: it says whether there is another one.
+    followed: &'c dyn Fn(LVal) -> bool,
     /// What each slot's value is made of, in slots.
     made: Vec<Vec<usize>>,
     /// For each loop that was met, by number, the slots that are dead in it.
     dead: Vec<(usize, Vec<usize>)>,
 }
 
-/// The slots that are dead in each loop of a role's body, by the loop's number.
-pub(super) fn dead(code: &Code<'_>, homes: &Homes, body: usize, slots: usize) -> Vec<(usize, Vec<usize>)> {
-    let mut s = Search { code, homes, made: vec![Vec::new(); slots], dead: Vec::new() };
+/// The slots that are dead in each loop of a role's body, by the loop's number; `followed` knows the indices of loops whose iterations are followed one by
+/// one.
+pub(super) fn dead(
+    code: &Code<'_>,
+    homes: &Homes,
+    (body, slots): (usize, usize),
+    followed: &dyn Fn(LVal) -> bool,
+) -> Vec<(usize, Vec<usize>)> {
+    let mut s = Search { code, homes, followed, made: vec![Vec::new(); slots], dead: Vec::new() };
     s.makers(body);
     s.block(body, Live(vec![false; slots]));
     s.dead
@@ -92,6 +100,9 @@ impl Search<'_, '_> {
                 let mut behind = during;
                 behind.0.iter_mut().enumerate().filter(|x| own.contains(&x.0)).for_each(|x| *x.1 = false);
                 l.carried.iter().for_each(|c| self.add(&mut behind, c.0.next));
+                if (self.followed)(l.l.iv) {
+                    self.add(&mut behind, l.l.iv);
+                }
                 self.block(l.body, behind);
             } else {
                 for (arm, b) in op.blocks(code).into_iter().flatten().enumerate() {

@@ -15,8 +15,9 @@ pub(super) fn together(mut found: Vec<Specialised>) -> Result<Specialised, NotSp
     if !found.iter().all(alike) || !found.is_empty() && all.consumer_sets > 1 {
         return Err(NotSpecialised::Loops { count });
     }
-    // Steps of the ring of transposed operands are counted from its loop's first one.
-    if !found.is_empty() && found.iter().chain([&all]).any(|s| !s.transposed_b.is_empty()) {
+    // A step of any of them fills one slot of the ring of transposed operands, with the same tiles.
+    let transposes_alike = |s: &Specialised| s.transposed_b.iter().map(|t| &t.1).eq(all.transposed_b.iter().map(|t| &t.1));
+    if !found.iter().all(transposes_alike) {
         return Err(NotSpecialised::TransposedLoops { count });
     }
     // What only one of them loads has slots of its own.

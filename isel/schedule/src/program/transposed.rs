@@ -9,7 +9,7 @@
 use super::Refusal;
 use super::schedule::{Schedule, Transposed, buffer_type};
 use super::write::{Arg, Writer, number};
-use crate::plan::TRANSPOSED_SLOTS;
+use crate::plan::{Specialised, TRANSPOSED_SLOTS};
 use tilelift_ir::{Attr, Inst, LayoutSpec, Op, Shape, TileType, Type, Value};
 
 /// Bytes of a word.
@@ -24,24 +24,26 @@ fn exchanged() -> Attr {
 }
 
 impl Schedule<'_> {
-    /// Allocates the ring, for all loops.
+    /// Allocates the ring, which all loops share: a step of any of them fills a slot of it, with the same tiles.
     pub(super) fn alloc_transposed(&mut self, w: &mut Writer<'_>) -> Result<(), Refusal> {
-        for s in self.before.iter_mut() {
-            s.alloc_transposed(w)?;
-        }
         if self.plan.transposed_b.is_empty() {
             return Ok(());
         }
         let depth = TRANSPOSED_SLOTS;
         let mut slots = Vec::new();
-        for (i, t) in &self.plan.transposed_b {
+        for (_, t) in &self.plan.transposed_b {
             let shape: Vec<u32> = [depth].iter().chain(&t.shape).copied().collect();
-            slots.push((*i, w.buffer(&buffer_type(&shape, t), t)?));
+            slots.push(w.buffer(&buffer_type(&shape, t), t)?);
         }
         let mbarriers = Type::Barrier(depth);
         let full = w.make(Op::BarrierAlloc, &[], &[Attr::Count(1)], Some(&mbarriers))?;
         let empty = w.make(Op::BarrierAlloc, &[], &[Attr::Count(1)], Some(&mbarriers))?;
-        self.transposed = Some(Transposed { slots, full, empty, depth });
+        let of = |plan: &Specialised| {
+            let slots = plan.transposed_b.iter().zip(&slots).map(|((i, _), &v)| (*i, v)).collect();
+            Some(Transposed { slots, full, empty, depth })
+        };
+        self.before.iter_mut().for_each(|s| s.transposed = of(s.plan));
+        self.transposed = of(self.plan);
         Ok(())
     }
 

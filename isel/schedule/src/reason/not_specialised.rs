@@ -34,7 +34,7 @@ pub enum NotSpecialised {
         /// How many may.
         most: usize,
     },
-    /// One of several loops has operands that a task transposes: the steps of that ring are one loop's.
+    /// Of several loops not all have the same operands that a task transposes: each of their steps fills a slot of that ring.
     TransposedLoops {
         /// How many loops there are.
         count: usize,
@@ -278,7 +278,7 @@ impl fmt::Display for NotSpecialised {
                 write!(f, "{count} loops load operands of dots, and a producer goes through {most} at most")
             }
             NotSpecialised::TransposedLoops { count } => {
-                write!(f, "one of {count} loops multiplies what a task transposes, whose slots are counted for one loop")
+                write!(f, "of {count} loops not all multiply the same tiles that a task transposes, of which each step fills a slot")
             }
             NotSpecialised::Inside { op } => {
                 write!(f, "the loop that loads operands of dots stands in a `{op}`, whose rounds the producer does not know")
