@@ -11,14 +11,13 @@
 
 use super::super::Lower;
 use super::super::shared::SharedPoints;
+use crate::lower::location::Local;
 use std::rc::Rc;
 use tilelift_ir::Inst;
 use tilelift_ir::layout::{AccessColumns, Axis, Coord, Layout, SharedMap, SharedOp, vectors_without};
 use tilelift_lane::{LVal, LaneBuilder};
 use tilelift_schedule::LowerError;
 use tilelift_schedule::access::GlobalAccess;
-
-use crate::lower::location::Local;
 
 /// Which lanes copy which elements of a slot, in pieces of `size` bytes; `None` if it has too few pieces, or gaps.
 fn side_by_side(map: &SharedMap, elem: u32, size: u32, [lanes, warps]: [u32; 2]) -> Option<Layout> {

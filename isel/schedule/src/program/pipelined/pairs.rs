@@ -7,22 +7,11 @@
 //! rest:   wait ─ barrier ─ the last step from slot 0                                                                      where steps are odd
 //! ```
 
-use super::super::Refusal;
-use super::super::ahead::Ahead;
-use super::super::write::{Arg, Writer, number};
 use super::{Pipelined, Ring, literal, plus};
-use tilelift_ir::{Attr, CmpOp, Inst, Kernel, Literal, Op, Scalar, Value};
-
-/// The largest step that two of them are made one of.
-const MOST: i64 = 1 << 20;
-
-/// The step of a loop that may go in pairs: it counts from zero by a power of two.
-pub(super) fn pair_step(kernel: &Kernel, main: Inst) -> Option<i64> {
-    let args = &kernel.insts[main].args;
-    let constant = |v: Value| if let Some((Literal::Int(c), _)) = kernel.as_const(v) { Some(c) } else { None };
-    let step = constant(args[2]).filter(|&s| (1..=MOST).contains(&s) && s.count_ones() == 1)?;
-    (constant(args[0]) == Some(0)).then_some(step)
-}
+use crate::program::Refusal;
+use crate::program::ahead::Ahead;
+use crate::program::write::{Arg, Writer, number};
+use tilelift_ir::{Attr, CmpOp, Inst, Op, Scalar};
 
 impl Pipelined<'_> {
     /// A loop of pairs of steps, and the step that is left.

@@ -1,10 +1,21 @@
-//! Which loads copies bring whose pieces lie side by side ([`Target::copies_in_rows`]).
+//! Which loops, and which of their loads, copies bring whose pieces lie side by side ([`Target::copies_in_rows`]).
 
 use crate::access::GlobalAccess;
 use crate::plan::summed;
 use std::collections::HashSet;
 use tilelift_ir::{Effects, Extent, Inst, Kernel, Literal, Op, Value, ValueDef};
 use tilelift_lane::Target;
+
+/// The largest step that two of them are made one of.
+const MOST: i64 = 1 << 20;
+
+/// The step of a loop that may go in pairs: it counts from zero by a power of two.
+pub(super) fn pair_step(kernel: &Kernel, main: Inst) -> Option<i64> {
+    let args = &kernel.insts[main].args;
+    let constant = |v: Value| if let Some((Literal::Int(c), _)) = kernel.as_const(v) { Some(c) } else { None };
+    let step = constant(args[2]).filter(|&s| (1..=MOST).contains(&s) && s.count_ones() == 1)?;
+    (constant(args[0]) == Some(0)).then_some(step)
+}
 
 /// True if copies whose pieces lie side by side bring a load for its products: whole pieces, as many as there are lanes, in rows along the dimension
 /// that is summed over, which may go through a window, whose bounds follow from parameters.
