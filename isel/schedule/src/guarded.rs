@@ -12,6 +12,7 @@
 //! that is done to the next. The rewrite is from tile IR to tile IR, and says nothing of how the loop runs.
 
 mod ahead;
+mod inside;
 
 use crate::plan::written_views;
 use crate::rewrite::Rewrite;
@@ -33,6 +34,7 @@ pub fn guarded(kernel: &Kernel) -> Option<Kernel> {
     let mut made = Rewrite::of(kernel);
     let written = written_views(kernel);
     for (region, choice, arm) in found {
+        made.take_inside((region, choice), arm.region(kernel, choice), &written);
         let condition = made.asked_ahead((region, choice), &written);
         made.as_loop((region, choice), arm, condition)?;
     }
@@ -58,6 +60,11 @@ enum Arm {
 }
 
 impl Arm {
+    /// Its instructions.
+    fn region(self, kernel: &Kernel, choice: Inst) -> Region {
+        kernel.insts[choice].regions[usize::from(self == Arm::Else)]
+    }
+
     /// That of a choice of which one arm has products of its own.
     fn of(kernel: &Kernel, choice: Inst) -> Option<Arm> {
         let d = &kernel.insts[choice];
