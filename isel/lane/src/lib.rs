@@ -24,6 +24,7 @@ mod inst;
 mod interp;
 mod into_loops;
 mod launch_order;
+mod least;
 mod machine;
 mod nest;
 pub mod number;

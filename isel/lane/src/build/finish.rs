@@ -4,6 +4,7 @@ use super::LaneBuilder;
 use crate::choice::into_arms;
 use crate::inst::{Block, Inst};
 use crate::into_loops::into_loops;
+use crate::least::least;
 use crate::nest::Nest;
 use crate::own_words::own_words;
 use crate::place::place;
@@ -62,6 +63,11 @@ impl LaneBuilder {
         if before <= 4 * WANTED {
             return body;
         }
+        let fewest = least(&body, &sizes);
+        if fewest > before - before / WORTH {
+            taken(Decision::LaneOrder, || Told::at("as lowered", before.into()).before("any other, at least", Some(fewest.into())));
+            return body;
+        }
         let mut sunk = body.clone();
         into_loops(&mut sunk, &|v| self.as_const(v).is_some());
         // A condition that waits for nothing is not made early.
@@ -72,6 +78,7 @@ impl LaneBuilder {
         let nest = Nest::of(&sunk);
         sink(&mut sunk, &nest, [0, sizes.len()], Moves { loads: None, stays: Some(&bytes) });
         let after = peak(&sunk, &sizes);
+        debug_assert!(fewest <= after, "{fewest} bytes are held in any order, and {after} in one: {}", self.program.name);
         let sinks = after <= before - before / WORTH;
         taken(Decision::LaneOrder, || {
             let ways = [("depth first", after), ("as lowered", before)].map(|(what, bytes)| (what, u64::from(bytes)));
