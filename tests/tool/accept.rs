@@ -83,6 +83,13 @@ fn samples_of_large_cases_pass_on_the_simulator() {
     each(&chosen, |c| passes(c, DeviceKind::Sim, "sm_80", 1));
 }
 
+/// Sampled instances work where they are launched, though instances are dealt out to dies.
+#[test]
+fn samples_of_large_cases_pass_on_the_simulator_of_gfx942() {
+    let chosen: Vec<Case> = of(Size::Large).into_iter().step_by(23).collect();
+    each(&chosen, |c| passes(c, DeviceKind::Sim, "gfx942", 1));
+}
+
 #[test]
 fn every_case_passes_on_the_gpu() {
     if std::env::var_os("TILELIFT_CUDA").is_none_or(|v| v != "1") {

@@ -290,7 +290,7 @@ impl Executor {
     /// # Errors
     /// Whatever keeps the kernel from running to its end.
     pub fn run(&self, kernel: &Kernel, launch: &Launch<'_>, memory: &mut Memory) -> Result<Option<Report>, ExecError> {
-        self.prepare(kernel, launch.options)?.run(launch, memory)
+        self.prepare_for(kernel, launch.options, launch.programs.is_some())?.run(launch, memory)
     }
 
     /// Compiles and loads a kernel, to run it as often as one likes.
@@ -298,10 +298,20 @@ impl Executor {
     /// # Errors
     /// A kernel that is wrong, does not compile or does not load.
     pub fn prepare<'a>(&'a self, kernel: &'a Kernel, options: &Options) -> Result<Prepared<'a>, ExecError> {
+        self.prepare_for(kernel, options, false)
+    }
+
+    /// The same, to run all programs, or samples of them: then each works at the position at which it is launched, and not at another one for the sake of
+    /// caches.
+    ///
+    /// # Errors
+    /// A kernel that is wrong, does not compile or does not load.
+    pub fn prepare_for<'a>(&'a self, kernel: &'a Kernel, options: &Options, sampled: bool) -> Result<Prepared<'a>, ExecError> {
+        let dealt = |target: &Target| Target { dies: target.dies.filter(|_| !sampled), ..target.clone() };
         Ok(match self {
             Executor::Interp => Prepared::Interp(tilelift_ir::verify(kernel).map_err(CompileError::Verify)?),
-            Executor::Lane(target) => Prepared::Lane { kernel, target, program: Box::new(lower(kernel, target, options)?.program) },
-            Executor::Sim(target) => Prepared::Sim(Box::new(compile(kernel, target, options)?)),
+            Executor::Lane(target) => Prepared::Lane { kernel, target, program: Box::new(lower(kernel, &dealt(target), options)?.program) },
+            Executor::Sim(target) => Prepared::Sim(Box::new(compile(kernel, &dealt(target), options)?)),
             #[cfg(feature = "cuda")]
             Executor::Cuda { device, target } => {
                 Prepared::Cuda { device, kernel: Box::new(device.load(&compile(kernel, target, options)?)?) }

@@ -75,7 +75,7 @@ impl fmt::Display for EmitError {
             EmitError::Select(e) => e.fmt(f),
             EmitError::Allocate(e) => write!(f, "registers: {e}; use more warps, smaller tiles, or an even extent"),
             EmitError::Encode(e) if self.is_resource() => {
-                write!(f, "machine code: {e}, and branches reach 32768; use more warps, smaller tiles, or less in a loop")
+                write!(f, "machine code: {e}, too far for a branch and its bridges; use more warps, smaller tiles, or less in a loop")
             }
             EmitError::Encode(e) => write!(f, "machine code: {e}"),
         }

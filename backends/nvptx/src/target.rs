@@ -275,6 +275,7 @@ fn chip(name: &'static str, shared_bytes: u32, newer: &[Row], code_casts: &'stat
         banks: BankModel::nvidia(),
         matrix: MMA_SYNC.iter().chain(newer).map(instr).collect(),
         copy_async: &[16, 8, 4],
+        copies_in_rows: false,
         code_casts,
         packed_halves: true,
         functions: FUNCTIONS,

@@ -58,6 +58,7 @@ pub use decide::{Plan, Schedule, plan, plan_with};
 pub use epilogue_operands::{Epilogue, EpilogueBox, EpilogueGroup, Place};
 pub use handle::{Handle, Part, allocation, handle};
 pub(crate) use lane_copies::places;
+pub(crate) use lanes::summed;
 pub use lanes::{Fetches, stores_load};
 pub use late_products::Late;
 pub(crate) use live::live;
@@ -75,7 +76,7 @@ pub(crate) use replay::{decisions, looks_at, needs, replay, slice_by, written_vi
 pub use ring_layouts::{EpilogueStore, RingLayouts, value_at};
 pub use role::TaskRole;
 pub use shares::Copies;
-pub use slots::{FetchedRing, slots};
+pub use slots::{FetchedRing, slots, slots_of_steps};
 pub use specialised::{MAX_DEPTH, Specialised, TRANSPOSED_SLOTS, WIDE_RESULTS_LEAST};
 pub use staged::{StagedOperand, StagedUse};
 pub(crate) use staged::{mapped, moves, origin};

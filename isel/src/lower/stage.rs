@@ -89,7 +89,7 @@ impl Lower<'_> {
         let shared = vectors_without(&columns, bytes, width * bytes, 0);
         let copies = layout.free_mask(Axis::Lane) | layout.free_mask(Axis::Warp);
         let size = shared.width * bytes;
-        let copy = (copies == 0 && self.target.copy_async.contains(&size)).then_some(size);
+        let copy = (copies == 0 && self.target.copies(size)).then_some(size);
         Ok(Plan { inst: i, map, columns: columns.scaled(bytes)?, layout: Rc::new(layout), groups: shared.groups, copy })
     }
 

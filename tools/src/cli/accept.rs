@@ -88,7 +88,7 @@ pub fn run_case(case: &Case, device: &Executor, effort: Effort) -> Result<CaseRe
     let start = Instant::now();
     let prepared = launches
         .iter()
-        .map(|l| device.prepare(&l.kernel, &options).map_err(|e| format!("@{}: {e}", l.kernel.name)))
+        .map(|l| device.prepare_for(&l.kernel, &options, l.programs.is_some()).map_err(|e| format!("@{}: {e}", l.kernel.name)))
         .collect::<Result<Vec<Prepared<'_>>, String>>()?;
     let mut time = start.elapsed();
     for seed in 0..effort.seeds.max(1) {

@@ -20,7 +20,7 @@ use smallvec::SmallVec;
 use std::collections::BTreeMap;
 
 /// Offsets of scratch memory that an instruction can name.
-const SCRATCH_BYTES: u32 = 4096;
+pub(super) const SCRATCH_BYTES: u32 = 4096;
 
 /// Where a spilled register is.
 #[derive(Clone, Debug)]

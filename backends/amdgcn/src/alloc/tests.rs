@@ -272,6 +272,16 @@ fn long_tiles_share_scratch_memory() {
     assert!(format!("{yaml:?}").contains(&format!("(\".vgpr_spill_count\", Number({}))", to_acc + to_scratch)), "{yaml:?}");
 }
 
+/// More than registers and scratch memory hold at a time is refused before anything is spilled.
+#[test]
+fn what_has_no_room_is_refused_at_once() {
+    let draft = |count| super::Draft::new(guarded_loads(count)).map(|_| ());
+    assert_eq!(draft(1600), Err(AllocError::ScratchFull));
+    assert_eq!(draft(1400), Ok(()));
+    let old = Program { chip: Chip::Gfx90a, ..guarded_loads(1600) };
+    assert_eq!(super::Draft::new(old).map(|_| ()), Err(AllocError::NoScratch));
+}
+
 /// Steps that a program's allocation takes.
 fn steps(program: &Program) -> u64 {
     let fuel = Fuel::new(STEPS);

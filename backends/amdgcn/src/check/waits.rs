@@ -124,7 +124,8 @@ pub fn waits(program: &Program) -> Result<(), Vec<WaitFault>> {
             let early = match other.op {
                 Opcode::SBarrier => before_barrier,
                 Opcode::BufferInv => vector_memory && !results.is_empty(),
-                _ => (fills && theirs == Some(Counter::Lds)) || (writes_back && theirs == Some(Counter::Vector)),
+                // Between wavefronts a barrier shows what was filled, and no access in front of it is to that.
+                _ => (fills && program.waves == 1 && theirs == Some(Counter::Lds)) || (writes_back && theirs == Some(Counter::Vector)),
             };
             if early {
                 report(Early::Order);

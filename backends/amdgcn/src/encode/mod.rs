@@ -51,7 +51,7 @@ pub fn encode(program: &Program) -> Result<Code, EncodeError> {
             if let Some(target) = encoded.target {
                 branches.push((words.len(), target, block, at));
             }
-            // Programs are smaller than what 32 bits count: branches reach 128 KiB.
+            // Programs of 4 GiB are more than what has room in memory beside their machine programs.
             starts.push(4 * words.len() as u32);
             words.extend(encoded.words);
         }
@@ -69,6 +69,11 @@ pub fn encode(program: &Program) -> Result<Code, EncodeError> {
 /// Whether an instruction with physical registers can be encoded on a chip.
 pub fn check(inst: &Inst, chip: Chip) -> Result<(), Reason> {
     instruction(inst, chip).map(|_| ())
+}
+
+/// How many words an instruction has, if it can be encoded.
+pub(crate) fn words(inst: &Inst, chip: Chip) -> Option<usize> {
+    Some(instruction(inst, chip).ok()?.words.len())
 }
 
 fn instruction(inst: &Inst, chip: Chip) -> Result<Encoded, Reason> {

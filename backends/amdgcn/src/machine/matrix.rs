@@ -10,10 +10,14 @@
 //! D   16x16 of f64         i = 4 r + l / 16                        j = l % 16
 //! ```
 //!
-//! Source: AMD matrix instruction calculator, CDNA2 and CDNA3 tables; the instructions of gfx950 that are twice as deep follow the same rule.
+//! A lane of the deepest instructions of 8-bit floats (`f8f6f4`) has two runs of 16 along the depth, one in either half of it: `k = K/2 (e / 16) + 16 (l / M) + e % 16`.
+//!
+//! Source: AMD matrix instruction calculator, CDNA2 and CDNA3 tables; the instructions of gfx950 that are twice as deep follow the same rule. Two runs:
+//! AMD's article on matrix cores of 2025 for 32x32x64, and by analogy for 16x16x128. A and B have them alike, so a product is right in any order of its terms.
 
 use crate::chip::Chip;
-use crate::isa::Opcode;
+use crate::isa::{Opcode, Variant};
+use crate::mir::Mods;
 use tilelift_ir::layout::FragmentMap;
 use tilelift_ir::{Precision, Scalar};
 use tilelift_isel::MatrixInstr;
@@ -85,6 +89,14 @@ const ROWS: &[Row] = &[
     of_codes(Chip::Gfx942, VMfmaF32_16x16x32Fp8Bf8, 16, 32, [F8E4M3Fnuz, F8E5M2Fnuz]),
     of_codes(Chip::Gfx942, VMfmaF32_32x32x16Bf8Fp8, 32, 16, [F8E5M2Fnuz, F8E4M3Fnuz]),
     of_codes(Chip::Gfx942, VMfmaF32_16x16x32Bf8Fp8, 16, 32, [F8E5M2Fnuz, F8E4M3Fnuz]),
+    of_codes(Chip::Gfx950, VMfmaF32_32x32x64F8f6f4, 32, 64, [F8E4M3; 2]),
+    of_codes(Chip::Gfx950, VMfmaF32_16x16x128F8f6f4, 16, 128, [F8E4M3; 2]),
+    of_codes(Chip::Gfx950, VMfmaF32_32x32x64F8f6f4, 32, 64, [F8E5M2; 2]),
+    of_codes(Chip::Gfx950, VMfmaF32_16x16x128F8f6f4, 16, 128, [F8E5M2; 2]),
+    of_codes(Chip::Gfx950, VMfmaF32_32x32x64F8f6f4, 32, 64, [F8E4M3, F8E5M2]),
+    of_codes(Chip::Gfx950, VMfmaF32_16x16x128F8f6f4, 16, 128, [F8E4M3, F8E5M2]),
+    of_codes(Chip::Gfx950, VMfmaF32_32x32x64F8f6f4, 32, 64, [F8E5M2, F8E4M3]),
+    of_codes(Chip::Gfx950, VMfmaF32_16x16x128F8f6f4, 16, 128, [F8E5M2, F8E4M3]),
     of_codes(Chip::Gfx950, VMfmaF32_32x32x16Fp8Fp8, 32, 16, [F8E4M3; 2]),
     of_codes(Chip::Gfx950, VMfmaF32_16x16x32Fp8Fp8, 16, 32, [F8E4M3; 2]),
     of_codes(Chip::Gfx950, VMfmaF32_32x32x16Bf8Bf8, 32, 16, [F8E5M2; 2]),
@@ -106,13 +118,25 @@ pub(super) fn instructions(chip: Chip) -> Vec<MatrixInstr> {
     rows(chip).map(|r| r.instr(chip)).collect()
 }
 
-/// The machine instruction of a matrix instruction, if the chip has one.
-pub(crate) fn code(chip: Chip, instr: &MatrixInstr) -> Option<Opcode> {
+/// The machine instruction of a matrix instruction, and what it says of its operands, if the chip has one.
+pub(crate) fn code(chip: Chip, instr: &MatrixInstr) -> Option<(Opcode, Mods)> {
     let same = |r: &&Row| {
         let [m, n, k] = instr.shape;
         [m, n, k] == [r.m, r.m, r.k] && [instr.operand, instr.operand_b] == r.operands && instr.precision == r.precision
     };
-    rows(chip).find(same).map(|r| r.code)
+    rows(chip).find(same).map(|r| (r.code, r.mods()))
+}
+
+/// Bytes of a run along the depth in the registers of instructions whose formats modifiers name.
+const RUN: u32 = 16;
+
+/// The number of a format in the field of such an instruction.
+fn format(operand: Scalar) -> u8 {
+    match operand {
+        F8E5M2 => 1,
+        // `f8e4m3`; no row has others.
+        _ => 0,
+    }
 }
 
 impl Row {
@@ -125,10 +149,35 @@ impl Row {
             operand_b,
             acc,
             precision,
-            a: operand_map(m, k, false),
-            b: operand_map(m, k, true),
+            a: self.operand_map(false),
+            b: self.operand_map(true),
             d: result_map(m, acc),
         }
+    }
+
+    /// True if modifiers name the formats of A and B.
+    fn narrow(&self) -> bool {
+        self.code.desc().form.variant == Variant::Narrow
+    }
+
+    fn mods(&self) -> Mods {
+        match self.narrow() {
+            true => Mods { cbsz: format(self.operands[0]), blgp: format(self.operands[1]), ..Mods::default() },
+            false => Mods::default(),
+        }
+    }
+
+    /// A as (m, k), or B as (k, n): both have one rule with the roles of the dimensions swapped.
+    fn operand_map(&self, swapped: bool) -> FragmentMap {
+        let (m, k) = (self.m, self.k);
+        let per_lane = k * m / LANES;
+        let (outer, inner) = if swapped { (1, 0) } else { (0, 1) };
+        let shape = if swapped { [k, m] } else { [m, k] };
+        let rows = run(outer, 1, m);
+        if self.narrow() {
+            return map(shape, run(inner, 1, RUN).chain(run(inner, k / 2, k)), rows.chain(run(inner, RUN, k / 2)));
+        }
+        map(shape, run(inner, 1, per_lane), rows.chain(run(inner, per_lane, k)))
     }
 }
 
@@ -149,14 +198,6 @@ fn map(shape: [u32; 2], reg: impl Iterator<Item = [u32; 2]>, lane: impl Iterator
         warp: Vec::new(),
         rep_order: vec![1, 0],
     }
-}
-
-/// A as (m, k), or B as (k, n): both have one rule with the roles of the dimensions swapped.
-fn operand_map(m: u32, k: u32, swapped: bool) -> FragmentMap {
-    let per_lane = k * m / LANES;
-    let (outer, inner) = if swapped { (1, 0) } else { (0, 1) };
-    let shape = if swapped { [k, m] } else { [m, k] };
-    map(shape, run(inner, 1, per_lane), run(outer, 1, m).chain(run(inner, per_lane, k)))
 }
 
 /// C and D as (m, n).
@@ -200,7 +241,10 @@ mod tests {
             }
             for l in 0..64 {
                 for e in 0..per_lane {
-                    let along = per_lane * (l / m) + e;
+                    let along = match per_lane {
+                        32 => k / 2 * (e / 16) + 16 * (l / m) + e % 16,
+                        _ => per_lane * (l / m) + e,
+                    };
                     assert_eq!(at(&instr.a, e, l), [l % m, along], "{} A", instr.name);
                     assert_eq!(at(&instr.b, e, l), [along, l % n], "{} B", instr.name);
                 }
@@ -265,7 +309,7 @@ mod tests {
     fn every_matrix_instruction_has_one_machine_instruction() {
         for chip in Chip::ALL {
             for (at, row) in rows(chip).enumerate() {
-                assert_eq!(code(chip, &row.instr(chip)), Some(row.code), "{chip} {:?}", row.code);
+                assert_eq!(code(chip, &row.instr(chip)), Some((row.code, row.mods())), "{chip} {:?}", row.code);
                 let alike = |r: &Row| (r.m, r.k, r.operands, r.precision) == (row.m, row.k, row.operands, row.precision);
                 assert_eq!(rows(chip).position(alike), Some(at), "{chip} {:?}", row.code);
             }

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! All have wavefronts of 64 lanes, 16 of which make a workgroup, and 512 registers of 32 bits a lane: 256 of each kind, which matrix
-//! instructions address alike. There are no asynchronous copies and no matrix loads.
+//! instructions address alike. There are no matrix loads; gfx950 has asynchronous copies of 16 bytes a lane, whose pieces lie side by side.
 
 mod costs;
 mod matrix;
@@ -53,7 +53,9 @@ pub fn target(chip: Chip) -> Target {
         vector_bytes: 16,
         banks: if new { BankModel::cdna4() } else { BankModel::cdna3() },
         matrix: matrix::instructions(chip),
-        copy_async: &[],
+        // Loads straight to local data share: pieces of four bytes on all chips, which take more instructions than they save, and of 16 on gfx950.
+        copy_async: if new { &[16] } else { &[] },
+        copies_in_rows: new,
         code_casts: &[],
         packed_halves: false,
         functions: FUNCTIONS,
@@ -106,7 +108,7 @@ mod tests {
             let t = target(chip);
             assert_eq!(by_name(chip.name()).map(|t| t.name), Some(t.name));
             assert_eq!((t.lanes, t.lanes * t.max_warps), (64, 1024));
-            assert!(t.copy_async.is_empty() && !t.load_matrix);
+            assert!(t.moves_by_lanes() && !t.load_matrix && t.copy_async.is_empty() == (chip != Chip::Gfx950));
             let offered = |operand, precision| t.matrix.iter().any(|i| i.operand == operand && i.precision == precision);
             assert!(offered(Scalar::F32, Precision::Tf32) && offered(Scalar::F32, Precision::Exact));
             assert!([Scalar::F16, Scalar::BF16, Scalar::I8, Scalar::F64].iter().all(|&s| offered(s, Precision::Exact)), "{chip}");

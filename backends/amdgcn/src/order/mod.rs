@@ -1,12 +1,13 @@
 //! The order of instructions, and what has to stand between them: waits for memory, and wait states.
 //!
 //! ```text
-//! Program ─ schedule ─► (allocation) ─► Allocated ─ branches ─► priorities ─► waits ─► hazards ─► Program
+//! Program ─ schedule ─► (allocation) ─► Allocated ─ branches ─► priorities ─► waits ─► hazards ─► bridges ─► Program
 //! ```
 //!
-//! Waits come first, since each is a wait state, too.
+//! Waits come first, since each is a wait state, too; how far branches go is known when all else is there.
 
 mod branches;
+mod bridges;
 mod class;
 mod flow;
 mod hazards;
@@ -25,13 +26,14 @@ pub use schedule::schedule;
 use crate::alloc::Allocated;
 use crate::mir::Program;
 
-/// Makes an allocated program ready to be printed or encoded: with priorities, waits and wait states, and without
-/// branches to the next instruction.
+/// Makes an allocated program ready to be printed or encoded: with priorities, waits and wait states, without
+/// branches to the next instruction, and with bridges for those that go far.
 pub fn finish(allocated: Allocated) -> Program {
     let mut program = allocated.program;
     branches::remove(&mut program);
     priority::insert(&mut program, allocated.facts);
     waits::insert(&mut program);
     hazards::insert(&mut program);
+    bridges::insert(&mut program);
     program
 }

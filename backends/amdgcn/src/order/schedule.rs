@@ -115,6 +115,10 @@ fn memory(inst: &Inst) -> ([bool; 2], [bool; 2]) {
     }
 }
 
+fn writes_m0(inst: &Inst) -> bool {
+    matches!(inst.operands.first(), Some(Operand::Reg(span)) if *span == Span::M0)
+}
+
 /// Slots until results are there, and slots that the matrix unit is busy.
 fn costs(inst: &Inst, chip: Chip) -> (u32, u32) {
     match (class(inst, chip), inst.op.desc().form.format) {
@@ -127,6 +131,8 @@ fn costs(inst: &Inst, chip: Chip) -> (u32, u32) {
         (Class::Vector, _) if is_transcendental(inst.op) => (latency::TRANSCENDENTAL, 0),
         (Class::Vector, _) => (latency::VECTOR, 0),
         (Class::Scalar, Format::Smem) => (latency::SCALAR_MEMORY, 0),
+        // A wait state stands between `m0` and the load to local data share behind it.
+        (Class::Scalar, _) if writes_m0(inst) => (latency::VECTOR, 0),
         (Class::Scalar, _) => (latency::SCALAR, 0),
     }
 }

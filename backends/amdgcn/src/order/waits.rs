@@ -6,7 +6,8 @@
 //! in flight, only zero tells anything.
 //!
 //! A barrier orders accesses of the workgroup: the wavefront first waits for its operations on local data share, for loads into it, and for its
-//! stores to global memory. Loads from global memory may stay in flight, since a compute unit executes memory operations in order.
+//! stores to global memory. So what loads fill of local data share is read behind a barrier, but by a wavefront that is alone in its workgroup: that one
+//! waits before it touches local data share. Others' accesses between a load that fills and the barrier are to what no load fills. Loads from global memory may stay in flight, since a compute unit executes memory operations in order.
 
 use super::flow;
 use super::words::{WORDS, used};
@@ -35,11 +36,14 @@ struct Flight {
     /// An operation on local data share, a scalar load.
     any_lds: bool,
     any_scalar: bool,
+    /// The wavefront is the only one of its workgroup.
+    alone: bool,
 }
 
 impl Flight {
-    fn new() -> Flight {
+    fn new(alone: bool) -> Flight {
         Flight {
+            alone,
             vector: vec![DONE; WORDS],
             lds: vec![DONE; WORDS],
             scalar: vec![false; WORDS],
@@ -96,8 +100,8 @@ impl Flight {
             _ if inst.op.desc().counter() == Some(Counter::Vector) => vector(&mut wait, self.write_back),
             _ => {}
         }
-        // Local data share that a load fills is not read before it is there.
-        if inst.op.desc().counter() == Some(Counter::Lds) {
+        // Local data share that a load fills is not read before it is there. Between wavefronts, a barrier sees to that.
+        if self.alone && inst.op.desc().counter() == Some(Counter::Lds) {
             vector(&mut wait, self.fill);
         }
         wait
@@ -201,7 +205,7 @@ fn walk(block: &BlockData, flight: &mut Flight, mut each: impl FnMut(usize, Wait
 
 /// Inserts waits.
 pub(super) fn insert(program: &mut Program) {
-    let mut entry = flow::entries(program, Flight::new(), Flight::join, |flight, block| walk(block, flight, |_, _| {}));
+    let mut entry = flow::entries(program, Flight::new(program.waves == 1), Flight::join, |flight, block| walk(block, flight, |_, _| {}));
     for (block, data) in program.blocks.iter_mut() {
         let Some(mut flight) = entry[block.index()].take() else { continue };
         let mut waits = Vec::new();

@@ -5,14 +5,14 @@ use super::control::Copy;
 use super::error::{Reason, SelectError};
 use super::selector::{Done, Home, Selector};
 use crate::machine::matrix_code;
-use crate::mir::{Operand, Span};
+use crate::mir::{Inst, Operand, Span};
 use tilelift_lane::{LVal, MatrixId, Opcode as LaneOpcode, Vals};
 
 impl Selector<'_> {
     /// A matrix instruction.
     pub(super) fn matrix(&mut self, dsts: &Vals, instr: MatrixId, a: &[LVal], b: &[LVal], c: &[LVal]) -> Done {
         let none = || SelectError::Instruction(LaneOpcode::Matrix, Reason::Matrix);
-        let code = matrix_code(self.chip, self.target.matrix_instr(instr)).ok_or_else(none)?;
+        let (code, mods) = matrix_code(self.chip, self.target.matrix_instr(instr)).ok_or_else(none)?;
         let words = |s: &Self, vals: &[LVal]| vals.iter().map(|&v| s.words(v)).sum::<u8>();
         let (wa, wb, wd) = (words(self, a), words(self, b), words(self, dsts));
         let a = self.tuple(a, wa);
@@ -38,7 +38,7 @@ impl Selector<'_> {
                 target.into()
             }
         };
-        self.emit(code, [target.into(), a.into(), b.into(), addend]);
+        self.push(Inst::new(code, [target.into(), a.into(), b.into(), addend]).with(mods));
         let mut at = 0;
         for &d in dsts {
             let words = self.words(d);

@@ -207,7 +207,7 @@ impl Selector<'_> {
     }
 
     /// What masked lanes hold, word by word, before a load.
-    fn fill(&mut self, target: Span, other: &Vals, whole: bool) {
+    pub(super) fn fill(&mut self, target: Span, other: &Vals, whole: bool) {
         let mut at = 0;
         let mut fills: Vec<Operand> = Vec::new();
         for &o in other {

@@ -27,6 +27,7 @@ mod compare;
 mod compute;
 mod control;
 mod convert;
+mod copies;
 mod demote;
 mod entry;
 mod error;
@@ -153,6 +154,12 @@ impl Selector<'_> {
             Inst::Atomic(a) => self.atomic(a),
             Inst::LoadShared { dsts, addr, offset } => self.load_shared(dsts, *addr, *offset),
             Inst::StoreShared { addr, offset, guard, srcs } => self.store_shared(srcs, *addr, *offset, *guard),
+            Inst::CopyAsync { shared, offset, global, global_offset, bytes, valid } => {
+                self.copy_async((*shared, *offset), (*global, *global_offset), *bytes, *valid)
+            }
+            // Waits are for all of them.
+            Inst::CommitCopies => Ok(()),
+            Inst::WaitCopies { .. } => self.wait_copies(),
             Inst::Barrier => {
                 self.emit(crate::isa::Opcode::SBarrier, []);
                 Ok(())
@@ -167,9 +174,6 @@ impl Selector<'_> {
             | Inst::CvtF16x2 { .. }
             | Inst::CvtBf16x2 { .. }
             | Inst::LoadMatrix { .. }
-            | Inst::CopyAsync { .. }
-            | Inst::CommitCopies
-            | Inst::WaitCopies { .. }
             | Inst::Unit(_)
             | Inst::Roles(_) => Err(SelectError::Instruction(inst.code(), Reason::NoMachinery)),
         }

@@ -74,19 +74,20 @@ impl Role<'_> {
             Inst::Matrix { dsts, a, b, c, .. } => Role::Matrix { dsts, a, b, c },
             Inst::LoadGlobal { dsts, .. } | Inst::LoadShared { dsts, .. } => Role::Load(dsts),
             Inst::StoreGlobal { srcs, .. } | Inst::StoreShared { srcs, .. } => Role::Store(srcs),
-            Inst::Prefetch { .. } | Inst::Atomic(_) | Inst::Barrier | Inst::Assert { .. } => Role::Act,
+            Inst::CopyAsync { .. }
+            | Inst::CommitCopies
+            | Inst::WaitCopies { .. }
+            | Inst::Prefetch { .. }
+            | Inst::Atomic(_)
+            | Inst::Barrier
+            | Inst::Assert { .. } => Role::Act,
             Inst::For(l) => Role::Control(Control::For(l)),
             Inst::While(l) => Role::Control(Control::While(l)),
             Inst::If(c) => Role::Control(Control::If(c)),
             Inst::Roles(r) => Role::Control(Control::Roles(r)),
-            Inst::FmaBf16x2 { .. }
-            | Inst::CvtF16x2 { .. }
-            | Inst::CvtBf16x2 { .. }
-            | Inst::LoadMatrix { .. }
-            | Inst::CopyAsync { .. }
-            | Inst::CommitCopies
-            | Inst::WaitCopies { .. }
-            | Inst::Unit(_) => Role::Foreign,
+            Inst::FmaBf16x2 { .. } | Inst::CvtF16x2 { .. } | Inst::CvtBf16x2 { .. } | Inst::LoadMatrix { .. } | Inst::Unit(_) => {
+                Role::Foreign
+            }
         }
     }
 }

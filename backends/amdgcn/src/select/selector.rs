@@ -51,6 +51,8 @@ enum Pooled {
     Copy(Span),
     /// The descriptor of a buffer: its address and its size.
     Buffer(LVal, LVal),
+    /// What an address of local data share has beside the lane's part.
+    Row(LVal),
 }
 
 /// The last word of a buffer's descriptor: words of 32 bits, no order of its own.
@@ -455,6 +457,16 @@ impl<'a> Selector<'a> {
         to
     }
 
+    /// What an address of local data share has beside the lane's part, if it was made in this block.
+    pub(super) fn known_row(&self, addr: LVal) -> Option<Span> {
+        self.pool.get(&Pooled::Row(addr)).copied()
+    }
+
+    /// That was made now.
+    pub(super) fn know_row(&mut self, addr: LVal, sum: Span) {
+        self.pool.insert(Pooled::Row(addr), sum);
+    }
+
     /// Copies a value to registers of its class or of vectors.
     pub(super) fn copy(&mut self, to: Span, from: Home, ty: LTy) {
         let from = self.home_operand(from, to.words);
@@ -484,7 +496,7 @@ impl<'a> Selector<'a> {
     pub(super) fn forget(&mut self, changed: Span) {
         self.pool.retain(|k, _| match k {
             Pooled::Copy(of) => of.reg != changed.reg,
-            Pooled::Scalar(..) | Pooled::Vector(_) | Pooled::Buffer(..) => true,
+            Pooled::Scalar(..) | Pooled::Vector(_) | Pooled::Buffer(..) | Pooled::Row(_) => true,
         });
     }
 

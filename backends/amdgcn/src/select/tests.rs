@@ -1,11 +1,11 @@
 //! What small programs become, instruction by instruction, and what is refused.
 
-use super::{Reason, SelectError, select};
+use super::{SelectError, select};
 use crate::chip::Chip;
 use crate::mir::Program;
 use tilelift_ir::{CacheHint, CmpOp, Scalar};
 use tilelift_lane::testing::{Asm, everything};
-use tilelift_lane::{BinOp, Carried, For, Inst, LTy, LVal, MatrixId, Opcode as LaneOpcode, ShuffleFrom, Special, Vals};
+use tilelift_lane::{BinOp, Carried, For, Inst, LTy, LVal, MatrixId, ShuffleFrom, Special, Vals};
 
 fn asm() -> Asm {
     let mut a = Asm::new(1);
@@ -150,11 +150,11 @@ fn what_has_no_instructions_is_refused() {
         select(&a.p, Chip::Gfx942)
     };
     // The verifier refuses these for the target before selection does.
-    let copies = refused(&|a| a.push(Inst::CommitCopies));
-    assert!(
-        matches!(&copies, Err(SelectError::Instruction(LaneOpcode::CommitCopies, Reason::NoMachinery) | SelectError::Invalid(_))),
-        "{copies:?}"
-    );
+    let copies = refused(&|a| {
+        let [shared, global] = [LTy::Num(Scalar::I32), LTy::Num(Scalar::I64)].map(|ty| a.load(0, ty));
+        a.push(Inst::CopyAsync { shared, offset: 0, global, global_offset: 0, bytes: 16, valid: None });
+    });
+    assert!(matches!(&copies, Err(SelectError::Invalid(_))), "{copies:?}");
     assert!(matches!(select(&everything().p, Chip::Gfx942), Err(SelectError::Invalid(_))));
     let root = refused(&|a| {
         let x = a.load(0, LTy::Num(Scalar::F64));

@@ -4,6 +4,7 @@
 mod checkers;
 mod common;
 mod encode;
+mod fills;
 mod kernels;
 mod memory;
 mod object;

@@ -55,7 +55,7 @@ fn selected(kernel: &Kernel, chip: Chip) -> Option<Result<(), String>> {
                 println!("{}", shown(&program));
             }
             let encoded = || match encode::encode(&somewhere(&program)) {
-                // Too long a loop is refused, not encoded.
+                // Branches that are too long are bridged later.
                 Ok(_) | Err(encode::EncodeError { reason: encode::Reason::Branch(_), .. }) => Ok(()),
                 Err(e) => Err(e.to_string()),
             };

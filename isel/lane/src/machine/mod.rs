@@ -68,6 +68,9 @@ pub struct Target {
     pub matrix: Vec<MatrixInstr>,
     /// Sizes in bytes of an asynchronous copy from global to shared memory; empty if there is none.
     pub copy_async: &'static [u32],
+    /// True if the pieces that the lanes of a warp copy asynchronously lie side by side in shared memory, behind an address alike in all of them; false if each
+    /// lane's lies anywhere.
+    pub copies_in_rows: bool,
     /// Formats whose codes the machine converts from and to `f32` ([`crate::op::UnOp::EncodeE4M3`] and its siblings).
     pub code_casts: &'static [Scalar],
     /// True if the machine computes with two 16-bit floats of a word at once ([`crate::inst::Inst::FmaF16x2`], [`crate::inst::Inst::CvtF16x2`] and their
@@ -119,9 +122,15 @@ impl Target {
         !op.is_optional() || self.functions.iter().any(|&(o, s)| o == op && ty == LTy::Num(s))
     }
 
-    /// True if lanes alone bring tiles to shared memory and fetch operands from there: no copy runs by itself, and no matrix load transposes.
+    /// True if lanes alone bring tiles to shared memory and fetch operands from there: no copy runs by itself to wherever it is to, and no matrix
+    /// load transposes.
     pub fn moves_by_lanes(&self) -> bool {
-        self.copy_async.is_empty() && !self.load_matrix
+        (self.copy_async.is_empty() || self.copies_in_rows) && !self.load_matrix
+    }
+
+    /// True if a lane may copy so many bytes by itself, to anywhere in shared memory.
+    pub fn copies(&self, bytes: u32) -> bool {
+        !self.copies_in_rows && self.copy_async.contains(&bytes)
     }
 
     /// The instruction behind an id.

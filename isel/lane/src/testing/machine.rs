@@ -107,6 +107,7 @@ pub fn target() -> Target {
         banks: BankModel::nvidia(),
         matrix,
         copy_async: &[4, 8, 16],
+        copies_in_rows: false,
         code_casts: &[],
         packed_halves: false,
         functions: FUNCTIONS,

@@ -98,7 +98,7 @@ impl<'k> Filled<'k> {
 }
 
 /// The dimension of a tile over which products sum, through transposes, if all that read it agree.
-fn summed(kernel: &Kernel, v: Value) -> Option<usize> {
+pub(crate) fn summed(kernel: &Kernel, v: Value) -> Option<usize> {
     let mut found = None;
     let uses = kernel.insts.iter().filter(|(_, d)| d.args.contains(&v));
     for (_, d) in uses {
@@ -217,7 +217,8 @@ pub(super) fn fetches(kernel: &Kernel, buffers: &BTreeMap<Inst, BufferLayout>, b
         for &i in region.insts.iter().rev() {
             let op = kernel.insts[i].op;
             if matches!(op, Op::CopyAsync | Op::CopyAsyncCommit) {
-                out.late[i] = fetches;
+                // Where lanes begin copies under bounds of their own, a branch in a product costs more than what comes in front of it.
+                out.late[i] = fetches && !by_lanes;
             }
             if fetching[i] || !leaves(kernel, i) || op.info().effects == Effects::Control {
                 fetches = fetching[i];

@@ -63,11 +63,21 @@ pub fn slots(kernel: &Kernel, plan: &TaskPlan) -> Vec<FetchedRing> {
     if loads.is_empty() {
         return Vec::new();
     }
-    loads.iter().filter_map(|&(load, _)| ring(kernel, plan, load)).collect()
+    loads.iter().filter_map(|&(load, _)| ring(kernel, plan, load, false)).collect()
 }
 
-/// The ring that a load fetches from, if there is one.
-fn ring(kernel: &Kernel, plan: &TaskPlan, load: Inst) -> Option<FetchedRing> {
+/// The same where several loads fetch from a ring, all alike, for products of several steps: each ring once, by its first load.
+pub fn slots_of_steps(kernel: &Kernel, plan: &TaskPlan) -> Vec<FetchedRing> {
+    let mut found: Vec<FetchedRing> = Vec::new();
+    for (load, _) in read_by_products(kernel) {
+        let ring = ring(kernel, plan, load, true).filter(|r| found.iter().all(|f| f.root != r.root));
+        found.extend(ring);
+    }
+    found
+}
+
+/// The ring that a load fetches from, if there is one; with others that see it as this one does, if they may.
+fn ring(kernel: &Kernel, plan: &TaskPlan, load: Inst, others: bool) -> Option<FetchedRing> {
     let h = handle(kernel, kernel.insts[load].args[0])?;
     let (root, buffer) = (h.root, plan.buffers.get(&h.root)?);
     let free = kernel.insts[root].op == Op::LocalAlloc
@@ -88,13 +98,14 @@ fn ring(kernel: &Kernel, plan: &TaskPlan, load: Inst) -> Option<FetchedRing> {
                 && x.parts.iter().all(|p| p.at == 0 && p.extent == buffer.shape[p.of])
         })
     };
+    let seen_alike = |v| handle(kernel, v).is_some_and(|x| x.parts.iter().map(|p| p.of).eq(h.parts.iter().map(|p| p.of)));
     let mut copies = Vec::new();
     for &i in plan.locals.uses(root) {
         let d = &kernel.insts[i];
         match d.op {
             Op::LocalAlloc if i == root => {}
             Op::LocalIndex | Op::LocalTranspose => {}
-            Op::LocalLoad if i == load && whole(d.args[0], false) => {}
+            Op::LocalLoad if (i == load || others && seen_alike(d.args[0])) && whole(d.args[0], false) => {}
             Op::CopyAsync if whole(kernel.operand(i, "buffer")[0], true) => copies.push(i),
             Op::LocalStore if plan.by_lanes && whole(d.args[0], true) => copies.push(stores_load(kernel, i)?),
             _ => return None,

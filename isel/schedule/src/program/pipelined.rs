@@ -16,8 +16,14 @@
 //! behind: task_barrier
 //! ```
 //!
+//! Where such copies' pieces lie side by side ([`Target::copies_in_rows`]), loops all of whose loads suit them copy as above, into two slots, and go two
+//! steps a round where they count from zero ([`pairs`]).
+//!
 //! The barrier shows what has arrived to all lanes, and tells that all have done with the slot that the next copy overwrites. Copies past
 //! the end of the loop are put outside of the view, where they move nothing. All else stays as it is.
+
+mod pairs;
+mod rows;
 
 use super::Refusal;
 use super::ahead::Ahead;
@@ -27,6 +33,7 @@ use crate::longest_first::LaunchOrder;
 use crate::named::Named;
 use crate::plan::{Plan, Replay, Schedule, live, not_operand, replay, staged_loads, written_views};
 use crate::reason::NotAhead;
+use rows::{copied_in_rows, pair_step};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use tilelift_ir::layout::{Axis, coalesced, operand_swizzle, vectors_without};
 use tilelift_ir::{Attr, CmpOp, Effects, Extent, Inst, Kernel, Literal, Op, Region, Scalar, SharedType, Type, Value, ValueDef};
@@ -50,6 +57,8 @@ struct Pipelined<'k> {
     rings: BTreeMap<Inst, Ring>,
     /// Registers hold what is ahead.
     held: bool,
+    /// What is ahead is one step ahead.
+    two: bool,
 }
 
 /// The loops of a kernel that are pipelined.
@@ -59,6 +68,8 @@ pub struct Pipelines<'k> {
     rings: BTreeMap<Inst, Ring>,
     /// Registers hold what is ahead.
     held: bool,
+    /// What is ahead is one step ahead.
+    two: bool,
 }
 
 impl<'k> Pipelines<'k> {
@@ -68,13 +79,26 @@ impl<'k> Pipelines<'k> {
             return None;
         }
         let rings = rings(kernel, target, plan.warps);
-        let held = target.moves_by_lanes();
-        (!rings.is_empty()).then_some(Pipelines { kernel, warps: plan.warps, rings, held })
+        let mut out = Pipelines { kernel, warps: plan.warps, rings, held: target.moves_by_lanes(), two: target.moves_by_lanes() };
+        out.held &= !out.in_rows(target);
+        (!out.rings.is_empty()).then_some(out)
     }
 
-    /// Stages of a loop when so many are asked for: what registers hold is one step ahead.
+    /// True if copies whose pieces lie side by side bring all there is, and two slots of each ring have room.
+    fn in_rows(&self, target: &Target) -> bool {
+        let loads = || self.rings.values().flat_map(|r| &r.loads);
+        let suits = |&load: &Inst| copied_in_rows(self.kernel, target, self.warps, load);
+        // One step a round, addresses in shared memory change with the slot, which costs more than registers do.
+        let pairs = self
+            .rings
+            .iter()
+            .all(|(&main, ring)| pair_step(self.kernel, main).is_some() && !ring.replay.reads && ring.replay.carried.is_empty());
+        pairs && target.copies_in_rows && 2 * self.stage_bytes() <= u64::from(target.shared_bytes) && loads().all(suits)
+    }
+
+    /// Stages of a loop when so many are asked for: what registers hold, or copies that all wait for bring, is one step ahead.
     pub fn stages(&self, asked: u32) -> u32 {
-        if self.held { asked.min(2) } else { asked }
+        if self.two { asked.min(2) } else { asked }
     }
 
     /// Stages that one slot of each ring is for: registers hold one more.
@@ -97,7 +121,7 @@ impl<'k> Pipelines<'k> {
         let kernel = self.kernel;
         let mut w = Writer::new(kernel);
         w.take_in_order(LaunchOrder::of(kernel, &self.rings.keys().copied().collect::<Vec<Inst>>()));
-        let mut p = Pipelined { kernel, stages, rings: self.rings.clone(), held: self.held };
+        let mut p = Pipelined { kernel, stages, rings: self.rings.clone(), held: self.held, two: self.two };
         for (&main, ring) in &mut p.rings {
             w.loc = kernel.locs[main];
             for &load in &ring.loads {
@@ -309,6 +333,9 @@ impl Pipelined<'_> {
         let ahead = Ahead::of(kernel, main, &ring.replay, ring.loads.clone());
         if self.held {
             return self.hold(w, main, ring, (&ahead, &args));
+        }
+        if let Some(step) = pair_step(kernel, main).filter(|_| self.two && self.stages == 2) {
+            return self.pairs(w, main, ring, (&ahead, &args), step);
         }
         let mut at = args[0];
         let mut state = ahead.first(w, at)?;

@@ -101,7 +101,7 @@ impl Prices<'_> {
         let stays = in_memory(to);
         let map = if stays { SharedMap::from_layout(to.clone()).ok()? } else { w.plain.clone() };
         let [wavefronts, _] = w.copies(&map, elem.bytes(), self.target)?;
-        let least = staging::least(Some(w.layout()), &[], elem.bytes());
+        let least = staging::least(Some(w.layout()), &[], elem.bytes(), self.target);
         let copied = u64::from(wavefronts.saturating_sub(least)) * c.wavefront * self.warps();
         let fetched = if stays { 0 } else { self.fetched(&Rc::new(map.layout().clone()), &Rc::new(to.clone()), true, elem)? };
         Some(copied + fetched)

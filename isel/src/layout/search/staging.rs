@@ -19,7 +19,7 @@ use tilelift_ir::layout::{
 use tilelift_ir::{Attr, Inst, Kernel, Op, Value};
 use tilelift_lane::Target;
 use tilelift_schedule::access::GlobalAccess;
-use tilelift_schedule::plan::{BufferLayout, FetchedRing, Plan, Schedule, slots};
+use tilelift_schedule::plan::{BufferLayout, FetchedRing, Plan, Schedule, slots_of_steps};
 use tilelift_schedule::transfers::fragments;
 
 /// Another view of the same memory.
@@ -145,7 +145,7 @@ pub(crate) fn choose(
     };
     // What cannot be counted stays as it is.
     let Ok(first) = cost(&plain) else { return Ok((plain, [u32::MAX; 2])) };
-    let (chosen, best) = fewest((shape, elem, fast), (plain, first), least(writer.map(|w| w.0), readers, elem), target, &cost);
+    let (chosen, best) = fewest((shape, elem, fast), (plain, first), least(writer.map(|w| w.0), readers, elem, target), target, &cost);
     taken(Decision::Swizzle, || {
         let what = if best == first { "the plain swizzle" } else { "another map" };
         Told::at(what, best[0].into()).before("the plain swizzle", Some(first[0].into()))
@@ -236,13 +236,14 @@ impl Chosen {
 /// Bytes of gaps between rows that are tried.
 const GAPS: [u32; 5] = [4, 8, 16, 32, 64];
 
-/// Passes of one warp that bytes alone ask for: what it writes and reads, 128 bytes a pass.
-pub(crate) fn least(writer: Option<&Layout>, readers: &[Reader], elem: u32) -> u32 {
-    let taken = |l: &Layout| {
+/// Passes of one warp that bytes alone ask for: what it writes and reads, as many a pass as the banks have.
+pub(crate) fn least(writer: Option<&Layout>, readers: &[Reader], elem: u32, target: &Target) -> u32 {
+    let taken = |l: &Layout, op: SharedOp| {
         let copies = l.free_mask(Axis::Reg).count_ones() + l.free_mask(Axis::Lane).count_ones();
-        ((l.size(Axis::Reg) * l.size(Axis::Lane) * elem) >> copies) / 128
+        let pass = 4 * target.banks.phase(op, target.vector_bytes).0;
+        ((l.size(Axis::Reg) * l.size(Axis::Lane) * elem) >> copies) / pass.max(4)
     };
-    readers.iter().fold(writer.map_or(0, taken), |sum, r| sum + taken(&r.layout))
+    readers.iter().fold(writer.map_or(0, |l| taken(l, SharedOp::Store)), |sum, r| sum + taken(&r.layout, SharedOp::Load))
 }
 
 /// A load that waits in shared memory: how lanes copy its tile there, and the maps to choose from. It is one of global memory, which copies as it
@@ -259,8 +260,20 @@ pub(crate) struct Waiting {
     pub registers: Vec<Rc<Layout>>,
     /// Its tile is there, in a ring, as others have begun to copy it.
     pub ring: bool,
+    /// They are copies that run by themselves.
+    copied: bool,
     /// It stays in memory in the plain assignment, until dots fetch from it.
     pub stays: bool,
+}
+
+/// True if copies that run by themselves fill a ring.
+fn by_copies(kernel: &Kernel, ring: &FetchedRing) -> bool {
+    ring.copies.iter().all(|&i| kernel.insts[i].op == Op::CopyAsync)
+}
+
+/// True for a map without gaps.
+fn is_dense(map: &SharedMap) -> bool {
+    map.elements() == map.shape().iter().product::<u32>()
 }
 
 /// The layouts of operands with k in another order that dots may take, each once.
@@ -288,7 +301,8 @@ impl Waiting {
         let (writer, fast) = copied(kernel, target, plan, load, kernel.ty(kernel.insts[load].results[0]).shape().unwrap_or(&[]))?;
         let bytes = GlobalAccess::of(kernel, load).view.elem.bytes();
         let map = operand_swizzle(writer.0.shape(), bytes, fast)?;
-        let out = Waiting { load, writer, plain: map.clone(), maps: vec![map], registers: Vec::new(), ring: false, stays: true };
+        let out =
+            Waiting { load, writer, plain: map.clone(), maps: vec![map], registers: Vec::new(), ring: false, copied: false, stays: true };
         out.with_maps(kernel, target, known, (bytes, fast))
     }
 
@@ -308,7 +322,8 @@ impl Waiting {
         let fast = ring.seen.iter().position(|&of| of == fast).unwrap_or(0);
         let map = ring.plain(buffer)?;
         let maps = ring.fetched.then(|| map.clone()).into_iter().collect();
-        let out = Waiting { load: ring.load, writer, plain: map, maps, registers: Vec::new(), ring: true, stays: ring.fetched };
+        let copied = !target.moves_by_lanes() || by_copies(kernel, ring);
+        let out = Waiting { load: ring.load, writer, plain: map, maps, registers: Vec::new(), ring: true, copied, stays: ring.fetched };
         out.with_maps(kernel, target, known, (buffer.size, fast))
     }
 
@@ -328,9 +343,10 @@ impl Waiting {
             // Of copies that run ahead all have to, in every map.
             let copies = |map: &SharedMap| {
                 let columns = map.columns_from(&layout)?;
-                Ok(target.copy_async.contains(&(vector_count(&columns, bytes, vec, layout.free_mask(Axis::Reg))[0] * bytes)))
+                let size = vector_count(&columns, bytes, vec, layout.free_mask(Axis::Reg))[0] * bytes;
+                Ok(target.copy_async.contains(&size) && (!target.copies_in_rows || is_dense(map)))
             };
-            if self.ring && copies(&self.plain)? && !copies(&map)? {
+            if self.copied && copies(&self.plain)? && !copies(&map)? {
                 return Ok(());
             }
             if self.maps.len() < MAPS && !self.maps.contains(&map) {
@@ -394,13 +410,20 @@ fn filled(
 pub(crate) fn suited(kernel: &Kernel, target: &Target, plan: &Plan, assigned: &Assignment) -> Result<Plan, LayoutError> {
     let Some(e) = plan.task_plan() else { return Ok(plan.clone()) };
     let mut buffers = e.buffers.clone();
-    for ring in slots(kernel, e).into_iter().filter(|r| r.fetched && kernel.insts[r.copies[0]].op == Op::Load) {
+    let in_rows = |r: &FetchedRing| target.copies_in_rows && by_copies(kernel, r);
+    for ring in slots_of_steps(kernel, e).into_iter().filter(|r| r.fetched && (kernel.insts[r.copies[0]].op == Op::Load || in_rows(r))) {
         let Some(buffer) = buffers.get_mut(&ring.root) else { continue };
         let ((layout, bytes), fast) = filled(kernel, target, plan, (&ring, buffer))?;
         let readers = readers(kernel, target, assigned, kernel.insts[ring.load].results[0]);
         let fast = ring.seen.iter().position(|&of| of == fast).unwrap_or(0);
         let shape: Vec<u32> = ring.seen.iter().map(|&of| ring.shape[of]).collect();
-        let (map, _) = choose(&shape, buffer.size, fast, Some((&layout.transpose(&ring.seen)?, bytes)), &readers, target)?;
+        let writer = layout.transpose(&ring.seen)?;
+        let (map, _) = choose(&shape, buffer.size, fast, Some((&writer, bytes)), &readers, target)?;
+        // Pieces that lie side by side are whole ones.
+        if in_rows(&ring) && !(is_dense(&map) && vector_count(&map.columns_from(&writer)?, buffer.size, bytes, 0)[0] * buffer.size == bytes)
+        {
+            continue;
+        }
         buffer.slot = Some(ring.slot(&map)?);
     }
     Ok(Plan { schedule: Schedule::Explicit(Rc::new(e.with_buffers(kernel, buffers))), ..plan.clone() })

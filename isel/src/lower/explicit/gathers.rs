@@ -34,7 +34,7 @@ impl Lower<'_> {
         let vectors = vectors_without(&columns, bytes, most, layout.free_mask(Axis::Reg));
         let size = vectors.width * bytes;
         let once = layout.free_mask(Axis::Lane) | layout.free_mask(Axis::Warp) == 0;
-        let plain = !once || !self.target.copy_async.contains(&size);
+        let plain = !once || !self.target.copies(size);
         let x = self.indexed(b, i, &layout)?;
         let t = self.task_mut()?;
         t.met = false;

@@ -160,11 +160,14 @@ impl Lower<'_> {
         let once = layout.free_mask(Axis::Lane) | layout.free_mask(Axis::Warp) == 0;
         let other = kernel.operand(i, "other").first().map(|&v| self.scalar(v)).transpose()?;
         let zeros = other.is_none_or(|v| b.as_const(v) == Some(0));
-        let plain = !once || !zeros || !self.target.copy_async.contains(&size);
+        let plain = !once || !zeros || !self.target.copies(size);
         let t = self.task_mut()?;
         t.met = false;
-        t.traces.stored |= plain;
+        if self.target.copies_in_rows && zeros && self.copy_in_rows(b, i, indices, local)? {
+            return Ok(());
+        }
         let slot = slot.map(|columns| columns.scaled(bytes)).transpose()?;
+        self.task_mut()?.traces.stored |= plain;
         if plain {
             return self.copy_through_registers(b, (i, access), indices, (local, slot.as_ref()), (&layout, &vectors.groups, other));
         }

@@ -15,6 +15,7 @@ mod local;
 mod loops;
 mod matrices;
 mod product;
+mod rows;
 
 use super::Lower;
 use super::facts::loads_what_it_leaves;

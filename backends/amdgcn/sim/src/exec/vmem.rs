@@ -115,7 +115,7 @@ impl Ctx<'_, '_> {
 
     fn m0(&self) -> Result<u64> {
         let (v, d) = self.scalar(Src::S(M0), 1);
-        if d == u64::MAX { Ok(v & 0xffff) } else { Err(FaultKind::Undefined { used_as: Use::M0, lane: None }) }
+        if d == u64::MAX { Ok(v & 0x3_fffc) } else { Err(FaultKind::Undefined { used_as: Use::M0, lane: None }) }
     }
 
     fn resource(&self, m: &Mem) -> Result<Resource> {

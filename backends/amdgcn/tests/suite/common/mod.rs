@@ -3,6 +3,7 @@
 pub mod device;
 pub mod judge;
 pub mod kernels;
+pub(crate) mod loops;
 pub mod numbers;
 pub mod random;
 
