@@ -311,8 +311,10 @@ fn a_launch_of_a_code_object_shows_waves_barriers_and_what_is_in_flight() {
         t.makes_sense();
         let text = shown(&["compile", &path, "--target", target]);
         let lines: Vec<&str> = text.lines().map(str::trim).collect();
+        // Where operands are loaded straight to local data share, registers see none of them.
+        let loads = if target == "gfx950" { "copy in" } else { "load" };
         for (category, instructions) in [
-            ("load", &["global_load", "buffer_load"][..]),
+            (loads, &["global_load", "buffer_load"][..]),
             ("store", &["global_store", "buffer_store"]),
             ("shared memory", &["ds_read", "ds_write"]),
             ("scalar load", &["s_load"]),
@@ -333,8 +335,8 @@ fn a_launch_of_a_code_object_shows_waves_barriers_and_what_is_in_flight() {
         let waves: BTreeSet<u64> = t.events().filter(waits).filter_map(|e| e["tid"].as_u64()).collect();
         assert!(waves.len() >= 2, "{target}: {waves:?}");
         // Loads are in flight while other work is done: that is what the timeline is for.
-        let at = |ph: &str| -> u64 { t.events().filter(|e| e["ph"] == ph && e["cat"] == "load").filter_map(|e| e["ts"].as_u64()).sum() };
-        assert!(at("e") > at("b") + t.count("b", "load") as u64, "{target}");
+        let at = |ph: &str| -> u64 { t.events().filter(|e| e["ph"] == ph && e["cat"] == loads).filter_map(|e| e["ts"].as_u64()).sum() };
+        assert!(at("e") > at("b") + t.count("b", loads) as u64, "{target}");
     }
 }
 
