@@ -14,7 +14,7 @@
 mod ahead;
 mod inside;
 
-use crate::plan::written_views;
+use crate::plan::{MAX_LOOPS, written_views};
 use crate::rewrite::Rewrite;
 use std::collections::{BTreeMap, BTreeSet};
 use tilelift_decisions::{Decision, Told, taken};
@@ -27,7 +27,8 @@ pub fn guarded(kernel: &Kernel) -> Option<Kernel> {
     }
     let mut found = Vec::new();
     choices(kernel, kernel.body, false, &mut found);
-    if found.is_empty() {
+    // Each is a loop of its own, and a producer goes through so many.
+    if found.is_empty() || found.len() > MAX_LOOPS {
         return None;
     }
     taken(Decision::GuardedProducts, || Told::of(format!("{} choices of products are loops of one round", found.len())));
@@ -151,5 +152,52 @@ impl Rewrite {
             self.kernel.regions[region].insts.retain(|&i| i != choice);
         }
         Some(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tilelift_ir::text;
+
+    /// A loop with so many choices of a product.
+    fn choices_of(count: usize) -> Kernel {
+        let mut body = String::new();
+        for n in 0..count {
+            body += &format!(
+                "    %w{n} = load %on[{n}]
+    %c{n} = cmp ne %w{n}, 0
+    %x{next} = if %c{n} {{
+      %a{n} = load %a[0, %j] : tile<64x16xbf16>
+      %b{n} = load %b[%j, 0] : tile<16x16xbf16>
+      %d{n} = dot %a{n}, %b{n}, %x{n}
+      yield %d{n}
+    }} else {{
+      yield %x{n}
+    }}
+",
+                next = n + 1
+            );
+        }
+        let source = format!(
+            "kernel @k(%a: view<bf16, [?, ?]>, %b: view<bf16, [?, ?]>, %on: view<i32, [?]>, %o: view<f32, [?, ?]>) {{
+  %len = dim %a, 1
+  %zero = splat 0.0 : tile<64x16xf32>
+  %sum = for %j in 0..%len step 16 carry %x0 = %zero {{
+{body}    yield %x{count}
+  }}
+  store %o[0, 0], %sum
+}}
+"
+        );
+        text::parse(&source).expect("it parses").kernels.remove(0)
+    }
+
+    #[test]
+    fn no_more_choices_are_loops_than_a_producer_goes_through() {
+        let loops = |k: &Kernel| k.insts.values().filter(|d| d.op == Op::For).count();
+        let most = guarded(&choices_of(MAX_LOOPS)).expect("its choices are loops");
+        assert_eq!(loops(&most), 1 + MAX_LOOPS);
+        assert!(guarded(&choices_of(MAX_LOOPS + 1)).is_none());
     }
 }

@@ -77,6 +77,7 @@ pub use ring_layouts::{EpilogueStore, RingLayouts, value_at};
 pub use role::TaskRole;
 pub use shares::Copies;
 pub use slots::{FetchedRing, slots, slots_of_steps};
+pub(crate) use specialise::MAX_LOOPS;
 pub use specialised::{MAX_DEPTH, Specialised, TRANSPOSED_SLOTS, WIDE_RESULTS_LEAST};
 pub use staged::{StagedOperand, StagedUse};
 pub(crate) use staged::{mapped, moves, origin};

@@ -64,7 +64,7 @@ const IN_FLIGHT: u32 = 1 << 17;
 const BESIDE_OVERLAP: u32 = 4;
 
 /// Loops that take one ring at most.
-const MAX_LOOPS: usize = 32;
+pub(crate) const MAX_LOOPS: usize = 32;
 
 /// Decides whether and how a kernel is specialised, with what is said of its layouts.
 ///
