@@ -105,6 +105,18 @@ fn each_way(problem: &Problem, device: &DeviceFacts) -> Vec<Candidate> {
     list
 }
 
+/// Judges a plan of each way, and counts whole, split and stream-K ones.
+fn judge_each_way(problem: &Problem, device: &DeviceFacts, seen: &mut [u32; 3]) {
+    for c in each_way(problem, device) {
+        seen[match c.sharing {
+            Sharing::Whole | Sharing::Clusters(..) => 0,
+            Sharing::SplitK(_) => 1,
+            Sharing::StreamK(_) => 2,
+        }] += 1;
+        judge(&Plan::of(problem, c).unwrap(), device);
+    }
+}
+
 const TARGETS: [&str; 3] = ["sm_80", "sm_90a", "gfx942"];
 
 #[test]
@@ -114,14 +126,7 @@ fn every_way_to_share_out_the_work_gives_the_product() {
         // Few multiprocessors, so that small products have every way.
         let device = device(name, 7);
         let problem = Problem::new(Scalar::BF16, [200, 256, 512]).output(Scalar::F32).transposed(false, true);
-        for c in each_way(&problem, &device) {
-            seen[match c.sharing {
-                Sharing::Whole | Sharing::Clusters(..) => 0,
-                Sharing::SplitK(_) => 1,
-                Sharing::StreamK(_) => 2,
-            }] += 1;
-            judge(&Plan::of(&problem, c).unwrap(), &device);
-        }
+        judge_each_way(&problem, &device, &mut seen);
     }
     assert_eq!(seen.map(|n| n >= 3), [true; 3], "{seen:?}");
 }
@@ -172,14 +177,7 @@ fn matrices_that_are_not_dense_are_planned() {
             of([40, 72, 64]).batched(3).pitched(Pitches { a: apart(64, 4096), b: apart(72, 8192), c: apart(80, 4000), residual: None }),
             of([40, 72, 64]).batched(3).pitched(Pitches { a: apart(192, 64), c: apart(216, 72), ..Pitches::DENSE }),
         ] {
-            for c in each_way(&problem, &device) {
-                seen[match c.sharing {
-                    Sharing::Whole | Sharing::Clusters(..) => 0,
-                    Sharing::SplitK(_) => 1,
-                    Sharing::StreamK(_) => 2,
-                }] += 1;
-                judge(&Plan::of(&problem, c).unwrap(), &device);
-            }
+            judge_each_way(&problem, &device, &mut seen);
         }
         let rows = Rows::plan(&wide, &device, 1..=200, 2).unwrap();
         judge(&rows.launches(50).unwrap(), &device);

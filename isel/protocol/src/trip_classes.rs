@@ -7,6 +7,9 @@
 //! in another block of a cluster goes round equally often if its bounds are the same in all blocks.
 //!
 //! A choice is taken alike by roles that ask the same: it counts as a loop that goes round once or not at all.
+//!
+//! What loops of one number carry is the same if it is at first, and in each next iteration as long as it was: bounds and conditions may be asked for a
+//! step ahead.
 
 use super::unwritten::Unwritten;
 use std::ops::Range;

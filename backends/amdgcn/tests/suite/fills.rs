@@ -2,14 +2,13 @@
 //!
 //! `cargo test -p tilelift-amdgcn fills:: -- --nocapture` prints the table of docs/amdgcn.md.
 
-use crate::common::loops::{DEPTHS, HEAD, Product, Row};
+use crate::common::loops::{DEPTHS, HEAD, Product, Row, arguments};
 use tilelift_amdgcn::isa::{Opcode, Variant};
 use tilelift_amdgcn::mir::{BlockData, Inst, Operand, Program, Span};
 use tilelift_amdgcn::{Chip, check, emit, encode::encode, gfx950, object, order, select::select};
 use tilelift_amdgcn_sim::Module;
 use tilelift_ir::text;
 use tilelift_isel::{LowerOptions, Target, lower};
-use tilelift_lane::ParamSource;
 
 /// Bytes of local data share of a unit.
 const UNIT_LDS: u32 = 160 << 10;
@@ -52,14 +51,7 @@ fn compiled(size: u32, waves: u32, target: &Target, name: String) -> Product {
     let params = made.params.clone();
     let args = move |pointers: [u64; 3], depth: u32| {
         let extents = [[size, depth], [size, depth], [size, size]];
-        let value = |source: &ParamSource| match *source {
-            ParamSource::Pointer(n) => pointers[n as usize],
-            ParamSource::Extent(n, d) => u64::from(extents[n as usize][d as usize]),
-            ParamSource::Stride(n, 0) => u64::from(extents[n as usize][1]),
-            ParamSource::Grid(_) | ParamSource::Stride(..) => 1,
-            ref other => panic!("no such argument: {other:?}"),
-        };
-        params.iter().map(|p| value(&p.source)).collect()
+        arguments(&params, pointers, extents)
     };
     Product { name, object: made.object, entry: made.entry, size, waves, dynamic_lds: 0, unit_lds: UNIT_LDS, args: Box::new(args) }
 }

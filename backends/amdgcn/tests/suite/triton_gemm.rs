@@ -4,14 +4,13 @@
 //!
 //! A launch over twice the depth executes the loop's steps and nothing else besides: differences of counts are those of steps.
 
-use crate::common::loops::{HEAD, Product, STEP};
+use crate::common::loops::{HEAD, Product, STEP, arguments};
 use std::path::PathBuf;
 use std::process::Command;
 use tilelift_amdgcn::{Chip, emit, machine};
 use tilelift_ir::Scalar;
 use tilelift_isel::{LowerOptions, lower};
 use tilelift_kernels::Gemm;
-use tilelift_lane::ParamSource;
 
 const CHIP: Chip = Chip::Gfx942;
 /// Bytes of local data share of a unit.
@@ -27,14 +26,7 @@ fn ours(size: u32, waves: u32) -> Product {
     let params = made.params.clone();
     let args = move |pointers: [u64; 3], depth: u32| {
         let extents = [[size, depth], [depth, size], [size, size]];
-        let value = |source: &ParamSource| match *source {
-            ParamSource::Pointer(n) => pointers[n as usize],
-            ParamSource::Extent(n, d) => u64::from(extents[n as usize][d as usize]),
-            ParamSource::Stride(n, 0) => u64::from(extents[n as usize][1]),
-            ParamSource::Grid(_) | ParamSource::Stride(..) => 1,
-            ref other => panic!("no such argument: {other:?}"),
-        };
-        params.iter().map(|p| value(&p.source)).collect()
+        arguments(&params, pointers, extents)
     };
     let name = format!("{size}x{size}x{STEP}");
     Product { name, object: made.object, entry: made.entry, size, waves, dynamic_lds: 0, unit_lds: CHIP_LDS, args: Box::new(args) }

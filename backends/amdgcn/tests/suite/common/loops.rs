@@ -2,6 +2,7 @@
 //! besides, so differences of counts are those of steps.
 
 use tilelift_amdgcn_sim::{ArgumentKind, Fault, Init, Launch, Memory, Module, Report, SimConfig};
+use tilelift_lane::{Param, ParamSource};
 
 /// The head of the table whose lines [`Row::line`] gives.
 pub(crate) const HEAD: [&str; 2] = [
@@ -30,6 +31,18 @@ pub(crate) struct Product {
     pub(crate) unit_lds: u32,
     /// Arguments behind the pointers to A, B and C, for a depth, in the order of the metadata.
     pub(crate) args: Box<dyn Fn([u64; 3], u32) -> Vec<u64>>,
+}
+
+/// What our kernel of a product takes, for matrices that begin there and are dense, of these extents.
+pub(crate) fn arguments(params: &[Param], pointers: [u64; 3], extents: [[u32; 2]; 3]) -> Vec<u64> {
+    let value = |source: &ParamSource| match *source {
+        ParamSource::Pointer(n) => pointers[n as usize],
+        ParamSource::Extent(n, d) => u64::from(extents[n as usize][d as usize]),
+        ParamSource::Stride(n, 0) => u64::from(extents[n as usize][1]),
+        ParamSource::Grid(_) | ParamSource::Stride(..) => 1,
+        ref other => panic!("no such argument: {other:?}"),
+    };
+    params.iter().map(|p| value(&p.source)).collect()
 }
 
 /// What a step costs a wavefront, and what the kernel takes.
