@@ -70,6 +70,7 @@ pub(crate) fn fit(kernel: &Kernel, target: &Target, options: &LowerOptions, plan
         why => return Err(why),
     };
     let mut plan = plan(kernel, target, &LowerOptions { schedule: Some(ScheduleKind::Pipelined), ..*options })?;
+    taken(Decision::Specialise, || Told::of(format!("no: {why}")));
     plan.schedule = Schedule::Pipelined { why: Box::new(why) };
     pipelined(kernel, target, options, plan)
 }

@@ -23,29 +23,51 @@ use tilelift_ir::verify::Verified;
 use tilelift_ir::{Inst, Kernel, Op, verify};
 use tilelift_lane::{Target, overlap_launches};
 use tilelift_protocol::Problem;
-use tilelift_schedule::LowerError;
+use tilelift_schedule::beside::beside;
 use tilelift_schedule::candidates::Candidates;
 use tilelift_schedule::counted::counted;
 use tilelift_schedule::exchange::exchanged;
 use tilelift_schedule::guarded::guarded;
 use tilelift_schedule::loads_first;
-use tilelift_schedule::plan::{LayoutChoice, LowerOptions, Plan, Schedule, ScheduleKind, SwizzledTile, plan};
+use tilelift_schedule::padded::padded;
+use tilelift_schedule::plan::{LayoutChoice, LowerOptions, Plan, Schedule, ScheduleKind, Specialised, SwizzledTile, plan};
 use tilelift_schedule::reason::{NotSpecialised, Stage, Unsupported};
+use tilelift_schedule::{LowerError, Resource};
 
 /// Lowers a verified kernel for a target.
 ///
 /// # Errors
 /// [`LowerError::Unsupported`] and [`LowerError::ResourceExceeded`], placed at the guilty instruction.
 pub fn lower(kernel: &Verified<'_>, target: &Target, options: &LowerOptions) -> Result<Lowered, LowerError> {
-    let asked = kernel.insts.len();
-    let (kernel, plan) = planned(kernel, target, options)?;
+    let (made, plan) = planned(kernel, target, options)?;
+    let (many, specialised) = (made.insts.len(), plan.specialised().is_some());
+    let done = as_planned(kernel, made, target, options, plan);
+    if !specialised || done.as_ref().is_ok_and(|d| d.plan.specialised().is_some()) {
+        return done;
+    }
+    // What products beside its loops take may be what does not fit.
+    let (made, plan) = planned_with(kernel, target, options, false)?;
+    if plan.specialised().is_none() || made.insts.len() == many {
+        return done;
+    }
+    as_planned(kernel, made, target, options, plan)
+}
+
+/// Lowers what is made of a kernel, by its plan.
+fn as_planned(asked: &Kernel, kernel: Cow<'_, Kernel>, target: &Target, options: &LowerOptions, plan: Plan) -> Result<Lowered, LowerError> {
+    let asked = asked.insts.len();
     let kernel = match loads_first(&kernel, plan.warps * target.lanes) {
         Some(made) => Cow::Owned(made),
         None => kernel,
     };
     let open = plan.specialised().is_some() && options.schedule.is_none();
-    let mut done = match scheduled((&kernel, asked), target, options, plan) {
-        Err(why) if open && !is_own_fault(&why) => pipelined_instead((&kernel, asked), target, options, why)?,
+    let fewer = |why: &LowerError| fewer_slots(options, plan.specialised()?, why);
+    let done = scheduled((&kernel, asked), target, options, plan.clone());
+    let mut done = match done {
+        Err(why) if open && !is_own_fault(&why) => match fewer(&why).and_then(|o| with_options((&kernel, asked), target, &o)) {
+            Some(done) => done,
+            None => pipelined_instead((&kernel, asked), target, options, why)?,
+        },
         done => done?,
     };
     if target.early_launch && options.early_launch != Some(false) {
@@ -68,6 +90,21 @@ fn scheduled((kernel, asked): (&Kernel, usize), target: &Target, options: &Lower
 fn is_own_fault(why: &LowerError) -> bool {
     cfg!(debug_assertions)
         && matches!(why, LowerError::Unsupported { why, .. } if matches!(**why, Unsupported::Unproved { .. } | Unsupported::Malformed(..)))
+}
+
+/// Options with as many slots of a ring as are left where lowering came to more shared memory than was computed, if those are some.
+fn fewer_slots(options: &LowerOptions, ring: &Specialised, why: &LowerError) -> Option<LowerOptions> {
+    let &LowerError::ResourceExceeded { resource: Resource::SharedMemory, need, have, .. } = why else { return None };
+    let over = need.saturating_sub(have).div_ceil(u64::from(ring.stage_bytes.max(1)));
+    let left = u64::from(ring.depth).saturating_sub(over) / u64::from(ring.slices) * u64::from(ring.slices);
+    (options.stages.is_none() && left > 1).then_some(LowerOptions { stages: Some(left as u32), ..*options })
+}
+
+/// Lowers a kernel with other options, if its loops are specialised with them.
+fn with_options((kernel, asked): (&Kernel, usize), target: &Target, options: &LowerOptions) -> Option<Lowered> {
+    let plan = plan(kernel, target, options).ok()?;
+    plan.specialised()?;
+    scheduled((kernel, asked), target, options, plan).ok()
 }
 
 /// Lowers a kernel whose specialised loop is written as a program that does not lower: its loops are pipelined.
@@ -123,7 +160,8 @@ fn guarded_if_specialised<'k>(kernel: &'k Kernel, target: &Target, options: &Low
     plain
 }
 
-/// Plans a kernel with operands of its products exchanged where that gains something, if its loops are specialised then; else as it is.
+/// Plans a kernel with operands of its products exchanged where that gains something, if its loops are specialised then; else as it is, products padded
+/// that are smaller than any matrix instruction.
 fn exchanged_if_specialised<'k>(
     kernel: &'k Kernel,
     target: &Target,
@@ -137,7 +175,29 @@ fn exchanged_if_specialised<'k>(
         debug_assert!(verify(&made).is_ok(), "{}: {:?}", made.name, verify(&made).err());
         return Ok((Cow::Owned(made), plan));
     }
-    Ok((Cow::Borrowed(kernel), plan(kernel, target, options)?))
+    let own = plan(kernel, target, options);
+    if !own.as_ref().is_ok_and(|p| p.specialised().is_some())
+        && let Some(made) = padded(kernel, target)
+        && let Ok(plan) = plan(&made, target, options)
+    {
+        debug_assert!(verify(&made).is_ok(), "{}: {:?}", made.name, verify(&made).err());
+        return Ok((Cow::Owned(made), plan));
+    }
+    Ok((Cow::Borrowed(kernel), own?))
+}
+
+/// Plans a kernel whose loops are specialised with the products beside them in loops of one round, if those are specialised then, too.
+fn with_products_beside(kernel: &Kernel, target: &Target, options: &LowerOptions, own: &Plan) -> Option<(Kernel, Plan)> {
+    own.specialised()?;
+    let made = beside(kernel)?;
+    debug_assert!(verify(&made).is_ok(), "{}: {:?}", made.name, verify(&made).err());
+    let plan = plan(&made, target, options).ok()?;
+    // While one group computes nobody multiplies, and a ring leaves room for no other program: lanes' own instructions are quicker then.
+    plan.specialised().filter(|s| s.consumers * s.consumer_sets > 1)?;
+    let mut products = 0;
+    made.walk(made.body, &mut |i| products += usize::from(made.insts[i].op == Op::Dot));
+    let taken: usize = plan.specialised()?.loops().map(|l| l.dots.len()).sum();
+    (taken == products).then_some((made, plan))
 }
 
 /// The kernel that is scheduled, and its plan: as it is, or with loops and products written otherwise, so that they are specialised. One with channels is
@@ -147,8 +207,20 @@ fn exchanged_if_specialised<'k>(
 /// # Errors
 /// What plans say, a channel that may deadlock, or why the plainest expansion is refused.
 pub fn planned<'k>(kernel: &'k Kernel, target: &Target, options: &LowerOptions) -> Result<(Cow<'k, Kernel>, Plan), LowerError> {
+    planned_with(kernel, target, options, true)
+}
+
+/// The same, products beside loops in loops of their own or not.
+fn planned_with<'k>(
+    kernel: &'k Kernel,
+    target: &Target,
+    options: &LowerOptions,
+    own_loops: bool,
+) -> Result<(Cow<'k, Kernel>, Plan), LowerError> {
     if !kernel.regions[kernel.body].insts.iter().any(|&i| kernel.insts[i].op == Op::ChannelAlloc) {
-        return rewritten(kernel, target, options);
+        let (seen, plan) = rewritten(kernel, target, options)?;
+        let made = if own_loops { with_products_beside(&seen, target, options, &plan) } else { None };
+        return Ok(made.map_or((seen, plan), |(made, plan)| (Cow::Owned(made), plan)));
     }
     if !options.unproven {
         check(kernel).map_err(|e| {

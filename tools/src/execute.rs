@@ -307,7 +307,11 @@ impl Executor {
     /// # Errors
     /// A kernel that is wrong, does not compile or does not load.
     pub fn prepare_for<'a>(&'a self, kernel: &'a Kernel, options: &Options, sampled: bool) -> Result<Prepared<'a>, ExecError> {
-        let dealt = |target: &Target| Target { dies: target.dies.filter(|_| !sampled), ..target.clone() };
+        let dealt = |target: &Target| Target {
+            dies: target.dies.filter(|_| !sampled),
+            begins_in_order: target.begins_in_order && !sampled,
+            ..target.clone()
+        };
         Ok(match self {
             Executor::Interp => Prepared::Interp(tilelift_ir::verify(kernel).map_err(CompileError::Verify)?),
             Executor::Lane(target) => Prepared::Lane { kernel, target, program: Box::new(lower(kernel, &dealt(target), options)?.program) },

@@ -286,6 +286,7 @@ fn chip(name: &'static str, shared_bytes: u32, newer: &[Row], code_casts: &'stat
         windows: false,
         early_launch: false,
         dies: None,
+        begins_in_order: true,
         costs: H200,
         rates: None,
         units: None,

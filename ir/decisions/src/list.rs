@@ -103,6 +103,10 @@ decisions! {
     Placement "placement", "In which region a value is computed, and in front of which loops", Rule, "", ["egraph/src/elaborate.rs"];
     OperandOrder "operand order", "Whether a product is computed with its operands exchanged", Rule, "",
         ["isel/schedule/src/exchange.rs"];
+    ProductsBeside "products beside loops", "Whether a product in front of a loop of products, or behind it, is a loop of one round", Rule, "",
+        ["isel/schedule/src/beside.rs"];
+    Padding "padding", "Whether a product with fewer rows, columns or less depth than a matrix instruction has is padded with zeros", Rule, "",
+        ["isel/schedule/src/padded.rs"];
     GuardedProducts "guarded products", "Whether products in a choice of a loop are a loop of one round", Rule, "",
         ["isel/schedule/src/guarded.rs"];
     LoadsFirst "loads first", "Which loads stand in front of what is computed", Rule, "", ["isel/schedule/src/loads_first.rs"];

@@ -386,9 +386,12 @@ impl LaneBuilder {
         v
     }
 
-    /// A two-operand operation; integers are folded.
+    /// A two-operand operation; integers are folded, bytes of a word are computed four at a time.
     pub fn bin(&mut self, op: BinOp, a: LVal, b: LVal) -> LVal {
         let ty = self.ty(a);
+        if let Some(v) = self.bytes_of_word(op, a, b) {
+            return v;
+        }
         if let LTy::Num(s) = ty
             && !s.is_float()
             && let Some(v) = self.fold_int(op, s, a, b)

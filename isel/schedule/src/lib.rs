@@ -5,6 +5,8 @@
 //! kernel, target, hints ── schedule ─► candidates: ways to run it, priced, the plan's own first unless another is cheaper
 //! kernel, target ── exchange::exchanged ─► the same kernel, operands of products exchanged where lanes compute what the unit can't take from them
 //! kernel, specialised plan ── program::written ─► the same kernel with tasks, rings and barriers: tile IR that an author could have written
+//! kernel ── beside::beside ─► the same kernel, products beside its loops in loops of one round
+//! kernel, target ── padded::padded ─► the same kernel, products smaller than a matrix instruction padded with zeros
 //! kernel ── loads_first ─► the same kernel, which asks for more bytes before it waits for the first
 //! kernel, dies with caches of their own ── DieOrder::of ─► which instance works at which position of the grid
 //! kernel, pipelined plan ── program::pipelined ─► the same kernel, whose lanes copy ahead into rings
@@ -19,6 +21,7 @@
 
 pub mod access;
 pub mod axis_info;
+pub mod beside;
 pub mod candidates;
 pub mod counted;
 mod dies;
@@ -31,6 +34,7 @@ pub mod indexed;
 mod loads_first;
 mod longest_first;
 mod named;
+pub mod padded;
 pub mod plan;
 pub mod program;
 pub mod reason;

@@ -109,20 +109,9 @@ pub(crate) fn plan_dot(kernel: &Kernel, target: &Target, plan: &Plan, i: Inst) -
     let (m, n, k) = (c.shape[rank - 2], c.shape[rank - 1], a.shape[rank - 1]);
     // Three products of tf32 numbers.
     let precision = if precision == Precision::Tf32x3 { Precision::Tf32 } else { precision };
-    let find = |[fa, fb]: [Scalar; 2], acc: Scalar| {
-        target.matrix.iter().position(|x| {
-            let s = x.shape;
-            let typed = x.operand == fa && x.operand_b == fb && x.acc == acc && x.precision == precision;
-            typed && m.is_multiple_of(s[0]) && n.is_multiple_of(s[1]) && k.is_multiple_of(s[2])
-        })
-    };
-    // An accumulator may be kept wider than its type.
-    let wider = |factors| find(factors, c.elem).or_else(|| if c.elem == Scalar::F16 { find(factors, Scalar::F32) } else { None });
-    // Every float of up to 8 bits with a fraction is a number of f16, every i4 one of i8.
-    let found = wider([a.elem, bt.elem]).or_else(|| match a.elem {
-        Scalar::I4 | Scalar::I8 => wider([Scalar::I8; 2]),
-        s if s.is_narrow() => wider([Scalar::F16; 2]),
-        _ => None,
+    let found = target.matrices([a.elem, bt.elem], c.elem, precision).find(|&q| {
+        let s = target.matrix[q].shape;
+        m.is_multiple_of(s[0]) && n.is_multiple_of(s[1]) && k.is_multiple_of(s[2])
     });
     let order = [0, 1];
     let (fa, fb, fd) = match found {

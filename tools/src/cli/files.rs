@@ -171,10 +171,15 @@ pub(super) fn compile(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) ->
     if emit == Emit::Object && output.is_none() {
         return Err(CliError::Usage("a code object goes to a file: say to which with `-o`".into()));
     }
-    // An assembler takes one of AMD's texts, with its directives, as one file.
-    if (emit == Emit::Object || emit == Emit::Text && targets::has_objects(&target)) && chosen.len() > 1 {
+    // An assembler takes one text, with its directives, as one file.
+    let to_file = output.as_ref().is_some_and(|f| f != "-");
+    if (emit == Emit::Object || emit == Emit::Text && (to_file || targets::has_objects(&target))) && chosen.len() > 1 {
         let names: Vec<String> = chosen.iter().map(|k| format!("@{}", k.name)).collect();
-        let what = if emit == Emit::Object { "a code object" } else { "a file of assembly" };
+        let what = match emit {
+            Emit::Object => "a code object",
+            _ if targets::has_objects(&target) => "a file of assembly",
+            _ => "a file of PTX",
+        };
         return Err(CliError::Usage(format!("{what} holds one kernel, and {path} has {}: say which with `--kernel`", names.join(", "))));
     }
     let mut parts = Vec::new();

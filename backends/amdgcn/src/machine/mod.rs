@@ -67,6 +67,7 @@ pub fn target(chip: Chip) -> Target {
         windows: true,
         early_launch: false,
         dies: dies(chip),
+        begins_in_order: true,
         costs: costs::of(chip),
         rates: None,
         units: None,

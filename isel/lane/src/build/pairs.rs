@@ -48,6 +48,31 @@ impl LaneBuilder {
         self.add_const(own, constant)
     }
 
+    /// A byte of a word and a constant: the bits of all four are computed at once, and this is one of them.
+    pub(super) fn bytes_of_word(&mut self, op: BinOp, a: LVal, b: LVal) -> Option<LVal> {
+        if self.ty(a) != LTy::Num(Scalar::I8) || !matches!(op, BinOp::And | BinOp::Or | BinOp::Xor | BinOp::Shl | BinOp::ShrU) {
+            return None;
+        }
+        let ((word, n), c) = (self.byte_of_word(a)?, self.as_const(b)? as u8);
+        let four = |byte: u8| i64::from(i32::from_ne_bytes([byte; 4]));
+        let shifts = matches!(op, BinOp::Shl | BinOp::ShrU);
+        if shifts && c > 7 {
+            return None;
+        }
+        let (word, by) = (self.bitcast(word, LTy::I32), self.i32(if shifts { i64::from(c) } else { four(c) }));
+        let bits = self.bin(op, word, by);
+        // What moved over from the byte beside it goes.
+        let bits = match op {
+            BinOp::Shl | BinOp::ShrU => {
+                let own = self.i32(four(if op == BinOp::Shl { 0xff << c } else { 0xff >> c }));
+                self.bin(BinOp::And, bits, own)
+            }
+            _ => bits,
+        };
+        let word = self.bitcast(bits, LTy::B32);
+        Some(self.unpack(word, LTy::Num(Scalar::I8))[n as usize])
+    }
+
     /// Says that a float is that of the signed 4 bits of a word from bit `at` on.
     pub fn note_float_of_half(&mut self, v: LVal, word: LVal, at: u32) {
         self.pairs.origins[v] = Some(Origin::Nibble(word, at));
@@ -172,20 +197,28 @@ impl LaneBuilder {
         let spread = |at: [u32; 2]| {
             if of_integers { i64::from(at[0]) + 0x4040 + (i64::from(at[1]) << 8) } else { i64::from(at[0]) + (i64::from(at[1]) << 4) }
         };
-        let (word, picks) = match (self.pairs.picked[a], self.pairs.picked[b]) {
+        let both = match (self.pairs.picked[a], self.pairs.picked[b]) {
             (Some(x), Some(y)) if x.word == y.word && x.lane == y.lane => {
                 let times = if of_integers { 0x0101 } else { 0x0011 };
-                (x.word, self.picks(x.lane, times, spread([x.at, y.at])))
+                let picks = self.picks(x.lane, times, spread([x.at, y.at]));
+                self.permute(x.word, beside, picks)
             }
             _ => {
                 let ((word, x), (other, y)) = (self.byte_of_word(a)?, self.byte_of_word(b)?);
-                if word != other {
-                    return None;
+                let [low, high] = [word, other].map(|w| self.bitcast(w, LTy::I32));
+                if word == other {
+                    let picks = self.i32(spread([x, y]));
+                    self.permute(low, beside, picks)
+                } else if of_codes {
+                    let picks = self.i32(i64::from(x | (y + 4) << 4));
+                    self.permute(low, high, picks)
+                } else {
+                    let picks = self.i32(i64::from(x | (y + 4) << 8));
+                    let both = self.permute(low, high, picks);
+                    if elem == Scalar::F16 { self.masked(both, 0x00ff_00ff, 0x6400_6400) } else { both }
                 }
-                (self.bitcast(word, LTy::I32), self.i32(spread([x, y])))
             }
         };
-        let both = self.permute(word, beside, picks);
         if of_codes {
             let decoded = self.un(UnOp::DecodeE4M3x2, both);
             return Some(if elem == Scalar::F16 { decoded } else { self.halves_as_bf16(decoded) });

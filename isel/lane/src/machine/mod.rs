@@ -94,6 +94,8 @@ pub struct Target {
     pub early_launch: bool,
     /// Compute dies with caches of their own; `None` where all processors share one.
     pub dies: Option<Dies>,
+    /// Instances begin in the order of their positions in the grid, as far as they do not fit the machine at once; what takes longest may begin first then.
+    pub begins_in_order: bool,
     /// What the machine's work costs.
     pub costs: Costs,
     /// What whole products cost on the machine; `None` if nobody measured that.
@@ -131,6 +133,22 @@ impl Target {
     /// True if a lane may copy so many bytes by itself, to anywhere in shared memory.
     pub fn copies(&self, bytes: u32) -> bool {
         !self.copies_in_rows && self.copy_async.contains(&bytes)
+    }
+
+    /// The instructions that take factors of these types and sum in that one, first those that a product had rather: a sum may be kept wider than its
+    /// type, every float of up to 8 bits with a fraction is a number of `f16`, every `i4` one of `i8`.
+    pub fn matrices(&self, factors: [Scalar; 2], acc: Scalar, precision: Precision) -> impl Iterator<Item = usize> + '_ {
+        let wider = (acc == Scalar::F16).then_some(Scalar::F32);
+        let exact = match factors[0] {
+            Scalar::I4 | Scalar::I8 => Some([Scalar::I8; 2]),
+            s if s.is_narrow() => Some([Scalar::F16; 2]),
+            _ => None,
+        };
+        let types = std::iter::once(factors).chain(exact).flat_map(move |f| std::iter::once(acc).chain(wider).map(move |c| (f, c)));
+        types.flat_map(move |([a, b], c)| {
+            let rows = self.matrix.iter().enumerate();
+            rows.filter(move |(_, x)| x.operand == a && x.operand_b == b && x.acc == c && x.precision == precision).map(|(q, _)| q)
+        })
     }
 
     /// The instruction behind an id.

@@ -98,6 +98,7 @@ pub fn target() -> Target {
         windows: false,
         early_launch: false,
         dies: None,
+        begins_in_order: true,
         name: "test",
         lanes: 32,
         max_warps: 32,

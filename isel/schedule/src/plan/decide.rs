@@ -118,7 +118,7 @@ pub fn plan_with(kernel: &Kernel, target: &Target, options: &LowerOptions, ring_
             Err(why) => Some(why),
         },
     };
-    if let Some(why) = &why {
+    if let Some(why) = why.as_ref().filter(|why| !matches!(why, NotSpecialised::Asked)) {
         taken(Decision::Specialise, || Told::of(format!("no: {why}")));
     }
     if let Some(e) = swizzle_refused(kernel, why.as_ref()) {

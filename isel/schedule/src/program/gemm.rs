@@ -20,7 +20,7 @@ pub(super) fn write<'k>(kernel: &'k Kernel, target: &'k Target, plan: &'k Specia
     let group = target.units.as_ref().map_or(1, |u| u.group_warps);
     let mut w = Writer::new(kernel);
     w.loc = kernel.locs[plan.main];
-    if !plan.persistent {
+    if !plan.persistent && target.begins_in_order {
         w.take_in_order(LaunchOrder::of(kernel, &plan.loops().map(|s| s.main).collect::<Vec<Inst>>()));
     }
     let mut operands = Slots::default();

@@ -70,6 +70,8 @@ pub struct Pipelines<'k> {
     held: bool,
     /// What is ahead is one step ahead.
     two: bool,
+    /// The machine begins with the first positions of the grid.
+    in_order: bool,
 }
 
 impl<'k> Pipelines<'k> {
@@ -79,7 +81,14 @@ impl<'k> Pipelines<'k> {
             return None;
         }
         let rings = rings(kernel, target, plan.warps);
-        let mut out = Pipelines { kernel, warps: plan.warps, rings, held: target.moves_by_lanes(), two: target.moves_by_lanes() };
+        let mut out = Pipelines {
+            kernel,
+            warps: plan.warps,
+            rings,
+            held: target.moves_by_lanes(),
+            two: target.moves_by_lanes(),
+            in_order: target.begins_in_order,
+        };
         out.held &= !out.in_rows(target);
         (!out.rings.is_empty()).then_some(out)
     }
@@ -120,7 +129,9 @@ impl<'k> Pipelines<'k> {
     pub fn written(&self, stages: u32) -> Result<Kernel, Refusal> {
         let kernel = self.kernel;
         let mut w = Writer::new(kernel);
-        w.take_in_order(LaunchOrder::of(kernel, &self.rings.keys().copied().collect::<Vec<Inst>>()));
+        if self.in_order {
+            w.take_in_order(LaunchOrder::of(kernel, &self.rings.keys().copied().collect::<Vec<Inst>>()));
+        }
         let mut p = Pipelined { kernel, stages, rings: self.rings.clone(), held: self.held, two: self.two };
         for (&main, ring) in &mut p.rings {
             w.loc = kernel.locs[main];

@@ -253,7 +253,9 @@ impl Reference {
             self.of,
             self.bound
         );
-        if self.bound >= NONE {
+        if self.stored.is_empty() {
+            text = of.to_owned();
+        } else if self.bound >= NONE {
             text = format!(
                 "no float is compared: the data are ill-conditioned, and turning the lowest bits of inputs moves results by {:.1e} of their size{}{of}",
                 self.bound / TURNED,
@@ -261,7 +263,8 @@ impl Reference {
             );
         }
         if !self.updated.is_empty() {
-            text += &format!("; {} is updated by atomics of many instances, and not compared", list(&mut self.updated.iter().copied()));
+            text += if text.is_empty() { "nothing: " } else { "; " };
+            text += &format!("{} is updated by atomics of many instances, and not compared", list(&mut self.updated.iter().copied()));
         }
         text.trim_end_matches("; ").to_owned()
     }
