@@ -4,6 +4,7 @@
 //! kernel, target, hints ── plan ─► pipelined │ specialised (producer and consumer warps over a ring) │ as the author's tasks say
 //! kernel, target, hints ── schedule ─► candidates: ways to run it, priced, the plan's own first unless another is cheaper
 //! kernel, target ── exchange::exchanged ─► the same kernel, operands of products exchanged where lanes compute what the unit can't take from them
+//! kernel, target ── wide_sums::wide_sums ─► the same kernel, sums of 16-bit floats in 32 bits where the unit makes no others
 //! kernel, specialised plan ── program::written ─► the same kernel with tasks, rings and barriers: tile IR that an author could have written
 //! kernel ── loads_first ─► the same kernel, which asks for more bytes before it waits for the first
 //! kernel, dies with caches of their own ── DieOrder::of ─► which instance works at which position of the grid
@@ -36,6 +37,7 @@ pub mod program;
 pub mod reason;
 mod rewrite;
 pub mod transfers;
+pub mod wide_sums;
 
 pub use candidates::schedule;
 pub use dies::DieOrder;
