@@ -14,7 +14,7 @@ use super::brought::{narrowed, over_brought, shared_as_quick, used_only_by};
 use super::budget::{BESIDE_ACCUMULATORS, Held, budget, loaded_behind, matrices_behind};
 use super::columns::column_tasks;
 use super::contents::{Contents, contents};
-use super::copied::{behind, computed_again, copied, in_ring, sole_views};
+use super::copied::{behind, computed_again, copied, in_ring, sole_views, stored_in_front};
 use super::epilogue_operands::{Epilogue, epilogue_operands};
 use super::lane_copies::{copied_by_lanes, places};
 use super::lane_tiles::lane_tile;
@@ -86,6 +86,30 @@ pub(super) fn specialise(
         let from = |main: Inst, around: &[Inst]| computed_again(kernel, (main, around), &written, places(kernel, i).collect());
         staged[i] = by_lanes && around(kernel, i).split_last().is_some_and(|(&main, around)| from(main, around).is_ok());
     }
+    let found = with_staged(kernel, target, units, options, ring_layouts, (&staged, &written));
+    let Err(why @ (NotSpecialised::Copy(_) | NotSpecialised::Stored { .. })) = found else { return found };
+    // What no copy brings, or has to be stored first, the consumers load beside what the ring brings.
+    let brought = |i: Inst| {
+        let shape = kernel.insts[i].results.first().and_then(|&v| kernel.ty(v).shape());
+        let boxes = shape.is_some_and(|shape| SwizzledTile::of(kernel, i, shape, units, None).is_ok());
+        let stored = written.contains(&kernel.insts[i].args[0]) && stored_in_front(kernel, i);
+        !stored && (boxes || copied_by_lanes(kernel, target, units, &written, i, None).is_ok())
+    };
+    let mut fewer = staged.clone();
+    let asked = |i: Inst| ring_layouts.swizzles.contains_key(&i);
+    kernel.insts.keys().filter(|&i| staged[i] && !asked(i) && !brought(i)).for_each(|i| fewer[i] = false);
+    with_staged(kernel, target, units, options, ring_layouts, (&fewer, &written)).map_err(|_| why)
+}
+
+/// The same, where these loads come by the ring.
+fn with_staged(
+    kernel: &Kernel,
+    target: &Target,
+    units: &Units,
+    options: &LowerOptions,
+    ring_layouts: &RingLayouts,
+    (staged, written): (&SecondaryMap<Inst, bool>, &HashSet<Value>),
+) -> Result<Specialised, NotSpecialised> {
     let of = |i: Inst| kernel.insts[i].regions.first().map(|&r| &kernel.regions[r].insts);
     let with = |brings: &dyn Fn(Inst) -> bool| {
         let mut loops = Vec::new();
@@ -99,7 +123,7 @@ pub(super) fn specialise(
     let mut loops = with(&|j| staged[j]);
     // Where lanes compute all operands, the ring brings what they compute them of.
     if loops.is_empty() {
-        loops = with(&|j| lane_tile(kernel, units, &written, j).is_some());
+        loops = with(&|j| lane_tile(kernel, units, written, j).is_some());
     }
     // Each is looked at beside the whole kernel.
     if loops.len() > MAX_LOOPS {
@@ -107,7 +131,7 @@ pub(super) fn specialise(
     }
     let each = |options: &LowerOptions| -> Result<Vec<Specialised>, NotSpecialised> {
         let sole = loops.len() == 1;
-        loops.iter().map(|&l| specialised_loop(kernel, target, units, options, ring_layouts, (&staged, &written), (l, sole))).collect()
+        loops.iter().map(|&l| specialised_loop(kernel, target, units, options, ring_layouts, (staged, written), (l, sole))).collect()
     };
     let mut found = each(options)?;
     // Loops that take one ring have the same consumers.
@@ -120,7 +144,7 @@ pub(super) fn specialise(
         && ping_pong_pays(kernel, one)
     {
         let options = LowerOptions { consumer_sets: Some(2), ..*options };
-        let sets = specialised_loop(kernel, target, units, &options, ring_layouts, (&staged, &written), (*main, true));
+        let sets = specialised_loop(kernel, target, units, &options, ring_layouts, (staged, written), (*main, true));
         let alike = |s: &Specialised| s.consumer_sets == 2 && s.epilogue.operands.len() == one.epilogue.operands.len();
         if let Some(sets) = sets.ok().map(|s| s.with_slots(s.depth)).filter(alike) {
             *one = sets;
