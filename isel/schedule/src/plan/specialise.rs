@@ -38,7 +38,7 @@ use super::rounds::at_most_once;
 use super::shares::{Copies, cheaper, copies};
 use super::sliced::{only_sums, slice_bytes, slices};
 use super::specialised::{MAX_DEPTH, Specialised, TRANSPOSED_SLOTS, WIDE_RESULTS_LEAST};
-use super::staged::{StagedOperand, from_ring, mapped, staged_operands};
+use super::staged::{StagedOperand, from_ring, in_rows, mapped, staged_operands};
 use super::step_order::{StepPart, in_place, late_order, step_order};
 use super::sums::sums;
 use super::swizzled_tile::{ALIGN, SwizzledTile};
@@ -81,19 +81,23 @@ pub(super) fn specialise(
     let mut staged = ring_loads(kernel);
     // A gather that the producer does not copy is the consumers'.
     let gathers: Vec<Inst> = kernel.insts.keys().filter(|&i| staged[i] && kernel.insts[i].op == Op::Gather).collect();
-    for i in gathers {
-        let by_lanes = copied_by_lanes(kernel, target, units, &written, i, None).is_ok();
+    let found_again = |i: Inst| {
         let from = |main: Inst, around: &[Inst]| computed_again(kernel, (main, around), &written, places(kernel, i).collect());
-        staged[i] = by_lanes && around(kernel, i).split_last().is_some_and(|(&main, around)| from(main, around).is_ok());
+        around(kernel, i).split_last().is_some_and(|(&main, around)| from(main, around).is_ok())
+    };
+    for i in gathers {
+        staged[i] = copied_by_lanes(kernel, target, units, &written, i, None).is_ok() && found_again(i);
     }
     let found = with_staged(kernel, target, units, options, ring_layouts, (&staged, &written));
-    let Err(why @ (NotSpecialised::Copy(_) | NotSpecialised::Stored { .. })) = found else { return found };
-    // What no copy brings, or has to be stored first, the consumers load beside what the ring brings.
+    let Err(why @ (NotSpecialised::Copy(_) | NotSpecialised::Stored { .. } | NotSpecialised::Address { .. })) = found else { return found };
+    // What no copy brings, what has to be stored first, and what lies where the consumers alone know, they load beside what the ring brings.
     let brought = |i: Inst| {
         let shape = kernel.insts[i].results.first().and_then(|&v| kernel.ty(v).shape());
         let boxes = shape.is_some_and(|shape| SwizzledTile::of(kernel, i, shape, units, None).is_ok());
         let stored = written.contains(&kernel.insts[i].args[0]) && stored_in_front(kernel, i);
-        !stored && (boxes || copied_by_lanes(kernel, target, units, &written, i, None).is_ok())
+        !stored
+            && (around(kernel, i).is_empty() || found_again(i))
+            && (boxes || copied_by_lanes(kernel, target, units, &written, i, None).is_ok())
     };
     let mut fewer = staged.clone();
     let asked = |i: Inst| ring_layouts.swizzles.contains_key(&i);
@@ -272,7 +276,9 @@ fn specialised_loop(
     let single = persistent || !around.is_empty();
     let given = |loads: &[(Inst, SwizzledTile)], groups: u32| {
         let columns = |(i, q): (Inst, GroupMatrixId)| across((i, q), groups).unwrap_or(1);
-        let rows = |n: usize| if n == 1 { dots.clone() } else { dots.iter().copied().filter(|&d| columns(d) > 1).collect::<Vec<_>>() };
+        // Operand A that lanes would store.
+        let not_held = |d: &(Inst, GroupMatrixId)| columns(*d) > 1 || !in_rows(kernel, kernel.insts[d.0].args[0]);
+        let rows = |n: usize| if n == 1 { dots.clone() } else { dots.iter().copied().filter(not_held).collect::<Vec<_>>() };
         let brought: Vec<BroughtOperand> = match persistent {
             true => Vec::new(),
             false => {
@@ -449,7 +455,9 @@ fn specialised_loop(
             let mut brought = needed;
             if !persistent {
                 let more = invariant(kernel, units, (main, written), &dots, &loads, 0);
-                let more: Vec<BroughtOperand> = more.into_iter().filter(|a| brought.iter().all(|b| b.value != a.value)).collect();
+                let stored = |a: &BroughtOperand| dots.iter().any(|d| stored(d.0, a.value));
+                let more: Vec<BroughtOperand> =
+                    more.into_iter().filter(|a| brought.iter().all(|b| b.value != a.value) && !stored(a)).collect();
                 brought.extend(more);
             }
             match share(&brought) {
