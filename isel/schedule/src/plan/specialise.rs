@@ -46,7 +46,7 @@ use super::updates::{BulkUpdate, bulk_update};
 use super::vectors::{may_be_copied, same_vectors, vector_bytes};
 use super::views::trace;
 use crate::named::Named;
-use crate::reason::{NoProduct, NotOverlapped, NotSpecialised};
+use crate::reason::{CopyLimit, NoBulkCopy, NoProduct, NotOverlapped, NotSpecialised};
 use cranelift_entity::{EntityRef, SecondaryMap};
 use std::collections::{BTreeMap, HashSet};
 use tilelift_decisions::{Decision, Told, taken};
@@ -90,19 +90,23 @@ pub(super) fn specialise(
     }
     let found = with_staged(kernel, target, units, options, ring_layouts, (&staged, &written));
     let Err(why @ (NotSpecialised::Copy(_) | NotSpecialised::Stored { .. } | NotSpecialised::Address { .. })) = found else { return found };
-    // What no copy brings, what has to be stored first, and what lies where the consumers alone know, they load beside what the ring brings.
+    // What begins anywhere, what has to be stored first, and what lies where the consumers alone know, they load beside what the ring brings. Rows that
+    // begin anywhere they would load in pieces that are no better than those of a pipelined loop.
     let brought = |i: Inst| {
         let shape = kernel.insts[i].results.first().and_then(|&v| kernel.ty(v).shape());
-        let boxes = shape.is_some_and(|shape| SwizzledTile::of(kernel, i, shape, units, None).is_ok());
+        let boxes = shape.map(|shape| SwizzledTile::of(kernel, i, shape, units, None));
+        let anywhere = matches!(boxes, Some(Err(NoBulkCopy { limit: CopyLimit::Start { .. }, .. })))
+            && copied_by_lanes(kernel, target, units, &written, i, None).is_err();
         let stored = written.contains(&kernel.insts[i].args[0]) && stored_in_front(kernel, i);
-        !stored
-            && (around(kernel, i).is_empty() || found_again(i))
-            && (boxes || copied_by_lanes(kernel, target, units, &written, i, None).is_ok())
+        !stored && !anywhere && (around(kernel, i).is_empty() || found_again(i))
     };
-    let mut fewer = staged.clone();
     let asked = |i: Inst| ring_layouts.swizzles.contains_key(&i);
-    kernel.insts.keys().filter(|&i| staged[i] && !asked(i) && !brought(i)).for_each(|i| fewer[i] = false);
-    with_staged(kernel, target, units, options, ring_layouts, (&fewer, &written)).map_err(|_| why)
+    let own: Vec<Inst> = kernel.insts.keys().filter(|&i| staged[i] && !asked(i) && !brought(i)).collect();
+    if own.is_empty() {
+        return Err(why);
+    }
+    own.into_iter().for_each(|i| staged[i] = false);
+    with_staged(kernel, target, units, options, ring_layouts, (&staged, &written)).map_err(|_| why)
 }
 
 /// The same, where these loads come by the ring.
@@ -483,6 +487,9 @@ fn specialised_loop(
                 lane_tiles.push((i, tile));
             }
         }
+    }
+    if loads.is_empty() && lane_tiles.is_empty() {
+        return Err(NotSpecialised::Loops { count: 0 });
     }
     let stage_bytes: u32 = loads.iter().chain(&lane_tiles).map(|(_, t)| t.bytes().next_multiple_of(ALIGN)).sum();
     let brought_bytes: u32 = brought.iter().map(|b| b.tile.bytes().next_multiple_of(ALIGN)).sum();
