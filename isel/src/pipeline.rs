@@ -32,6 +32,7 @@ use tilelift_schedule::loads_first;
 use tilelift_schedule::padded::padded;
 use tilelift_schedule::plan::{LayoutChoice, LowerOptions, Plan, Schedule, ScheduleKind, Specialised, SwizzledTile, plan};
 use tilelift_schedule::reason::{NotSpecialised, Stage, Unsupported};
+use tilelift_schedule::wide_sums::wide_sums;
 use tilelift_schedule::{LowerError, Resource};
 
 /// Lowers a verified kernel for a target.
@@ -121,6 +122,24 @@ fn pipelined_instead(
     let Ok(mut plan) = plan(kernel, target, &options) else { return Err(why) };
     plan.schedule = Schedule::Pipelined { why: Box::new(NotSpecialised::Unlowered { why: why.to_string() }) };
     scheduled((kernel, asked), target, &options, plan).map_err(|_| why)
+}
+
+/// Plans a kernel as it is, or with sums that are wider ([`wide_sums`]), if its loops are specialised only then.
+fn summed<'k>(kernel: &'k Kernel, target: &Target, options: &LowerOptions) -> Result<(Cow<'k, Kernel>, Plan), LowerError> {
+    let plain = rewritten(kernel, target, options);
+    let open = options.schedule != Some(ScheduleKind::Pipelined);
+    if open
+        && !plain.as_ref().is_ok_and(|(_, plan)| plan.specialised().is_some())
+        && let Some(made) = wide_sums(kernel, target)
+    {
+        debug_assert!(verify(&made).is_ok(), "{}: {:?}", made.name, verify(&made).err());
+        if let Ok((seen, plan)) = rewritten(&made, target, options)
+            && plan.specialised().is_some()
+        {
+            return Ok((Cow::Owned(seen.into_owned()), plan));
+        }
+    }
+    plain
 }
 
 /// Plans a kernel in which what counts are counted loops ([`counted`]); of those loops that have products in choices as those of [`guarded`], if they
@@ -218,7 +237,7 @@ fn planned_with<'k>(
     own_loops: bool,
 ) -> Result<(Cow<'k, Kernel>, Plan), LowerError> {
     if !kernel.regions[kernel.body].insts.iter().any(|&i| kernel.insts[i].op == Op::ChannelAlloc) {
-        let (seen, plan) = rewritten(kernel, target, options)?;
+        let (seen, plan) = summed(kernel, target, options)?;
         let made = if own_loops { with_products_beside(&seen, target, options, &plan) } else { None };
         return Ok(made.map_or((seen, plan), |(made, plan)| (Cow::Owned(made), plan)));
     }

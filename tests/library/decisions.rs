@@ -124,7 +124,7 @@ fn every_decision_is_taken_where_the_list_says() {
             compiled(&node.kernel, "sm_90a", level, &mut seen);
         }
     }
-    for file in ["narrow_weights", "guarded_products"] {
+    for file in ["narrow_weights", "guarded_products", "half_sums"] {
         let path = Path::new(ROOT).join("tests/tile/loops").join(file).with_extension("tile");
         let source = std::fs::read_to_string(path).expect("the file is there");
         for kernel in &text::parse(&source).expect("it parses").kernels {

@@ -19,7 +19,9 @@ pub(super) fn comparisons(block: &Block, less: &mut Map<LVal, (LVal, LVal)>) {
 
 /// The values that decide what roles do to one another: what units read, and what that is computed from.
 pub(super) fn relevant(program: &Program, local: &dyn Fn(LVal) -> bool) -> Set<LVal> {
+    // Whether a loop goes round once or not at all is asked as a choice is.
     let mut set = Set::default();
+    chosen_ends(&program.body, &mut Set::default(), &mut set);
     // Values flow forward in the text, and around loops: until nothing is added.
     loop {
         let before = set.len();
@@ -27,6 +29,18 @@ pub(super) fn relevant(program: &Program, local: &dyn Fn(LVal) -> bool) -> Set<L
         if set.len() == before {
             return set;
         }
+    }
+}
+
+/// The ends of loops that are one number or another one, as a condition says.
+pub(super) fn chosen_ends(block: &Block, selects: &mut Set<LVal>, out: &mut Set<LVal>) {
+    for inst in block {
+        match inst {
+            Inst::Select { dst, .. } => _ = selects.insert(*dst),
+            Inst::For(l) => out.extend(selects.contains(&l.hi).then_some(l.hi)),
+            _ => {}
+        }
+        blocks(inst).for_each(|b| chosen_ends(b, selects, out));
     }
 }
 

@@ -98,10 +98,10 @@ fn gains(kernel: &Kernel, units: &Units, region: Region, i: Inst, known: &Known<
     let held = by_lanes(b) && mapped(kernel, source) && (turned || kernel.def_inst(source).is_some_and(|j| known.of_turned.contains(&j)));
     // Registers take it in whatever order it lies. Bytes are transposed by a task of their own.
     let across = !row.any_order && row.operand.bytes() > 1 && (known.along)(b) == Some(1) && (known.along)(a) == Some(1);
-    // Too few rows for the unit, and columns enough; both from memory in each step.
-    let in_order = row.any_order || (known.along)(b) == Some(0) && (known.along)(a) == Some(1);
-    let each_step = |v: Value| (known.arrives)(v) && moves(kernel, region, v);
-    let few = !fits([m, n]) && each_step(a) && each_step(b) && in_order;
+    // Too few rows for the unit, and columns enough; both from memory, the rows in each step. What is loaded once is put in order once.
+    let once = !moves(kernel, region, b);
+    let in_order = row.any_order || (once || (known.along)(b) == Some(0)) && (known.along)(a) == Some(1);
+    let few = !fits([m, n]) && (known.arrives)(a) && moves(kernel, region, a) && (known.arrives)(b) && in_order;
     if !(held || across || few) || by_lanes(a) {
         return false;
     }
@@ -140,7 +140,7 @@ fn is_turn(kernel: &Kernel, i: Inst) -> bool {
     d.op == Op::Transpose && d.attrs.first() == Some(&exchanged_dimensions())
 }
 
-/// True if a step makes of a value, and of what it carries of that, nothing but what keeps elements in place, and adds products to it.
+/// True if a step makes of a value, and of what it carries of that, nothing but what keeps elements in place, adds products to it, and stores it.
 fn only_mapped(kernel: &Kernel, region: Region, v: Value) -> bool {
     let (mut seen, mut open) = (vec![v], vec![v]);
     while let Some(v) = open.pop() {
@@ -152,6 +152,8 @@ fn only_mapped(kernel: &Kernel, region: Region, v: Value) -> bool {
                 Op::Dot if d.args[..2].contains(&v) => return false,
                 Op::Dot => d.results.to_vec(),
                 _ if kernel.is_elementwise(j) => d.results.to_vec(),
+                // It leaves from registers, transposed.
+                Op::Store => Vec::new(),
                 _ => return false,
             };
             let new: Vec<Value> = next.into_iter().filter(|v| !seen.contains(v)).collect();

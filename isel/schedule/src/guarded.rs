@@ -12,48 +12,59 @@
 //! that is done to the next. The rewrite is from tile IR to tile IR, and says nothing of how the loop runs.
 
 mod ahead;
+mod beside;
 mod inside;
 
 use crate::plan::{MAX_LOOPS, written_views};
 use crate::rewrite::Rewrite;
 use std::collections::{BTreeMap, BTreeSet};
 use tilelift_decisions::{Decision, Told, taken};
-use tilelift_ir::{Attr, Inst, Kernel, Literal, Op, Region, Scalar, Type, Value};
+use tilelift_ir::{Inst, Kernel, Op, Region, Scalar, Type, Value};
 
-/// The kernel with products that stand in choices of loops in loops of their own; `None` if there are none.
+/// The kernel with products that stand in choices of loops, and those beside loops of products, in loops of their own; `None` if there are none.
 pub fn guarded(kernel: &Kernel) -> Option<Kernel> {
     if kernel.is_explicit() {
         return None;
     }
     let mut found = Vec::new();
     choices(kernel, kernel.body, false, &mut found);
-    // Each is a loop of its own, and a producer goes through so many.
-    if found.is_empty() || found.len() > MAX_LOOPS {
+    // Each arm is a loop of its own, and a producer goes through so many.
+    let loops: usize = found.iter().map(|c| c.2.len()).sum();
+    if loops > MAX_LOOPS {
         return None;
     }
-    taken(Decision::GuardedProducts, || Told::of(format!("{} choices of products are loops of one round", found.len())));
     let mut made = Rewrite::of(kernel);
     let written = written_views(kernel);
-    for (region, choice, arm) in found {
-        made.take_inside((region, choice), arm.region(kernel, choice), &written);
+    for (region, choice, arms) in found {
+        for &arm in &arms {
+            made.take_inside((region, choice), arm.region(&made.kernel, choice), &written);
+        }
         let condition = made.asked_ahead((region, choice), &written);
-        made.as_loop((region, choice), arm, condition)?;
+        made.as_loops((region, choice), &arms, condition)?;
+        made.settle();
     }
+    let beside = made.beside_loops(MAX_LOOPS - loops, &written)?;
+    if loops + beside == 0 {
+        return None;
+    }
+    taken(Decision::GuardedProducts, || {
+        Told::of(format!("{loops} arms of choices are loops of one round or none, {beside} products beside them of one"))
+    });
     Some(made.finish())
 }
-
-/// Finds the choices of products in loops.
-fn choices(kernel: &Kernel, region: Region, looped: bool, found: &mut Vec<(Region, Inst, Arm)>) {
+/// Finds the choices of products in loops, those inside of others first.
+fn choices(kernel: &Kernel, region: Region, looped: bool, found: &mut Vec<(Region, Inst, Vec<Arm>)>) {
     for &i in &kernel.regions[region].insts {
         let d = &kernel.insts[i];
-        if looped && let Some(arm) = Arm::of(kernel, i) {
-            found.push((region, i, arm));
-        }
         d.regions.iter().for_each(|&r| choices(kernel, r, looped || d.op == Op::For, found));
+        let arms = if looped { Arm::of(kernel, i) } else { Vec::new() };
+        if !arms.is_empty() {
+            found.push((region, i, arms));
+        }
     }
 }
 
-/// The arm of a choice that multiplies.
+/// An arm of a choice that multiplies.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Arm {
     Then,
@@ -66,25 +77,21 @@ impl Arm {
         kernel.insts[choice].regions[usize::from(self == Arm::Else)]
     }
 
-    /// That of a choice of which one arm has products of its own.
-    fn of(kernel: &Kernel, choice: Inst) -> Option<Arm> {
+    /// Those of a choice that have products of their own.
+    fn of(kernel: &Kernel, choice: Inst) -> Vec<Arm> {
         let d = &kernel.insts[choice];
-        if d.op != Op::If {
-            return None;
+        if d.op != Op::If || d.regions.len() != 2 {
+            return Vec::new();
         }
-        let multiplies = |r: Region| kernel.regions[r].insts.iter().any(|&i| kernel.insts[i].op == Op::Dot);
-        match d.regions[..] {
-            [then, otherwise] if multiplies(then) && !multiplies(otherwise) => Some(Arm::Then),
-            [then, otherwise] if multiplies(otherwise) && !multiplies(then) => Some(Arm::Else),
-            _ => None,
-        }
+        let multiplies = |arm: &Arm| kernel.regions[arm.region(kernel, choice)].insts.iter().any(|&i| kernel.insts[i].op == Op::Dot);
+        [Arm::Then, Arm::Else].into_iter().filter(multiplies).collect()
     }
 }
 
 impl Rewrite {
     /// What the loop carries at first for a result of the choice: what the other arm hands on, if that is there whatever the condition is; else what
     /// products of the result are added to, or zeros.
-    fn init(&mut self, (region, choice): (Region, Inst), (inside, beside): (Region, Region), n: usize) -> Option<Value> {
+    fn init(&mut self, at: (Region, Inst), (inside, beside): (Region, Region), n: usize) -> Option<Value> {
         let kernel = &self.kernel;
         let (given, other) = (kernel.yields(inside)[n], kernel.yields(beside)[n]);
         let mut own = BTreeSet::new();
@@ -94,71 +101,90 @@ impl Rewrite {
         if !own.contains(&other) {
             return Some(other);
         }
-        let added = kernel.def_inst(given).map(|i| &kernel.insts[i]).filter(|d| d.op == Op::Dot).map(|d| d.args[2]);
-        if let Some(v) = added.filter(|v| !own.contains(v)) {
+        if let Some(v) = added_to(kernel, given).filter(|v| !own.contains(v)) {
             return Some(v);
         }
         let ty = kernel.ty(given).clone();
-        let elem = match &ty {
-            Type::Scalar(s) => *s,
-            Type::Tile(t) => t.elem,
-            _ => return None,
-        };
-        let zero = if elem.is_float() { Literal::Float(0) } else { Literal::Int(0) };
-        let scalar = self.put((region, choice), (Op::Const, &[], &[Attr::Literal(zero)]), Type::Scalar(elem));
-        Some(match ty {
-            Type::Tile(_) => self.put((region, choice), (Op::Splat, &[scalar], &[]), ty),
-            _ => scalar,
-        })
+        self.nothing(at, &ty)
     }
 
-    /// The arm that multiplies as a loop in front of the choice, which is left to choose between its results and those of the other arm.
-    fn as_loop(&mut self, (region, choice): (Region, Inst), arm: Arm, condition: Value) -> Option<()> {
-        let d = self.kernel.insts[choice].clone();
-        // The arm that multiplies, the other one, and the rounds where the condition holds.
-        let (inside, beside, once) = match arm {
-            Arm::Then => (d.regions[0], d.regions[1], 1),
-            Arm::Else => (d.regions[1], d.regions[0], 0),
-        };
-        let init = (0..d.results.len()).map(|n| self.init((region, choice), (inside, beside), n)).collect::<Option<Vec<Value>>>()?;
-        let (holds, fails) = (self.number((region, choice), once), self.number((region, choice), 1 - once));
-        let rounds = self.put((region, choice), (Op::Select, &[condition, holds, fails], &[]), Type::Scalar(Scalar::I32));
-        let (zero, one) = (self.number((region, choice), 0), self.number((region, choice), 1));
-        let body = self.kernel.add_region();
-        self.kernel.add_region_param(body, Type::Scalar(Scalar::I32));
-        self.kernel.regions[body].insts = std::mem::take(&mut self.kernel.regions[inside].insts);
-        let mut own: BTreeMap<Value, Value> = BTreeMap::new();
-        for &v in &init {
-            let param = self.kernel.add_region_param(body, self.kernel.ty(v).clone());
-            own.entry(v).or_insert(param);
+    /// The arms that multiply as loops in front of the choice. Where only one does, it is left to choose between the loop's results and those of the
+    /// other arm; where both do, the second loop goes on with what the first one, or nobody, has made.
+    fn as_loops(&mut self, at: (Region, Inst), arms: &[Arm], condition: Value) -> Option<()> {
+        let d = self.kernel.insts[at.1].clone();
+        let &[then, otherwise] = &d.regions[..] else { return None };
+        let (inside, beside, once) = if arms == [Arm::Else] { (otherwise, then, 0) } else { (then, otherwise, 1) };
+        let init = (0..d.results.len()).map(|n| self.init(at, (inside, beside), n)).collect::<Option<Vec<Value>>>()?;
+        let mut results = self.arm_as_loop(at, inside, (condition, once), &init, &init);
+        if arms.len() == 2 {
+            results = self.arm_as_loop(at, beside, (condition, 1 - once), &results, &init);
+        } else {
+            let end = self.kernel.add_inst(Op::Yield, &results, 0, &[], &[], &[]);
+            self.kernel.regions[inside].insts.push(end);
         }
-        // In the only round what is carried is what it began with.
-        let mut users = Vec::new();
-        self.kernel.walk(body, &mut |i| users.push(i));
-        for i in users {
-            self.kernel.insts[i].args.iter_mut().for_each(|a| *a = own.get(a).copied().unwrap_or(*a));
-        }
-        let args: Vec<Value> = [zero, rounds, one].into_iter().chain(init.iter().copied()).collect();
-        let types: Vec<Type> = d.results.iter().map(|&v| self.kernel.ty(v).clone()).collect();
-        let made = self.kernel.add_inst(Op::For, &args, 0, &[], &[body], &types);
-        self.place((region, choice), made);
-        let results = self.kernel.insts[made].results.clone();
-        let end = self.kernel.add_inst(Op::Yield, &results, 0, &[], &[], &[]);
-        self.kernel.regions[inside].insts.push(end);
         // Where the other arm only hands on what the loop began with, there is nothing left to choose.
         let others = &self.kernel.regions[beside].insts;
-        if others.len() == 1 && self.kernel.yields(beside) == init {
+        if arms.len() == 2 || others.len() == 1 && self.kernel.yields(beside) == init {
             d.results.iter().zip(&results).for_each(|(&v, &by)| self.replace(v, by));
-            self.kernel.regions[region].insts.retain(|&i| i != choice);
+            self.kernel.regions[at.0].insts.retain(|&i| i != at.1);
         }
         Some(())
     }
+
+    /// An arm as a loop in front of its choice, which has so many rounds where the condition holds, and the other number of one and none where not.
+    fn arm_as_loop(
+        &mut self,
+        at: (Region, Inst),
+        arm: Region,
+        (condition, once): (Value, i64),
+        init: &[Value],
+        same: &[Value],
+    ) -> Vec<Value> {
+        let (holds, fails) = (self.number(at, once), self.number(at, 1 - once));
+        let rounds = self.put(at, (Op::Select, &[condition, holds, fails], &[]), Type::Scalar(Scalar::I32));
+        let insts = std::mem::take(&mut self.kernel.regions[arm].insts);
+        self.looped(at, insts, rounds, init, same)
+    }
+
+    /// Instructions, the last one a yield, as a loop of at most one round in front of another one. What it carries begins as `init`, and stands for values
+    /// that are the same in its only round.
+    fn looped(&mut self, at: (Region, Inst), insts: Vec<Inst>, rounds: Value, init: &[Value], same: &[Value]) -> Vec<Value> {
+        let (zero, one) = (self.number(at, 0), self.number(at, 1));
+        let body = self.kernel.add_region();
+        self.kernel.add_region_param(body, Type::Scalar(Scalar::I32));
+        self.kernel.regions[body].insts = insts;
+        let mut own: BTreeMap<Value, Value> = BTreeMap::new();
+        for &v in same {
+            let param = self.kernel.add_region_param(body, self.kernel.ty(v).clone());
+            own.entry(v).or_insert(param);
+        }
+        let mut users = Vec::new();
+        self.kernel.walk(body, &mut |i| users.push(i));
+        self.read_instead(&users, &own);
+        let args: Vec<Value> = [zero, rounds, one].into_iter().chain(init.iter().copied()).collect();
+        let types: Vec<Type> = init.iter().map(|&v| self.kernel.ty(v).clone()).collect();
+        let made = self.kernel.add_inst(Op::For, &args, 0, &[], &[body], &types);
+        self.place(at, made);
+        self.kernel.insts[made].results.to_vec()
+    }
+
+    /// Has some instructions read other values.
+    fn read_instead(&mut self, users: &[Inst], by: &BTreeMap<Value, Value>) {
+        for &i in users {
+            self.kernel.insts[i].args.iter_mut().for_each(|a| *a = by.get(a).copied().unwrap_or(*a));
+        }
+    }
+}
+
+/// What the product that makes a value is added to.
+fn added_to(kernel: &Kernel, v: Value) -> Option<Value> {
+    kernel.def_inst(v).map(|i| &kernel.insts[i]).filter(|d| d.op == Op::Dot).map(|d| d.args[2])
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tilelift_ir::text;
+    use tilelift_ir::{text, verify};
 
     /// A loop with so many choices of a product.
     fn choices_of(count: usize) -> Kernel {
@@ -179,14 +205,21 @@ mod tests {
                 next = n + 1
             );
         }
+        kernel_of(&format!(
+            "  %sum = for %j in 0..%len step 16 carry %x0 = %zero {{
+{body}    yield %x{count}
+  }}
+"
+        ))
+    }
+
+    /// A kernel around a loop that makes a sum.
+    fn kernel_of(sum: &str) -> Kernel {
         let source = format!(
             "kernel @k(%a: view<bf16, [?, ?]>, %b: view<bf16, [?, ?]>, %on: view<i32, [?]>, %o: view<f32, [?, ?]>) {{
   %len = dim %a, 1
   %zero = splat 0.0 : tile<64x16xf32>
-  %sum = for %j in 0..%len step 16 carry %x0 = %zero {{
-{body}    yield %x{count}
-  }}
-  store %o[0, 0], %sum
+{sum}  store %o[0, 0], %sum
 }}
 "
         );
@@ -199,5 +232,68 @@ mod tests {
         let most = guarded(&choices_of(MAX_LOOPS)).expect("its choices are loops");
         assert_eq!(loops(&most), 1 + MAX_LOOPS);
         assert!(guarded(&choices_of(MAX_LOOPS + 1)).is_none());
+    }
+
+    #[test]
+    fn what_an_earlier_choice_counts_is_not_asked_a_step_ahead() {
+        let made = guarded(&kernel_of(
+            "  %sum, %count = for %j in 0..%len step 16 carry %x0 = %zero, %n0 = 0 {
+    %w0 = load %on[%j]
+    %c0 = cmp ne %w0, 0
+    %x1, %n1 = if %c0 {
+      %a0 = load %a[0, %j] : tile<64x16xbf16>
+      %b0 = load %b[%j, 0] : tile<16x16xbf16>
+      %d0 = dot %a0, %b0, %x0
+      %m = add %n0, 1
+      yield %d0, %m
+    } else {
+      yield %x0, %n0
+    }
+    %w1 = load %on[%n1]
+    %c1 = cmp ne %w1, 0
+    %x2 = if %c1 {
+      %a1 = load %a[0, %j] : tile<64x16xbf16>
+      %b1 = load %b[%j, 0] : tile<16x16xbf16>
+      %d1 = dot %a1, %b1, %x1
+      yield %d1
+    } else {
+      yield %x1
+    }
+    yield %x2, %n1
+  }
+",
+        ))
+        .expect("its choices are loops");
+        assert!(verify(&made).is_ok(), "{:?}", verify(&made).err());
+    }
+
+    #[test]
+    fn products_beside_loops_of_others_are_loops_of_one_round() {
+        // A product, a loop of others that reads one of its operands, and a product that reads the other one.
+        let made = guarded(&kernel_of(
+            "  %sum = for %j in 0..%len step 16 carry %x0 = %zero {
+    %a0 = load %a[0, %j] : tile<64x16xbf16>
+    %b0 = load %b[%j, 0] : tile<16x16xbf16>
+    %x1 = dot %a0, %b0, %x0
+    %x2 = for %l in 0..%j step 16 carry %y0 = %x1 {
+      %b1 = load %b[%l, 0] : tile<16x16xbf16>
+      %y1 = dot %a0, %b1, %y0
+      yield %y1
+    }
+    %a2 = load %a[64, %j] : tile<64x16xbf16>
+    %x3 = dot %a2, %b0, %x2
+    yield %x3
+  }
+",
+        ))
+        .expect("its products are loops");
+        assert!(verify(&made).is_ok(), "{:?}", verify(&made).err());
+        let count = |op: Op| {
+            let mut n = 0;
+            made.walk(made.body, &mut |i| n += usize::from(made.insts[i].op == op));
+            n
+        };
+        // The inner loop finds its operand in front; the last product loads both of its own.
+        assert_eq!([count(Op::For), count(Op::Load)], [4, 5]);
     }
 }

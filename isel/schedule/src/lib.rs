@@ -4,6 +4,7 @@
 //! kernel, target, hints ── plan ─► pipelined │ specialised (producer and consumer warps over a ring) │ as the author's tasks say
 //! kernel, target, hints ── schedule ─► candidates: ways to run it, priced, the plan's own first unless another is cheaper
 //! kernel, target ── exchange::exchanged ─► the same kernel, operands of products exchanged where lanes compute what the unit can't take from them
+//! kernel, target ── wide_sums::wide_sums ─► the same kernel, sums of 16-bit floats in 32 bits where the unit makes no others
 //! kernel, specialised plan ── program::written ─► the same kernel with tasks, rings and barriers: tile IR that an author could have written
 //! kernel ── beside::beside ─► the same kernel, products beside its loops in loops of one round
 //! kernel, target ── padded::padded ─► the same kernel, products smaller than a matrix instruction padded with zeros
@@ -40,6 +41,7 @@ pub mod program;
 pub mod reason;
 mod rewrite;
 pub mod transfers;
+pub mod wide_sums;
 
 pub use candidates::schedule;
 pub use dies::DieOrder;

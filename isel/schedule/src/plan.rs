@@ -75,6 +75,7 @@ pub use replay::Replay;
 pub(crate) use replay::{decisions, looks_at, needs, replay, slice_by, written_views};
 pub use ring_layouts::{EpilogueStore, RingLayouts, value_at};
 pub use role::TaskRole;
+pub(crate) use rounds::at_most_once;
 pub use shares::Copies;
 pub use slots::{FetchedRing, slots, slots_of_steps};
 pub(crate) use specialise::MAX_LOOPS;

@@ -40,14 +40,47 @@ impl Rewrite {
         self.by.insert(v, by);
     }
 
-    /// The kernel.
-    pub fn finish(mut self) -> Kernel {
-        let by = &self.by;
+    /// Has everybody read what stands for values that are replaced.
+    pub fn settle(&mut self) {
+        let by = std::mem::take(&mut self.by);
         self.kernel.insts.values_mut().flat_map(|d| d.args.iter_mut()).for_each(|a| {
             while let Some(&next) = by.get(a) {
                 *a = next;
             }
         });
+    }
+
+    /// Does instructions once more in front of another one, with other values for some that they read, and notes what stands for their results.
+    pub fn again(&mut self, list: &[Inst], at: (Region, Inst), own: &mut BTreeMap<Value, Value>) {
+        for &i in list {
+            let d = self.kernel.insts[i].clone();
+            let args: Vec<Value> = d.args.iter().map(|v| own.get(v).copied().unwrap_or(*v)).collect();
+            let types: Vec<Type> = d.results.iter().map(|&v| self.kernel.ty(v).clone()).collect();
+            let made = self.kernel.add_inst(d.op, &args, d.present, &d.attrs, &[], &types);
+            self.place(at, made);
+            let results = self.kernel.insts[made].results.clone();
+            own.extend(d.results.iter().copied().zip(results));
+        }
+    }
+
+    /// What a value of such a type begins as where nobody reads what it begins as.
+    pub fn nothing(&mut self, at: (Region, Inst), ty: &Type) -> Option<Value> {
+        let elem = match ty {
+            Type::Scalar(s) => *s,
+            Type::Tile(t) => t.elem,
+            _ => return None,
+        };
+        let zero = if elem.is_float() { Literal::Float(0) } else { Literal::Int(0) };
+        let scalar = self.put(at, (Op::Const, &[], &[Attr::Literal(zero)]), Type::Scalar(elem));
+        Some(match ty {
+            Type::Tile(_) => self.put(at, (Op::Splat, &[scalar], &[]), ty.clone()),
+            _ => scalar,
+        })
+    }
+
+    /// The kernel.
+    pub fn finish(mut self) -> Kernel {
+        self.settle();
         self.kernel
     }
 }

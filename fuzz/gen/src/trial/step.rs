@@ -75,6 +75,19 @@ enum Beside {
     Own(Value),
 }
 
+/// What is done only where a number of the walk says so.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Skips {
+    /// All.
+    All,
+    /// All is done, and some of it forgotten.
+    Results,
+    /// The product once more.
+    More,
+    /// A product is in each arm.
+    Arm,
+}
+
 /// Extents of what steps multiply.
 #[derive(Clone, Copy)]
 pub(super) struct Size {
@@ -104,8 +117,8 @@ pub(super) struct Step {
     v: Option<Matrix>,
     tile: Option<(Value, u32, bool)>,
     beside: Beside,
-    /// Iterations that a number of the walk names do nothing; loads are done nevertheless.
-    skips: Option<bool>,
+    /// Iterations that a number of the walk names do something else.
+    skips: Option<Skips>,
     /// The tile's type is the sum's.
     wide: bool,
     /// A goes where the table says, too.
@@ -204,8 +217,14 @@ impl Step {
         };
         let wide = tile.is_some_and(|(view, ..)| b.ty(view).elem() == kind.acc);
         let skips = src.chance(30).then(|| {
-            classes.add(Axis::Body, "steps left out");
-            src.chance(128)
+            let (it, word) = match src.below(4) {
+                0 => (Skips::All, "steps left out"),
+                1 => (Skips::Results, "results left out"),
+                2 => (Skips::More, "products beside guarded ones"),
+                _ => (Skips::Arm, "products in both arms"),
+            };
+            classes.add(Axis::Body, word);
+            it
         });
         Step { skips, wide, kind, size, between, left, change, w, paged, v, tile, beside, follows: src.chance(128) }
     }
@@ -255,18 +274,26 @@ impl Step {
         }
         let q = (self.between == Between::Fold).then(|| self.operand_a(b, o, zero, columns));
         let ends = walk.run(b, o.part, base, &held, |b, place, sums| {
-            let all = |b: &mut KernelBuilder| match q {
+            let all = |b: &mut KernelBuilder, sums: &[Value]| match q {
                 Some(q) => self.fold(b, &place, q, sums),
                 None => self.product(b, &place, o, sums),
             };
             let out = match self.skips {
-                None => all(b),
-                Some(false) => {
+                None => all(b, sums),
+                Some(Skips::All) => {
                     let holds = self.holds(b, &place);
-                    b.if_else(holds, all, |_| sums.to_vec())
+                    b.if_else(holds, |b| all(b, sums), |_| sums.to_vec())
                 }
-                Some(true) => {
-                    let (holds, new) = (self.holds(b, &place), all(b));
+                Some(Skips::More) => {
+                    let (holds, new) = (self.holds(b, &place), all(b, sums));
+                    b.if_else(holds, |b| all(b, &new), |_| new.clone())
+                }
+                Some(Skips::Arm) => {
+                    let holds = self.holds(b, &place);
+                    b.if_else(holds, |b| all(b, sums), |b| all(b, sums))
+                }
+                Some(Skips::Results) => {
+                    let (holds, new) = (self.holds(b, &place), all(b, sums));
                     b.if_else(holds, |_| new.clone(), |_| sums.to_vec())
                 }
             };

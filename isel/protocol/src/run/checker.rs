@@ -33,6 +33,8 @@ pub(crate) struct Trips {
     pub bounds: Option<(i64, i64, i64)>,
     /// A case is assumed of its end.
     pub splits: bool,
+    /// Its end is one number or another one, as a condition says.
+    pub chosen: bool,
 }
 
 /// An end of which the case is assumed where the first loop with it ends.

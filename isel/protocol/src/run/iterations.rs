@@ -287,6 +287,12 @@ impl<'a> Checker<'a> {
             };
             return Some(at < hi);
         }
+        if trips.chosen
+            && let (Some(Abs::All(lo)), Some(Abs::All(hi)), Some(Abs::All(step))) = (env.get(&l.lo), env.get(&l.hi), env.get(&l.step))
+            && hi - lo <= step
+        {
+            return Some(first && lo < hi);
+        }
         if !trips.splits {
             return None;
         }

@@ -1,9 +1,10 @@
 //! What is asked of loops at every iteration, in a table.
 
 use super::checker::{Checker, Trips};
-use crate::find::loops;
+use crate::find::{chosen_ends, loops};
 use crate::trip_classes::TripClasses;
 use cranelift_entity::EntityRef;
+use tilelift_lane::hash::Set;
 use tilelift_lane::{For, If};
 
 impl Checker<'_> {
@@ -11,6 +12,8 @@ impl Checker<'_> {
     pub(super) fn look_up(&self) -> (Vec<Trips>, Vec<u32>) {
         let TripClasses { of, strides, skips, shared, .. } = self.trip_classes;
         let (mut all, mut places) = (vec![Trips::default()], vec![0; self.program.vals.len()]);
+        let mut chosen = Set::default();
+        chosen_ends(&self.program.body, &mut Set::default(), &mut chosen);
         loops(&self.program.body, &mut |l| {
             places[l.iv.index()] = all.len() as u32;
             all.push(Trips {
@@ -20,6 +23,7 @@ impl Checker<'_> {
                 skip: skips.get(&l.iv).map_or(0, |skip| skip.1),
                 bounds: self.analysis.trips.get(&l.iv).copied(),
                 splits: self.analysis.splits(l.hi),
+                chosen: chosen.contains(&l.hi),
             });
         });
         (all, places)

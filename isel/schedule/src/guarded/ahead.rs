@@ -28,9 +28,9 @@ impl Rewrite {
         let index = kernel.regions[region].params[0];
         let [lo, step] = [0, 2].map(|n| kernel.insts[main].args[n]);
         let ty = kernel.ty(index).clone();
-        let first = self.again(&asked, (holder, main), (index, lo), condition);
+        let first = self.for_index(&asked, (holder, main), (index, lo), condition);
         let later = self.put((region, front), (Op::Add, &[index, step], &[]), ty);
-        let next = self.again(&asked, (region, front), (index, later), condition);
+        let next = self.for_index(&asked, (region, front), (index, later), condition);
         let own = self.kernel.add_region_param(region, Type::Scalar(Scalar::I1));
         self.kernel.insts[main].args.push(first);
         self.kernel.insts[end].args.push(next);
@@ -43,22 +43,14 @@ impl Rewrite {
     }
 
     /// Computes a value once more for another index, in front of an instruction.
-    fn again(&mut self, asked: &[Inst], at: (Region, Inst), (index, by): (Value, Value), of: Value) -> Value {
-        let mut own: BTreeMap<Value, Value> = [(index, by)].into_iter().collect();
-        for &i in asked {
-            let d = self.kernel.insts[i].clone();
-            let args: Vec<Value> = d.args.iter().map(|v| own.get(v).copied().unwrap_or(*v)).collect();
-            let types: Vec<Type> = d.results.iter().map(|&v| self.kernel.ty(v).clone()).collect();
-            let made = self.kernel.add_inst(d.op, &args, d.present, &d.attrs, &[], &types);
-            self.place(at, made);
-            let results = self.kernel.insts[made].results.clone();
-            own.extend(d.results.iter().copied().zip(results));
-        }
+    fn for_index(&mut self, asked: &[Inst], at: (Region, Inst), index: (Value, Value), of: Value) -> Value {
+        let mut own: BTreeMap<Value, Value> = [index].into_iter().collect();
+        self.again(asked, at, &mut own);
         own.get(&of).copied().unwrap_or(of)
     }
 
     /// Takes what nobody reads any more out of a body.
-    fn forget(&mut self, region: Region, list: &[Inst]) {
+    pub(super) fn forget(&mut self, region: Region, list: &[Inst]) {
         let kernel = &mut self.kernel;
         for &i in list.iter().rev() {
             let results = kernel.insts[i].results.clone();

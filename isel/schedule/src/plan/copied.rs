@@ -1,18 +1,38 @@
 //! What the producer of a specialised loop copies, and computes again for that.
 
 use super::lane_copies::places;
-use super::replay::{Replay, decisions, replay};
+use super::replay::{Replay, around, decisions, replay};
 use super::swizzled_tile::SwizzledTile;
 use super::views::is_view;
 use crate::named::Named;
 use crate::reason::NotSpecialised;
 use std::collections::HashSet;
-use tilelift_ir::{Inst, Kernel, Op, Value};
+use tilelift_ir::{Effects, Inst, Kernel, Op, Value};
 
-/// Views that are loaded by bulk copies must not be stored to: the copies run ahead.
+/// Views that are loaded by copies must not be stored to before the load may be done: the copies run ahead.
 pub(super) fn sole_views(kernel: &Kernel, loads: &[(Inst, SwizzledTile)], written: &HashSet<Value>) -> Result<(), NotSpecialised> {
-    let view = loads.iter().map(|&(i, _)| kernel.insts[i].args[0]).find(|v| written.contains(v));
-    view.map_or(Ok(()), |v| Err(NotSpecialised::Stored { view: Named::of(kernel, v) }))
+    let stored = |i: &Inst| written.contains(&kernel.insts[*i].args[0]) && stored_in_front(kernel, *i);
+    let found = loads.iter().map(|l| l.0).find(stored);
+    found.map_or(Ok(()), |i| Err(NotSpecialised::Stored { view: Named::of(kernel, kernel.insts[i].args[0]) }))
+}
+
+/// True if a program may write the view of a load before that: stores stand in front of it, or in a loop around it.
+pub(super) fn stored_in_front(kernel: &Kernel, load: Inst) -> bool {
+    let (view, around) = (kernel.insts[load].args[0], around(kernel, load));
+    let writes = |i: Inst| {
+        matches!(kernel.insts[i].op.info().effects.global(), Effects::Writes | Effects::Updates)
+            && kernel.insts[i].args.first() == Some(&view)
+    };
+    let mut found = false;
+    // What a loop around the load does once more, and then what stands in front of that.
+    let outermost = around.iter().copied().find(|&i| matches!(kernel.insts[i].op, Op::For | Op::While)).unwrap_or(load);
+    kernel.insts[outermost].regions.iter().for_each(|&r| kernel.walk(r, &mut |i| found |= writes(i)));
+    let mut passed = false;
+    kernel.walk(kernel.body, &mut |i| {
+        passed |= i == outermost;
+        found |= !passed && writes(i);
+    });
+    found
 }
 
 /// What the producer computes again: how many copies there are, and from where.

@@ -14,7 +14,7 @@ use super::brought::{narrowed, over_brought, shared_as_quick, used_only_by};
 use super::budget::{BESIDE_ACCUMULATORS, Held, budget, loaded_behind, matrices_behind};
 use super::columns::column_tasks;
 use super::contents::{Contents, contents};
-use super::copied::{behind, computed_again, copied, in_ring, sole_views};
+use super::copied::{behind, computed_again, copied, in_ring, sole_views, stored_in_front};
 use super::epilogue_operands::{Epilogue, epilogue_operands};
 use super::lane_copies::{copied_by_lanes, places};
 use super::lane_tiles::lane_tile;
@@ -38,7 +38,7 @@ use super::rounds::at_most_once;
 use super::shares::{Copies, cheaper, copies};
 use super::sliced::{only_sums, slice_bytes, slices};
 use super::specialised::{MAX_DEPTH, Specialised, TRANSPOSED_SLOTS, WIDE_RESULTS_LEAST};
-use super::staged::{StagedOperand, from_ring, mapped, staged_operands};
+use super::staged::{StagedOperand, from_ring, in_rows, mapped, staged_operands};
 use super::step_order::{StepPart, in_place, late_order, step_order};
 use super::sums::sums;
 use super::swizzled_tile::{ALIGN, SwizzledTile};
@@ -46,7 +46,7 @@ use super::updates::{BulkUpdate, bulk_update};
 use super::vectors::{may_be_copied, same_vectors, vector_bytes};
 use super::views::trace;
 use crate::named::Named;
-use crate::reason::{NoProduct, NotOverlapped, NotSpecialised};
+use crate::reason::{CopyLimit, NoBulkCopy, NoProduct, NotOverlapped, NotSpecialised};
 use cranelift_entity::{EntityRef, SecondaryMap};
 use std::collections::{BTreeMap, HashSet};
 use tilelift_decisions::{Decision, Told, taken};
@@ -81,11 +81,43 @@ pub(super) fn specialise(
     let mut staged = ring_loads(kernel);
     // A gather that the producer does not copy is the consumers'.
     let gathers: Vec<Inst> = kernel.insts.keys().filter(|&i| staged[i] && kernel.insts[i].op == Op::Gather).collect();
-    for i in gathers {
-        let by_lanes = copied_by_lanes(kernel, target, units, &written, i, None).is_ok();
+    let found_again = |i: Inst| {
         let from = |main: Inst, around: &[Inst]| computed_again(kernel, (main, around), &written, places(kernel, i).collect());
-        staged[i] = by_lanes && around(kernel, i).split_last().is_some_and(|(&main, around)| from(main, around).is_ok());
+        around(kernel, i).split_last().is_some_and(|(&main, around)| from(main, around).is_ok())
+    };
+    for i in gathers {
+        staged[i] = copied_by_lanes(kernel, target, units, &written, i, None).is_ok() && found_again(i);
     }
+    let found = with_staged(kernel, target, units, options, ring_layouts, (&staged, &written));
+    let Err(why @ (NotSpecialised::Copy(_) | NotSpecialised::Stored { .. } | NotSpecialised::Address { .. })) = found else { return found };
+    // What begins anywhere, what has to be stored first, and what lies where the consumers alone know, they load beside what the ring brings. Rows that
+    // begin anywhere they would load in pieces that are no better than those of a pipelined loop.
+    let brought = |i: Inst| {
+        let shape = kernel.insts[i].results.first().and_then(|&v| kernel.ty(v).shape());
+        let boxes = shape.map(|shape| SwizzledTile::of(kernel, i, shape, units, None));
+        let anywhere = matches!(boxes, Some(Err(NoBulkCopy { limit: CopyLimit::Start { .. }, .. })))
+            && copied_by_lanes(kernel, target, units, &written, i, None).is_err();
+        let stored = written.contains(&kernel.insts[i].args[0]) && stored_in_front(kernel, i);
+        !stored && !anywhere && (around(kernel, i).is_empty() || found_again(i))
+    };
+    let asked = |i: Inst| ring_layouts.swizzles.contains_key(&i);
+    let own: Vec<Inst> = kernel.insts.keys().filter(|&i| staged[i] && !asked(i) && !brought(i)).collect();
+    if own.is_empty() {
+        return Err(why);
+    }
+    own.into_iter().for_each(|i| staged[i] = false);
+    with_staged(kernel, target, units, options, ring_layouts, (&staged, &written)).map_err(|_| why)
+}
+
+/// The same, where these loads come by the ring.
+fn with_staged(
+    kernel: &Kernel,
+    target: &Target,
+    units: &Units,
+    options: &LowerOptions,
+    ring_layouts: &RingLayouts,
+    (staged, written): (&SecondaryMap<Inst, bool>, &HashSet<Value>),
+) -> Result<Specialised, NotSpecialised> {
     let of = |i: Inst| kernel.insts[i].regions.first().map(|&r| &kernel.regions[r].insts);
     let with = |brings: &dyn Fn(Inst) -> bool| {
         let mut loops = Vec::new();
@@ -99,7 +131,7 @@ pub(super) fn specialise(
     let mut loops = with(&|j| staged[j]);
     // Where lanes compute all operands, the ring brings what they compute them of.
     if loops.is_empty() {
-        loops = with(&|j| lane_tile(kernel, units, &written, j).is_some());
+        loops = with(&|j| lane_tile(kernel, units, written, j).is_some());
     }
     // Each is looked at beside the whole kernel.
     if loops.len() > MAX_LOOPS {
@@ -107,7 +139,7 @@ pub(super) fn specialise(
     }
     let each = |options: &LowerOptions| -> Result<Vec<Specialised>, NotSpecialised> {
         let sole = loops.len() == 1;
-        loops.iter().map(|&l| specialised_loop(kernel, target, units, options, ring_layouts, (&staged, &written), (l, sole))).collect()
+        loops.iter().map(|&l| specialised_loop(kernel, target, units, options, ring_layouts, (staged, written), (l, sole))).collect()
     };
     let mut found = each(options)?;
     // Loops that take one ring have the same consumers.
@@ -120,7 +152,7 @@ pub(super) fn specialise(
         && ping_pong_pays(kernel, one)
     {
         let options = LowerOptions { consumer_sets: Some(2), ..*options };
-        let sets = specialised_loop(kernel, target, units, &options, ring_layouts, (&staged, &written), (*main, true));
+        let sets = specialised_loop(kernel, target, units, &options, ring_layouts, (staged, written), (*main, true));
         let alike = |s: &Specialised| s.consumer_sets == 2 && s.epilogue.operands.len() == one.epilogue.operands.len();
         if let Some(sets) = sets.ok().map(|s| s.with_slots(s.depth)).filter(alike) {
             *one = sets;
@@ -248,7 +280,9 @@ fn specialised_loop(
     let single = persistent || !around.is_empty();
     let given = |loads: &[(Inst, SwizzledTile)], groups: u32| {
         let columns = |(i, q): (Inst, GroupMatrixId)| across((i, q), groups).unwrap_or(1);
-        let rows = |n: usize| if n == 1 { dots.clone() } else { dots.iter().copied().filter(|&d| columns(d) > 1).collect::<Vec<_>>() };
+        // Operand A that lanes would store.
+        let not_held = |d: &(Inst, GroupMatrixId)| columns(*d) > 1 || !in_rows(kernel, kernel.insts[d.0].args[0]);
+        let rows = |n: usize| if n == 1 { dots.clone() } else { dots.iter().copied().filter(not_held).collect::<Vec<_>>() };
         let brought: Vec<BroughtOperand> = match persistent {
             true => Vec::new(),
             false => {
@@ -425,7 +459,9 @@ fn specialised_loop(
             let mut brought = needed;
             if !persistent {
                 let more = invariant(kernel, units, (main, written), &dots, &loads, 0);
-                let more: Vec<BroughtOperand> = more.into_iter().filter(|a| brought.iter().all(|b| b.value != a.value)).collect();
+                let stored = |a: &BroughtOperand| dots.iter().any(|d| stored(d.0, a.value));
+                let more: Vec<BroughtOperand> =
+                    more.into_iter().filter(|a| brought.iter().all(|b| b.value != a.value) && !stored(a)).collect();
                 brought.extend(more);
             }
             match share(&brought) {
@@ -451,6 +487,9 @@ fn specialised_loop(
                 lane_tiles.push((i, tile));
             }
         }
+    }
+    if loads.is_empty() && lane_tiles.is_empty() {
+        return Err(NotSpecialised::Loops { count: 0 });
     }
     let stage_bytes: u32 = loads.iter().chain(&lane_tiles).map(|(_, t)| t.bytes().next_multiple_of(ALIGN)).sum();
     let brought_bytes: u32 = brought.iter().map(|b| b.tile.bytes().next_multiple_of(ALIGN)).sum();

@@ -120,10 +120,8 @@ impl Schedule<'_> {
             s.around.iter().for_each(|&i| open.extend(decisions(kernel, i)));
             for &(i, k) in &s.replay.carried {
                 open.push(kernel.insts[i].args[3 + k]);
-                // What the loop itself carries on is computed in its steps.
-                if i != s.main {
-                    open.extend(kernel.insts[i].regions.first().map(|&r| kernel.yields(r)[k]));
-                }
+                // What the loop itself carries on is computed in its steps, of what may stand in front of it.
+                open.extend(kernel.insts[i].regions.first().map(|&r| kernel.yields(r)[k]));
             }
             let once = s.brought.iter().map(|b| b.load).chain(s.epilogue.operands.iter().map(|o| o.0));
             let copied = s.loads.iter().chain(&s.lane_tiles).map(|l| l.0).chain(s.vectors.iter().copied()).chain(once);
