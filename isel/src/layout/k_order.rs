@@ -97,7 +97,7 @@ pub(super) fn lines_of(reader: &Layout, dim: usize) -> Option<impl Fn(&Layout) -
     let order = lane_order(reader, dim)?;
     let mut back = vec![0; order.len()];
     order.iter().zip(0..).for_each(|(&bit, n)| back[bit as usize] = n);
-    (!order.is_sorted()).then(|| move |l: &Layout| reorder(l, dim, &back))
+    (!order.is_sorted()).then_some(move |l: &Layout| reorder(l, dim, &back))
 }
 
 /// A layout with the bits of a dimension renamed: bit `order[n]` becomes bit `n`.
