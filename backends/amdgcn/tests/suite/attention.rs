@@ -68,8 +68,8 @@ fn numbers(bytes: u32, count: u32, seed: u32) -> Vec<u8> {
     };
     // Between 1/8 and 1 in either format, of either sign.
     let code = |n: u32| match bytes {
-        1 => vec![(0x28 + n % 24) as u8 | (n >> 8 & 1) as u8 * 0x80],
-        _ => (0x3000 + (n % 24) as u16 * 0x80 | (n >> 8 & 1) as u16 * 0x8000).to_le_bytes().to_vec(),
+        1 => vec![(0x28 + n % 24 + (n >> 8 & 1) * 0x80) as u8],
+        _ => ((0x3000 + n % 24 * 0x80 + (n >> 8 & 1) * 0x8000) as u16).to_le_bytes().to_vec(),
     };
     (0..count).flat_map(|_| code(next())).collect()
 }
