@@ -7,7 +7,7 @@ use crate::language::{Head, Node};
 use crate::term::Term;
 use egg::Id;
 use smallvec::SmallVec;
-use tilelift_ir::{Attr, CmpOp, Extent, Op, Scalar, Type, ViewType};
+use tilelift_ir::{Attr, CmpOp, Extent, Literal, Op, Scalar, Type, ViewType};
 
 const EVERY: Types = Types::Pairs(|t, u| t == u);
 const READS: &[Op] = &[Op::Load, Op::Gather];
@@ -192,6 +192,28 @@ pub(super) const RULES: &[Rule] = &[
         over: EVERY,
         fires: "v20 = iota 1 : tile<8x16xi32>\nv21 = splat i : tile<8x16xi32>\nv22 = add v20, v21\nv23 = dim v0, 1\nv24 = splat v23 : tile<8x16xi32>\nv25 = cmp lt v22, v24\nv26 = and v25, m\nv27 = load v0[j, i], mask=v26, other=s : A",
         keeps: "v20 = iota 1 : tile<8x16xi32>\nv21 = splat i : tile<8x16xi32>\nv22 = add v20, v21\nv23 = dim v0, 0\nv24 = splat v23 : tile<8x16xi32>\nv25 = cmp lt v22, v24\nv27 = load v0[j, i], mask=v25, other=s : A",
+    },
+    Rule {
+        name: "other-zero",
+        class: Class::Exact,
+        says: "a read that says 0 for what it may not read says what is so anyway",
+        phase: Phase::Simplify,
+        roots: Roots::Ops(READS),
+        apply: |g, _, n| {
+            if present(n) & OTHER == 0 || g.node_ty(n).elem() == Scalar::F8E8M0 {
+                return None;
+            }
+            let (other, kids) = n.kids.split_last()?;
+            let zero = match g.fact(*other).value {
+                Some(Literal::Float(bits)) => bits == 0,
+                Some(_) => g.int(*other) == Some(0),
+                None => false,
+            };
+            if zero { Term::again(g, n, present(n) & !OTHER, kids.iter().map(Term::from).collect()) } else { None }
+        },
+        over: Types::Pairs(|t, u| t == u && t != Scalar::F8E8M0),
+        fires: "v21 = load v0[0, 8], mask=m, other=zero_T : A",
+        keeps: "v21 = load v0[0, 8], mask=m, other=s : A",
     },
     Rule {
         name: "mask-loop",

@@ -64,6 +64,8 @@ enum Key {
     FmaBf16x2(LVal, LVal, LVal),
     CvtF16x2(LVal, LVal),
     CvtBf16x2(LVal, LVal),
+    CvtE4M3x2(LVal, LVal),
+    CvtE5M2x2(LVal, LVal),
     Permute(LVal, LVal, LVal),
     MaskFlip(LVal, LVal, LVal),
     Cmp(CmpOp, LVal, LVal),
@@ -378,8 +380,8 @@ impl LaneBuilder {
             return self.constant(LTy::I1, c ^ 1);
         }
         let v = self.pure(Key::Un(op, a), ty, &[a], |dst| Inst::Un { dst, op, a });
-        if op == UnOp::EncodeE4M3 {
-            self.learn(v, Known::Code(a));
+        if matches!(op, UnOp::EncodeE4M3 | UnOp::EncodeE5M2) {
+            self.learn(v, Known::Code(op, a));
         }
         v
     }
@@ -439,7 +441,7 @@ impl LaneBuilder {
                 | Known::Part(..)
                 | Known::Cast(_)
                 | Known::Rounded(_)
-                | Known::Code(_)
+                | Known::Code(..)
                 | Known::Half(..) => None,
             },
             _ => None,
@@ -555,8 +557,8 @@ impl LaneBuilder {
         if matches!((self.ty(a), to), (LTy::F32, LTy::Num(Scalar::F16 | Scalar::BF16))) {
             self.learn(v, Known::Rounded(a));
         }
-        if let (Known::Code(bits), LTy::Num(Scalar::I8)) = (self.facts[a].known, to) {
-            self.learn(v, Known::Code(bits));
+        if let (known @ Known::Code(..), LTy::Num(Scalar::I8)) = (self.facts[a].known, to) {
+            self.learn(v, known);
         }
         v
     }
@@ -601,11 +603,9 @@ impl LaneBuilder {
         }
         if let &[a, b, c, d] = parts
             && let [Some(a), Some(b), Some(c), Some(d)] = [a, b, c, d].map(|v| self.encoded(v))
+            && [b, c, d].iter().all(|x| x.0 == a.0)
         {
-            let halves = [(a, b), (c, d)].map(|(low, high)| {
-                let pair = self.bin(BinOp::EncodePairE4M3, low, high);
-                self.cvt(pair, LTy::Num(Scalar::I16))
-            });
+            let halves = [(a, b), (c, d)].map(|(low, high)| self.code_pair(a.0, low.1, high.1));
             return self.pack(&halves);
         }
         if let &[a, b, c, d] = parts
@@ -646,11 +646,21 @@ impl LaneBuilder {
         (self.permute_packed(a, b, n | (m + 4) << 4 | n << 8 | (m + 4) << 12), 0)
     }
 
-    /// The bits of the `f32` whose code a byte is.
-    fn encoded(&self, v: LVal) -> Option<LVal> {
+    /// How a byte is made of an `f32`, and the bits of that.
+    fn encoded(&self, v: LVal) -> Option<(UnOp, LVal)> {
         match self.facts[v].known {
-            Known::Code(bits) if self.ty(v) == LTy::Num(Scalar::I8) => Some(bits),
+            Known::Code(how, bits) if self.ty(v) == LTy::Num(Scalar::I8) => Some((how, bits)),
             _ => None,
+        }
+    }
+
+    /// The codes of the `f32` with these bits, side by side.
+    fn code_pair(&mut self, how: UnOp, low: LVal, high: LVal) -> LVal {
+        let [low, high] = [low, high].map(|bits| self.bitcast(bits, LTy::F32));
+        let ty = LTy::Num(Scalar::I16);
+        match how {
+            UnOp::EncodeE5M2 => self.pure(Key::CvtE5M2x2(low, high), ty, &[low, high], |dst| Inst::CvtE5M2x2 { dst, low, high }),
+            _ => self.pure(Key::CvtE4M3x2(low, high), ty, &[low, high], |dst| Inst::CvtE4M3x2 { dst, low, high }),
         }
     }
 
@@ -677,7 +687,7 @@ impl LaneBuilder {
         match self.facts[v].known {
             Known::Part(word, n) if self.ty(v) == LTy::Num(Scalar::I8) => Some((word, n)),
             Known::Part(..) | Known::Nothing | Known::Const(_) | Known::AddConst(..) => None,
-            Known::Cast(_) | Known::Rounded(_) | Known::Code(_) | Known::Half(..) => None,
+            Known::Cast(_) | Known::Rounded(_) | Known::Code(..) | Known::Half(..) => None,
         }
     }
 
@@ -686,7 +696,7 @@ impl LaneBuilder {
         match self.facts[v].known {
             Known::Const(c) => (None, c as i64),
             Known::AddConst(base, c) => (Some(base), c),
-            Known::Nothing | Known::Part(..) | Known::Cast(_) | Known::Rounded(_) | Known::Code(_) | Known::Half(..) => (Some(v), 0),
+            Known::Nothing | Known::Part(..) | Known::Cast(_) | Known::Rounded(_) | Known::Code(..) | Known::Half(..) => (Some(v), 0),
         }
     }
 

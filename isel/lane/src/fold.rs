@@ -52,7 +52,7 @@ pub fn eval_int(op: BinOp, s: Scalar, x: i64, y: i64) -> Option<i64> {
         BinOp::MulHiU => ((u128::from(x as u64 & mask) * u128::from(y as u64 & mask)) >> width) as i64,
         BinOp::MinimumU => (x as u64).min(y as u64) as i64,
         BinOp::MaximumU => (x as u64).max(y as u64) as i64,
-        BinOp::MinNum | BinOp::MaxNum | BinOp::EncodePairE4M3 => return None,
+        BinOp::MinNum | BinOp::MaxNum => return None,
     };
     Some(num::wrap(r, s))
 }

@@ -50,6 +50,10 @@ instructions! {
         CvtF16x2 { dst: LVal = def B32, low: LVal = read F32, high: LVal = read F32 } => Effect::Compute, "cvt_f16x2 {low}, {high}";
         /// The same as `bf16`.
         CvtBf16x2 { dst: LVal = def B32, low: LVal = read F32, high: LVal = read F32 } => Effect::Compute, "cvt_bf16x2 {low}, {high}";
+        /// Two `f32` as codes of `f8e4m3` side by side, as [`crate::op::UnOp::EncodeE4M3`] makes each, `low` in the low byte; for machines that convert codes.
+        CvtE4M3x2 { dst: LVal = def I16, low: LVal = read F32, high: LVal = read F32 } => Effect::Compute, "cvt_e4m3x2 {low}, {high}";
+        /// The same of `f8e5m2`.
+        CvtE5M2x2 { dst: LVal = def I16, low: LVal = read F32, high: LVal = read F32 } => Effect::Compute, "cvt_e5m2x2 {low}, {high}";
         /// Four bytes out of eight: those of `low` are numbers 0 to 3, those of `high` 4 to 7; byte n of the result is the one that the lower three
         /// bits of digit n, in base 16, of `picks` name. The digits' fourth bits and those behind the fourth digit do not count.
         Permute { dst: LVal = def I32, low: LVal = read I32, high: LVal = read I32, picks: LVal = read I32 }

@@ -184,8 +184,6 @@ operations! {
         MulHiU Ints 1,
         MinimumU Ints 1,
         MaximumU Ints 1,
-        /// The codes that [`UnOp::EncodeE4M3`] gives for both operands, the second one's in bits 8 to 15; `i32` only, for machines that convert codes.
-        EncodePairE4M3 Words 1,
     }
 }
 

@@ -45,6 +45,8 @@ pub enum Use {
 pub enum Kind {
     /// `i1`.
     I1,
+    /// `i16`.
+    I16,
     /// `i32`.
     I32,
     /// `i64`.

@@ -106,9 +106,7 @@ impl Selector<'_> {
             BinOp::Minimum | BinOp::Maximum | BinOp::MinimumU | BinOp::MaximumU | BinOp::MulHi | BinOp::MulHiU => {
                 Self::refuse(Computation::Bin(op), ty, Reason::Type)
             }
-            BinOp::Add | BinOp::Sub | BinOp::Mul | bit_bin!() | float_bin!() | BinOp::EncodePairE4M3 => {
-                Self::refuse(Computation::Bin(op), ty, Reason::Type)
-            }
+            BinOp::Add | BinOp::Sub | BinOp::Mul | bit_bin!() | float_bin!() => Self::refuse(Computation::Bin(op), ty, Reason::Type),
         }
     }
 

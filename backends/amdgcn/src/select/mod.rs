@@ -174,6 +174,8 @@ impl Selector<'_> {
             Inst::FmaBf16x2 { .. }
             | Inst::CvtF16x2 { .. }
             | Inst::CvtBf16x2 { .. }
+            | Inst::CvtE4M3x2 { .. }
+            | Inst::CvtE5M2x2 { .. }
             | Inst::LoadMatrix { .. }
             | Inst::Unit(_)
             | Inst::Roles(_) => Err(SelectError::Instruction(inst.code(), Reason::NoMachinery)),

@@ -85,7 +85,7 @@ macro_rules! bit_bin {
     };
 }
 
-/// Of two operands, for integers alone; the codes of 8-bit floats are among them.
+/// Of two operands, for integers alone.
 macro_rules! int_bin {
     () => {
         BinOp::Rem
@@ -98,7 +98,6 @@ macro_rules! int_bin {
             | BinOp::MulHiU
             | BinOp::MinimumU
             | BinOp::MaximumU
-            | BinOp::EncodePairE4M3
     };
 }
 

@@ -125,7 +125,7 @@ fn computations_are_there_on_all_chips() {
             let mut a = asm();
             let [x, y] = [0, 1].map(|i| a.load(i, ty));
             let mut made = vec![x];
-            for &op in BinOp::ALL.iter().filter(|o| o.takes().allows(ty) && **o != BinOp::EncodePairE4M3) {
+            for &op in BinOp::ALL.iter().filter(|o| o.takes().allows(ty)) {
                 if op != BinOp::Div || s != Scalar::BF16 {
                     made.push(a.bin(op, x, y));
                 }

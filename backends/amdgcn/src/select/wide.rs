@@ -295,7 +295,7 @@ impl Selector<'_> {
                 BinOp::Shl | BinOp::ShrU | BinOp::ShrS => s.wide_shift(to, op, x, y, by),
                 BinOp::MulHi | BinOp::MulHiU => s.wide_mul_hi(to, xs, ys, op == BinOp::MulHi),
                 BinOp::Div | BinOp::Rem | BinOp::DivU | BinOp::RemU => s.wide_divide(to, xs, ys, op),
-                BinOp::Add | BinOp::Mul | float_bin!() | BinOp::EncodePairE4M3 => {
+                BinOp::Add | BinOp::Mul | float_bin!() => {
                     return Self::refuse(Computation::Bin(op), LTy::I64, Reason::Type);
                 }
             }

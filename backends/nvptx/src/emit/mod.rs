@@ -32,7 +32,7 @@ use text::Text;
 use tilelift_decisions::{Decision, Told, taken};
 use tilelift_ir::Scalar;
 use tilelift_isel::Target;
-use tilelift_isel::lane::{BinOp, Block, Inst, LTy, Param, ParamSource, Program, Registers, UnOp, Unit, by_slots, verify};
+use tilelift_isel::lane::{Block, Inst, LTy, Param, ParamSource, Program, Registers, UnOp, Unit, by_slots, verify};
 
 /// What the caller may ask for beyond the program.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -152,7 +152,7 @@ fn newest(block: &Block, target: &Target) -> Option<(u8, u8)> {
             Inst::Un { op: UnOp::EncodeE4M3 | UnOp::EncodeE5M2 | UnOp::DecodeE4M3 | UnOp::DecodeE5M2 | UnOp::DecodeE4M3x2, .. } => {
                 Some((8, 1))
             }
-            Inst::Bin { op: BinOp::EncodePairE4M3, .. } => Some((8, 1)),
+            Inst::CvtE4M3x2 { .. } | Inst::CvtE5M2x2 { .. } => Some((8, 1)),
             Inst::For(l) => inner(&[&l.body]),
             Inst::While(l) => inner(&[&l.test, &l.body]),
             Inst::If(c) => inner(&[&c.then, &c.otherwise]),

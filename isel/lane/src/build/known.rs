@@ -1,5 +1,6 @@
 //! What the builder knows of values.
 
+use crate::op::UnOp;
 use crate::value::{LTy, LVal};
 
 /// What the folding rules want to know of a value.
@@ -16,8 +17,8 @@ pub(super) enum Known {
     Cast(LVal),
     /// The `f32` rounded to `bf16`.
     Rounded(LVal),
-    /// The code of an `f8e4m3`, as [`UnOp::EncodeE4M3`] makes it of the `f32` with those bits.
-    Code(LVal),
+    /// The code that [`UnOp::EncodeE4M3`] or its sibling makes of the `f32` with those bits.
+    Code(UnOp, LVal),
     /// The 4 bits from bit `.1` on of the `i32` `.0`, sign-extended.
     Half(LVal, u32),
 }

@@ -111,6 +111,8 @@ impl<'a> Interpreter<'a> {
             Inst::FmaBf16x2 { dst, a, b, c } => self.define(*dst, |m, d| ops::fma_pair(Scalar::BF16, d, m.reg(*a), m.reg(*b), m.reg(*c))),
             Inst::CvtF16x2 { dst, low, high } => self.define(*dst, |m, d| ops::cvt_pair(Scalar::F16, d, m.reg(*low), m.reg(*high))),
             Inst::CvtBf16x2 { dst, low, high } => self.define(*dst, |m, d| ops::cvt_pair(Scalar::BF16, d, m.reg(*low), m.reg(*high))),
+            Inst::CvtE4M3x2 { dst, low, high } => self.define(*dst, |m, d| ops::code_pair(Scalar::F8E4M3, d, m.reg(*low), m.reg(*high))),
+            Inst::CvtE5M2x2 { dst, low, high } => self.define(*dst, |m, d| ops::code_pair(Scalar::F8E5M2, d, m.reg(*low), m.reg(*high))),
             Inst::MaskFlip { dst, a, mask, flip } => self.define(*dst, |m, d| {
                 let operands = m.reg(*a).iter().zip(m.reg(*mask)).zip(m.reg(*flip));
                 d.iter_mut().zip(operands).for_each(|(d, ((&a, &mask), &flip))| *d = extend(a & mask ^ flip, LTy::I32));

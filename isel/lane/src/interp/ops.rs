@@ -235,9 +235,6 @@ pub(crate) fn bin(op: BinOp, ty: LTy, d: &mut [u64], a: &[u64], b: &[u64]) -> Re
         // Sign extension keeps the unsigned order of the narrower type.
         (BinOp::MinimumU, _) => int2(elem, d, a, b, |x, y| (x as u64).min(y as u64) as i64),
         (BinOp::MaximumU, _) => int2(elem, d, a, b, |x, y| (x as u64).max(y as u64) as i64),
-        (BinOp::EncodePairE4M3, _) => {
-            int2(elem, d, a, b, |x, y| (encode(x, Scalar::F8E4M3) & 0xff) | ((encode(y, Scalar::F8E4M3) & 0xff) << 8));
-        }
     }
     Ok(())
 }
@@ -350,6 +347,13 @@ pub(crate) fn cvt(from: LTy, to: LTy, d: &mut [u64], a: &[u64]) -> Result<(), La
 pub(crate) fn cvt_pair(elem: Scalar, d: &mut [u64], low: &[u64], high: &[u64]) -> Result<(), LaneFault> {
     let half = |x: u64| num::to_bits(num::round(num::from_bits(x, Scalar::F32), elem), elem) & 0xffff;
     d.iter_mut().zip(low).zip(high).for_each(|((d, &low), &high)| *d = half(low) | half(high) << 16);
+    Ok(())
+}
+
+/// Codes of two `f32`, side by side.
+pub(crate) fn code_pair(elem: Scalar, d: &mut [u64], low: &[u64], high: &[u64]) -> Result<(), LaneFault> {
+    let code = |x: u64| encode(x as i64, elem) & 0xff;
+    d.iter_mut().zip(low).zip(high).for_each(|((d, &low), &high)| *d = num::wrap(code(low) | code(high) << 8, Scalar::I16) as u64);
     Ok(())
 }
 

@@ -180,5 +180,7 @@ pub fn everything() -> Asm {
     a.def(LTy::I32, |dst| Inst::MaskFlip { dst, a: i, mask: lane, flip: warp });
     a.def(LTy::B32, |dst| Inst::CvtF16x2 { dst, low: x, high: x });
     a.def(LTy::B32, |dst| Inst::CvtBf16x2 { dst, low: x, high: x });
+    a.def(LTy::Num(Scalar::I16), |dst| Inst::CvtE4M3x2 { dst, low: x, high: x });
+    a.def(LTy::Num(Scalar::I16), |dst| Inst::CvtE5M2x2 { dst, low: x, high: x });
     a
 }

@@ -120,7 +120,7 @@ fn fits(takes: Takes, of: &mut Option<LTy>, got: LTy, kind: Kind) -> bool {
         }
         (Kind::Number, _) => got != LTy::B32,
         (Kind::Own, _) => true,
-        (Kind::I1 | Kind::I32 | Kind::I64 | Kind::F32 | Kind::B32, _) => exact(kind) == Some(got),
+        (Kind::I1 | Kind::I16 | Kind::I32 | Kind::I64 | Kind::F32 | Kind::B32, _) => exact(kind) == Some(got),
     }
 }
 
@@ -129,6 +129,7 @@ fn fits(takes: Takes, of: &mut Option<LTy>, got: LTy, kind: Kind) -> bool {
 pub(super) fn exact(kind: Kind) -> Option<LTy> {
     match kind {
         Kind::I1 => Some(LTy::I1),
+        Kind::I16 => Some(LTy::Num(Scalar::I16)),
         Kind::I32 => Some(LTy::I32),
         Kind::I64 => Some(LTy::I64),
         Kind::F32 => Some(LTy::F32),
