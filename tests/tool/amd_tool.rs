@@ -134,6 +134,8 @@ fn devices_and_targets_that_do_not_go_together_say_which_do() {
         (&["run", &one, "--target", "sm_80", "--device", "hip"], 3, "device `hip` runs no code for sm_80; choose `--device cuda`"),
         (&["run", &one, "--target", "gfx942", "--device", "hip"], 3, "install ROCm's HIP runtime"),
         (&["accept", "--device", "hip"], 3, "install ROCm's HIP runtime"),
+        (&["bench", &one, "--device", "hip"], 3, "install ROCm's HIP runtime"),
+        (&["bench", &one, "--target", "gfx942"], 3, "choose `--device hip`"),
         (&["gemm", "--device", "hip", "--target", "gfx942"], 3, "install ROCm's HIP runtime"),
         (&["run", &one, "--target", "gfx942"], 0, "no GPU is used: there is no HIP library here"),
         (&["run", &bare, "--device", "sim"], 1, "write one such as `; run: @k("),
@@ -170,4 +172,45 @@ fn the_hip_device_goes_through_the_library() {
     let out = program(&library, &["gemm", "--device", "hip", "--m", "64", "--n", "64", "--k", "64"]);
     let text = String::from_utf8_lossy(&out.stdout).into_owned() + &String::from_utf8_lossy(&out.stderr);
     assert!(out.status.code() == Some(1) && text.contains("ms in the library") && text.contains("the product is wrong"), "{text}");
+}
+
+/// Launches are checked first. Each that counts stands alone between two events, behind a copy over the cache; and nothing stays alive.
+#[test]
+fn launches_are_timed_through_the_library() {
+    let Some(compiler) = tilelift_oracle::c_compiler() else {
+        assert!(!tilelift_oracle::required(), "TILELIFT_REQUIRE_ORACLES is set, and there is no C compiler");
+        return;
+    };
+    let folder = Folder::new("hip-bench");
+    let (library, record) = (folder.path("mock.so"), folder.path("record"));
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/hip_mock/hip_mock.c");
+    let said = Command::new(compiler).args(["-std=c11", "-shared", "-fPIC", "-o", &library, source]).output().expect("the compiler runs");
+    assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
+    let file = folder.file("one.tile", format!("; run: @on(grid=1, v0=rand:1[8], out v1=[8])\n{DOUBLE}"));
+    let bench = |more: &[&str]| {
+        let args = [&["bench", file.as_str(), "--device", "hip", "--rest-ms", "0", "--iterations", "3"], more].concat();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tilelift"));
+        command.args(args).env(tilelift::runtime::hip::LIBRARY_VARIABLE, &library).env("TILELIFT_HIP_MOCK_RECORD", &record);
+        let out = command.output().expect("the program runs");
+        let text = String::from_utf8_lossy(&out.stdout).into_owned() + &String::from_utf8_lossy(&out.stderr);
+        let calls = fs::read_to_string(&record).expect("a record");
+        (out.status.code(), text, calls.lines().map(|l| l.split(' ').next().unwrap_or_default().to_owned()).collect::<Vec<_>>())
+    };
+    // The mock launches nothing, so that what it leaves is wrong: nothing is timed.
+    let (code, text, calls) = bench(&[]);
+    assert!(code == Some(1) && !calls.contains(&"hipEventRecord".to_owned()), "{text}{calls:?}");
+    let (code, text, calls) = bench(&["--check", "0"]);
+    assert!(code == Some(0) && text.contains("medians of 3 launches") && text.contains("1000.00 us"), "{text}");
+    let timed = ["hipEventRecord", "hipModuleLaunchKernel", "hipEventRecord"];
+    let between: Vec<usize> = (0..calls.len()).filter(|&i| calls[i..].iter().take(3).eq(timed.iter())).collect();
+    assert_eq!(between.len(), 4, "one that does not count, and three: {calls:?}");
+    for at in between {
+        let last = calls[..at].iter().rposition(|c| c == "hipMemcpyAsync" || c == "hipModuleLaunchKernel").expect("a call");
+        assert_eq!(calls[last], "hipMemcpyAsync", "{calls:?}");
+    }
+    let count = |name: &str| calls.iter().filter(|c| *c == name).count();
+    for (made, gone) in [("hipMalloc", "hipFree"), ("hipEventCreateWithFlags", "hipEventDestroy"), ("hipModuleLoadData", "hipModuleUnload")]
+    {
+        assert!(count(made) > 0 && count(made) == count(gone), "{made}: {calls:?}");
+    }
 }

@@ -168,7 +168,7 @@ pub(crate) fn extract(f: &Forest, problem: &Problem<'_>, model: &dyn CostModel, 
     ranked.into_iter().next().map(|(_, c)| (c, others))
 }
 
-/// The best few choices: one control is changed at a time, as long as the program gets cheaper.
+/// The best few choices: one control is changed at a time, as long as the program gets cheaper, from the plain layouts or from layouts that go together.
 pub(crate) fn search(f: &Forest, limits: &Limits) -> Option<Vec<Choice>> {
     let mut kept: Vec<Choice> = Vec::new();
     let mut keep = |c: &Choice| {
@@ -180,6 +180,12 @@ pub(crate) fn search(f: &Forest, limits: &Limits) -> Option<Vec<Choice>> {
     };
     let mut best = greedy(f, &first(f)?, Pricing::Shares)?;
     keep(&best);
+    // Where layouts that go together are changed one at a time, conversions stand between them on the way.
+    let families = families(f, &best.controls);
+    if let Some(c) = families.first().filter(|c| c.total < best.total) {
+        best = c.clone();
+        keep(&best);
+    }
     let mut trials = limits.trials;
     loop {
         let before = best.total;
@@ -202,13 +208,31 @@ pub(crate) fn search(f: &Forest, limits: &Limits) -> Option<Vec<Choice>> {
             break;
         }
     }
+    let more: Vec<Choice> = families.into_iter().filter(|c| kept.iter().all(|k| k.controls != c.controls)).collect();
     let mut out: Vec<Choice> = Vec::new();
-    for c in kept {
+    for c in kept.into_iter().chain(more) {
         let sets = greedy(f, &c.controls, Pricing::Sets).filter(|s| s.total < c.total);
         out.push(polish(f, sets.unwrap_or(c)));
     }
     out.sort_by_key(|c| c.total);
     Some(out)
+}
+
+/// Sets of layouts that go together which are tried, and those of them that are looked at to the end.
+const FAMILIES: [usize; 2] = [16, 2];
+
+/// The best of the choices in which controls have layouts that go together, and the others those given.
+fn families(f: &Forest, controls: &[LayoutId]) -> Vec<Choice> {
+    let with = |set: &Vec<(usize, LayoutId)>| {
+        let mut controls = controls.to_vec();
+        set.iter().for_each(|&(n, l)| controls[n] = l);
+        controls
+    };
+    let other = f.together.iter().map(with).filter(|c| c != controls).take(FAMILIES[0]);
+    let mut found: Vec<Choice> = other.filter_map(|c| greedy(f, &c, Pricing::Shares)).collect();
+    found.sort_by_key(|c| c.total);
+    found.truncate(FAMILIES[1]);
+    found
 }
 
 /// Changes of single classes as long as the program gets cheaper by them. Readers of a class that is given up for a conversion from

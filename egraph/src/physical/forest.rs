@@ -14,7 +14,7 @@ use super::problem::{CostModel, InstLayouts, Problem, Solution, Source, Variant}
 use cranelift_entity::SecondaryMap;
 use egg::Id;
 use smallvec::SmallVec;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use tilelift_ir::layout::Axis;
 use tilelift_ir::{Inst, Kernel, Literal, Op, Region, Value, ValueDef, iterations};
 
@@ -85,6 +85,8 @@ pub(crate) struct Forest {
     pub(crate) controls: Vec<Control>,
     /// Registers of the tile, per class.
     pub(crate) registers: Vec<u64>,
+    /// Layouts of several controls that go together: runs without conversions lead from one to the other. Per set the controls with their layouts.
+    pub(crate) together: Vec<Vec<(usize, LayoutId)>>,
     /// What conversions have been looked at closely: layouts and bytes of an element.
     exact: HashSet<Trip>,
 }
@@ -168,6 +170,45 @@ pub(crate) fn positions(kernel: &Kernel) -> (SecondaryMap<Inst, u32>, SecondaryM
     (insts, values)
 }
 
+/// The sets of [`Forest::together`]: classes that control, or runs of instructions of which `tied` holds, tie together.
+fn together(f: &Forest, tied: &dyn Fn(u32) -> bool) -> Vec<Vec<(usize, LayoutId)>> {
+    let mut lead: Vec<u32> = (0..f.classes.len() as u32).collect();
+    fn find(lead: &mut [u32], mut c: u32) -> u32 {
+        while lead[c as usize] != c {
+            lead[c as usize] = lead[lead[c as usize] as usize];
+            c = lead[c as usize];
+        }
+        c
+    }
+    let join = |lead: &mut [u32], a: u32, b: u32| {
+        let (a, b) = (find(lead, a), find(lead, b));
+        lead[a.max(b) as usize] = a.min(b);
+    };
+    for (c, class) in f.classes.iter().enumerate().filter(|(_, class)| class.value.is_some()) {
+        for way in class.ways.iter().filter(|w| tied(w.item)) {
+            way.kids.iter().for_each(|&k| join(&mut lead, c as u32, k));
+        }
+    }
+    let mut sets: BTreeMap<u32, Vec<(usize, LayoutId)>> = BTreeMap::new();
+    for (n, control) in f.controls.iter().enumerate() {
+        for &l in &control.layouts {
+            let classes: Vec<u32> = control.wants.iter().filter_map(|&v| f.class(v, l)).chain(f.given(n, l)).collect();
+            let Some((&first, rest)) = classes.split_first() else { continue };
+            rest.iter().for_each(|&c| join(&mut lead, first, c));
+        }
+    }
+    for (n, control) in f.controls.iter().enumerate() {
+        for &l in &control.layouts {
+            let Some(c) = control.wants.iter().find_map(|&v| f.class(v, l)) else { continue };
+            let set = sets.entry(find(&mut lead, c)).or_default();
+            if set.last().is_none_or(|last| last.0 != n) {
+                set.push((n, l));
+            }
+        }
+    }
+    sets.into_values().filter(|set| set.len() > 1).collect()
+}
+
 impl Forest {
     pub(crate) fn new(g: &Graph<'_>, problem: &Problem<'_>, model: &dyn CostModel) -> Forest {
         let (cx, kernel) = (&g.analysis, problem.kernel);
@@ -230,6 +271,11 @@ impl Forest {
             f.classes[n].converts.sort_unstable();
         }
         f.add_controls(cx, kernel, problem);
+        let tied = |item: u32| match f.items[item as usize] {
+            Item::InstLayouts(run) => cx.runs.get_index(run as usize).is_some_and(|(key, _)| !cx.fixed[key.inst]),
+            Item::Convert(..) => false,
+        };
+        f.together = together(&f, &tied);
         let (_, positions) = positions(kernel);
         f.order = (0..f.classes.len() as u32).collect();
         f.order.sort_by_key(|&c| (f.classes[c as usize].value.map_or(u32::MAX, |v| positions[v]), c));
@@ -319,6 +365,12 @@ impl Forest {
                 self.controls.push(Control { layouts, wants });
             }
         });
+    }
+
+    /// The classes in which a control carries a layout.
+    fn given(&self, control: usize, l: LayoutId) -> impl Iterator<Item = u32> {
+        let carried = move |class: &Class| class.given == Some(control as u32) && class.layout == l;
+        (0..self.classes.len() as u32).filter(move |&c| carried(&self.classes[c as usize]))
     }
 
     /// The class of a value in a layout.

@@ -89,6 +89,18 @@ fn compiles_stay_below_their_memory() {
     }
     assert!(compiled > 200 && refused > 30 && kinds.len() == 5, "{compiled} compiled, {refused} refused, {kinds:?}");
     families_take_memory_in_proportion();
+    loops_around_a_block_hold_it_once();
+}
+
+/// What an AMD chip's registers do not hold is put in another order, block by block: in one copy of the program, not in one for each of twenty loops.
+fn loops_around_a_block_hold_it_once() {
+    let family = limits::FAMILIES.iter().find(|f| f.name == "argsort").expect("a family");
+    let take = |around| {
+        let file = text::parse(&family.kernel(around, 600, [4, 32], "i64", 4)).unwrap_or_else(|e| panic!("{e}"));
+        measured(&file.kernels[0], "gfx942", OptLevel::None).2
+    };
+    let (deep, straight) = (take(Around::Deep), take(Around::Straight));
+    assert!(deep < 2 * straight, "{deep} bytes under loops, {straight} without");
 }
 
 /// Every step that is repeated, with everything around it: three times as many take about three times as much. What runs out of something, or

@@ -169,7 +169,7 @@ fn copy(block: &mut Block, vals: &mut PrimaryMap<LVal, LTy>, wanted: &dyn Fn(LVa
     // Where the last fence stands, and what was copied in front of it.
     let (mut fence, mut owned): (Option<usize>, Map<LVal, LVal>) = (None, Map::default());
     for mut inst in old {
-        blocks_mut(&mut inst).into_iter().for_each(|(b, _)| copy(b, vals, wanted));
+        blocks_mut(&mut inst).into_iter().for_each(|b| copy(b, vals, wanted));
         match &mut inst {
             Inst::Unit(u) => match &mut **u {
                 Unit::FenceMatrices => {

@@ -1,7 +1,7 @@
 //! What instructions read and make, blocks included.
 
 use super::inst::{Block, Control, Inst, Role};
-use super::value::LVal;
+use super::value::{Carried, LVal};
 
 /// Calls `f` for every value that an instruction reads where it stands, or inside its blocks.
 pub fn reads(inst: &Inst, f: &mut dyn FnMut(LVal)) {
@@ -93,20 +93,29 @@ pub fn blocks(inst: &Inst) -> Blocks<'_> {
     Blocks { own, roles }
 }
 
-/// The same, to change them, each with those of its values that are read outside of it.
-pub fn blocks_mut(inst: &mut Inst) -> Vec<(&mut Block, Vec<LVal>)> {
-    match inst {
-        Inst::For(l) => vec![(&mut l.body, l.carried.iter().map(|c| c.next).collect())],
-        Inst::While(l) => {
-            // The body sees what the test makes.
-            let made = l.test.iter().flat_map(results).collect();
-            vec![(&mut l.test, made), (&mut l.body, l.carried.iter().map(|c| c.next).collect())]
-        }
-        Inst::If(c) => {
+/// Of each of an instruction's blocks those of its values that are read outside of it.
+pub fn handed(inst: &Inst) -> Vec<Vec<LVal>> {
+    let next = |carried: &[Carried]| carried.iter().map(|c| c.next).collect();
+    match inst.control() {
+        Some(Control::For(l)) => vec![next(&l.carried)],
+        // The body sees what the test makes.
+        Some(Control::While(l)) => vec![l.test.iter().flat_map(results).collect(), next(&l.carried)],
+        Some(Control::If(c)) => {
             let (then, otherwise) = c.results.iter().map(|&(_, a, b)| (a, b)).unzip();
-            vec![(&mut c.then, then), (&mut c.otherwise, otherwise)]
+            vec![then, otherwise]
         }
-        Inst::Roles(r) => r.roles.iter_mut().map(|r| (&mut r.body, Vec::new())).collect(),
+        Some(Control::Roles(r)) => r.roles.iter().map(|_| Vec::new()).collect(),
+        None => Vec::new(),
+    }
+}
+
+/// The same as [`blocks`], to change them.
+pub fn blocks_mut(inst: &mut Inst) -> Vec<&mut Block> {
+    match inst {
+        Inst::For(l) => vec![&mut l.body],
+        Inst::While(l) => vec![&mut l.test, &mut l.body],
+        Inst::If(c) => vec![&mut c.then, &mut c.otherwise],
+        Inst::Roles(r) => r.roles.iter_mut().map(|r| &mut r.body).collect(),
         _ => Vec::new(),
     }
 }

@@ -13,7 +13,7 @@
 //!   dot ─── cast ──┘                                 the store converts if class 2 is not coalesced enough
 //! ```
 
-use crate::layout::dots::{DotPlan, plan_dot};
+use crate::layout::dots::{DotPlan, chain, plan_dot};
 use crate::layout::packed;
 use crate::layout::require::{RequiredLayouts, holds};
 use crate::layout::sorted_pairs::{OtherHalf, sorted_pairs};
@@ -222,12 +222,8 @@ fn assign_part(kernel: &Kernel, target: &Target, plan: &Plan, part: Region, out:
     let mut classes = Classes::default();
     let mut links: Vec<(Value, Value, Link)> = Vec::new();
     let mut here: SecondaryMap<Inst, bool> = kernel.by_inst();
-    for &i in &insts {
-        here[i] = true;
-        if matches!(kernel.insts[i].op, Op::Dot | Op::AsyncDot) {
-            out.dots[i] = Some(Rc::new(plan_dot(kernel, target, plan, i).map_err(|e| e.at(kernel.locs[i]))?));
-        }
-    }
+    insts.iter().for_each(|&i| here[i] = true);
+    plan_dots(kernel, target, plan, &insts, &mut out.dots)?;
     let held = holds(kernel, target, plan, &out.dots, &here)?;
     for (v, layout) in held.iter().filter(|h| h.1.is_some()) {
         classes.held[v] = true;
@@ -374,6 +370,54 @@ fn assign_part(kernel: &Kernel, target: &Target, plan: &Plan, part: Region, out:
         }
     }
     Ok(())
+}
+
+/// Plans the products of a part. What is reduced of one, or multiplied by another one, decides where its sums should lie.
+fn plan_dots(
+    kernel: &Kernel,
+    target: &Target,
+    plan: &Plan,
+    insts: &[Inst],
+    dots: &mut SecondaryMap<Inst, Option<Rc<DotPlan>>>,
+) -> Result<(), LowerError> {
+    let all: Vec<Inst> = insts.iter().copied().filter(|&i| matches!(kernel.insts[i].op, Op::Dot | Op::AsyncDot)).collect();
+    let turns = all.len() > 1 || insts.iter().any(|&i| kernel.insts[i].op == Op::Reduce);
+    for &i in &all {
+        let mut own = plan_dot(kernel, target, plan, i, turns).map_err(|e| e.at(kernel.locs[i]))?;
+        for operand in [0, 1].into_iter().filter(|_| own.instr.is_some() && all.len() > 1) {
+            let Some((of, turned)) = product_behind(kernel, kernel.insts[i].args[operand], dots) else { continue };
+            let Some(of) = &dots[of] else { continue };
+            let accumulators = std::iter::once(of).chain(&of.others).filter(|p| p.instr.is_some());
+            let lies = |p: &Rc<DotPlan>| if turned { p.whole.transpose(&[1, 0]).ok().map(Rc::new) } else { Some(p.whole.clone()) };
+            let mut accumulators: Vec<Rc<Layout>> = accumulators.filter_map(lies).collect();
+            accumulators.dedup();
+            let made = chain(&own, operand, &accumulators);
+            own.others.splice(0..0, made);
+        }
+        dots[i] = Some(Rc::new(own));
+    }
+    Ok(())
+}
+
+/// Instructions that are looked at behind an operand.
+const MOST_BEHIND: usize = 32;
+
+/// The product of which a value is computed element by element, and whether transposed.
+fn product_behind(kernel: &Kernel, v: Value, dots: &SecondaryMap<Inst, Option<Rc<DotPlan>>>) -> Option<(Inst, bool)> {
+    let mut open = vec![(v, false)];
+    for _ in 0..MOST_BEHIND {
+        let (v, turned) = open.pop()?;
+        let Some(i) = kernel.def_inst(v) else { continue };
+        let d = &kernel.insts[i];
+        if dots[i].is_some() {
+            return Some((i, turned));
+        }
+        let turns = d.op == Op::Transpose && kernel.ty(v).shape().is_some_and(|s| s.len() == 2);
+        if turns || kernel.is_elementwise(i) {
+            open.extend(d.args.iter().map(|&a| (a, turned != turns)));
+        }
+    }
+    None
 }
 
 /// True for what brings a tile from global memory, or another block's.

@@ -1,11 +1,12 @@
 //! Plans of dots: the matrix instruction, or multiply-adds of lanes; how warps share the product; the layouts that follow.
 
 use crate::layout::in_memory;
+use crate::layout::k_order::{by_registers, following};
 use std::rc::Rc;
 use tilelift_egraph::physical::InstLayouts;
-use tilelift_ir::layout::{Axis, Coord, FragmentMap, Layout};
+use tilelift_ir::layout::{Coord, FragmentMap, Layout};
 use tilelift_ir::{Attr, Inst, Kernel, Precision, Scalar, Type};
-use tilelift_lane::{GroupMatrix, GroupMatrixId, MatrixId, Target};
+use tilelift_lane::{GroupMatrix, GroupMatrixId, MatrixId, MatrixInstr, Target};
 use tilelift_schedule::LowerError;
 use tilelift_schedule::plan::{Copies, Plan};
 use tilelift_schedule::reason::{Missing, OfScalar};
@@ -22,6 +23,8 @@ pub(crate) struct DotPlan {
     pub groups: [u32; 2],
     /// That instruction takes A from registers, too.
     pub left: bool,
+    /// The instruction makes the transpose of the product, of the operands exchanged: `dᵀ = bᵀ aᵀ + cᵀ`. The layouts are those of A, B and the accumulator as they are.
+    pub turned: bool,
     /// Types in which the operands are multiplied: their own, or wider ones that the instruction takes and that hold them exactly.
     pub factors: [Scalar; 2],
     /// Layout of the accumulator: that of `d` for a dot of matrices; of a batch, with every matrix of it in registers.
@@ -30,7 +33,7 @@ pub(crate) struct DotPlan {
     pub a: Rc<Layout>,
     pub b: Rc<Layout>,
     pub d: Rc<Layout>,
-    /// Other plans for the same product: warps along M alone, and k in another order on both sides ([`reordered`]).
+    /// Other plans for the same product: warps along M alone, its transpose, and k in another order on both sides ([`crate::layout::k_order`]).
     pub others: Vec<Rc<DotPlan>>,
 }
 
@@ -47,50 +50,9 @@ impl DotPlan {
     }
 }
 
-/// The same product with k in another order on both sides: that of the registers of a lane first, so that a lane's part of a row is one
-/// run of memory. `None` where it is the same, or can't be said.
-fn reordered(plan: &DotPlan) -> Option<DotPlan> {
-    let order = lane_order(&plan.b, 0)?;
-    let (a, b) = (reorder(&plan.a, 1, &order)?, reorder(&plan.b, 0, &order)?);
-    (a != *plan.a || b != *plan.b).then(|| DotPlan { a: Rc::new(a), b: Rc::new(b), others: Vec::new(), ..plan.clone() })
-}
-
-/// Bits of a dimension: those of registers, then the others; `None` unless each is a column of its own.
-fn lane_order(l: &Layout, dim: usize) -> Option<Vec<u32>> {
-    let mut order = Vec::new();
-    for axis in [Axis::Reg, Axis::Lane, Axis::Warp] {
-        for i in 0..l.bits(axis) {
-            let c = l.column(axis, i)[dim];
-            if c != 0 {
-                order.push(c.is_power_of_two().then(|| c.trailing_zeros())?);
-            }
-        }
-    }
-    let mut sorted = order.clone();
-    sorted.sort_unstable();
-    let whole = sorted.iter().enumerate().all(|(at, &b)| b == at as u32) && l.shape()[dim] == 1 << sorted.len();
-    whole.then_some(order)
-}
-
-/// A layout with the bits of a dimension renamed: bit `order[n]` becomes bit `n`.
-fn reorder(l: &Layout, dim: usize, order: &[u32]) -> Option<Layout> {
-    let mut axes = Vec::new();
-    for axis in [Axis::Reg, Axis::Lane, Axis::Warp] {
-        if !l.odd(axis).is_empty() {
-            return None;
-        }
-        let columns = (0..l.bits(axis)).map(|i| {
-            let mut c = l.column(axis, i);
-            c[dim] = order.iter().enumerate().fold(0, |sum, (n, &bit)| sum | (c[dim] >> bit & 1) << n);
-            c
-        });
-        axes.push((axis, columns.collect()));
-    }
-    Layout::from_columns(l.shape(), &axes).ok()
-}
-
-/// Chooses the matrix instruction of a dot and spreads the warps over M and N. Types and extents without one are left to multiply-adds.
-pub(crate) fn plan_dot(kernel: &Kernel, target: &Target, plan: &Plan, i: Inst) -> Result<DotPlan, LowerError> {
+/// Chooses the matrix instruction of a dot and spreads the warps over M and N. Types and extents without one are left to multiply-adds. With `turns`, plans for its
+/// transpose stand among the others.
+pub(crate) fn plan_dot(kernel: &Kernel, target: &Target, plan: &Plan, i: Inst, turns: bool) -> Result<DotPlan, LowerError> {
     let d = &kernel.insts[i];
     if let Some(e) = plan.task_plan()
         && let Some(&q) = e.dots.get(&i)
@@ -113,48 +75,123 @@ pub(crate) fn plan_dot(kernel: &Kernel, target: &Target, plan: &Plan, i: Inst) -
         let s = target.matrix[q].shape;
         m.is_multiple_of(s[0]) && n.is_multiple_of(s[1]) && k.is_multiple_of(s[2])
     });
-    let order = [0, 1];
-    let (fa, fb, fd) = match found {
-        Some(q) => {
-            let instr = &target.matrix[q];
-            let mut b = instr.b.clone();
-            // Neighbouring n tiles in neighbouring registers: one matrix load then feeds two instructions of one k step.
-            b.rep_order = vec![1, 0];
-            (instr.a.clone(), b, instr.d.clone())
-        }
-        None => lane_fragments(target.lanes, plan.warps, [m, n]),
+    let (fragments, id) = match found {
+        Some(q) => (of_instruction(&target.matrix[q]), Some(MatrixId::from_u32(q as u32))),
+        None => (lane_fragments(target.lanes, plan.warps, [m, n]), None),
     };
-    let atom = [fd.shape[0], fd.shape[1]];
-    let spread = |warps: [u32; 2]| -> Result<DotPlan, LowerError> {
-        let acc = Layout::fragment(&[m, n], &fd, &warps, &order)?;
-        let whole = if rank == 3 { acc.expand_dims(0).broadcast(0, c.shape[0])? } else { acc.clone() };
+    let factors = found.map_or([a.elem, bt.elem], |q| [target.matrix[q].operand, target.matrix[q].operand_b]);
+    let straight = Product { extents: [m, n, k], batch: (rank == 3).then(|| c.shape[0]), instr: id, turned: false, factors, fragments };
+    let atom = straight.atom();
+    let warps = split_warps(plan.warps, [m, n], atom);
+    let mut first = straight.over(warps)?;
+    let Some(q) = found else { return Ok(first) };
+    // Rows alone: what is reduced along N stays in a warp, and the accumulator is an operand of the next product.
+    let rows = (warps != [plan.warps, 1] && (m / atom[0]).is_multiple_of(plan.warps)).then_some([plan.warps, 1]);
+    let turned = transpose_of(target, q).filter(|_| rank == 2 && turns).map(|q| straight.turned(target, q)).transpose()?;
+    let mut others: Vec<DotPlan> = by_registers(&first).into_iter().collect();
+    // Lines are summed where warps share rows alone, as far as they can.
+    let plans = rows.into_iter().map(|w| (&straight, w)).chain(turned.iter().map(|t| (t, rows.unwrap_or(warps))));
+    for (product, warps) in plans {
+        let made = product.over(warps)?;
+        let other = by_registers(&made);
+        others.push(made);
+        others.extend(other);
+    }
+    first.others = others.into_iter().map(Rc::new).collect();
+    Ok(first)
+}
+
+/// The same products, plans aside that are there: with k in the order in which lanes hold it of an accumulator of which an operand is computed element by element.
+/// Then that is in registers as the product takes it, word by word.
+pub(crate) fn chain(plan: &DotPlan, operand: usize, accumulators: &[Rc<Layout>]) -> Vec<Rc<DotPlan>> {
+    let known = |p: &DotPlan, made: &[Rc<DotPlan>]| {
+        let same = |q: &DotPlan| q.a == p.a && q.b == p.b && q.whole == p.whole;
+        same(plan) || plan.others.iter().chain(made).any(|q| same(q))
+    };
+    let mut made = Vec::new();
+    for p in std::iter::once(plan).chain(plan.others.iter().map(|p| &**p)).filter(|p| p.instr.is_some()) {
+        for l in accumulators {
+            if let Some(p) = following(p, operand, l).filter(|p| !known(p, &made)) {
+                made.push(Rc::new(p));
+            }
+        }
+    }
+    made
+}
+
+/// The instruction by which a product is the transpose of one of its operands exchanged. Only one of which A and B lie alike: the operands are then where they were,
+/// and the sums where the transpose has them.
+fn transpose_of(target: &Target, q: usize) -> Option<usize> {
+    let x = &target.matrix[q];
+    let lies = |f: &FragmentMap| (f.shape.clone(), f.reg.clone(), f.lane.clone());
+    let alike = x.a.transposed(&[1, 0]).is_ok_and(|a| lies(&a) == lies(&x.b)) && x.d.shape[0] == x.d.shape[1];
+    let exchanged =
+        |y: &&MatrixInstr| (y.operand, y.operand_b, y.acc, y.precision, &y.shape) == (x.operand_b, x.operand, x.acc, x.precision, &x.shape);
+    if alike { target.matrix.iter().position(|y| exchanged(&y)) } else { None }
+}
+
+/// Fragments of A, B and the accumulator.
+type Fragments = (FragmentMap, FragmentMap, FragmentMap);
+
+/// Neighbouring n tiles in neighbouring registers: one matrix load then feeds two instructions of one k step.
+const B_ORDER: [usize; 2] = [1, 0];
+
+fn of_instruction(instr: &MatrixInstr) -> Fragments {
+    (instr.a.clone(), FragmentMap { rep_order: B_ORDER.to_vec(), ..instr.b.clone() }, instr.d.clone())
+}
+
+/// A product of tiles by one instruction, or by multiply-adds.
+struct Product {
+    /// M, N and K.
+    extents: [u32; 3],
+    /// Products of a batch.
+    batch: Option<u32>,
+    instr: Option<MatrixId>,
+    turned: bool,
+    factors: [Scalar; 2],
+    fragments: Fragments,
+}
+
+impl Product {
+    /// Rows and columns of an accumulator's fragment.
+    fn atom(&self) -> [u32; 2] {
+        let shape = &self.fragments.2.shape;
+        [shape[0], shape[1]]
+    }
+
+    /// The same product by an instruction that makes its transpose.
+    fn turned(&self, target: &Target, q: usize) -> Result<Product, LowerError> {
+        let instr = &target.matrix[q];
+        let turn = |f: &FragmentMap| f.transposed(&[1, 0]);
+        let b = FragmentMap { rep_order: B_ORDER.to_vec(), ..turn(&instr.a)? };
+        let a = FragmentMap { rep_order: self.fragments.0.rep_order.clone(), ..turn(&instr.b)? };
+        let d = FragmentMap { rep_order: self.fragments.2.rep_order.clone(), ..turn(&instr.d)? };
+        let factors = [instr.operand_b, instr.operand];
+        Ok(Product { instr: Some(MatrixId::from_u32(q as u32)), turned: true, factors, fragments: (a, b, d), ..*self })
+    }
+
+    /// Its plan with so many warps along M and N.
+    fn over(&self, warps: [u32; 2]) -> Result<DotPlan, LowerError> {
+        let ([m, n, k], order, (a, b, d)) = (self.extents, [0, 1], &self.fragments);
+        let acc = Layout::fragment(&[m, n], d, &warps, &order)?;
+        let whole = match self.batch {
+            Some(count) => acc.expand_dims(0).broadcast(0, count)?,
+            None => acc.clone(),
+        };
         Ok(DotPlan {
             whole: Rc::new(whole),
-            instr: found.map(|q| MatrixId::from_u32(q as u32)),
+            instr: self.instr,
             group: None,
             groups: [1, 1],
             left: false,
-            factors: found.map_or([a.elem, bt.elem], |q| [target.matrix[q].operand, target.matrix[q].operand_b]),
-            a: Rc::new(Layout::operand_of(&[m, k], &fa, &warps, &order, &[Some(0), None])?),
-            b: Rc::new(Layout::operand_of(&[k, n], &fb, &warps, &order, &[None, Some(1)])?),
+            turned: self.turned,
+            factors: self.factors,
+            a: Rc::new(Layout::operand_of(&[m, k], a, &warps, &order, &[Some(0), None])?),
+            b: Rc::new(Layout::operand_of(&[k, n], b, &warps, &order, &[None, Some(1)])?),
             d: Rc::new(acc),
             others: Vec::new(),
         })
-    };
-    let warps = split_warps(plan.warps, [m, n], atom);
-    let mut first = spread(warps)?;
-    if found.is_some() {
-        let mut others: Vec<DotPlan> = reordered(&first).into_iter().collect();
-        // Rows alone: what is reduced along N stays in a warp, and the accumulator is an operand of the next product.
-        if warps != [plan.warps, 1] && (m / atom[0]).is_multiple_of(plan.warps) {
-            let rows = spread([plan.warps, 1])?;
-            let other = reordered(&rows);
-            others.push(rows);
-            others.extend(other);
-        }
-        first.others = others.into_iter().map(Rc::new).collect();
     }
-    Ok(first)
 }
 
 /// An asynchronous product: warpgroups share its rows, or its columns where there are too few, or compute the same.
@@ -181,7 +218,7 @@ fn plan_async_dot(
         _ => acc.clone(),
     };
     let (factors, whole, b) = ([row.operand; 2], acc.clone(), acc.clone());
-    Ok(DotPlan { instr: None, group: Some(q), groups, left: false, factors, whole, a, b, d: acc, others: Vec::new() })
+    Ok(DotPlan { instr: None, group: Some(q), groups, left: false, turned: false, factors, whole, a, b, d: acc, others: Vec::new() })
 }
 
 /// Fragments of a dot by multiply-adds: a lane holds a block of up to 4x4 accumulators, the rows of A and the columns of B that they

@@ -7,6 +7,7 @@
 
 pub(crate) mod assign;
 pub(crate) mod dots;
+mod k_order;
 pub(crate) mod kept;
 mod owners;
 pub(crate) mod packed;

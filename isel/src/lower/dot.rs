@@ -16,7 +16,7 @@ use std::rc::Rc;
 use tilelift_ir::layout::{AccessColumns, Axis, Layout, LdMatrixPlan, SharedOp, ldmatrix_applies, vectors_without};
 use tilelift_ir::{Attr, Inst, Precision, Scalar, Value};
 use tilelift_lane::hash::Map;
-use tilelift_lane::{BinOp, LTy, LVal, LaneBuilder, MatrixId, Special, Target, Vals};
+use tilelift_lane::{BinOp, LTy, LVal, LaneBuilder, MatrixId, MatrixInstr, Special, Target, Vals};
 use tilelift_schedule::reason::{Missing, Offer, Product, Remedy, Unsupported};
 use tilelift_schedule::{LowerError, Resource};
 
@@ -198,6 +198,12 @@ fn load_matrices(b: &mut LaneBuilder, plan: &LdMatrixPlan, staged: &Staged, xor:
     b.load_matrix(plan.count as usize, staged.alloc, addr, (still + add) as i32, plan.trans)
 }
 
+/// Bits of the registers of a fragment of each operand of a product.
+fn fragment_bits(turned: bool, instr: &MatrixInstr) -> [usize; 2] {
+    let own = [instr.a.reg.len(), instr.b.reg.len()];
+    if turned { [own[1], own[0]] } else { own }
+}
+
 impl Lower<'_> {
     /// The operand `v` of a dot in operand layout.
     fn operand(
@@ -248,7 +254,7 @@ impl Lower<'_> {
                 Some(q) => {
                     let instr = self.target.matrix_instr(q);
                     let precision = if self.precision(i) == Precision::Tf32x3 { Precision::Tf32x3 } else { instr.precision };
-                    let bits = [instr.a.reg.len(), instr.b.reg.len()];
+                    let bits = fragment_bits(plan.turned, instr);
                     let left = self.operand(b, d.args[0], &plan.a, bits[0], (plan.factors[0], precision))?;
                     let right = self.operand(b, d.args[1], &plan.b, bits[1], (plan.factors[1], precision))?;
                     self.matrix_dot(b, &plan, q, [left, right], &mut regs)?;
@@ -293,7 +299,7 @@ impl Lower<'_> {
                 Some(q) => {
                     let instr = self.target.matrix_instr(q);
                     let precision = if self.precision(i) == Precision::Tf32x3 { Precision::Tf32x3 } else { instr.precision };
-                    let bits = [instr.a.reg.len(), instr.b.reg.len()];
+                    let bits = fragment_bits(plan.turned, instr);
                     let operand = |k: usize| {
                         let elems = [operands[k].2, plan.factors[k]];
                         Operand::new(operands[k].1, bits[k], elems, precision, Source::Regs(parts[k].regs.clone()))
@@ -327,7 +333,7 @@ impl Lower<'_> {
         let tiles = blocks(&plan.d, acc_bits);
         let ks: BTreeSet<u32> = a.bases.keys().map(|c| c.1).collect();
         let ks: Vec<u32> = ks.into_iter().collect();
-        let (regs_a, regs_b) = (count(instr.a.reg.len()), count(instr.b.reg.len()));
+        let [regs_a, regs_b] = fragment_bits(plan.turned, instr).map(count);
         for (step, &k) in ks.iter().enumerate() {
             // The fragments of a step are asked for while the step before runs.
             for &ahead in &ks[if step == 0 { 0 } else { step + 1 }.min(ks.len())..(step + 2).min(ks.len())] {
@@ -348,6 +354,8 @@ impl Lower<'_> {
                 } else {
                     to_words(b, &regs[range.clone()], instr.acc).iter().copied().collect()
                 };
+                // The instruction's own A and B.
+                let [af, bf] = if plan.turned { [bf, af] } else { [af, bf] };
                 if thrice {
                     let [[ah, al], [bh, bl]] = [af, bf].map(|f| tf32_parts(b, &f));
                     c = b.matrix(q, al, bh.clone(), c);

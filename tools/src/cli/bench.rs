@@ -29,7 +29,7 @@ outputs of sampled instances are compared with the interpreter first. docs/bench
   --rest-ms X         rest in front of each (5)
   --check N           instances that the interpreter runs, too (4; 0 for none)
   --peer-us X         what a peer takes for the launch, or for all of them in a row
-  --device NAME       cuda (default), or sim: counts of the sampled instances instead of times
+  --device NAME       cuda (default), hip, or sim: counts of the sampled instances instead of times
   --target, --opt, --schedule, --seed, --json, --roofline   as below
 
 SUITE: times kernels of the library on the GPU: ours in every variant asked for, cuBLASLt (products) and a device copy (the others), interleaved in one

@@ -2,6 +2,8 @@
 
 use super::outcome::{CliError, Outcome, Streams};
 use super::{input, options, roofline};
+#[cfg(any(feature = "cuda", feature = "hip"))]
+use crate::bench::own::gpu::{Gpu, Loaded, OwnBench, Protocol};
 use crate::bench::own::launches::{self, Asked};
 use crate::bench::own::{self, Job, NotBenched};
 use crate::bench::report::quote;
@@ -81,7 +83,9 @@ fn command(parser: &mut lexopt::Parser) -> Result<Command, CliError> {
         match arg {
             Long("launch") => c.given.push(options::text(parser)?),
             Long("launches") => c.listed = Some(options::text(parser)?),
-            Long("device") => c.kind = options::word(parser, "device", &[("cuda", DeviceKind::Cuda), ("sim", DeviceKind::Sim)])?,
+            Long("device") => {
+                c.kind = options::word(parser, "device", &[("cuda", DeviceKind::Cuda), ("hip", DeviceKind::Hip), ("sim", DeviceKind::Sim)])?
+            }
             Long("target") => c.target = Some(options::target(parser)?),
             Long("opt") => c.options.opt = options::opt(parser)?,
             Long("schedule") => c.options.lower.schedule = Some(options::word(parser, "schedule", &options::SCHEDULES)?),
@@ -120,15 +124,18 @@ pub(super) fn run(args: Vec<OsString>, streams: &mut Streams<'_>) -> Outcome {
     let file = input::load(&source, streams)?;
     let jobs = jobs(&c, &source, &file, streams)?;
     let executor = options::open(c.kind, c.target.as_ref()).map_err(|e| match c.kind {
-        DeviceKind::Cuda => {
+        DeviceKind::Cuda | DeviceKind::Hip => {
             CliError::Unusable(format!("{e}; `--device sim` counts instructions and transactions of sampled instances instead"))
         }
-        DeviceKind::Interp | DeviceKind::Lane | DeviceKind::Sim | DeviceKind::Hip => e,
+        DeviceKind::Interp | DeviceKind::Lane | DeviceKind::Sim => e,
     })?;
     let mut rows = Vec::new();
-    let result = match c.kind {
-        DeviceKind::Cuda => timed(&c, &jobs, &executor, &mut rows, streams),
-        DeviceKind::Interp | DeviceKind::Lane | DeviceKind::Sim | DeviceKind::Hip => counted(&c, &jobs, &executor, &mut rows, streams),
+    let result = match &executor {
+        #[cfg(feature = "cuda")]
+        Executor::Cuda { device, target } => timed(&c, &jobs, (device, target, &executor), &mut rows, streams),
+        #[cfg(feature = "hip")]
+        Executor::Hip { device, target } => timed(&c, &jobs, (device, target, &executor), &mut rows, streams),
+        Executor::Interp | Executor::Lane(_) | Executor::Sim(_) => counted(&c, &jobs, &executor, &mut rows, streams),
     };
     let target = executor
         .target()
@@ -235,17 +242,14 @@ fn counted(c: &Command, jobs: &[Job<'_>], device: &Executor, rows: &mut Vec<Stri
     verdict(failed, jobs.len())
 }
 
-#[cfg(not(feature = "cuda"))]
-fn timed(_: &Command, _: &[Job<'_>], _: &Executor, _: &mut Vec<String>, _: &mut Streams<'_>) -> Outcome {
-    Err(CliError::Unusable("the device `cuda` is not built in; build with the feature of that name, or use --device sim".into()))
-}
-
-#[cfg(feature = "cuda")]
-fn timed(c: &Command, jobs: &[Job<'_>], executor: &Executor, rows: &mut Vec<String>, streams: &mut Streams<'_>) -> Outcome {
-    use crate::bench::own::gpu::{Loaded, OwnBench, Protocol};
-    let Executor::Cuda { device, target } = executor else {
-        return Err(CliError::Unusable("the device is no GPU".into()));
-    };
+#[cfg(any(feature = "cuda", feature = "hip"))]
+fn timed<G: Gpu>(
+    c: &Command,
+    jobs: &[Job<'_>],
+    (device, target, executor): (&G, &Target, &Executor),
+    rows: &mut Vec<String>,
+    streams: &mut Streams<'_>,
+) -> Outcome {
     let protocol = Protocol { iterations: c.iterations, rest: c.rest, peer: c.peer };
     let bench = OwnBench::open(device, target, protocol).map_err(|e| CliError::Unusable(e.to_string()))?;
     writeln!(
@@ -256,7 +260,7 @@ fn timed(c: &Command, jobs: &[Job<'_>], executor: &Executor, rows: &mut Vec<Stri
         c.iterations,
         c.rest * 1e3
     )?;
-    let mut done: Vec<Loaded> = Vec::new();
+    let mut done: Vec<Loaded<G>> = Vec::new();
     for job in jobs {
         let loaded = own::ready(job, c.checked, c.seed).and_then(|r| {
             let counted = r.counted();
@@ -323,7 +327,7 @@ mod tests {
             ("a.tile b.tile", "takes one file"),
             ("a.tile --tile 64x64", "does not go with `bench FILE`"),
             ("a.tile --iterations 0", "from 1 to"),
-            ("a.tile --device lane", "cuda, sim"),
+            ("a.tile --device lane", "cuda, hip, sim"),
             ("a.tile --device sim --peer-us 3", "is for times"),
         ] {
             let e = read(line).err().map(|e| e.to_string()).unwrap_or_default();

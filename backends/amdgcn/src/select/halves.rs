@@ -50,7 +50,7 @@ fn any(block: &Block, halves: &SecondaryMap<LVal, Half>) -> bool {
 fn block(program: &mut Program, old: Block, halves: &SecondaryMap<LVal, Half>) -> Block {
     let mut out = Block::default();
     for mut inst in old {
-        for (inner, _) in visit::blocks_mut(&mut inst) {
+        for inner in visit::blocks_mut(&mut inst) {
             *inner = block(program, std::mem::take(inner), halves);
         }
         if let (Inst::Pack { dst, .. }, Some([low, high])) = (&inst, upper(&inst, halves)) {

@@ -42,6 +42,7 @@ mod operands;
 mod ops;
 mod pairs;
 mod quotient;
+mod rearrange;
 mod reorder;
 mod role;
 mod rows;

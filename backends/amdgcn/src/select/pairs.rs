@@ -7,8 +7,9 @@
 
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
-use tilelift_lane::{Block, Inst, LTy, LVal, Program, Vals, visit};
+use tilelift_lane::{Block, Inst, LTy, LVal, Program, Vals};
 
+use super::rearrange::{Order, rearranged};
 use crate::isa::Opcode;
 
 /// Two loads as one instruction.
@@ -61,10 +62,10 @@ pub enum Reach {
 /// The program's body with the second of such loads right behind the first, where nothing between them may change what is there; nothing where it
 /// stays as it is.
 pub(super) fn adjacent(program: &Program, reach: Reach) -> Option<Block> {
-    block(program, &program.body, reach)
+    rearranged(&program.body, &|block, _| order(program, block, reach))
 }
 
-fn block(program: &Program, old: &Block, reach: Reach) -> Option<Block> {
+fn order(program: &Program, old: &Block, reach: Reach) -> Order {
     let mut changed = false;
     // The load that goes behind each, and those that go.
     let (mut behind, mut gone) = (vec![None; old.len()], vec![false; old.len()]);
@@ -91,27 +92,6 @@ fn block(program: &Program, old: &Block, reach: Reach) -> Option<Block> {
             None => {}
         }
     }
-    let inner: Vec<Option<Inst>> = old.iter().map(|inst| inside(program, inst, reach)).collect();
-    if !changed && inner.iter().all(Option::is_none) {
-        return None;
-    }
-    let mut out = Block::default();
-    for (i, _) in old.iter().enumerate().filter(|(i, _)| !gone[*i]) {
-        out.push(inner[i].clone().unwrap_or_else(|| old[i].clone()));
-        out.extend(behind[i].map(|j| old[j].clone()));
-    }
-    Some(out)
-}
-
-/// An instruction with blocks, if they change.
-fn inside(program: &Program, inst: &Inst, reach: Reach) -> Option<Inst> {
-    inst.control()?;
-    let (mut new, mut changed) = (inst.clone(), false);
-    for (old, _) in visit::blocks_mut(&mut new) {
-        if let Some(body) = block(program, old, reach) {
-            *old = body;
-            changed = true;
-        }
-    }
-    changed.then_some(new)
+    let stays = (0..old.len()).filter(|&i| !gone[i]);
+    changed.then(|| stays.flat_map(|i| [Some(i), behind[i]].into_iter().flatten()).collect())
 }

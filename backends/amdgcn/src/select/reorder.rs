@@ -4,18 +4,19 @@
 //! several values of each alive. Element by element, few are; and nothing is lost, since a vector instruction's result is there for the next one.
 //! What touches memory, other lanes or matrices keeps its place.
 
+use super::rearrange::{Order, rearranged};
 use super::role::Role;
 use super::uniform::{Class, Uniform};
 use cranelift_entity::SecondaryMap;
 use std::borrow::Cow;
-use tilelift_lane::{Block, Inst, LVal, Program, visit};
+use tilelift_lane::{Block, LVal, Program, visit};
 
 /// Vector registers, and scalar ones, up to which a block stays as it is.
 const ENOUGH: [u32; 2] = [160, 64];
 
 /// The program, with blocks that need many registers in another order if that needs fewer.
 pub(super) fn reordered<'p>(program: &'p Program, uniform: &Uniform<'_>) -> Cow<'p, Program> {
-    match block(program, uniform, &program.body, &[]) {
+    match rearranged(&program.body, &|insts, handed| order(program, uniform, insts, handed)) {
         Some(body) => Cow::Owned(with_body(program, body)),
         None => Cow::Borrowed(program),
     }
@@ -36,32 +37,8 @@ pub(super) fn with_body(program: &Program, body: Block) -> Program {
     }
 }
 
-/// A block in its new order, if it has one. `handed` are values that are read behind its end.
-fn block(program: &Program, uniform: &Uniform<'_>, old: &Block, handed: &[LVal]) -> Option<Block> {
-    let inner: Vec<Option<Inst>> = old.iter().map(|inst| inside(program, uniform, inst)).collect();
-    let order = order(program, uniform, old, handed);
-    if order.is_none() && inner.iter().all(Option::is_none) {
-        return None;
-    }
-    let order = order.unwrap_or_else(|| (0..old.len()).collect());
-    Some(order.into_iter().map(|i| inner[i].clone().unwrap_or_else(|| old[i].clone())).collect())
-}
-
-/// An instruction with blocks, if they have another order.
-fn inside(program: &Program, uniform: &Uniform<'_>, inst: &Inst) -> Option<Inst> {
-    inst.control()?;
-    let mut new = inst.clone();
-    let mut changed = false;
-    for (old, handed) in visit::blocks_mut(&mut new) {
-        if let Some(body) = block(program, uniform, old, &handed) {
-            *old = body;
-            changed = true;
-        }
-    }
-    changed.then_some(new)
-}
-
-fn order(program: &Program, uniform: &Uniform<'_>, insts: &Block, handed: &[LVal]) -> Option<Vec<usize>> {
+/// Another order of a block that takes too many registers, if that takes fewer. `handed` are values that are read behind its end.
+fn order(program: &Program, uniform: &Uniform<'_>, insts: &Block, handed: &[LVal]) -> Order {
     let plain: Vec<usize> = (0..insts.len()).collect();
     let before = pressure(program, uniform, insts, &plain, handed);
     if before[0] <= ENOUGH[0] && before[1] <= ENOUGH[1] {

@@ -51,7 +51,7 @@ fn compiled(size: u32, waves: u32, target: &Target, name: String) -> Product {
     let params = made.params.clone();
     let args = move |pointers: [u64; 3], depth: u32| {
         let extents = [[size, depth], [size, depth], [size, size]];
-        arguments(&params, pointers, extents)
+        arguments(&params, &pointers, &extents)
     };
     Product { name, object: made.object, entry: made.entry, size, waves, dynamic_lds: 0, unit_lds: UNIT_LDS, args: Box::new(args) }
 }

@@ -1,6 +1,7 @@
 //! Tests of the AMD backend.
 //! `cargo test -p tilelift-amdgcn FILE::` runs those of one file.
 
+mod attention;
 mod checkers;
 mod common;
 mod encode;

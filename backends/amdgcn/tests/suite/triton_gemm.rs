@@ -26,7 +26,7 @@ fn ours(size: u32, waves: u32) -> Product {
     let params = made.params.clone();
     let args = move |pointers: [u64; 3], depth: u32| {
         let extents = [[size, depth], [depth, size], [size, size]];
-        arguments(&params, pointers, extents)
+        arguments(&params, &pointers, &extents)
     };
     let name = format!("{size}x{size}x{STEP}");
     Product { name, object: made.object, entry: made.entry, size, waves, dynamic_lds: 0, unit_lds: CHIP_LDS, args: Box::new(args) }

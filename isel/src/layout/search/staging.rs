@@ -8,6 +8,7 @@
 //! A tile lies there alone, or in a slot of a ring, into which copies run ahead.
 
 use crate::layout::assign::{Assignment, moved_layout};
+use crate::layout::k_order::lines_of;
 use crate::layout::{legal_width, memory_type};
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
@@ -145,7 +146,22 @@ pub(crate) fn choose(
     };
     // What cannot be counted stays as it is.
     let Ok(first) = cost(&plain) else { return Ok((plain, [u32::MAX; 2])) };
-    let (chosen, best) = fewest((shape, elem, fast), (plain, first), least(writer.map(|w| w.0), readers, elem, target), target, &cost);
+    let least = least(writer.map(|w| w.0), readers, elem, target);
+    let (mut chosen, mut best) = fewest((shape, elem, fast), (plain, first), least, target, &Some, &cost);
+    // Lines in the order in which lanes hold them, where that is another one.
+    let narrow = target.moves_by_lanes() && elem < 4 && wants_runs(readers, elem, best[1], target);
+    for r in readers.iter().filter(|_| narrow) {
+        let Some(lines) = r.behind(&r.layout, shape).and_then(|l| lines_of(&l, fast)) else { continue };
+        let renamed = |map: SharedMap| SharedMap::from_layout(lines(map.layout())?).ok().filter(|_| is_dense(&map));
+        if let Some(first) = renamed(operand_swizzle(shape, elem, fast)?)
+            && let Ok(c) = cost(&first)
+        {
+            let (map, c) = fewest((shape, elem, fast), (first, c), least, target, &renamed, &cost);
+            if c < best {
+                (best, chosen) = (c, map);
+            }
+        }
+    }
     taken(Decision::Swizzle, || {
         let what = if best == first { "the plain swizzle" } else { "another map" };
         Told::at(what, best[0].into()).before("the plain swizzle", Some(first[0].into()))
@@ -156,12 +172,19 @@ pub(crate) fn choose(
 /// What a map costs: wavefronts and instructions.
 type Cost<'a> = &'a dyn Fn(&SharedMap) -> Result<[u32; 2], LayoutError>;
 
-/// The map with the fewest wavefronts of those that are tried behind a first one; none has fewer than `least`.
+/// True where so many instructions are more than as wide as can be.
+fn wants_runs(readers: &[Reader], elem: u32, instructions: u32, target: &Target) -> bool {
+    let registers = |r: &Reader| r.layout.size(Axis::Reg) >> r.layout.free_mask(Axis::Reg).count_ones();
+    readers.iter().map(|r| (registers(r) * elem).div_ceil(target.vector_bytes)).sum::<u32>() < instructions
+}
+
+/// The map with the fewest wavefronts of those that are tried behind a first one, as they are seen; none has fewer than `least`.
 fn fewest(
     (shape, elem, fast): (&[u32], u32, usize),
     (mut chosen, mut best): (SharedMap, [u32; 2]),
     least: u32,
     target: &Target,
+    seen: &dyn Fn(SharedMap) -> Option<SharedMap>,
     cost: Cost<'_>,
 ) -> (SharedMap, [u32; 2]) {
     for swizzle in [128, 64, 32] {
@@ -170,7 +193,7 @@ fn fewest(
             if best[0] <= least {
                 return (chosen, best);
             }
-            let Ok(map) = rotated_swizzle(shape, elem, fast, swizzle, [skip, rotate]) else { continue };
+            let Some(map) = rotated_swizzle(shape, elem, fast, swizzle, [skip, rotate]).ok().and_then(seen) else { continue };
             if let Ok(c) = cost(&map)
                 && c < best
             {
@@ -182,7 +205,7 @@ fn fewest(
     let pieces = [16, 8].into_iter().filter(|&c| target.moves_by_lanes() && c >= elem);
     for piece in pieces.flat_map(|chunk| (0..16).map(move |n| [chunk, n / 4, n % 4])) {
         if best[0] > least
-            && let Ok(map) = folded_swizzle(shape, elem, fast, piece)
+            && let Some(map) = folded_swizzle(shape, elem, fast, piece).ok().and_then(seen)
             && let Ok(c) = cost(&map)
             && c < best
         {
@@ -192,7 +215,7 @@ fn fewest(
     // Rows with gaps instead. They take more memory, and gaps of less than 16 bytes narrow the vectors: wavefronts and instructions have to be
     // fewer together.
     for gap in GAPS {
-        if let Ok(map) = SharedMap::padded(shape, elem, fast, gap)
+        if let Some(map) = SharedMap::padded(shape, elem, fast, gap).ok().and_then(seen)
             && let Ok(c) = cost(&map)
             && c[0] + c[1] < best[0] + best[1]
         {

@@ -9,11 +9,10 @@
 use super::ready::{NotBenched, Ready};
 use super::timed::Timed;
 use crate::bench::stats::Summary;
-use crate::bench::work::{self, Work};
+use std::fmt::Display;
 use std::thread;
 use std::time::Duration;
-use tilelift::runtime::cuda::{CudaBuffer, CudaDevice, CudaError, CudaKernel, CudaStream};
-use tilelift::{Options, compile};
+use tilelift::{Artifact, Options, compile};
 use tilelift_interp::Arg;
 use tilelift_isel::Target;
 
@@ -31,22 +30,55 @@ pub(crate) struct Protocol {
     pub(crate) peer: Option<f64>,
 }
 
+/// A GPU behind its maker's library.
+pub(crate) trait Gpu {
+    type Kernel;
+    type Buffer;
+    type Stream;
+    type Error: Display;
+
+    /// Bytes of the L2 cache.
+    fn cache(&self) -> Result<u64, Self::Error>;
+    fn stream(&self) -> Result<Self::Stream, Self::Error>;
+    /// A kernel on the device.
+    fn load(&self, artifact: &Artifact) -> Result<Self::Kernel, Self::Error>;
+    /// Memory on the device with so many bytes of one value.
+    fn filled(&self, bytes: usize, with: u8) -> Result<Self::Buffer, Self::Error>;
+    /// Memory on the device with these bytes.
+    fn uploaded(&self, bytes: &[u8]) -> Result<Self::Buffer, Self::Error>;
+    fn download(&self, from: &Self::Buffer, bytes: &mut [u8]) -> Result<(), Self::Error>;
+    /// Runs a launch and waits for it.
+    fn run(&self, launch: &Launch<'_, Self>, stream: &Self::Stream) -> Result<(), Self::Error>;
+    /// Seconds of launches in a row, by the device's clock, behind a copy of the first of two buffers over the second that does not count. Waits for them.
+    fn time(&self, scrub: &[Self::Buffer; 2], launches: &[Launch<'_, Self>], stream: &Self::Stream) -> Result<f64, Self::Error>;
+    /// The artifact of a kernel, and the registers and spilled bytes of a thread.
+    fn facts(kernel: &Self::Kernel) -> (&Artifact, [u32; 2]);
+}
+
+/// A launch; `args` refer to `buffers` by index.
+pub(crate) struct Launch<'l, G: Gpu + ?Sized> {
+    pub(crate) kernel: &'l G::Kernel,
+    pub(crate) grid: [u32; 3],
+    pub(crate) args: &'l [Arg],
+    pub(crate) buffers: &'l [G::Buffer],
+}
+
 /// A device, ready to time launches.
-pub(crate) struct OwnBench<'d> {
-    device: &'d CudaDevice,
+pub(crate) struct OwnBench<'d, G: Gpu> {
+    device: &'d G,
     target: &'d Target,
-    stream: CudaStream,
+    stream: G::Stream,
     /// What is copied over the cache, and where to.
-    scrub: [CudaBuffer; 2],
+    scrub: [G::Buffer; 2],
     protocol: Protocol,
 }
 
 /// A launch whose output is right, and its tensors on the device.
-pub(crate) struct Loaded {
-    kernel: CudaKernel,
+pub(crate) struct Loaded<G: Gpu> {
+    kernel: G::Kernel,
     grid: [u32; 3],
     args: Vec<Arg>,
-    buffers: Vec<CudaBuffer>,
+    buffers: Vec<G::Buffer>,
     name: String,
     bytes: u64,
     operations: Option<f64>,
@@ -54,16 +86,20 @@ pub(crate) struct Loaded {
     pub(crate) checked: String,
 }
 
-fn failed(e: CudaError) -> NotBenched {
+impl<G: Gpu> Loaded<G> {
+    fn launch(&self) -> Launch<'_, G> {
+        Launch { kernel: &self.kernel, grid: self.grid, args: &self.args, buffers: &self.buffers }
+    }
+}
+
+fn failed(e: impl Display) -> NotBenched {
     NotBenched::Device(e.to_string())
 }
 
-impl<'d> OwnBench<'d> {
-    pub(crate) fn open(device: &'d CudaDevice, target: &'d Target, protocol: Protocol) -> Result<OwnBench<'d>, CudaError> {
-        let bytes = CACHES * (device.facts()?.l2 as usize).max(1 << 20);
-        let mut from = device.alloc(bytes)?;
-        from.fill(0x5a)?;
-        let scrub = [from, device.alloc(bytes)?];
+impl<'d, G: Gpu> OwnBench<'d, G> {
+    pub(crate) fn open(device: &'d G, target: &'d Target, protocol: Protocol) -> Result<OwnBench<'d, G>, G::Error> {
+        let bytes = CACHES * (device.cache()? as usize).max(1 << 20);
+        let scrub = [device.filled(bytes, 0x5a)?, device.filled(bytes, 0)?];
         Ok(OwnBench { device, target, stream: device.stream()?, scrub, protocol })
     }
 
@@ -71,23 +107,17 @@ impl<'d> OwnBench<'d> {
     ///
     /// # Errors
     /// It does not compile, fit or run, or its output is wrong.
-    pub(crate) fn load(&self, mut ready: Ready<'_>, options: &Options) -> Result<Loaded, NotBenched> {
-        let artifact = compile(ready.job.kernel, self.target, options).map_err(|e| NotBenched::Device(e.to_string()))?;
+    pub(crate) fn load(&self, mut ready: Ready<'_>, options: &Options) -> Result<Loaded<G>, NotBenched> {
+        let artifact = compile(ready.job.kernel, self.target, options).map_err(failed)?;
         let kernel = self.device.load(&artifact).map_err(failed)?;
-        let mut buffers = Vec::new();
-        for b in &ready.memory.buffers {
-            let mut buffer = self.device.alloc(b.len()).map_err(failed)?;
-            buffer.upload(b.bytes()).map_err(failed)?;
-            buffers.push(buffer);
-        }
+        let buffers = ready.memory.buffers.iter().map(|b| self.device.uploaded(b.bytes()));
+        let buffers = buffers.collect::<Result<Vec<_>, _>>().map_err(failed)?;
         let grid = ready.job.run.grid;
-        let work = Work::kernel(&kernel, grid, &ready.args, &buffers).map_err(failed)?;
-        work::run(&work, &self.stream).map_err(failed)?;
-        drop(work);
+        self.device.run(&Launch { kernel: &kernel, grid, args: &ready.args, buffers: &buffers }, &self.stream).map_err(failed)?;
         let mut got = std::mem::take(&mut ready.memory);
         for p in tilelift_interp::written_params(ready.job.kernel) {
             if let Arg::View(view) = &ready.args[p] {
-                buffers[view.buffer].download(got.buffers[view.buffer].bytes_mut()).map_err(failed)?;
+                self.device.download(&buffers[view.buffer], got.buffers[view.buffer].bytes_mut()).map_err(failed)?;
             }
         }
         let checked = ready.judge(&got, true)?;
@@ -99,26 +129,21 @@ impl<'d> OwnBench<'d> {
     ///
     /// # Errors
     /// A failed call, or a fault of a kernel.
-    pub(crate) fn time(&self, launches: &[&Loaded], peer: bool) -> Result<Timed, NotBenched> {
-        let mut samples = Vec::new();
-        let each = launches.iter().map(|l| Work::kernel(&l.kernel, l.grid, &l.args, &l.buffers));
-        let kernels = each.collect::<Result<Vec<_>, _>>().map_err(failed)?;
-        let scrub = Work::copy(&self.scrub[0], &self.scrub[1]).map_err(failed)?;
-        let count = kernels.len() as u32;
-        let mut works = vec![scrub];
-        works.extend(kernels);
+    pub(crate) fn time(&self, launches: &[&Loaded<G>], peer: bool) -> Result<Timed, NotBenched> {
+        let row: Vec<Launch<'_, G>> = launches.iter().map(|l| l.launch()).collect();
+        let once = || self.device.time(&self.scrub, &row, &self.stream).map_err(failed);
         // The first launch loads what later ones find loaded.
-        work::time(&works, 1, count, &self.stream).map_err(failed)?;
+        once()?;
+        let mut samples = Vec::new();
         for _ in 0..self.protocol.iterations {
             thread::sleep(Duration::from_secs_f64(self.protocol.rest));
-            let mean = work::time(&works, 1, count, &self.stream).map_err(failed)?;
-            samples.push(mean * f64::from(count));
+            samples.push(once()?);
         }
         let seconds = Summary::of(&samples).ok_or_else(|| NotBenched::Device("no launch was timed".to_owned()))?;
         let names: Vec<&str> = launches.iter().map(|l| l.name.as_str()).collect();
         let resources = launches.iter().fold([0; 4], |most, l| {
-            let a = l.kernel.artifact();
-            let own = [l.kernel.registers(), l.kernel.local_bytes(), a.threads, a.shared_bytes];
+            let (a, [registers, local]) = G::facts(&l.kernel);
+            let own = [registers, local, a.threads, a.shared_bytes];
             std::array::from_fn(|i| most[i].max(own[i]))
         });
         Ok(Timed {

@@ -255,7 +255,7 @@ fn one(subject: &Subject, asked: &Asked, device: &Executor, target: &Target, str
     let least = floor.seconds() * 1e6;
     writeln!(streams.out, "floor       {least:.1} us: bytes {:.1} us, products {:.1} us", floor.memory * 1e6, floor.products * 1e6)?;
     let mut near = true;
-    let mut micros = None;
+    let mut micros: Option<[f64; 2]> = None;
     if asked.run {
         if let Some(small) = &subject.small {
             near &= looked_at(small, &fuse, target, &Executor::Sim(target.clone()), "small", streams)?;

@@ -34,7 +34,7 @@ pub(crate) struct Product {
 }
 
 /// What our kernel of a product takes, for matrices that begin there and are dense, of these extents.
-pub(crate) fn arguments(params: &[Param], pointers: [u64; 3], extents: [[u32; 2]; 3]) -> Vec<u64> {
+pub(crate) fn arguments(params: &[Param], pointers: &[u64], extents: &[[u32; 2]]) -> Vec<u64> {
     let value = |source: &ParamSource| match *source {
         ParamSource::Pointer(n) => pointers[n as usize],
         ParamSource::Extent(n, d) => u64::from(extents[n as usize][d as usize]),
