@@ -124,8 +124,15 @@ fn every_decision_is_taken_where_the_list_says() {
             compiled(&node.kernel, "sm_90a", level, &mut seen);
         }
     }
-    for file in ["narrow_weights", "guarded_products", "half_sums"] {
-        let path = Path::new(ROOT).join("tests/tile/loops").join(file).with_extension("tile");
+    let files = [
+        "loops/narrow_weights",
+        "loops/guarded_products",
+        "loops/half_sums",
+        "loops/product_behind_the_loop",
+        "dot/rows_short_of_an_instruction",
+    ];
+    for file in files {
+        let path = Path::new(ROOT).join("tests/tile").join(file).with_extension("tile");
         let source = std::fs::read_to_string(path).expect("the file is there");
         for kernel in &text::parse(&source).expect("it parses").kernels {
             compiled(kernel, "sm_90a", OptLevel::Logical, &mut seen);

@@ -13,7 +13,8 @@
 //!   dot ─── cast ──┘                                 the store converts if class 2 is not coalesced enough
 //! ```
 
-use crate::layout::dots::{DotPlan, chain, plan_dot};
+use crate::layout::dot_plan::DotPlan;
+use crate::layout::dots::{chain, plan_dot};
 use crate::layout::packed;
 use crate::layout::require::{RequiredLayouts, holds};
 use crate::layout::sorted_pairs::{OtherHalf, sorted_pairs};

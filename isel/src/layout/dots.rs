@@ -1,54 +1,14 @@
 //! Plans of dots: the matrix instruction, or multiply-adds of lanes; how warps share the product; the layouts that follow.
 
-use crate::layout::in_memory;
+use crate::layout::dot_plan::DotPlan;
 use crate::layout::k_order::{by_registers, following};
 use std::rc::Rc;
-use tilelift_egraph::physical::InstLayouts;
 use tilelift_ir::layout::{Coord, FragmentMap, Layout};
 use tilelift_ir::{Attr, Inst, Kernel, Precision, Scalar, Type};
 use tilelift_lane::{GroupMatrix, GroupMatrixId, MatrixId, MatrixInstr, Target};
 use tilelift_schedule::LowerError;
 use tilelift_schedule::plan::{Copies, Plan};
 use tilelift_schedule::reason::{Missing, OfScalar};
-
-/// How a dot runs: on matrix instructions, or by multiply-adds of single lanes.
-#[derive(Clone, Debug)]
-pub(crate) struct DotPlan {
-    /// The instruction; `None` for multiply-adds.
-    pub instr: Option<MatrixId>,
-    /// The instruction of warpgroups, of an asynchronous product; operands are then in shared memory and their layouts mean
-    /// nothing, but A's if it is in registers.
-    pub group: Option<GroupMatrixId>,
-    /// Of such a product, how many warpgroups share its rows and how many its columns; others compute the same.
-    pub groups: [u32; 2],
-    /// That instruction takes A from registers, too.
-    pub left: bool,
-    /// The instruction makes the transpose of the product, of the operands exchanged: `dᵀ = bᵀ aᵀ + cᵀ`. The layouts are those of A, B and the accumulator as they are.
-    pub turned: bool,
-    /// Types in which the operands are multiplied: their own, or wider ones that the instruction takes and that hold them exactly.
-    pub factors: [Scalar; 2],
-    /// Layout of the accumulator: that of `d` for a dot of matrices; of a batch, with every matrix of it in registers.
-    pub whole: Rc<Layout>,
-    /// Layouts of A, B and the accumulator of one matrix product.
-    pub a: Rc<Layout>,
-    pub b: Rc<Layout>,
-    pub d: Rc<Layout>,
-    /// Other plans for the same product: warps along M alone, its transpose, and k in another order on both sides ([`crate::layout::k_order`]).
-    pub others: Vec<Rc<DotPlan>>,
-}
-
-impl DotPlan {
-    /// True if a run has accumulator and operands, as far as they are in registers, where this plan wants them.
-    pub fn takes(&self, run: &InstLayouts) -> bool {
-        let fits = |x: Option<&Option<Rc<Layout>>>, l: &Rc<Layout>| x.and_then(Option::as_ref).is_none_or(|x| x == l || in_memory(x));
-        fits(run.operands.first(), &self.a) && fits(run.operands.get(1), &self.b) && fits(run.results.first(), &self.whole)
-    }
-
-    /// The plan for a run: this one if it can.
-    pub fn that_takes<'p>(self: &'p Rc<DotPlan>, run: &InstLayouts) -> &'p Rc<DotPlan> {
-        if self.takes(run) { self } else { self.others.iter().find(|p| p.takes(run)).unwrap_or(self) }
-    }
-}
 
 /// Chooses the matrix instruction of a dot and spreads the warps over M and N. Types and extents without one are left to multiply-adds. With `turns`, plans for its
 /// transpose stand among the others.

@@ -6,7 +6,7 @@
 //! renamed      k2 ↔ k3, in B as well: the scores lie as operand A, and no element moves
 //! ```
 
-use crate::layout::dots::DotPlan;
+use crate::layout::dot_plan::DotPlan;
 use std::rc::Rc;
 use tilelift_ir::layout::{Axis, Layout};
 

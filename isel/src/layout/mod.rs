@@ -6,6 +6,7 @@
 //! ```
 
 pub(crate) mod assign;
+pub(crate) mod dot_plan;
 pub(crate) mod dots;
 mod k_order;
 pub(crate) mod kept;

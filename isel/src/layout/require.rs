@@ -1,6 +1,6 @@
 //! Layouts that the kernel's author requires, on a machine: the layout of every value that a requirement holds.
 
-use crate::layout::dots::DotPlan;
+use crate::layout::dot_plan::DotPlan;
 use cranelift_entity::SecondaryMap;
 use std::collections::BTreeMap;
 use std::rc::Rc;

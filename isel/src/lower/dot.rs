@@ -8,7 +8,7 @@ use super::location::{Staged, Tile, ValueLocation};
 use super::shared::SharedPoints;
 use super::vectors::{from_words, to_words, word_types};
 use super::{Lower, narrow};
-use crate::layout::dots::DotPlan;
+use crate::layout::dot_plan::DotPlan;
 use crate::layout::legal_width;
 use smallvec::SmallVec;
 use std::collections::BTreeSet;

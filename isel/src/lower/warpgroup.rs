@@ -6,7 +6,7 @@
 
 use super::Lower;
 use super::location::Tile;
-use crate::layout::dots::DotPlan;
+use crate::layout::dot_plan::DotPlan;
 use std::collections::BTreeMap;
 use tilelift_ir::layout::{Axis, Layout};
 use tilelift_lane::{BinOp, GroupMatrix, LTy, LVal, LaneBuilder, Special, Vals};

@@ -3,7 +3,7 @@
 use super::folds::{self, FoldCount};
 use super::staging::Waiting;
 use crate::layout::assign::{Assignment, access_layout, row_layout, scattered_layout};
-use crate::layout::dots::DotPlan;
+use crate::layout::dot_plan::DotPlan;
 use crate::layout::in_memory;
 use crate::layout::packed;
 use crate::layout::{legal_width, memory_type};

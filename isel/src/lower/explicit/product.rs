@@ -180,7 +180,7 @@ impl Lower<'_> {
         &mut self,
         b: &mut LaneBuilder,
         v: Value,
-        plan: &crate::layout::dots::DotPlan,
+        plan: &crate::layout::dot_plan::DotPlan,
         row: &GroupMatrix,
         groups: u32,
     ) -> Result<(SourceA, u32), LowerError> {
