@@ -3,7 +3,7 @@
 //! ```text
 //! specialised ── write ── layouts ── footprint ─┬─ fits ────────────────────────────────────► as planned
 //!                                               ├─ fits with fewer slots ───────────────────► written anew
-//!                                               ├─ few are left, and whole tiles are in the way ► loads and stores as lanes hold tiles, all slots
+//!                                               ├─ few are left, and whole tiles are in the way ► loads and stores as lanes hold tiles, all slots or as many as fit
 //!                                               └─ does not ────────────────────────────────► pipelined, or an error
 //! pipelined   ── write ── layouts ── footprint ─┬─ fits ────────────────────────────────────► as planned
 //!                                               └─ does not ────────────────────────────────► fewer stages, down to none, or an error
@@ -129,7 +129,7 @@ fn specialised(
         let left =
             fewer(&why, depth, ring.stage_bytes).map(|n| n / ring.slices * ring.slices).filter(|&n| options.stages.is_none() && n > 1);
         let next = match left {
-            _ if direct => few.take().map(|n| (n, false)),
+            _ if direct => few.take().map(|n| (n, false)).or(left.map(|n| (n, true))),
             Some(n) if n >= FEW_SLOTS || tried => Some((n, false)),
             n if !std::mem::replace(&mut tried, true) => {
                 few = n;

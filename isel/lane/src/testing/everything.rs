@@ -81,6 +81,8 @@ lane @test warps=1 lanes=32 shared=64
   l51:i32 = mask_flip l2 by l6, l7
   l52:b32 = cvt_f16x2 l3, l3
   l53:b32 = cvt_bf16x2 l3, l3
+  l54:i16 = cvt_e4m3x2 l3, l3
+  l55:i16 = cvt_e5m2x2 l3, l3
 ";
 
 /// One of every instruction; verifies, but isn't meant to run.
