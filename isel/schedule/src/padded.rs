@@ -6,7 +6,7 @@
 //!
 //! Lanes would multiply and add each element by itself. Layouts of instructions have the rows behind the eighth in other registers of the same lanes, so
 //! padding moves nothing: those registers hold zeros. What is summed up for nothing is bounded by what an instruction is quicker than lanes
-//! ([`most_waste`]).
+//! (`most_waste`).
 //!
 //! The rewrite is from tile IR to tile IR, and says nothing of how the kernel runs.
 
