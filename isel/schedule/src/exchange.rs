@@ -9,6 +9,9 @@
 //! rows for the unit, if its columns are rows enough, and one whose operand B lies in an order that the unit does not take from memory, while A does
 //! not. Accumulators that a loop carries are carried transposed; in registers a transpose moves nothing.
 //!
+//! An operand B that lanes compute of transposed tiles and store is computed of the tiles as they lie, and seen transposed: the unit takes 16-bit floats
+//! in either order.
+//!
 //! The rewrite is from tile IR to tile IR, and says nothing of how the loop runs.
 
 use crate::access::GlobalAccess;
@@ -29,6 +32,7 @@ pub fn exchanged(kernel: &Kernel, target: &Target) -> Option<Kernel> {
     }
     let (staged, of_turned) = (ring_loads(kernel), of_turned(kernel));
     let mut found: Vec<(Inst, Region, Inst)> = Vec::new();
+    let mut late: Vec<(Region, Inst)> = Vec::new();
     kernel.walk(kernel.body, &mut |main| {
         if kernel.insts[main].op == Op::For {
             let region = kernel.insts[main].regions[0];
@@ -38,14 +42,23 @@ pub fn exchanged(kernel: &Kernel, target: &Target) -> Option<Kernel> {
             let along = |v: Value| trace(kernel, v, &row_of).map(|(_, d)| d);
             let known = Known { arrives: &arrives, along: &along, of_turned: &of_turned };
             let dots = kernel.regions[region].insts.iter().filter(|&&i| kernel.insts[i].op == Op::Dot);
-            found.extend(dots.filter(|&&i| gains(kernel, units, region, i, &known)).map(|&i| (main, region, i)));
+            for &i in dots {
+                if gains(kernel, units, region, i, &known) {
+                    found.push((main, region, i));
+                } else if turns_late(kernel, units, i, &of_turned) {
+                    late.push((region, i));
+                }
+            }
         }
     });
-    if found.is_empty() {
+    if found.is_empty() && late.is_empty() {
         return None;
     }
-    taken(Decision::OperandOrder, || Told::of(format!("{} products exchanged: lanes compute what is on the right", found.len())));
+    if !found.is_empty() {
+        taken(Decision::OperandOrder, || Told::of(format!("{} products exchanged: lanes compute what is on the right", found.len())));
+    }
     let mut made = Exchange { kernel: kernel.clone(), turned: HashSet::new(), of_turned };
+    late.iter().for_each(|&(region, i)| made.turn_late(region, i));
     found.iter().for_each(|&(_, region, i)| made.product(region, i));
     let mut loops: Vec<(Inst, Region)> = found.iter().map(|f| (f.0, f.1)).collect();
     loops.dedup();
@@ -69,6 +82,13 @@ fn instruction<'u>(kernel: &Kernel, units: &'u Units, i: Inst) -> Option<&'u Gro
         [d.args[0], d.args[1]].iter().all(|&v| elem(v) == x.operand) && elem(d.results[0]) == x.acc && x.precision == precision
     };
     units.matrix.iter().find(fits).filter(|x| x.a.is_some())
+}
+
+/// True for a product whose operand B lanes compute of transposed tiles, if the unit takes it from memory in any order: then they compute it of the tiles
+/// as they lie, and store it so.
+fn turns_late(kernel: &Kernel, units: &Units, i: Inst, of_turned: &HashSet<Inst>) -> bool {
+    let b = kernel.insts[i].args[1];
+    instruction(kernel, units, i).is_some_and(|row| row.any_order) && kernel.def_inst(b).is_some_and(|j| of_turned.contains(&j))
 }
 
 /// What is known of operands.
@@ -241,6 +261,15 @@ impl Exchange {
         let d = &self.kernel.insts[i];
         let operands = [d.args[1], d.args[0], d.args[2]];
         self.turn(region, i, &operands);
+    }
+
+    /// Has a product's operand B computed of tiles as they lie, and transposed in front of the product.
+    fn turn_late(&mut self, region: Region, i: Inst) {
+        let b = self.kernel.insts[i].args[1];
+        let ty = self.kernel.ty(b).clone();
+        let lies = self.transposed(region, i, b);
+        let seen = self.put(region, i, (Op::Transpose, &[lies], &[exchanged_dimensions()]), ty);
+        self.kernel.insts[i].args[1] = seen;
     }
 
     /// Has the maps of what is turned work on it as it is; from the first one to the last, since users stand behind.
