@@ -24,7 +24,9 @@ pub fn beside(kernel: &Kernel) -> Option<Kernel> {
         regions.iter().for_each(|&r| kernel.walk(r, &mut |j| found |= kernel.insts[j].op == Op::Dot));
         found
     };
-    if kernel.is_explicit() || !own.iter().any(|&i| kernel.insts[i].op == Op::For && multiplies(i)) {
+    // Each is a loop of its own, and a producer goes through so many.
+    let beside = own.iter().filter(|&&i| kernel.insts[i].op == Op::Dot).count();
+    if !(1..=MAX_LOOPS).contains(&beside) || kernel.is_explicit() || !own.iter().any(|&i| kernel.insts[i].op == Op::For && multiplies(i)) {
         return None;
     }
     let written = written_views(kernel);
@@ -34,7 +36,7 @@ pub fn beside(kernel: &Kernel) -> Option<Kernel> {
         .map(|&i| (i, brought(kernel, i, &written)))
         .filter(|(_, loads)| !loads.is_empty())
         .collect();
-    if found.is_empty() || found.len() > MAX_LOOPS {
+    if found.is_empty() {
         return None;
     }
     taken(Decision::ProductsBeside, || Told::of(format!("{} products beside loops are loops of one round", found.len())));

@@ -24,6 +24,9 @@ use tilelift_lane::{GroupMatrix, Target, Units};
 /// Instructions that a product computes of tiles as they were, at most.
 const MOST_MOVED: usize = 64;
 
+/// Operands B that are computed of tiles as they lie, at most: each computes them anew.
+const MOST_LATE: usize = 64;
+
 /// The kernel with those of its products exchanged that gain by it; `None` if none does, or its author says how it runs.
 pub fn exchanged(kernel: &Kernel, target: &Target) -> Option<Kernel> {
     let units = target.units.as_ref()?;
@@ -51,6 +54,9 @@ pub fn exchanged(kernel: &Kernel, target: &Target) -> Option<Kernel> {
             }
         }
     });
+    if late.len() > MOST_LATE {
+        late.clear();
+    }
     if found.is_empty() && late.is_empty() {
         return None;
     }

@@ -26,7 +26,10 @@ fn most_waste(factor: Scalar) -> u64 {
     }
 }
 
-/// The kernel with those of its products padded that have no matrix instruction as they are; `None` if there are none, or its author says how it runs.
+/// More products than so many are left as they are: each takes a look at all that stands in front of it.
+const MOST: usize = 512;
+
+/// The kernel with those of its products padded that have no matrix instruction as they are; `None` if there are none or very many, or its author says how it runs.
 pub fn padded(kernel: &Kernel, target: &Target) -> Option<Kernel> {
     if kernel.is_explicit() || !kernel.insts.values().any(|d| d.op == Op::Dot) || kernel.insts.values().any(|d| d.op == Op::RequireLayout) {
         return None;
@@ -36,7 +39,7 @@ pub fn padded(kernel: &Kernel, target: &Target) -> Option<Kernel> {
         let dots = kernel.regions[region].insts.iter().filter(|&&i| kernel.insts[i].op == Op::Dot);
         found.extend(dots.filter_map(|&i| Some((region, i, extents(kernel, target, i)?))));
     }
-    if found.is_empty() {
+    if found.is_empty() || found.len() > MOST {
         return None;
     }
     taken(Decision::Padding, || Told::of(format!("{} products padded to the extents of a matrix instruction", found.len())));
@@ -114,4 +117,36 @@ fn zeros(out: &mut Rewrite, at: (Region, Inst), tile: TileType) -> Value {
     let literal = if tile.elem.is_float() { Literal::Float(0) } else { Literal::Int(0) };
     let zero = out.put(at, (Op::Const, &[], &[Attr::Literal(literal)]), Type::Scalar(tile.elem));
     out.put(at, (Op::Splat, &[zero], &[]), Type::Tile(tile))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tilelift_ir::text;
+    use tilelift_lane::testing::target;
+
+    /// So many products of 8 rows, each added to the one before.
+    fn products(count: usize) -> Kernel {
+        let dots: String = (0..count).map(|n| format!("    %c{} = dot %a, %b, %c{n}\n", n + 1)).collect();
+        let source = format!(
+            "kernel @k(%x: view<f16, [?, ?]>, %o: view<f32, [?, ?]>) {{
+    %a = load %x[0, 0] : tile<8x16xf16>
+    %b = load %x[8, 0] : tile<16x8xf16>
+    %c0 = splat 0.0 : tile<8x8xf32>
+{dots}    store %o[0, 0], %c{count}
+}}
+"
+        );
+        text::parse(&source).expect("it parses").kernels.remove(0)
+    }
+
+    #[test]
+    fn products_short_of_an_instruction_are_padded_unless_there_are_very_many() {
+        let made = padded(&products(3), &target()).expect("an instruction has 16 rows");
+        let rows = |d: &tilelift_ir::InstData| made.ty(d.results[0]).shape().map(|s| s[0]);
+        let dots = || made.regions[made.body].insts.iter().map(|&i| &made.insts[i]).filter(|d| d.op == Op::Dot);
+        assert_eq!(dots().count(), 3);
+        assert!(dots().all(|d| rows(d) == Some(16)));
+        assert!(padded(&products(MOST + 1), &target()).is_none());
+    }
 }

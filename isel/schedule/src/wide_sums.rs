@@ -19,7 +19,10 @@ use tilelift_decisions::{Decision, Told, taken};
 use tilelift_ir::{Attr, Inst, Kernel, Op, Precision, Region, Scalar, TileType, Type, Value};
 use tilelift_lane::Target;
 
-/// The kernel with sums in `f32` that the target's group matrix instructions make in no narrower type; `None` if there are none.
+/// More sums than so many stay as they are: for each one the kernel is looked through.
+const MOST: usize = 256;
+
+/// The kernel with sums in `f32` that the target's group matrix instructions make in no narrower type; `None` if there are none or very many.
 pub fn wide_sums(kernel: &Kernel, target: &Target) -> Option<Kernel> {
     let units = target.units.as_ref().filter(|_| !kernel.is_explicit())?;
     let makes =
@@ -36,7 +39,7 @@ pub fn wide_sums(kernel: &Kernel, target: &Target) -> Option<Kernel> {
             dots.insert(i);
         }
     });
-    if dots.is_empty() {
+    if dots.is_empty() || dots.len() > MOST {
         return None;
     }
     taken(Decision::WideSums, || Told::of(format!("{} products of f16 sums are made in f32", dots.len())));

@@ -17,6 +17,9 @@ use cranelift_entity::SecondaryMap;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use tilelift_ir::{Effects, Inst, Kernel, Op, Region, Value};
 
+/// More products than so many are left as they are: for each one a body is looked through.
+const MOST: usize = 256;
+
 /// Loads that products alone read, by instruction.
 type Staged = SecondaryMap<Inst, bool>;
 
@@ -30,6 +33,9 @@ impl Rewrite {
         }
         if bodies.is_empty() {
             return Some(0);
+        }
+        if bodies.iter().map(|&r| products(&self.kernel, r).len()).sum::<usize>() > MOST {
+            return None;
         }
         bodies.iter().for_each(|&r| self.own_operands(r));
         let staged = ring_loads(&self.kernel);
