@@ -72,7 +72,7 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Limits {
-        Limits { layouts: 8, nodes: 8000, iterations: 64, trials: 64, keep: 4, corrections: 6, only: None, chaos: None }
+        Limits { layouts: 6, nodes: 8000, iterations: 64, trials: 64, keep: 4, corrections: 6, only: None, chaos: None }
     }
 }
 

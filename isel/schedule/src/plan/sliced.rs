@@ -27,6 +27,14 @@ pub(super) fn only_sums(kernel: &Kernel, main: Inst, dots: &[Inst]) -> bool {
     yields && dots.iter().all(sums) && kernel.regions[region].insts.iter().all(quiet)
 }
 
+/// True for what others see of an instruction, or of those inside of it: writes, updates, stops and reports.
+fn is_seen(kernel: &Kernel, i: Inst) -> bool {
+    let acts = |i: Inst| !matches!(kernel.insts[i].op.info().effects, Effects::Pure | Effects::Reads | Effects::Control);
+    let mut seen = acts(i);
+    kernel.insts[i].regions.iter().for_each(|&r| kernel.walk(r, &mut |j| seen |= acts(j)));
+    seen
+}
+
 /// How many sets of consumers may take the steps of a loop in turns at most; 1 if that may not be.
 pub(super) fn slices(kernel: &Kernel, main: Inst, dots: &[Inst]) -> u32 {
     let d = &kernel.insts[main];
@@ -37,8 +45,10 @@ pub(super) fn slices(kernel: &Kernel, main: Inst, dots: &[Inst]) -> u32 {
     // Their first steps are numbers that no sum leaves.
     let counted = literal(0).is_some_and(|lo| (0..MOST).contains(&lo)) && literal(2).is_some_and(|by| (1..MOST).contains(&by));
     let results = d.results.iter().all(|&v| kernel.ty(v).as_tile().is_some());
-    let top = kernel.regions[kernel.body].insts.contains(&main);
-    if !(top && counted && results && only_sums(kernel, main, dots)) {
+    // Each set comes by what stands in front of the loop.
+    let block = &kernel.regions[kernel.body].insts;
+    let alone = block.iter().position(|&i| i == main).is_some_and(|at| !block[..at].iter().any(|&i| is_seen(kernel, i)));
+    if !(alone && counted && results && only_sums(kernel, main, dots)) {
         return 1;
     }
     MOST_SETS

@@ -59,7 +59,13 @@ impl<'a> Search<'a> {
 
     /// The solution, if there is one.
     pub fn solve(&self) -> Option<Solution> {
-        solve(&self.problem, &self.prices, &Limits::default())
+        solve(&self.problem, &self.prices, &self.limits())
+    }
+
+    /// How much is looked at: products that are computed transposed, too, are of more layouts.
+    fn limits(&self) -> Limits {
+        let usual = Limits::default();
+        if self.prices.target.moves_by_lanes() { Limits { layouts: usual.layouts + 2, ..usual } } else { usual }
     }
 
     /// The solution, by random prices if that is asked for; `None` if the plain assignment is as good. Its lowering converts where a value is
@@ -79,7 +85,7 @@ impl<'a> Search<'a> {
 
     fn solve_by(&self, layouts: LayoutChoice) -> Option<Solution> {
         match layouts {
-            LayoutChoice::Random(seed) => solve(&self.problem, &self.prices, &Limits { chaos: Some(seed), ..Limits::default() }),
+            LayoutChoice::Random(seed) => solve(&self.problem, &self.prices, &Limits { chaos: Some(seed), ..self.limits() }),
             LayoutChoice::Spread | LayoutChoice::Searched => self.solve().filter(|s| s.gains() || self.converts_early(s)),
         }
     }
