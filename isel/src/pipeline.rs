@@ -23,6 +23,7 @@ use tilelift_ir::verify::Verified;
 use tilelift_ir::{Inst, Kernel, Op, verify};
 use tilelift_lane::{Target, overlap_launches};
 use tilelift_protocol::Problem;
+use tilelift_schedule::LowerError;
 use tilelift_schedule::beside::beside;
 use tilelift_schedule::candidates::Candidates;
 use tilelift_schedule::counted::counted;
@@ -30,10 +31,9 @@ use tilelift_schedule::exchange::exchanged;
 use tilelift_schedule::guarded::guarded;
 use tilelift_schedule::loads_first;
 use tilelift_schedule::padded::padded;
-use tilelift_schedule::plan::{LayoutChoice, LowerOptions, Plan, Schedule, ScheduleKind, Specialised, SwizzledTile, plan};
+use tilelift_schedule::plan::{LayoutChoice, LowerOptions, Plan, Schedule, ScheduleKind, SwizzledTile, plan};
 use tilelift_schedule::reason::{NotSpecialised, Stage, Unsupported};
 use tilelift_schedule::wide_sums::wide_sums;
-use tilelift_schedule::{LowerError, Resource};
 
 /// Lowers a verified kernel for a target.
 ///
@@ -62,13 +62,8 @@ fn as_planned(asked: &Kernel, kernel: Cow<'_, Kernel>, target: &Target, options:
         None => kernel,
     };
     let open = plan.specialised().is_some() && options.schedule.is_none();
-    let fewer = |why: &LowerError| fewer_slots(options, plan.specialised()?, why);
-    let done = scheduled((&kernel, asked), target, options, plan.clone());
-    let mut done = match done {
-        Err(why) if open && !is_own_fault(&why) => match fewer(&why).and_then(|o| with_options((&kernel, asked), target, &o)) {
-            Some(done) => done,
-            None => pipelined_instead((&kernel, asked), target, options, why)?,
-        },
+    let mut done = match scheduled((&kernel, asked), target, options, plan) {
+        Err(why) if open && !is_own_fault(&why) => pipelined_instead((&kernel, asked), target, options, why)?,
         done => done?,
     };
     if target.early_launch && options.early_launch != Some(false) {
@@ -91,21 +86,6 @@ fn scheduled((kernel, asked): (&Kernel, usize), target: &Target, options: &Lower
 fn is_own_fault(why: &LowerError) -> bool {
     cfg!(debug_assertions)
         && matches!(why, LowerError::Unsupported { why, .. } if matches!(**why, Unsupported::Unproved { .. } | Unsupported::Malformed(..)))
-}
-
-/// Options with as many slots of a ring as are left where lowering came to more shared memory than was computed, if those are some.
-fn fewer_slots(options: &LowerOptions, ring: &Specialised, why: &LowerError) -> Option<LowerOptions> {
-    let &LowerError::ResourceExceeded { resource: Resource::SharedMemory, need, have, .. } = why else { return None };
-    let over = need.saturating_sub(have).div_ceil(u64::from(ring.stage_bytes.max(1)));
-    let left = u64::from(ring.depth).saturating_sub(over) / u64::from(ring.slices) * u64::from(ring.slices);
-    (options.stages.is_none() && left > 1).then_some(LowerOptions { stages: Some(left as u32), ..*options })
-}
-
-/// Lowers a kernel with other options, if its loops are specialised with them.
-fn with_options((kernel, asked): (&Kernel, usize), target: &Target, options: &LowerOptions) -> Option<Lowered> {
-    let plan = plan(kernel, target, options).ok()?;
-    plan.specialised()?;
-    scheduled((kernel, asked), target, options, plan).ok()
 }
 
 /// Lowers a kernel whose specialised loop is written as a program that does not lower: its loops are pipelined.

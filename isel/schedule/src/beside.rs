@@ -13,7 +13,7 @@ use crate::plan::{MAX_LOOPS, written_views};
 use crate::rewrite::Rewrite;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use tilelift_decisions::{Decision, Told, taken};
-use tilelift_ir::{Inst, Kernel, Op, Region, Scalar, Type, Value};
+use tilelift_ir::{Inst, Kernel, Op, Region, Value};
 
 /// The kernel with the products of its own block in loops; `None` if there are none, or no loop beside them.
 pub fn beside(kernel: &Kernel) -> Option<Kernel> {
@@ -72,22 +72,15 @@ fn brought(kernel: &Kernel, dot: Inst, written: &HashSet<Value>) -> Vec<Inst> {
 /// A product with its loads as a loop of one round.
 fn as_loop(out: &mut Rewrite, dot: Inst, loads: &[Inst]) {
     let block: Region = out.kernel.body;
-    let at = (block, dot);
-    let [zero, one] = [0, 1].map(|n| out.number(at, n));
-    let (sums, result) = (out.kernel.insts[dot].args[2], out.kernel.insts[dot].results[0]);
-    let ty = out.kernel.ty(result).clone();
-    let body = out.kernel.add_region();
-    out.kernel.add_region_param(body, Type::Scalar(Scalar::I32));
-    let carried = out.kernel.add_region_param(body, ty.clone());
-    let made = out.kernel.add_inst(Op::For, &[zero, one, one, sums], 0, &[], &[body], &[ty]);
-    out.place(at, made);
-    let by = out.kernel.insts[made].results[0];
-    let d = out.kernel.insts[dot].clone();
-    let product = out.kernel.add_inst(Op::Dot, &[d.args[0], d.args[1], carried], 0, &d.attrs, &[], &[out.kernel.ty(result).clone()]);
+    let (at, d) = ((block, dot), out.kernel.insts[dot].clone());
+    let sums = d.args[2];
+    let product = out.kernel.add_inst(Op::Dot, &d.args, 0, &d.attrs, &[], &[out.kernel.ty(d.results[0]).clone()]);
     let sum = out.kernel.insts[product].results[0];
     let end = out.kernel.add_inst(Op::Yield, &[sum], 0, &[], &[], &[]);
     [product, end].into_iter().for_each(|i| out.kernel.locs[i] = out.kernel.locs[dot]);
+    let inside = loads.iter().copied().chain([product, end]).collect();
+    let once = out.number(at, 1);
+    let made = out.looped(at, inside, once, &[sums], &[sums]);
     out.kernel.regions[block].insts.retain(|i| *i != dot && !loads.contains(i));
-    out.kernel.regions[body].insts = loads.iter().copied().chain([product, end]).collect();
-    out.replace(result, by);
+    made.into_iter().for_each(|by| out.replace(d.results[0], by));
 }

@@ -13,7 +13,7 @@
 use crate::plan::is_zero;
 use crate::rewrite::Rewrite;
 use tilelift_decisions::{Decision, Told, taken};
-use tilelift_ir::{Attr, Inst, Kernel, Literal, Op, Precision, Region, Scalar, Shape, TileType, Type, Value};
+use tilelift_ir::{Attr, Inst, Kernel, Op, Precision, Region, Scalar, Shape, Type, Value};
 use tilelift_lane::Target;
 
 /// How many sums a matrix instruction makes in the time in which lanes make one, at least, by the bytes of a factor.
@@ -100,23 +100,17 @@ fn grown(out: &mut Rewrite, at: (Region, Inst), v: Value, to: [u32; 2]) -> Value
     let rank = tile.shape.len();
     if is_zero(&out.kernel, v) {
         tile.shape[rank - 2..].copy_from_slice(&to);
-        return zeros(out, at, tile);
+        return out.nothing(at, &Type::Tile(tile)).unwrap_or(v);
     }
     let mut v = v;
     for (axis, &to) in (rank - 2..rank).zip(&to) {
         while tile.shape[axis] < to {
-            let rest = zeros(out, at, tile.clone());
+            let Some(rest) = out.nothing(at, &Type::Tile(tile.clone())) else { return v };
             tile.shape[axis] *= 2;
             v = out.put(at, (Op::Concat, &[v, rest], &[Attr::Dim(axis as u32)]), Type::Tile(tile.clone()));
         }
     }
     v
-}
-
-fn zeros(out: &mut Rewrite, at: (Region, Inst), tile: TileType) -> Value {
-    let literal = if tile.elem.is_float() { Literal::Float(0) } else { Literal::Int(0) };
-    let zero = out.put(at, (Op::Const, &[], &[Attr::Literal(literal)]), Type::Scalar(tile.elem));
-    out.put(at, (Op::Splat, &[zero], &[]), Type::Tile(tile))
 }
 
 #[cfg(test)]

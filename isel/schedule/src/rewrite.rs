@@ -63,7 +63,7 @@ impl Rewrite {
         }
     }
 
-    /// What a value of such a type begins as where nobody reads what it begins as.
+    /// Zeros of a type; what a value begins as where nobody reads what it begins as, too.
     pub fn nothing(&mut self, at: (Region, Inst), ty: &Type) -> Option<Value> {
         let elem = match ty {
             Type::Scalar(s) => *s,
@@ -76,6 +76,35 @@ impl Rewrite {
             Type::Tile(_) => self.put(at, (Op::Splat, &[scalar], &[]), ty.clone()),
             _ => scalar,
         })
+    }
+
+    /// Instructions, the last one a yield, as a loop of at most one round in front of another one. What it carries begins as `init`, and stands for values
+    /// that are the same in its only round.
+    pub fn looped(&mut self, at: (Region, Inst), insts: Vec<Inst>, rounds: Value, init: &[Value], same: &[Value]) -> Vec<Value> {
+        let (zero, one) = (self.number(at, 0), self.number(at, 1));
+        let body = self.kernel.add_region();
+        self.kernel.add_region_param(body, Type::Scalar(Scalar::I32));
+        self.kernel.regions[body].insts = insts;
+        let mut own: BTreeMap<Value, Value> = BTreeMap::new();
+        for &v in same {
+            let param = self.kernel.add_region_param(body, self.kernel.ty(v).clone());
+            own.entry(v).or_insert(param);
+        }
+        let mut users = Vec::new();
+        self.kernel.walk(body, &mut |i| users.push(i));
+        self.read_instead(&users, &own);
+        let args: Vec<Value> = [zero, rounds, one].into_iter().chain(init.iter().copied()).collect();
+        let types: Vec<Type> = init.iter().map(|&v| self.kernel.ty(v).clone()).collect();
+        let made = self.kernel.add_inst(Op::For, &args, 0, &[], &[body], &types);
+        self.place(at, made);
+        self.kernel.insts[made].results.to_vec()
+    }
+
+    /// Has some instructions read other values.
+    pub fn read_instead(&mut self, users: &[Inst], by: &BTreeMap<Value, Value>) {
+        for &i in users {
+            self.kernel.insts[i].args.iter_mut().for_each(|a| *a = by.get(a).copied().unwrap_or(*a));
+        }
     }
 
     /// The kernel.
