@@ -33,10 +33,11 @@ pub(super) fn lane_tile(kernel: &Kernel, units: &Units, written: &HashSet<Value>
 /// Bytes of a step from which on a loop without products takes the ring.
 const LEAST: u32 = 4096;
 
-/// Loops without products, and without loops in them, in front of the last of some loops, that read tiles which the ring may bring.
+/// Loops without products, and without loops in them, in front of the last of some loops, that read tiles which the ring may bring: the fewest bytes of a
+/// step first.
 pub(super) fn tile_loops(kernel: &Kernel, units: &Units, written: &HashSet<Value>, loops: &[Inst]) -> Vec<Inst> {
     let Some(&last) = loops.last() else { return Vec::new() };
-    let (mut out, mut passed) = (Vec::new(), false);
+    let (mut out, mut passed): (Vec<(u32, Inst)>, bool) = (Vec::new(), false);
     kernel.walk(kernel.body, &mut |i| {
         passed |= i == last;
         let d = &kernel.insts[i];
@@ -45,8 +46,11 @@ pub(super) fn tile_loops(kernel: &Kernel, units: &Units, written: &HashSet<Value
         }
         let body = &kernel.regions[d.regions[0]].insts;
         let plain = |&j: &Inst| kernel.insts[j].regions.is_empty() && kernel.insts[j].op != Op::Dot;
-        let bytes = || body.iter().filter_map(|&j| lane_tile(kernel, units, written, j)).map(|t| t.bytes()).sum::<u32>();
-        out.extend((body.iter().all(plain) && bytes() >= LEAST).then_some(i));
+        if body.iter().all(plain) {
+            let bytes = body.iter().filter_map(|&j| lane_tile(kernel, units, written, j)).map(|t| t.bytes()).sum::<u32>();
+            out.extend((bytes >= LEAST).then_some((bytes, i)));
+        }
     });
-    out
+    out.sort_by_key(|x| x.0);
+    out.into_iter().map(|x| x.1).collect()
 }
