@@ -17,14 +17,14 @@ use std::collections::HashSet;
 use tilelift_ir::{Inst, Kernel, Op, Scalar, Value};
 use tilelift_lane::Units;
 
-/// The boxes in which copies bring what a load brings, if nobody writes the view.
+/// The boxes in which copies bring what a load brings, if nobody writes the view. What a mask leaves out lanes leave out when they read the slot.
 pub(super) fn lane_tile(kernel: &Kernel, units: &Units, written: &HashSet<Value>, i: Inst) -> Option<SwizzledTile> {
     let d = &kernel.insts[i];
-    if d.op != Op::Load || d.present != 0 || written.contains(&d.args[0]) {
+    if d.op != Op::Load || written.contains(&d.args[0]) || d.present != 0 && kernel.operand(i, "mask").is_empty() {
         return None;
     }
     let t = kernel.ty(d.results[0]).as_tile()?;
-    if t.shape.len() < 2 || t.elem == Scalar::I1 {
+    if t.shape.len() < 2 || t.elem == Scalar::I1 || t.elem.is_packed() && d.present != 0 {
         return None;
     }
     SwizzledTile::of_bytes(kernel, i, &t.shape, units).ok()

@@ -71,7 +71,9 @@ pub(super) fn write<'k>(kernel: &'k Kernel, target: &'k Target, plan: &'k Specia
     let one = |plan: &'k Specialised, slots: Vec<Value>, before: Vec<Schedule<'k>>| {
         let region = kernel.insts[plan.main].regions[0];
         let copied = |i: Inst| plan.loads.iter().chain(&plan.lane_tiles).any(|l| l.0 == i);
-        let in_ring = |i: Inst| copied(i) || plan.prefetched.contains(&i) || plan.vectors.contains(&i);
+        // Masks of what lanes read they compute.
+        let masked = |i: Inst| plan.lane_tiles.iter().any(|l| l.0 == i) && !kernel.operand(i, "mask").is_empty();
+        let in_ring = |i: Inst| copied(i) && !masked(i) || plan.prefetched.contains(&i) || plan.vectors.contains(&i);
         let live = if plan.mixed { live(kernel, region, &in_ring, &plan.updates) } else { BTreeSet::new() };
         let (staging, front) = (BTreeMap::new(), BTreeSet::new());
         Schedule {
