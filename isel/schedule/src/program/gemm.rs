@@ -124,7 +124,10 @@ pub(super) fn write<'k>(kernel: &'k Kernel, target: &'k Target, plan: &'k Specia
     s.alloc_vectors(&mut w)?;
     s.alloc_slices(&mut w)?;
     s.front = s.in_front(&mut w)?;
-    s.front.extend(s.brought_only());
+    let only = s.brought_only();
+    s.before.iter_mut().for_each(|b| b.live.retain(|i| !only.contains(i)));
+    s.live.retain(|i| !only.contains(i));
+    s.front.extend(only);
     let task = |name: &str, warps: u32, n: usize| Task { registers: plan.registers.map(|r| r[n]), ..Task::new(name, warps) };
     let all = Share::all();
     let mut tasks = vec![task("producer", if plan.vectors.is_empty() { group } else { COPYING_WARPS }, 0)];
