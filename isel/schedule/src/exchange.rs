@@ -62,7 +62,7 @@ pub fn exchanged(kernel: &Kernel, target: &Target) -> Option<Kernel> {
         return None;
     }
     if !found.is_empty() {
-        taken(Decision::OperandOrder, || Told::of(format!("{} products exchanged: lanes compute what is on the right", found.len())));
+        taken(Decision::OperandOrder, || Told::of(format!("{} products exchanged", found.len())));
     }
     let mut made = Exchange { kernel: kernel.clone(), turned: HashSet::new(), of_turned };
     late.iter().for_each(|&(region, i)| made.turn_late(region, i));
