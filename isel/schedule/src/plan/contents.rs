@@ -1,5 +1,6 @@
 //! What the body of a loop holds that is to be specialised: loads for the ring, products, and whether anything is computed between them.
 
+use super::cut::is_masked;
 use super::lane_copies::copied_by_lanes;
 use super::products::{beside_products, multiplies};
 use super::ring_layouts::RingLayouts;
@@ -58,7 +59,8 @@ pub(super) fn contents(
                 };
                 let lanes = out.by_lanes.last() == Some(&i);
                 taken(Decision::Travel, || {
-                    Told::of(format!("{}: {}", d.results[0], if lanes { "lanes copy it" } else { "boxes of a tensor map" }))
+                    let cut = if is_masked(kernel, i) { ", zeros where its mask cuts it" } else { "" };
+                    Told::of(format!("{}: {}{cut}", d.results[0], if lanes { "lanes copy it" } else { "boxes of a tensor map" }))
                 });
                 out.loads.push((i, tile));
             }
