@@ -567,6 +567,16 @@ impl LaneBuilder {
         {
             return v;
         }
+        if let (LTy::Num(Scalar::I8), LTy::F32) = (self.ty(a), to)
+            && let Some(v) = self.single_of_byte(a)
+        {
+            return v;
+        }
+        if matches!(to, LTy::Num(Scalar::F16 | Scalar::BF16))
+            && let Some(single) = self.exact_single(a)
+        {
+            return self.cvt(single, to);
+        }
         if let (Known::Rounded(x), LTy::Num(Scalar::BF16), LTy::F32) = (self.facts[a].known, self.ty(a), to) {
             return self.un(UnOp::RoundBf16, x);
         }

@@ -191,8 +191,10 @@ fn decode(b: &mut LaneBuilder, v: LVal, from: Scalar) -> LVal {
         let bits = shl(b, code, 23);
         let smallest = b.i32(0x0040_0000);
         let bits = b.bin(BinOp::Maximum, bits, smallest);
-        let bits = choose(b, CmpOp::Eq, code, 0xff, nan, bits);
-        return b.bitcast(bits, LTy::F32);
+        // The code of NaN is infinity now: nothing of it is NaN, nothing of another number is nothing.
+        let number = b.bitcast(bits, LTy::F32);
+        let nothing = b.constant(LTy::F32, 0);
+        return b.fma(number, nothing, number);
     };
     let sign_bit = 1 << (f.bits - 1);
     let magnitude = and(b, code, sign_bit - 1);

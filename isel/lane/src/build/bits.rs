@@ -3,6 +3,7 @@
 //! ```text
 //! x & 15                        bits 4 to 31 are clear
 //! byte n of (w & 0x0f0f0f0f)    as an integer: (w >> 8 n) & 15, whose sign nobody has to extend
+//! (x & 15) - 8                  between -8 and 7: every f32 between holds it, and nothing is rounded twice
 //! ```
 
 use super::{Known, LaneBuilder};
@@ -18,6 +19,8 @@ pub(super) struct Bits {
     clear: SecondaryMap<LVal, u32>,
     /// What a value is the lower bits of, and which they are.
     masked: SecondaryMap<LVal, Option<(LVal, u32)>>,
+    /// The least and the greatest number that a sum may be.
+    between: SecondaryMap<LVal, Option<[i64; 2]>>,
 }
 
 impl LaneBuilder {
@@ -44,6 +47,30 @@ impl LaneBuilder {
         {
             self.bits.masked[v] = Some((a, mask));
         }
+        if let (BinOp::Add, Some([least, most]), Some(c)) = (op, self.between(a), by) {
+            let sum = [least, most].map(|x| x + i64::from(c as i32));
+            self.bits.between[v] = sum.iter().all(|&x| i32::try_from(x).is_ok()).then_some(sum);
+        }
+    }
+
+    /// The least and the greatest number that an `i32` may be, if anything is known.
+    fn between(&self, v: LVal) -> Option<[i64; 2]> {
+        let most = i64::from(!self.clear_bits(v));
+        self.bits.between[v].or((most <= i64::from(i32::MAX)).then_some([0, most]))
+    }
+
+    /// True for an `i32` that an `f32` holds.
+    pub(super) fn fits_single(&self, v: LVal) -> bool {
+        const MOST: i64 = 1 << 24;
+        self.ty(v) == LTy::I32 && self.between(v).is_some_and(|[least, most]| -MOST <= least && most <= MOST)
+    }
+
+    /// An integer as an `f32` that holds it, where that is on the way to narrower floats.
+    pub(super) fn exact_single(&mut self, v: LVal) -> Option<LVal> {
+        if self.ty(v) == LTy::Num(Scalar::I8) {
+            return self.single_of_byte(v);
+        }
+        self.fits_single(v).then(|| self.cvt(v, LTy::F32))
     }
 
     /// True if a mask takes nothing from an integer.

@@ -43,6 +43,7 @@ impl LaneBuilder {
                 let moved = self.bin(op, word, by);
                 self.bin(BinOp::And, moved, own)
             }
+            BinOp::ShrS if (1..=7).contains(&c) => self.shift_signed_bytes(word, c),
             BinOp::Add => self.add_to_bytes(word, c),
             BinOp::Sub => self.add_to_bytes(word, c.wrapping_neg()),
             _ => return None,
@@ -62,6 +63,34 @@ impl LaneBuilder {
             _ => self.masked_over(word, four(0x80), own),
         };
         self.bin(BinOp::Xor, sum, top)
+    }
+
+    /// Each byte of a word shifted down by 1 to 7, its sign in the upper bits: the sign times what fills them.
+    fn shift_signed_bytes(&mut self, word: LVal, c: u8) -> LVal {
+        let four = |byte: u8| i64::from(i32::from_ne_bytes([byte; 4]));
+        let [by, own, sign, fill] = [i64::from(c), four(0xff >> c), four(0x80 >> c), 2 * ((1 << c) - 1)].map(|x| self.i32(x));
+        let moved = self.bin(BinOp::ShrU, word, by);
+        let moved = self.bin(BinOp::And, moved, own);
+        let signs = self.bin(BinOp::And, moved, sign);
+        self.fma(signs, fill, moved)
+    }
+
+    /// The `f32` of a byte of a word: the byte, counted from -128, is the end of the fraction of a large number, and that is taken away.
+    pub(super) fn single_of_byte(&mut self, v: LVal) -> Option<LVal> {
+        let (word, n) = self.byte_of_word(v).filter(|_| self.packed_halves)?;
+        let word = self.bitcast(word, LTy::I32);
+        let (word, less) = match self.bits_of_byte(v) {
+            Some(bits) if bits & 0x80 == 0 => (word, 0x4b00_0000),
+            _ => {
+                let flip = self.i32(0x8080_8080u32 as i32 as i64);
+                (self.bin(BinOp::Xor, word, flip), 0x4b00_0080)
+            }
+        };
+        let (exponent, picks) = (self.i32(0x4b00_0000), self.i32(i64::from(0x7540 + n)));
+        let large = self.permute(word, exponent, picks);
+        let large = self.bitcast(large, LTy::F32);
+        let less = self.constant(LTy::F32, less);
+        Some(self.bin(BinOp::Sub, large, less))
     }
 
     /// Says that a float is that of the signed 4 bits of a word from bit `at` on.

@@ -69,7 +69,7 @@ fn codes_of_four_bits_become_floats() {
 #[test]
 fn bytes_and_constants_are_computed_four_at_a_time() {
     type Case = (BinOp, fn(u8, u8) -> u8);
-    let cases: [Case; 7] = [
+    let cases: [Case; 8] = [
         (BinOp::And, |x, c| x & c),
         (BinOp::Or, |x, c| x | c),
         (BinOp::Xor, |x, c| x ^ c),
@@ -77,10 +77,11 @@ fn bytes_and_constants_are_computed_four_at_a_time() {
         (BinOp::Sub, u8::wrapping_sub),
         (BinOp::Shl, |x, c| x << c),
         (BinOp::ShrU, |x, c| x >> c),
+        (BinOp::ShrS, |x, c| ((x as i8) >> c) as u8),
     ];
     for (op, one) in cases {
         for c in [0, 1, 3, 5, 7, 15, 60, 127, 128, 129, 200, 255u8] {
-            if matches!(op, BinOp::Shl | BinOp::ShrU) && c > 7 {
+            if matches!(op, BinOp::Shl | BinOp::ShrU | BinOp::ShrS) && c > 7 {
                 continue;
             }
             // As they are, and with the upper bits known to be clear.
@@ -130,6 +131,49 @@ fn bytes_become_floats_two_at_a_time() {
             }
         }
     }
+}
+
+#[test]
+fn bytes_become_singles() {
+    for kept in [0xff, 0x7f, 0x01u8] {
+        let got = computed(|b, word| {
+            let kept = b.constant(LTy::Num(Scalar::I8), i64::from(kept as i8) as u64);
+            let own: Vec<LVal> = bytes(b, word).to_vec();
+            own.into_iter()
+                .map(|v| {
+                    let v = b.bin(BinOp::And, v, kept);
+                    b.cvt(v, LTy::F32)
+                })
+                .collect()
+        });
+        for (word, got) in words().into_iter().zip(got) {
+            assert_eq!(got, word.to_le_bytes().map(|x| f32::from((x & kept) as i8).to_bits()), "{word:08x} & {kept}");
+        }
+    }
+}
+
+#[test]
+fn small_integers_become_halves_by_way_of_singles() {
+    for elem in [Scalar::F16, Scalar::BF16] {
+        let got = computed(|b, word| {
+            let (mask, less) = (b.i32(0xff), b.i32(-70));
+            let few = b.bin(BinOp::And, word, mask);
+            let few = b.add(few, less);
+            let small = b.cvt(few, LTy::Num(elem));
+            vec![b.pack(&[small, small])]
+        });
+        for (word, got) in words().into_iter().zip(got) {
+            let want = half(f64::from(word as u8) - 70.0, elem);
+            assert_eq!(got, [want << 16 | want], "{elem} of {word:08x}");
+        }
+    }
+    let mut b = LaneBuilder::new("test", 1, 32);
+    let lane = b.special(Special::Lane);
+    let (mask, more) = (b.i32(0x00ff_ffff), b.i32(2));
+    let few = b.bin(BinOp::And, lane, mask);
+    assert!(b.fits_single(few) && !b.fits_single(lane));
+    let few = b.add(few, more);
+    assert!(!b.fits_single(few), "two more than a fraction holds");
 }
 
 #[test]

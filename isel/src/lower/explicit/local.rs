@@ -7,7 +7,7 @@
 
 use super::super::elementwise::Coords;
 use super::super::shared::representative;
-use super::super::vectors::{from_words, to_words, word_types};
+use super::super::vectors::{computed_words, from_words, to_words, word_types};
 use super::super::{Lower, sizes};
 use super::bytes::Words;
 use super::lanes::Lies;
@@ -404,7 +404,7 @@ impl Lower<'_> {
             for part in parts {
                 let (addr, offset) = lies.at(b, &local, &layout, part[0])?;
                 let elems: Vec<LVal> = part.iter().map(|&r| tile.regs[r as usize]).collect();
-                let words = to_words(b, &elems, elem);
+                let words = computed_words(b, &elems, elem);
                 b.store_shared(words, local.alloc, addr, offset, guard);
             }
         }
