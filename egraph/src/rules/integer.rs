@@ -314,22 +314,11 @@ pub(super) const RULES: &[Rule] = &[
         roots: Roots::Ops(&[Op::Not]),
         apply: |g, _, n| {
             let m = g.get(n.kids[0], Op::Cmp)?;
-            let Some(Attr::Cmp(c)) = g.attrs(m).first() else { return None };
-            let float = g.ty(m.kids[0]).elem().is_float();
-            let inverse = match c {
-                CmpOp::Eq => CmpOp::Ne,
-                CmpOp::Ne => CmpOp::Eq,
-                _ if float => return None,
-                CmpOp::Lt => CmpOp::Ge,
-                CmpOp::Le => CmpOp::Gt,
-                CmpOp::Gt => CmpOp::Le,
-                CmpOp::Ge => CmpOp::Lt,
-                CmpOp::Ult => CmpOp::Uge,
-                CmpOp::Ule => CmpOp::Ugt,
-                CmpOp::Ugt => CmpOp::Ule,
-                CmpOp::Uge => CmpOp::Ult,
-            };
-            Some(Term::with(Op::Cmp, &[Attr::Cmp(inverse)], None, [m.kids[0].into(), m.kids[1].into()]))
+            let Some(&Attr::Cmp(c)) = g.attrs(m).first() else { return None };
+            if g.ty(m.kids[0]).elem().is_float() && !matches!(c, CmpOp::Eq | CmpOp::Ne) {
+                return None;
+            }
+            Some(Term::with(Op::Cmp, &[Attr::Cmp(c.inverted())], None, [m.kids[0].into(), m.kids[1].into()]))
         },
         over: Types::Each(super::rule::NUMBERS),
         fires: "v20 = cmp eq a, b\nv21 = not v20",

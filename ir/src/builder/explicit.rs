@@ -69,6 +69,12 @@ impl KernelBuilder {
         self.push(Op::LocalStore, &[buffer, value], 0, &[], None);
     }
 
+    /// Writes the elements of a tile to a buffer whose mask is true.
+    #[track_caller]
+    pub fn local_store_masked(&mut self, buffer: Value, value: Value, mask: Value) {
+        self.push(Op::LocalStore, &[buffer, value, mask], 0b100, &[], None);
+    }
+
     /// So many barriers, each of which ends a phase after `arrivals` arrivals and all bytes it expects. Belongs in the kernel's body.
     #[track_caller]
     pub fn barrier_alloc(&mut self, arrivals: u32, barriers: u32) -> Value {

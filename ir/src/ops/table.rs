@@ -218,8 +218,8 @@ macro_rules! op_rows {
     LocalReinterpret local_reinterpret (buffer) - - Handle Pure 0;
     /// The tile in a buffer. Content that an async copy is still bringing must not be read: wait for its barrier.
     LocalLoad local_load (buffer) - - Local Shared 0;
-    /// Writes a tile to a buffer. Other tasks see it after a barrier, async units after `fence_async`. What an async unit still reads must not be written.
-    LocalStore local_store (buffer, value) - - Act Shared 0;
+    /// Writes a tile to a buffer, where the mask is true: what it leaves out stays as it was written before. Other tasks see it after a barrier, async units after `fence_async`. What an async unit still reads must not be written.
+    LocalStore local_store (buffer, value, (?mask)) - - Act Shared 0;
 
     /// Barriers, each of which counts phases 0, 1, 2, …: a phase ends when it got the number of arrivals and all bytes that it expects. Stands in the kernel's body.
     BarrierAlloc barrier_alloc () Count - Handle Shared 0;

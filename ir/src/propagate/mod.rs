@@ -223,6 +223,7 @@ pub fn passage(kernel: &Kernel, inst: Inst) -> Option<Passage> {
         [first].into_iter().chain(other.map(Touch::Operand)).filter(is_tile).collect::<SmallVec<[Touch; 4]>>()
     };
     match pass {
+        Pass::Apart if d.op == Op::LocalStore && d.args.len() > 2 => same(with(Touch::Operand(1), "mask"), Tie::First),
         Pass::Apart | Pass::Carry => None,
         Pass::Born | Pass::Elementwise | Pass::Along => same(operands().chain(results()).collect(), Tie::One),
         Pass::InFlight if d.op == Op::AsyncDotWait => same(smallvec![Touch::Operand(0), Touch::Result(0)], Tie::One),

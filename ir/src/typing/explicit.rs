@@ -217,7 +217,17 @@ fn async_dot(args: &[&Type], attrs: &[Attr]) -> Result<Type, TypeError> {
 /// Checks a [`crate::ops::Rule::Act`].
 pub(crate) fn act(op: Op, args: &[&Type], present: u8, attrs: &[Attr]) -> Result<(), TypeError> {
     match op {
-        Op::LocalStore => filling(op, args.get(1), shared(op, "buffer", args.first())?),
+        Op::LocalStore => {
+            let s = shared(op, "buffer", args.first())?;
+            filling(op, args.get(1), s)?;
+            match present {
+                0 => Ok(()),
+                _ if s.elem.is_packed() => {
+                    Err(format!("`{op}` to {s}: two elements share a byte, which no mask takes apart; store all of them"))
+                }
+                _ => mask(op, args.get(2), &s.tile()),
+            }
+        }
         Op::BarrierExpect => {
             barrier(op, args.first())?;
             count(op, "bytes", attrs.first(), 1..=MAX_COUNT)

@@ -79,31 +79,58 @@ impl Lower<'_> {
                 let (x, y) = (self.all_true(b, d.args[0])?, self.all_true(b, d.args[1])?);
                 Some(b.bin(BinOp::And, x, y))
             }
-            (Op::Broadcast, _) => self.all_true(b, d.args[0]),
+            (Op::Broadcast | Op::Reshape | Op::Transpose, _) => self.all_true(b, d.args[0]),
             (Op::Splat, _) => self.scalar(d.args[0]).ok(),
-            (Op::Cmp, Some(&Attr::Cmp(op))) if self.kernel.ty(d.args[0]).elem() == Scalar::I32 => {
-                let (x, y) = (self.range(b, d.args[0])?, self.range(b, d.args[1])?);
-                let (less, more) = match op {
-                    CmpOp::Lt | CmpOp::Le => (x, y),
-                    CmpOp::Gt | CmpOp::Ge => (y, x),
-                    CmpOp::Eq | CmpOp::Ne | CmpOp::Ult | CmpOp::Ule | CmpOp::Ugt | CmpOp::Uge => return None,
-                };
-                let strict = matches!(op, CmpOp::Lt | CmpOp::Gt);
-                let top = b.add_const(less.base, less.span);
-                let decided = b.cmp(if strict { CmpOp::Lt } else { CmpOp::Le }, top, more.base);
-                // Neither side wraps on its way.
-                let more_top = b.add_const(more.base, more.span);
-                let mut all = decided;
-                for (r, top) in [(&less, top), (&more, more_top)] {
-                    if r.span > 0 {
-                        let straight = b.cmp(CmpOp::Le, r.base, top);
-                        all = b.bin(BinOp::And, all, straight);
-                    }
-                }
-                Some(all)
-            }
+            (Op::Not, _) => self.none_true(b, d.args[0]),
+            (Op::Cmp, Some(&Attr::Cmp(op))) => self.ordered(b, op, [d.args[0], d.args[1]]),
             _ => None,
         }
+    }
+
+    /// A condition on scalars under which a mask holds nowhere.
+    pub(super) fn none_true(&mut self, b: &mut LaneBuilder, mask: Value) -> Option<LVal> {
+        let i = self.kernel.def_inst(mask)?;
+        let d = &self.kernel.insts[i];
+        match (d.op, d.attrs.first()) {
+            (Op::Or, _) => {
+                let (x, y) = (self.none_true(b, d.args[0])?, self.none_true(b, d.args[1])?);
+                Some(b.bin(BinOp::And, x, y))
+            }
+            (Op::And, _) => match (self.none_true(b, d.args[0]), self.none_true(b, d.args[1])) {
+                (Some(x), Some(y)) => Some(b.bin(BinOp::Or, x, y)),
+                (x, y) => x.or(y),
+            },
+            (Op::Broadcast | Op::Reshape | Op::Transpose, _) => self.none_true(b, d.args[0]),
+            (Op::Not, _) => self.all_true(b, d.args[0]),
+            (Op::Cmp, Some(&Attr::Cmp(op))) => self.ordered(b, op.inverted(), [d.args[0], d.args[1]]),
+            _ => None,
+        }
+    }
+
+    /// A condition on scalars under which all elements of two tiles are in that order.
+    fn ordered(&mut self, b: &mut LaneBuilder, op: CmpOp, [x, y]: [Value; 2]) -> Option<LVal> {
+        if self.kernel.ty(x).elem() != Scalar::I32 {
+            return None;
+        }
+        let (x, y) = (self.range(b, x)?, self.range(b, y)?);
+        let (less, more) = match op {
+            CmpOp::Lt | CmpOp::Le => (x, y),
+            CmpOp::Gt | CmpOp::Ge => (y, x),
+            CmpOp::Eq | CmpOp::Ne | CmpOp::Ult | CmpOp::Ule | CmpOp::Ugt | CmpOp::Uge => return None,
+        };
+        let strict = matches!(op, CmpOp::Lt | CmpOp::Gt);
+        let top = b.add_const(less.base, less.span);
+        let decided = b.cmp(if strict { CmpOp::Lt } else { CmpOp::Le }, top, more.base);
+        // Neither side wraps on its way.
+        let more_top = b.add_const(more.base, more.span);
+        let mut all = decided;
+        for (r, top) in [(&less, top), (&more, more_top)] {
+            if r.span > 0 {
+                let straight = b.cmp(CmpOp::Le, r.base, top);
+                all = b.bin(BinOp::And, all, straight);
+            }
+        }
+        Some(all)
     }
 
     /// The bounds of a tile or scalar of `i32`.

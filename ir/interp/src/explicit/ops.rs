@@ -7,7 +7,7 @@ use super::local::Buf;
 use super::shape::Handle;
 use crate::access::Access;
 use crate::data::Data;
-use crate::elementwise::bitcast;
+use crate::elementwise::{bitcast, select};
 use crate::error::{Fault, InterpError};
 use crate::exec::{Interpreter, indices, view_of};
 use crate::explicit::operands::malformed;
@@ -99,7 +99,12 @@ impl Cluster<'_, '_> {
                 self.machine.env[d.results[0]] = Some(data);
             }
             Op::LocalStore => {
-                let (buf, data) = (self.buf(f, arg(0)?)?, self.tile(f, arg(1)?)?);
+                let (buf, mut data) = (self.buf(f, arg(0)?)?, self.tile(f, arg(1)?)?);
+                if let Some(&mask) = kernel.operand(inst, "mask").first() {
+                    // What is left out is what somebody wrote.
+                    let (mask, old) = (self.tile(f, mask)?, self.read(f, inst, block, &buf, false)?);
+                    data = select(&mask, data, old, false)?;
+                }
                 self.write(f, inst, block, &buf, &data)?;
             }
             Op::BarrierExpect => {

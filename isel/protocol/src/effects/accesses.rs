@@ -49,6 +49,10 @@ impl<'a> Checker<'a> {
         at.hash(&mut hasher);
         let number = (n, hasher.finish());
         let known = self.known(number, block, &at);
+        // Of what lanes write where nobody knows, the rest has to be there.
+        let masked = |access: &Access<'_>| matches!(*access, Access::Lanes(_, _, Lanes::If(g)) if self.is_unknown(&s.tasks[t].env, g));
+        let masked = list.kind == AccessKind::Write && list.all.iter().any(|x| masked(&x.1));
+        let lacks = |s: &State<'a>, r: usize| masked && s.shared.regions.get(r).is_none_or(|x| x.write.is_none());
         // What one lane writes again counts as another write.
         let one = list.all.len() == 1 || list.kind != AccessKind::Write || !self.agents[t].single;
         if let Some(all) = known.as_ref().filter(|_| one) {
@@ -57,7 +61,7 @@ impl<'a> Checker<'a> {
                 let n = if list.kind == AccessKind::Multiply { x.ends.1 } else { x.ends.0 };
                 (x.part, Site(t, list.all[n].0))
             });
-            if self.touch_parts(s, t, parts, list.kind).is_ok() {
+            if !all.iter().any(|x| lacks(s, x.part.0)) && self.touch_parts(s, t, parts, list.kind).is_ok() {
                 return Ok(());
             }
         }
@@ -66,6 +70,9 @@ impl<'a> Checker<'a> {
         for (k, (inst, access)) in list.all.iter().enumerate() {
             let here = Site(t, *inst);
             let mut follow = |s: &mut State<'a>, addr: LVal, regions: &[Part]| {
+                if regions.iter().any(|x| lacks(s, x.0)) {
+                    return self.error(Problem::Unwritten, here, None);
+                }
                 self.touch(s, t, here, regions, list.kind)?;
                 for &part in regions.iter().filter(|_| known.is_none()) {
                     let n = *places.entry((addr, part.0)).or_insert(all.len());
@@ -101,10 +108,16 @@ impl<'a> Checker<'a> {
         Ok(())
     }
 
-    /// Where lanes of an agent access memory: a number per lane, zero in those that do not.
+    /// True for a guard that follows from what a mask compares.
+    fn is_unknown(&self, env: &Env, guard: LVal) -> bool {
+        matches!(env.get(&guard), None | Some(Abs::Any))
+    }
+
+    /// Where lanes of an agent access memory: a number per lane, zero in those that do not. Where that is not known all of them may.
     fn guard(&self, t: usize, env: &Env, lanes: Lanes) -> Abs {
         match lanes {
             Lanes::All => Abs::All(1),
+            Lanes::If(guard) if self.is_unknown(env, guard) => Abs::All(1),
             Lanes::If(guard) => env.get(&guard).unwrap_or(Abs::Any),
             Lanes::Rows(rows) => self.lists.first(rows, self.program.lanes, self.agents[t].lanes),
         }

@@ -71,7 +71,8 @@ impl Checker<'_> {
             }
             // Another group of the role has begun to write it: this one writes its share, if it knows what the other had to know.
             let apart = unit.is_none() && w.mbarrier.is_none() && !w.copied && region.reads.is_empty() && !facts.has(own, written);
-            if apart && self.same_role(w.agent, t) && (!w.unread || w.knew.contains(&(t as u32))) {
+            let seen = || w.counted_by.is_some_and(|n| facts.has(own, p.ended(n).0) && !facts.has(p.unsettled(t), p.ended(n).0));
+            if apart && self.same_role(w.agent, t) && (!w.unread || w.knew.contains(&(t as u32)) || seen()) {
                 let over = |&reader: &u32| reader as usize == t || facts.has(own, p.read(r, reader as usize));
                 if !w.readers.iter().all(over) {
                     return Err((Problem::StillRead, Some(w.site)));
@@ -126,6 +127,7 @@ impl Checker<'_> {
         let unread = readers.is_empty() && region.write.is_some();
         let knows = |&n: &usize| unread && unit.is_none() && self.same_role(n, t) && facts.has(p.known(n), written);
         let knew: Agents = (0..self.agents.len()).filter(knows).map(|n| n as u32).collect();
+        let counted_by = region.write.as_ref().filter(|_| unread && unit.is_none()).and_then(|w| w.mbarrier);
         let old = region.write.take().map(|w| w.readers).unwrap_or_default();
         region.reads.clear();
         let parts = unit.map(|u| u.1).into_iter().collect();
@@ -139,6 +141,7 @@ impl Checker<'_> {
             readers,
             unread,
             knew,
+            counted_by,
             copied: false,
             copies: 0,
             counted: false,
@@ -203,6 +206,7 @@ impl Checker<'_> {
             readers,
             unread,
             knew: SmallVec::new(),
+            counted_by: None,
             copied: true,
             copies: 1,
             counted: false,

@@ -18,6 +18,8 @@ pub(crate) struct Write {
     pub(crate) unread: bool,
     /// Of that, the groups of the writer's role that knew it was there: nothing keeps them from writing their shares.
     pub(crate) knew: Agents,
+    /// And the mbarrier that counted it: who has seen that phase end knows it, too.
+    pub(crate) counted_by: Option<usize>,
     /// Lanes copy it: nobody looks before all have waited and met.
     pub(crate) copied: bool,
     /// Ages of the groups of copies that are in flight, a bit each; bit 0 is open. The oldest grow no older.
@@ -132,6 +134,7 @@ impl Region {
                 w.parts.iter().for_each(|p| out.extend([(p.0 + shift) as u64, (p.1 + shift) as u64]));
                 list_key(&w.readers, out);
                 list_key(&w.knew, out);
+                out.push(w.counted_by.map_or(0, |n| mbarrier(n) as u64 + 1));
                 out.push(w.shares.len() as u64);
                 out.extend(w.shares.iter().map(|x| u64::from(x.agent) << 1 | u64::from(x.fenced)));
             }
@@ -179,6 +182,7 @@ impl Region {
             readers: SmallVec::new(),
             unread: false,
             knew: SmallVec::new(),
+            counted_by: None,
             copied: false,
             copies: 0,
             counted: false,

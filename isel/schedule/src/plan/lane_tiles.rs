@@ -7,7 +7,11 @@
 //!
 //! Who waits for memory is the producer then, as many steps ahead as the ring has slots, and no register holds what is not wanted yet. Elements
 //! that share bytes travel as bytes.
+//!
+//! So do the tiles of loops without products that stand in front of one with products (row norms, sums, maxima): consumers that are few, since all of a
+//! multiprocessor's memory is the ring's, would wait for each of their loads.
 
+use super::rounds::at_most_once;
 use super::swizzled_tile::SwizzledTile;
 use std::collections::HashSet;
 use tilelift_ir::{Inst, Kernel, Op, Scalar, Value};
@@ -24,4 +28,25 @@ pub(super) fn lane_tile(kernel: &Kernel, units: &Units, written: &HashSet<Value>
         return None;
     }
     SwizzledTile::of_bytes(kernel, i, &t.shape, units).ok()
+}
+
+/// Bytes of a step from which on a loop without products takes the ring.
+const LEAST: u32 = 4096;
+
+/// Loops without products, and without loops in them, in front of the last of some loops, that read tiles which the ring may bring.
+pub(super) fn tile_loops(kernel: &Kernel, units: &Units, written: &HashSet<Value>, loops: &[Inst]) -> Vec<Inst> {
+    let Some(&last) = loops.last() else { return Vec::new() };
+    let (mut out, mut passed) = (Vec::new(), false);
+    kernel.walk(kernel.body, &mut |i| {
+        passed |= i == last;
+        let d = &kernel.insts[i];
+        if passed || d.op != Op::For || loops.contains(&i) || at_most_once(kernel, i) {
+            return;
+        }
+        let body = &kernel.regions[d.regions[0]].insts;
+        let plain = |&j: &Inst| kernel.insts[j].regions.is_empty() && kernel.insts[j].op != Op::Dot;
+        let bytes = || body.iter().filter_map(|&j| lane_tile(kernel, units, written, j)).map(|t| t.bytes()).sum::<u32>();
+        out.extend((body.iter().all(plain) && bytes() >= LEAST).then_some(i));
+    });
+    out
 }

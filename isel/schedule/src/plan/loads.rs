@@ -1,5 +1,6 @@
 //! Loads that only dots read: candidates for shared memory, and what requirements of layouts leave to a loop.
 
+use super::cut::can_be_cut;
 use super::views::{is_view, keeps_extents, merges_rows};
 use crate::reason::NotSpecialised;
 use cranelift_entity::SecondaryMap;
@@ -8,20 +9,21 @@ use tilelift_ir::{Inst, Kernel, LayoutSpec, Op, Value};
 
 /// Loads without mask and `other` that are read by nothing but dots, through transposes and dropped extents of 1 at most.
 pub fn staged_loads(kernel: &Kernel) -> SecondaryMap<Inst, bool> {
-    loads_for_dots(kernel, &[Op::Load], &|_| false)
+    loads_for_dots(kernel, &[Op::Load], &|_| false, &|_| false)
 }
 
 /// The same of tiles in buffers.
 pub(super) fn local_loads(kernel: &Kernel) -> SecondaryMap<Inst, bool> {
-    loads_for_dots(kernel, &[Op::LocalLoad], &|_| false)
+    loads_for_dots(kernel, &[Op::LocalLoad], &|_| false, &|_| false)
 }
 
-/// The same, and gathers, where requirements say how they wait, or rows are merged: those are other views of what a ring holds.
+/// The same, and gathers, and loads under masks that may be applied behind a copy, where requirements say how they wait, or rows are merged: those are
+/// other views of what a ring holds.
 pub fn ring_loads(kernel: &Kernel) -> SecondaryMap<Inst, bool> {
-    loads_for_dots(kernel, &[Op::Load, Op::Gather], &|i| is_view(kernel, i) || merges_rows(kernel, i))
+    loads_for_dots(kernel, &[Op::Load, Op::Gather], &|i| can_be_cut(kernel, i), &|i| is_view(kernel, i) || merges_rows(kernel, i))
 }
 
-fn loads_for_dots(kernel: &Kernel, loads: &[Op], view: &dyn Fn(Inst) -> bool) -> SecondaryMap<Inst, bool> {
+fn loads_for_dots(kernel: &Kernel, loads: &[Op], masked: &dyn Fn(Inst) -> bool, view: &dyn Fn(Inst) -> bool) -> SecondaryMap<Inst, bool> {
     let mut staged = SecondaryMap::with_default(false);
     // Without the one or the other there is nothing to find.
     let has = |op: Op| kernel.insts.values().any(|d| d.op == op);
@@ -41,9 +43,9 @@ fn loads_for_dots(kernel: &Kernel, loads: &[Op], view: &dyn Fn(Inst) -> bool) ->
         let d = &kernel.insts[i];
         // Packed elements are unpacked in registers.
         staged[i] = loads.contains(&d.op)
-            && (d.present == 0 || d.op == Op::Gather)
             && only_dots(&users, i)
-            && !kernel.ty(d.results[0]).elem().is_packed();
+            && !kernel.ty(d.results[0]).elem().is_packed()
+            && (d.present == 0 || d.op == Op::Gather || masked(i));
         let passes = match d.op {
             Op::Dot => false,
             Op::Transpose => only_dots(&users, i),

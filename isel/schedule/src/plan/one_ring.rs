@@ -33,8 +33,9 @@ pub(super) fn together(mut found: Vec<Specialised>) -> Result<Specialised, NotSp
     all.registers = found.iter().map(|s| s.registers).chain([all.registers]).max_by_key(|r| r.map(|r| r[1])).flatten();
     all.persistent = found.is_empty() && all.persistent;
     if !found.is_empty() {
-        // Another loop waits for all slots of the one in front of it.
-        found.iter_mut().chain([&mut all]).for_each(|s| (s.columns, s.converts_ahead) = (None, false));
+        // Another loop waits for all slots of the one in front of it; nobody does for those of the last one.
+        found.iter_mut().chain([&mut all]).for_each(|s| s.columns = None);
+        found.iter_mut().for_each(|s| s.converts_ahead = false);
     }
     all.before = found;
     Ok(all)

@@ -15,9 +15,10 @@ use super::budget::{BESIDE_ACCUMULATORS, Held, budget, loaded_behind, matrices_b
 use super::columns::column_tasks;
 use super::contents::{Contents, contents};
 use super::copied::{behind, computed_again, copied, in_ring, sole_views, stored_in_front};
+use super::cut::is_masked;
 use super::epilogue_operands::{Epilogue, epilogue_operands};
 use super::lane_copies::{copied_by_lanes, places};
-use super::lane_tiles::lane_tile;
+use super::lane_tiles::{lane_tile, tile_loops};
 use super::late::{Operands, late};
 use super::late_products::Late;
 use super::live::{computed_carried, live};
@@ -79,16 +80,35 @@ pub(super) fn specialise(
     let Some(units) = &target.units else { return Err(NotSpecialised::NoUnits { target: target.name }) };
     let written = written_views(kernel);
     let mut staged = ring_loads(kernel);
+    let whole = with_ring(kernel, target, units, options, ring_layouts, (staged.clone(), &written));
+    // What a mask leaves out of an operand lanes may leave out where they load it.
+    let masked: Vec<Inst> = kernel.insts.keys().filter(|&i| staged[i] && is_masked(kernel, i)).collect();
+    if whole.is_ok() || masked.is_empty() {
+        return whole;
+    }
+    masked.into_iter().for_each(|i| staged[i] = false);
+    with_ring(kernel, target, units, options, ring_layouts, (staged, &written))
+}
+
+/// The same, where these loads may come by the ring.
+fn with_ring(
+    kernel: &Kernel,
+    target: &Target,
+    units: &Units,
+    options: &LowerOptions,
+    ring_layouts: &RingLayouts,
+    (mut staged, written): (SecondaryMap<Inst, bool>, &HashSet<Value>),
+) -> Result<Specialised, NotSpecialised> {
     // A gather that the producer does not copy is the consumers'.
     let gathers: Vec<Inst> = kernel.insts.keys().filter(|&i| staged[i] && kernel.insts[i].op == Op::Gather).collect();
     let found_again = |i: Inst| {
-        let from = |main: Inst, around: &[Inst]| computed_again(kernel, (main, around), &written, places(kernel, i).collect());
+        let from = |main: Inst, around: &[Inst]| computed_again(kernel, (main, around), written, places(kernel, i).collect());
         around(kernel, i).split_last().is_some_and(|(&main, around)| from(main, around).is_ok())
     };
     for i in gathers {
-        staged[i] = copied_by_lanes(kernel, target, units, &written, i, None).is_ok() && found_again(i);
+        staged[i] = copied_by_lanes(kernel, target, units, written, i, None).is_ok() && found_again(i);
     }
-    let found = with_staged(kernel, target, units, options, ring_layouts, (&staged, &written));
+    let found = with_staged(kernel, target, units, options, ring_layouts, (&staged, written));
     let Err(why @ (NotSpecialised::Copy(_) | NotSpecialised::Stored { .. } | NotSpecialised::Address { .. })) = found else { return found };
     // What begins anywhere, what has to be stored first, and what lies where the consumers alone know, they load beside what the ring brings. Rows that
     // begin anywhere they would load in pieces that are no better than those of a pipelined loop.
@@ -96,7 +116,7 @@ pub(super) fn specialise(
         let shape = kernel.insts[i].results.first().and_then(|&v| kernel.ty(v).shape());
         let boxes = shape.map(|shape| SwizzledTile::of(kernel, i, shape, units, None));
         let anywhere = matches!(boxes, Some(Err(NoBulkCopy { limit: CopyLimit::Start { .. }, .. })))
-            && copied_by_lanes(kernel, target, units, &written, i, None).is_err();
+            && copied_by_lanes(kernel, target, units, written, i, None).is_err();
         let stored = written.contains(&kernel.insts[i].args[0]) && stored_in_front(kernel, i);
         !stored && !anywhere && (around(kernel, i).is_empty() || found_again(i))
     };
@@ -106,7 +126,7 @@ pub(super) fn specialise(
         return Err(why);
     }
     own.into_iter().for_each(|i| staged[i] = false);
-    with_staged(kernel, target, units, options, ring_layouts, (&staged, &written)).map_err(|_| why)
+    with_staged(kernel, target, units, options, ring_layouts, (&staged, written)).map_err(|_| why)
 }
 
 /// The same, where these loads come by the ring.
@@ -133,6 +153,28 @@ fn with_staged(
     if loops.is_empty() {
         loops = with(&|j| lane_tile(kernel, units, written, j).is_some());
     }
+    // What other loops read goes through the ring, too.
+    let beside = tile_loops(kernel, units, written, &loops);
+    if !beside.is_empty() && loops.len() + beside.len() <= MAX_LOOPS {
+        let mut all = Vec::new();
+        kernel.walk(kernel.body, &mut |i| all.extend((loops.contains(&i) || beside.contains(&i)).then_some(i)));
+        if let Ok(found) = in_one_ring(kernel, target, units, options, ring_layouts, (staged, written), &all) {
+            return Ok(found);
+        }
+    }
+    in_one_ring(kernel, target, units, options, ring_layouts, (staged, written), &loops)
+}
+
+/// The same of these loops, which run one behind the other.
+fn in_one_ring(
+    kernel: &Kernel,
+    target: &Target,
+    units: &Units,
+    options: &LowerOptions,
+    ring_layouts: &RingLayouts,
+    (staged, written): (&SecondaryMap<Inst, bool>, &HashSet<Value>),
+    loops: &[Inst],
+) -> Result<Specialised, NotSpecialised> {
     // Each is looked at beside the whole kernel.
     if loops.len() > MAX_LOOPS {
         return Err(NotSpecialised::ManyLoops { count: loops.len(), most: MAX_LOOPS });
@@ -232,7 +274,10 @@ fn specialised_loop(
     let a_in_ring = |i: Inst| from_ring(kernel, &loads, kernel.insts[i].args[0]);
     let b_in_ring = |i: Inst| from_ring(kernel, &loads, kernel.insts[i].args[1]);
     mixed |= carried.len() != last.len() || dots.iter().any(|&i| !accumulates(kernel, region, i) || !a_in_ring(i) || !b_in_ring(i));
-    sums(kernel, region, &dots)?;
+    // A loop that takes the ring beside others may have none.
+    if !dots.is_empty() {
+        sums(kernel, region, &dots)?;
+    }
     let (mut register_a, mut transposed_b, mut found) = (Vec::new(), Vec::new(), Vec::new());
     for i in dots {
         let by = multiplication(kernel, units, i, &mut loads, &by_lanes, ring_layouts).map_err(|why| unstaged(kernel, i, staged, why))?;
@@ -247,6 +292,11 @@ fn specialised_loop(
     let dots = found;
     // Who transposes operands waits until products have read the ones before.
     mixed |= !transposed_b.is_empty();
+    let cut: Vec<Inst> = loads.iter().map(|l| l.0).filter(|&i| is_masked(kernel, i)).collect();
+    if !cut.is_empty() && !transposed_b.is_empty() {
+        // It would find what the mask leaves out.
+        return Err(NotSpecialised::Copy(NoBulkCopy { view: Named::of(kernel, kernel.insts[cut[0]].args[0]), limit: CopyLimit::Masked }));
+    }
 
     // Shares of the consumers.
     let accumulators: Vec<[u32; 2]> = dots.iter().filter_map(|&(i, _)| accumulator_shape(kernel, i)).collect();
@@ -362,7 +412,8 @@ fn specialised_loop(
     };
     let loads = narrow;
     // One group may compute what all would, and the others go on with what it hands over.
-    let may_hand_over = consumers == several && consumer_sets == 1 && !single && !promoted && options.overlap != Some(true);
+    let may_hand_over =
+        cut.is_empty() && consumers == several && consumer_sets == 1 && !single && !promoted && options.overlap != Some(true);
     let all_held = staged_operands.is_empty() && register_a.is_empty() && transposed_b.is_empty() && !copied.readers.is_empty();
     let columns = match may_hand_over && all_held {
         true => column_tasks(kernel, units, main, &copied, consumers, &|v| written.contains(&v)),
@@ -535,7 +586,10 @@ fn specialised_loop(
     // Results that leave through shared memory, unless each task stores its own columns.
     // Wide ones where one consumer set's leave while the other multiplies: lanes that store them take longer than that.
     let wide = options.bulk_stores.unwrap_or(consumer_sets > 1);
-    let mut stores = bulk_results(kernel, units, ring_layouts, &around, &accumulators, [columns.is_some(), wide])?;
+    let mut stores = match dots.is_empty() {
+        true => Vec::new(),
+        false => bulk_results(kernel, units, ring_layouts, &around, &accumulators, [columns.is_some(), wide])?,
+    };
     let transposed_bytes = TRANSPOSED_SLOTS * transposed_b.iter().map(|(_, t)| t.bytes().next_multiple_of(ALIGN)).sum::<u32>();
     let staged_bytes: u32 = staged_operands.iter().map(|s| s.tile.bytes().next_multiple_of(ALIGN)).sum();
     // Sums that leave through shared memory, if a ring of some slots is left.
@@ -688,6 +742,7 @@ fn specialised_loop(
         replay,
         carried,
         before: Vec::new(),
+        cut,
         loads,
         by_lanes,
         dots,

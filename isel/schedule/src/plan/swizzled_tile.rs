@@ -100,7 +100,7 @@ impl SwizzledTile {
         if view.rank() as u32 > bulk.max_rank {
             return Err(no(CopyLimit::Rank { rank: view.rank(), most: bulk.max_rank }));
         }
-        if access.mask.is_some() {
+        if writes && access.mask.is_some() {
             return Err(no(CopyLimit::Masked));
         }
         if !view.align.is_multiple_of(bulk.align) {

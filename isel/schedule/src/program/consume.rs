@@ -52,6 +52,10 @@ impl Schedule<'_> {
                 let buffer = w.bin(Op::LocalIndex, self.slots[n], slot)?;
                 w.set(kernel.insts[load].results[0], buffer);
             }
+            if !plan.cut.is_empty() {
+                let index = self.index(w, step)?;
+                self.cut(w, slot.into(), index.into())?;
+            }
             self.batch(w, &fresh)?;
             if plan.in_flight > 0 {
                 // All but the newest batch are done: the slot before is read.

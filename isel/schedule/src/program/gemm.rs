@@ -166,7 +166,11 @@ pub(super) fn write<'k>(kernel: &'k Kernel, target: &'k Target, plan: &'k Specia
 /// True where what late products read is filled and given back apart: a slot is read over two steps, and of two none else would be left to be filled
 /// meanwhile.
 fn apart(plan: &Specialised) -> bool {
-    let units_alone = plan.by_lanes.is_empty() && plan.vectors.is_empty() && plan.lane_tiles.is_empty() && plan.transposed_b.is_empty();
+    let units_alone = plan.by_lanes.is_empty()
+        && plan.cut.is_empty()
+        && plan.vectors.is_empty()
+        && plan.lane_tiles.is_empty()
+        && plan.transposed_b.is_empty();
     plan.depth == 2 && plan.before.is_empty() && units_alone && plan.overlap.as_ref().is_some_and(|o| !o.read_late.is_empty())
 }
 

@@ -42,6 +42,7 @@ impl<'k> Schedule<'k> {
                 self.begin_ahead(w, &mut state)?;
             }
             let slot = self.wait(w, done.into())?;
+            self.cut(w, slot, index.into())?;
             self.see_vectors(w, slot)?;
             self.see_lane_tiles(w, slot)?;
             self.see(w, slot, &self.plan.dots.iter().map(|d| d.0).collect::<Vec<Inst>>())?;

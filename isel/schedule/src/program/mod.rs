@@ -21,6 +21,7 @@ mod brought;
 mod columns;
 mod consume;
 mod converted;
+mod cut;
 mod epilogue;
 mod epilogue_operands;
 mod gemm;

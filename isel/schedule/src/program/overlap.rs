@@ -68,7 +68,7 @@ impl Schedule<'_> {
     pub(super) fn asks_ahead(&self) -> bool {
         let plan = self.plan;
         let last = !plan.persistent && plan.around.is_empty() && self.alone;
-        last && plan.vectors.is_empty() && plan.overlap.as_ref().is_some_and(|o| o.hold) && self.ring.depth > 2
+        last && plan.vectors.is_empty() && plan.cut.is_empty() && plan.overlap.as_ref().is_some_and(|o| o.hold) && self.ring.depth > 2
     }
 
     /// The producer says that one slot more is full, behind the last step.
@@ -95,7 +95,7 @@ impl Parts<'_, '_> {
             lo => w.bin(Op::Add, lo, bounds[2])?.into(),
         };
         let here = schedule.load_ahead(w, bounds[0])?;
-        let early = self.start_early(w, start)?;
+        let early = self.start_early(w, start, bounds[0])?;
         let loaded = schedule.load_ahead(w, second)?;
         self.landed(w, &early, 0)?;
         self.release_early(w, start)?;
@@ -132,7 +132,7 @@ impl Parts<'_, '_> {
         let ends = w.for_loop([second, bounds[1], bounds[2]], &carried, |w, index, at| {
             w.set(params[0], index);
             let done = at[all];
-            let early = if ahead { self.start_early_in(w, done.into())? } else { self.start_early(w, done.into())? };
+            let early = if ahead { self.start_early_in(w, done.into())? } else { self.start_early(w, done.into(), index.into())? };
             let before = if apart { at[all + 1] } else { w.bin(Op::Sub, done, number(1))? };
             let late = self.start_late(w, before, &split(at))?;
             let loaded = match self.plan.prefetched.is_empty() {
@@ -194,9 +194,10 @@ impl Parts<'_, '_> {
         self.plan.prefetched.iter().zip(loaded).for_each(|(&i, &v)| w.set(self.kernel.insts[i].results[0], v));
     }
 
-    /// Waits for the slot of a step and starts its early products.
-    fn start_early(&self, w: &mut Writer<'_>, step: Arg) -> Result<Vec<Value>, Refusal> {
+    /// Waits for the slot of a step of an index and starts its early products.
+    fn start_early(&self, w: &mut Writer<'_>, step: Arg, index: Arg) -> Result<Vec<Value>, Refusal> {
         let slot = self.schedule.wait(w, step)?;
+        self.schedule.cut(w, slot, index)?;
         self.start_early_of(w, step, slot)
     }
 

@@ -13,7 +13,8 @@ use super::bytes::Words;
 use super::lanes::Lies;
 use crate::layout::{legal_width, memory_type};
 use crate::lower::facts::is_fetched;
-use crate::lower::location::{Local, ValueLocation};
+use crate::lower::location::{Local, Tile, ValueLocation};
+use crate::lower::task::TaskState;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 use tilelift_ir::layout::{AccessColumns, Axis, Layout, vectors_without};
@@ -379,7 +380,9 @@ impl Lower<'_> {
     fn beside(&self, i: Inst) -> bool {
         let kernel = self.kernel;
         let root = |j: Inst| handle(kernel, kernel.insts[j].args[0]).map(|h| allocation(kernel, h.root));
-        self.task.as_ref().is_some_and(|t| t.plan.by_lanes && !t.beside.is_empty() && t.beside.iter().all(|&j| root(j) != root(i)))
+        let masked = kernel.insts[i].args.len() > 2;
+        let beside = |t: &TaskState| !t.beside.is_empty() && t.beside.iter().all(|&j| root(j) != root(i));
+        self.task.as_ref().is_some_and(|t| (t.plan.by_lanes || masked) && beside(t))
     }
 
     pub(super) fn local_store(&mut self, b: &mut LaneBuilder, i: Inst) -> Result<(), LowerError> {
@@ -395,21 +398,62 @@ impl Lower<'_> {
             false if self.beside(i) => {}
             false => b.before_shared_writes(),
         }
-        let slot = local.buffer.seen(&local.parts).map(|map| map.columns_from(&layout)).transpose()?;
-        if slot.is_some() || !self.store_by_matrices(b, &local, &tile, elem)? {
-            let guard = representative(b, layout.free_mask(Axis::Lane), layout.free_mask(Axis::Warp));
-            let parts = groups(&local, slot.as_ref(), &layout, elem)?;
-            let slot = slot.map(|columns| columns.scaled(elem.bytes())).transpose()?;
-            let lies = Lies::new(b, &local, slot.as_ref(), &layout);
-            for part in parts {
-                let (addr, offset) = lies.at(b, &local, &layout, part[0])?;
-                let elems: Vec<LVal> = part.iter().map(|&r| tile.regs[r as usize]).collect();
-                let words = computed_words(b, &elems, elem);
-                b.store_shared(words, local.alloc, addr, offset, guard);
+        match d.args.get(2) {
+            None => self.store_elements(b, &local, (&tile, None), elem)?,
+            Some(&mask) => {
+                let nothing = self.none_true(b, mask);
+                let mask = self.tile(b, mask, &layout)?;
+                match nothing.map(|n| (n, b.as_const(n))) {
+                    None | Some((_, Some(0))) => self.store_elements(b, &local, (&tile, Some(&mask)), elem)?,
+                    Some((_, Some(_))) => {}
+                    Some((nothing, None)) => {
+                        // The mask goes where it is needed.
+                        b.into_arms = true;
+                        let store = |s: &mut Self, b: &mut LaneBuilder| {
+                            s.store_elements(b, &local, (&tile, Some(&mask)), elem).map(|()| Vec::new())
+                        };
+                        b.if_else(self, nothing, |_, _| Ok::<_, LowerError>(Vec::new()), store)?;
+                    }
+                }
             }
         }
         let t = self.task_mut()?;
         (t.met, t.traces.stored) = (false, true);
+        Ok(())
+    }
+
+    /// Stores the elements of a tile, those that a mask leaves if there is one.
+    fn store_elements(
+        &mut self,
+        b: &mut LaneBuilder,
+        local: &Local,
+        (tile, mask): (&Tile, Option<&Tile>),
+        elem: Scalar,
+    ) -> Result<(), LowerError> {
+        let layout = &tile.layout;
+        let slot = local.buffer.seen(&local.parts).map(|map| map.columns_from(layout)).transpose()?;
+        if mask.is_none() && slot.is_none() && self.store_by_matrices(b, local, tile, elem)? {
+            return Ok(());
+        }
+        let whole = representative(b, layout.free_mask(Axis::Lane), layout.free_mask(Axis::Warp));
+        let parts = groups(local, slot.as_ref(), layout, elem)?;
+        let slot = slot.map(|columns| columns.scaled(elem.bytes())).transpose()?;
+        let lies = Lies::new(b, local, slot.as_ref(), layout);
+        let stays = |r: u32| mask.map(|m| m.regs[r as usize]);
+        for part in parts {
+            // What a mask tears leaves element by element.
+            let torn = part.iter().any(|&r| stays(r) != stays(part[0]));
+            for run in part.chunks(if torn { 1 } else { part.len() }) {
+                let (addr, offset) = lies.at(b, local, layout, run[0])?;
+                let elems: Vec<LVal> = run.iter().map(|&r| tile.regs[r as usize]).collect();
+                let words = computed_words(b, &elems, elem);
+                let guard = match (whole, stays(run[0])) {
+                    (Some(w), Some(m)) => Some(b.bin(BinOp::And, w, m)),
+                    (w, m) => w.or(m),
+                };
+                b.store_shared(words, local.alloc, addr, offset, guard);
+            }
+        }
         Ok(())
     }
 
@@ -435,7 +479,7 @@ impl Lower<'_> {
             part.iter().zip(from_words(b, &words, elem, n)).for_each(|(&r, e)| out[r as usize] = Some(e));
         }
         let regs = filled(out, &layout)?;
-        self.set_tile(d.results[0], crate::lower::location::Tile { layout, regs });
+        self.set_tile(d.results[0], Tile { layout, regs });
         let t = self.task_mut()?;
         (t.met, t.traces.looked) = (false, true);
         Ok(())

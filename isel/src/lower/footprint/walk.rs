@@ -481,7 +481,10 @@ impl<'a> Walk<'a> {
             Op::LocalLoad if self.explicit.as_ref().is_some_and(|e| is_fetched(&e.fetches, self.running.as_ref(), i)) => {
                 self.values[result()?] = Some(At::Staged(None));
             }
-            Op::LocalStore => drop(self.own_tile(d.args[1])?),
+            Op::LocalStore => {
+                let layout = self.own_tile(d.args[1])?;
+                self.tiles(self.kernel.operand(i, "mask"), &layout)?;
+            }
             Op::CopyAsync => self.copy(i)?,
             Op::GatherAsync => self.gather_async(i)?,
             Op::RemoteStore | Op::RemoteStoreAsync => drop(self.own_tile(d.args[2])?),
