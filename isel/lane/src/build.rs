@@ -7,6 +7,7 @@
 mod allocs;
 mod bits;
 mod budget;
+mod clear;
 mod codes;
 mod control;
 mod finish;
@@ -118,7 +119,7 @@ pub struct LaneBuilder {
     /// How values came about of which two may be computed at once.
     pairs: origins::Pairs,
     /// Bits that are known to be clear.
-    bits: bits::Bits,
+    bits: clear::Bits,
     /// Optional operations that the machine has, with the types for which it does.
     pub functions: &'static [(UnOp, Scalar)],
     /// Float types of which the machine has quotients.
@@ -169,7 +170,7 @@ impl LaneBuilder {
             packed_halves: false,
             into_arms: false,
             pairs: origins::Pairs::default(),
-            bits: bits::Bits::default(),
+            bits: clear::Bits::default(),
             functions: &[],
             quotients: &[],
             extremes: false,

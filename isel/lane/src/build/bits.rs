@@ -9,19 +9,7 @@
 use super::{Known, LaneBuilder};
 use crate::op::BinOp;
 use crate::value::{LTy, LVal};
-use cranelift_entity::SecondaryMap;
 use tilelift_ir::Scalar;
-
-/// What is known of the bits of 32-bit integers.
-#[derive(Default)]
-pub(super) struct Bits {
-    /// Bits that are clear.
-    clear: SecondaryMap<LVal, u32>,
-    /// What a value is the lower bits of, and which they are.
-    masked: SecondaryMap<LVal, Option<(LVal, u32)>>,
-    /// The least and the greatest number that a sum may be.
-    between: SecondaryMap<LVal, Option<[i64; 2]>>,
-}
 
 impl LaneBuilder {
     /// Bits of an integer of 32 bits that are known to be clear.
