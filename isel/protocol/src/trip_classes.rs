@@ -60,6 +60,8 @@ struct Known {
     every: bool,
     /// Behind nothing but the steps of the loop around it.
     direct: bool,
+    /// Mbarriers are used in it.
+    meets: bool,
 }
 
 /// A choice that has a number.
@@ -168,6 +170,22 @@ pub(super) fn matters(block: &Block, local: bool) -> bool {
         Inst::LoadShared { .. } | Inst::LoadMatrix { .. } | Inst::StoreShared { .. } => local,
         Inst::CopyAsync { .. } | Inst::CommitCopies | Inst::WaitCopies { .. } => local,
         other => blocks(other).any(|b| matters(b, local)),
+    })
+}
+
+/// True if a role meets others by mbarriers in a block.
+fn uses_mbarriers(block: &Block) -> bool {
+    block.iter().any(|i| match i {
+        Inst::Unit(u) => matches!(
+            **u,
+            Unit::Wait { .. }
+                | Unit::Arrive { .. }
+                | Unit::ArriveExpect { .. }
+                | Unit::ArriveCopies { .. }
+                | Unit::RemoteArrive { .. }
+                | Unit::BulkLoad { .. }
+        ),
+        other => blocks(other).any(uses_mbarriers),
     })
 }
 
@@ -322,10 +340,12 @@ impl<'a> Finder<'a> {
         let instead = |n: usize| self.instead.iter().any(|r| r.contains(&n));
         let own: Vec<usize> =
             self.known.iter().enumerate().filter(|(n, k)| k.role == role && !instead(*n)).map(|(_, k)| k.trip_class).collect();
+        // One in which nobody meets another role goes round beside those of others, which it may have in front of one that does.
+        let meets = uses_mbarriers(&l.body);
         let others: Vec<(usize, [LVal; 3], bool, bool)> = self
             .known
             .iter()
-            .filter(|k| k.role != role && k.around == around.trip_class && !own.contains(&k.trip_class))
+            .filter(|k| k.role != role && k.meets == meets && k.around == around.trip_class && !own.contains(&k.trip_class))
             .map(|k| (k.trip_class, k.bounds, k.every, k.direct))
             .collect();
         // The runs of a loop in one that takes some iterations only are counted, and each is as long as the others.
@@ -353,7 +373,8 @@ impl<'a> Finder<'a> {
         if shared {
             self.trip_classes.shared.insert(l.iv);
         }
-        self.known.push(Known { role, bounds, trip_class, around: around.trip_class, every: stride.is_none(), direct: around.direct });
+        let known = Known { role, bounds, trip_class, around: around.trip_class, every: stride.is_none(), direct: around.direct, meets };
+        self.known.push(known);
         // In the loops of a loop that takes some iterations only nothing is counted.
         let trip_class = if around.stride.is_some() { Some(usize::MAX - self.known.len()) } else { Some(trip_class) };
         self.loops(role, &l.body, Around { trip_class, stride, shared, direct: true, index: Some(l.iv), always: true }, None);

@@ -7,7 +7,8 @@
 //! The matrix unit takes its operand A from registers, and its operand B from shared memory alone. A product whose operand B lanes compute (from
 //! narrow weights, above all) and whose operand A arrives in memory is exchanged, so that what they compute stays where it is. So is one of too few
 //! rows for the unit, if its columns are rows enough, and one whose operand B lies in an order that the unit does not take from memory, while A does
-//! not. Accumulators that a loop carries are carried transposed; in registers a transpose moves nothing.
+//! not. One of which no more is made than folds along its rows is, too: rows of an accumulator lie in lanes and warps, columns in registers. Accumulators
+//! that a loop carries are carried transposed; in registers a transpose moves nothing.
 //!
 //! An operand B that lanes compute of transposed tiles and store is computed of the tiles as they lie, and seen transposed: the unit takes 16-bit floats
 //! in either order.
@@ -61,7 +62,7 @@ pub fn exchanged(kernel: &Kernel, target: &Target) -> Option<Kernel> {
         return None;
     }
     if !found.is_empty() {
-        taken(Decision::OperandOrder, || Told::of(format!("{} products exchanged: lanes compute what is on the right", found.len())));
+        taken(Decision::OperandOrder, || Told::of(format!("{} products exchanged", found.len())));
     }
     let mut made = Exchange { kernel: kernel.clone(), turned: HashSet::new(), of_turned };
     late.iter().for_each(|&(region, i)| made.turn_late(region, i));
@@ -128,6 +129,11 @@ fn gains(kernel: &Kernel, units: &Units, region: Region, i: Inst, known: &Known<
     let once = !moves(kernel, region, b);
     let in_order = row.any_order || (once || (known.along)(b) == Some(0)) && (known.along)(a) == Some(1);
     let few = !fits([m, n]) && (known.arrives)(a) && moves(kernel, region, a) && (known.arrives)(b) && in_order;
+    // What a step makes of its rows alone: the rows of an accumulator are warps', its columns registers'.
+    let alike = row.any_order || (known.along)(b) != Some(1) && (known.along)(a) != Some(0);
+    if alike && !by_lanes(a) && !by_lanes(b) && is_zero(kernel, d.args[2]) && only_folded_rows(kernel, d.results[0]) {
+        return true;
+    }
     if !(held || across || few) || by_lanes(a) {
         return false;
     }
@@ -188,6 +194,37 @@ fn only_mapped(kernel: &Kernel, region: Region, v: Value) -> bool {
         }
     }
     true
+}
+
+/// True if all that is made of a matrix, element by element and with its rows taken apart, is folded along its rows.
+fn only_folded_rows(kernel: &Kernel, v: Value) -> bool {
+    let Some(&columns) = kernel.ty(v).shape().and_then(|s| s.last()) else { return false };
+    let (mut seen, mut open, mut folded) = (HashSet::from([v]), vec![v], false);
+    while let Some(v) = open.pop() {
+        let mut fits = true;
+        kernel.walk(kernel.body, &mut |j| {
+            let d = &kernel.insts[j];
+            if !d.args.contains(&v) {
+                return;
+            }
+            match (d.op, d.attrs.iter().find_map(|a| if let Attr::Dim(axis) = a { Some(*axis as usize) } else { None })) {
+                (Op::Reduce | Op::ArgMin | Op::ArgMax, Some(axis)) => {
+                    folded = true;
+                    fits &= kernel.ty(v).shape().is_some_and(|s| axis + 1 < s.len());
+                }
+                (Op::Reshape, _) => {
+                    fits &= kernel.ty(d.results[0]).shape().and_then(|s| s.last()) == Some(&columns);
+                    open.extend(d.results.iter().filter(|&&r| seen.insert(r)));
+                }
+                _ if kernel.is_elementwise(j) => open.extend(d.results.iter().filter(|&&r| seen.insert(r))),
+                _ => fits = false,
+            }
+        });
+        if !fits {
+            return false;
+        }
+    }
+    folded
 }
 
 /// A matrix's type, transposed.

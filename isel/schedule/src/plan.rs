@@ -64,6 +64,7 @@ pub(crate) use lanes::summed;
 pub use lanes::{Fetches, stores_load};
 pub use late_products::Late;
 pub(crate) use live::live;
+pub(crate) use loads::copied_loads;
 pub use loads::{ring_loads, staged_loads};
 pub use locals::Locals;
 pub use options::{LayoutChoice, LowerOptions, ScheduleKind};

@@ -17,14 +17,14 @@ use std::collections::HashSet;
 use tilelift_ir::{Inst, Kernel, Op, Scalar, Value};
 use tilelift_lane::Units;
 
-/// The boxes in which copies bring what a load brings, if nobody writes the view.
+/// The boxes in which copies bring what a load brings, if nobody writes the view. What a mask leaves out lanes leave out when they read the slot.
 pub(super) fn lane_tile(kernel: &Kernel, units: &Units, written: &HashSet<Value>, i: Inst) -> Option<SwizzledTile> {
     let d = &kernel.insts[i];
-    if d.op != Op::Load || d.present != 0 || written.contains(&d.args[0]) {
+    if d.op != Op::Load || written.contains(&d.args[0]) || d.present != 0 && kernel.operand(i, "mask").is_empty() {
         return None;
     }
     let t = kernel.ty(d.results[0]).as_tile()?;
-    if t.shape.len() < 2 || t.elem == Scalar::I1 {
+    if t.shape.len() < 2 || t.elem == Scalar::I1 || t.elem.is_packed() && d.present != 0 {
         return None;
     }
     SwizzledTile::of_bytes(kernel, i, &t.shape, units).ok()
@@ -33,10 +33,11 @@ pub(super) fn lane_tile(kernel: &Kernel, units: &Units, written: &HashSet<Value>
 /// Bytes of a step from which on a loop without products takes the ring.
 const LEAST: u32 = 4096;
 
-/// Loops without products, and without loops in them, in front of the last of some loops, that read tiles which the ring may bring.
+/// Loops without products, and without loops in them, in front of the last of some loops, that read tiles which the ring may bring: the fewest bytes of a
+/// step first.
 pub(super) fn tile_loops(kernel: &Kernel, units: &Units, written: &HashSet<Value>, loops: &[Inst]) -> Vec<Inst> {
     let Some(&last) = loops.last() else { return Vec::new() };
-    let (mut out, mut passed) = (Vec::new(), false);
+    let (mut out, mut passed): (Vec<(u32, Inst)>, bool) = (Vec::new(), false);
     kernel.walk(kernel.body, &mut |i| {
         passed |= i == last;
         let d = &kernel.insts[i];
@@ -45,8 +46,11 @@ pub(super) fn tile_loops(kernel: &Kernel, units: &Units, written: &HashSet<Value
         }
         let body = &kernel.regions[d.regions[0]].insts;
         let plain = |&j: &Inst| kernel.insts[j].regions.is_empty() && kernel.insts[j].op != Op::Dot;
-        let bytes = || body.iter().filter_map(|&j| lane_tile(kernel, units, written, j)).map(|t| t.bytes()).sum::<u32>();
-        out.extend((body.iter().all(plain) && bytes() >= LEAST).then_some(i));
+        if body.iter().all(plain) {
+            let bytes = body.iter().filter_map(|&j| lane_tile(kernel, units, written, j)).map(|t| t.bytes()).sum::<u32>();
+            out.extend((bytes >= LEAST).then_some((bytes, i)));
+        }
     });
-    out
+    out.sort_by_key(|x| x.0);
+    out.into_iter().map(|x| x.1).collect()
 }

@@ -12,6 +12,11 @@ pub fn staged_loads(kernel: &Kernel) -> SecondaryMap<Inst, bool> {
     loads_for_dots(kernel, &[Op::Load], &|_| false, &|_| false)
 }
 
+/// The same, and those with a mask and `other`: lanes that copy a tile leave out what these say.
+pub(crate) fn copied_loads(kernel: &Kernel) -> SecondaryMap<Inst, bool> {
+    loads_for_dots(kernel, &[Op::Load], &|_| true, &|_| false)
+}
+
 /// The same of tiles in buffers.
 pub(super) fn local_loads(kernel: &Kernel) -> SecondaryMap<Inst, bool> {
     loads_for_dots(kernel, &[Op::LocalLoad], &|_| false, &|_| false)

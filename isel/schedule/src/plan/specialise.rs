@@ -154,15 +154,19 @@ fn with_staged(
         loops = with(&|j| lane_tile(kernel, units, written, j).is_some());
     }
     // What other loops read goes through the ring, too.
-    let beside = tile_loops(kernel, units, written, &loops);
-    if !beside.is_empty() && loops.len() + beside.len() <= MAX_LOOPS {
+    let own = in_one_ring(kernel, target, units, options, ring_layouts, (staged, written), &loops)?;
+    // Those that bring most stay behind until the slots of the others fit.
+    let mut beside = tile_loops(kernel, units, written, &loops);
+    while !beside.is_empty() && loops.len() + beside.len() <= MAX_LOOPS {
         let mut all = Vec::new();
         kernel.walk(kernel.body, &mut |i| all.extend((loops.contains(&i) || beside.contains(&i)).then_some(i)));
-        if let Ok(found) = in_one_ring(kernel, target, units, options, ring_layouts, (staged, written), &all) {
+        let found = in_one_ring(kernel, target, units, options, ring_layouts, (staged, written), &all);
+        if let Some(found) = found.ok().filter(|f| f.consumer_sets == own.consumer_sets && f.depth >= own.depth.min(FEW_SLOTS)) {
             return Ok(found);
         }
+        beside.pop();
     }
-    in_one_ring(kernel, target, units, options, ring_layouts, (staged, written), &loops)
+    Ok(own)
 }
 
 /// The same of these loops, which run one behind the other.

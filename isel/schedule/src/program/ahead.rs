@@ -16,8 +16,17 @@ use crate::plan::{Replay, needs, places, slice_by};
 use std::collections::BTreeSet;
 use tilelift_ir::{Effects, Inst, Kernel, Op, Value};
 
-/// The indices of each copy, and the mask of a gather.
+/// The indices of each copy, and its mask.
 pub(super) type Places = Vec<Vec<Arg>>;
+
+/// What is asked of copies.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Wanted {
+    /// From where they come, which of gathers a mask says, too: what masks of loads leave out others see to.
+    Places,
+    /// All that loads say: masks, and what stands instead.
+    Masks,
+}
 
 /// How places of copies are computed, a step at a time.
 ///
@@ -26,8 +35,9 @@ pub(super) type Places = Vec<Vec<Arg>>;
 pub(super) struct Ahead<'k> {
     kernel: &'k Kernel,
     main: Inst,
-    /// The loads that are copied.
+    /// The loads that are copied, and what is asked of them.
     loads: Vec<Inst>,
+    wanted: Wanted,
     /// What the loop carries for them, by number.
     carried: Vec<usize>,
     /// What is computed a step ahead: the reads, and what they need.
@@ -47,13 +57,14 @@ fn holds(kernel: &Kernel, i: Inst, what: &dyn Fn(Inst) -> bool) -> bool {
 
 impl<'k> Ahead<'k> {
     /// Of the copies of a loop.
-    pub fn of(kernel: &'k Kernel, main: Inst, replay: &Replay, loads: Vec<Inst>) -> Ahead<'k> {
+    pub fn of(kernel: &'k Kernel, main: Inst, replay: &Replay, loads: Vec<Inst>, wanted: Wanted) -> Ahead<'k> {
         let region = kernel.insts[main].regions[0];
         let step: Vec<Inst> = kernel.regions[region].insts.iter().copied().filter(|i| replay.insts.contains(i)).collect();
         let mut out = Ahead {
             kernel,
             main,
             loads,
+            wanted,
             carried: replay.carried.iter().filter(|c| c.0 == main).map(|c| c.1).collect(),
             early: Vec::new(),
             late: step,
@@ -68,7 +79,7 @@ impl<'k> Ahead<'k> {
         }
         let brought: Vec<Value> = sources.iter().flat_map(|&i| kernel.insts[i].results.iter().copied()).collect();
         let behind = slice_by(kernel, brought.clone(), &|i, take| needs(kernel, i, take));
-        let mut wanted: Vec<Value> = out.loads.iter().flat_map(|&i| places(kernel, i)).collect();
+        let mut wanted: Vec<Value> = out.loads.iter().flat_map(|&i| out.of_copy(i)).collect();
         wanted.extend(out.carried.iter().map(|&k| kernel.yields(region)[k]));
         let mut taken: BTreeSet<Value> = wanted.iter().copied().collect();
         let late = slice_by(kernel, wanted, &|i, take| {
@@ -82,6 +93,14 @@ impl<'k> Ahead<'k> {
         out.late = step.into_iter().filter(|i| late.contains(i) && !sources.contains(i)).collect();
         out.read = brought.into_iter().filter(|v| taken.contains(v)).collect();
         out
+    }
+
+    /// What a copy takes beside its view and its buffer.
+    fn of_copy(&self, load: Inst) -> Vec<Value> {
+        match self.wanted {
+            Wanted::Places => places(self.kernel, load).collect(),
+            Wanted::Masks => self.kernel.insts[load].args[1..].to_vec(),
+        }
     }
 
     /// The state in front of the first step, whose index is given.
@@ -112,7 +131,7 @@ impl<'k> Ahead<'k> {
         self.late.iter().try_for_each(|&i| w.copy(i))?;
         let mut all = Vec::new();
         for &load in &self.loads {
-            all.push(places(kernel, load).map(|v| w.get(v)).collect::<Result<Vec<Arg>, Refusal>>()?);
+            all.push(self.of_copy(load).into_iter().map(|v| w.get(v)).collect::<Result<Vec<Arg>, Refusal>>()?);
         }
         let mut next = Vec::new();
         for &k in &self.carried {

@@ -126,14 +126,14 @@ impl Schedule<'_> {
         self.see_vectors(w, slot)?;
         self.see_lane_tiles(w, slot)?;
         let tiles = &self.plan.lane_tiles;
-        tiles.iter().try_for_each(|t| self.read_lane_tile(w, t.0).map(drop))?;
+        tiles.iter().filter(|t| self.reads_first(t.0)).try_for_each(|t| self.read_lane_tile(w, t.0).map(drop))?;
         if let Some(last) = meanwhile {
             last(w)?;
         }
         let ahead = self.load_renewed(w, [index, behind], brought)?;
         self.plan.prefetched.iter().zip(brought).for_each(|(&i, &now)| w.set(kernel.insts[i].results[0], now));
         let body = kernel.regions[self.region].insts.iter().copied();
-        let here = |i: Inst| self.computed(i) && tiles.iter().all(|t| t.0 != i);
+        let here = |i: Inst| self.computed(i) && !self.reads_first(i);
         body.filter(|&i| here(i) && !matches!(kernel.insts[i].op, Op::Dot | Op::Yield)).try_for_each(|i| self.compute_lanes(w, i))?;
         Ok(ahead)
     }

@@ -71,7 +71,9 @@ pub(super) fn write<'k>(kernel: &'k Kernel, target: &'k Target, plan: &'k Specia
     let one = |plan: &'k Specialised, slots: Vec<Value>, before: Vec<Schedule<'k>>| {
         let region = kernel.insts[plan.main].regions[0];
         let copied = |i: Inst| plan.loads.iter().chain(&plan.lane_tiles).any(|l| l.0 == i);
-        let in_ring = |i: Inst| copied(i) || plan.prefetched.contains(&i) || plan.vectors.contains(&i);
+        // Masks of what lanes read they compute.
+        let masked = |i: Inst| plan.lane_tiles.iter().any(|l| l.0 == i) && !kernel.operand(i, "mask").is_empty();
+        let in_ring = |i: Inst| copied(i) && !masked(i) || plan.prefetched.contains(&i) || plan.vectors.contains(&i);
         let live = if plan.mixed { live(kernel, region, &in_ring, &plan.updates) } else { BTreeSet::new() };
         let (staging, front) = (BTreeMap::new(), BTreeSet::new());
         Schedule {
@@ -122,7 +124,10 @@ pub(super) fn write<'k>(kernel: &'k Kernel, target: &'k Target, plan: &'k Specia
     s.alloc_vectors(&mut w)?;
     s.alloc_slices(&mut w)?;
     s.front = s.in_front(&mut w)?;
-    s.front.extend(s.brought_only());
+    let only = s.brought_only();
+    s.before.iter_mut().for_each(|b| b.live.retain(|i| !only.contains(i)));
+    s.live.retain(|i| !only.contains(i));
+    s.front.extend(only);
     let task = |name: &str, warps: u32, n: usize| Task { registers: plan.registers.map(|r| r[n]), ..Task::new(name, warps) };
     let all = Share::all();
     let mut tasks = vec![task("producer", if plan.vectors.is_empty() { group } else { COPYING_WARPS }, 0)];

@@ -44,7 +44,23 @@ impl Schedule<'_> {
         if ty.elem().is_packed() {
             tile = w.make(Op::Bitcast, &[tile.into()], &[], Some(ty))?;
         }
+        if let Some(&mask) = self.kernel.operand(i, "mask").first() {
+            let mask = w.get(mask)?;
+            let other = match self.kernel.operand(i, "other").first() {
+                Some(&v) => {
+                    let other = w.get(v)?;
+                    w.make(Op::Splat, &[other], &[], Some(ty))?
+                }
+                None => self.zero(w, v)?,
+            };
+            tile = w.make(Op::Select, &[mask, tile.into(), other.into()], &[], None)?;
+        }
         w.set(v, tile);
         Ok(true)
+    }
+
+    /// True for a tile that lanes read as the ring has brought it, before anything else of the step is computed.
+    pub(super) fn reads_first(&self, i: Inst) -> bool {
+        self.plan.lane_tiles.iter().any(|l| l.0 == i) && self.kernel.operand(i, "mask").is_empty()
     }
 }

@@ -26,12 +26,12 @@ mod pairs;
 mod rows;
 
 use super::Refusal;
-use super::ahead::Ahead;
+use super::ahead::{Ahead, Wanted};
 use super::write::{Arg, Writer, number};
 use crate::access::GlobalAccess;
 use crate::longest_first::LaunchOrder;
 use crate::named::Named;
-use crate::plan::{Plan, Replay, Schedule, live, not_operand, replay, staged_loads, written_views};
+use crate::plan::{Plan, Replay, Schedule, copied_loads, live, not_operand, replay, written_views};
 use crate::reason::NotAhead;
 use rows::{copied_in_rows, pair_step};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -168,7 +168,7 @@ fn copy_bytes(kernel: &Kernel, target: &Target, warps: u32, load: Inst) -> Optio
 
 /// The loops that are pipelined, and what of them runs ahead.
 fn rings(kernel: &Kernel, target: &Target, warps: u32) -> BTreeMap<Inst, Ring> {
-    let staged = staged_loads(kernel);
+    let staged = copied_loads(kernel);
     let written = written_views(kernel);
     let mut out = BTreeMap::new();
     let mut loops = Vec::new();
@@ -206,7 +206,7 @@ fn content(kernel: &Kernel, region: Region) -> (BTreeSet<Inst>, Option<Op>) {
 /// What a body holds.
 type Content = (BTreeSet<Inst>, Option<Op>);
 
-/// What the indices of a load for products follow from in the body of a loop, if it can run ahead of all that the loop writes.
+/// What the indices and the mask of a load for products follow from in the body of a loop, if it can run ahead of all that the loop writes.
 fn slice_of(
     kernel: &Kernel,
     target: &Target,
@@ -226,7 +226,7 @@ fn slice_of(
         ValueDef::RegionParam(r, _) => r != region && kernel.holder(r).is_none_or(|i| !inside.contains(&i)),
         ValueDef::Result(i, _) => !inside.contains(&i),
     };
-    let found = replay(kernel, (main, &[]), written, kernel.operand(load, "indices").to_vec(), &there);
+    let found = replay(kernel, (main, &[]), written, kernel.insts[load].args[1..].to_vec(), &there);
     let found = found.map_err(|v| NotAhead::Address { value: Named::of(kernel, v) })?;
     // What registers hold has any width.
     let goes = target.moves_by_lanes() || copy_bytes(kernel, target, warps, load).is_some();
@@ -247,7 +247,7 @@ pub fn not_ahead(kernel: &Kernel, target: &Target, plan: &Plan, main: Inst, load
         NotAhead::Gathered
     } else if !kernel.regions[region].insts.contains(&load) {
         NotAhead::Choice
-    } else if !staged_loads(kernel)[load] {
+    } else if !copied_loads(kernel)[load] {
         NotAhead::Beside { why: not_operand(kernel, load) }
     } else if plan.stages < 2 {
         NotAhead::Stages
@@ -341,7 +341,7 @@ impl Pipelined<'_> {
             // All are done with what the slots held when it ran before.
             w.act(Op::TaskBarrier, &[], &[]);
         }
-        let ahead = Ahead::of(kernel, main, &ring.replay, ring.loads.clone());
+        let ahead = Ahead::of(kernel, main, &ring.replay, ring.loads.clone(), Wanted::Masks);
         if self.held {
             return self.hold(w, main, ring, (&ahead, &args));
         }
@@ -484,7 +484,7 @@ impl Pipelined<'_> {
             let d = &kernel.insts[load];
             let mut args = vec![w.get(d.args[0])?];
             args.extend(at);
-            w.make(Op::Load, &args, &d.attrs, Some(kernel.ty(d.results[0])))
+            w.make_with(Op::Load, (&args, d.present), &d.attrs, Some(kernel.ty(d.results[0])))
         });
         Ok((tiles.collect::<Result<Vec<Value>, Refusal>>()?, state))
     }
@@ -501,10 +501,12 @@ impl Pipelined<'_> {
         let (places, state) = self.places(w, step, then, (main, ring))?;
         for (n, (&load, at)) in ring.loads.iter().zip(places).enumerate() {
             let buffer = w.bin(Op::LocalIndex, ring.slots[n], slot)?;
-            let mut args = vec![w.get(kernel.insts[load].args[0])?];
+            let (d, indices) = (&kernel.insts[load], kernel.operand(load, "indices").len());
+            let mut args = vec![w.get(d.args[0])?];
             args.extend(at);
-            args.push(buffer.into());
-            w.act(Op::CopyAsync, &args, &[]);
+            // A mask and what stands instead come behind the buffer, as the bits that tell of them do.
+            args.insert(1 + indices, buffer.into());
+            w.act_with(Op::CopyAsync, &args, d.present << 1);
         }
         w.act(Op::CopyAsyncCommit, &[], &[]);
         Ok(state)

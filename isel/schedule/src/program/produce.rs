@@ -5,7 +5,7 @@
 //! ```
 
 use super::Refusal;
-use super::ahead::Ahead;
+use super::ahead::{Ahead, Wanted};
 use super::schedule::{Ring, Schedule};
 use super::write::{Arg, Writer, number};
 use crate::plan::{decisions, needs, places, slice_by};
@@ -92,7 +92,13 @@ impl Schedule<'_> {
     /// The copies of the loop; gives the number of the step behind.
     fn copies(&self, w: &mut Writer<'_>, start: Arg) -> Result<Arg, Refusal> {
         let (kernel, plan) = (self.kernel, self.plan);
-        let ahead = Ahead::of(kernel, plan.main, &plan.replay, self.copied().map(|l| l.0).chain(plan.vectors.iter().copied()).collect());
+        let ahead = Ahead::of(
+            kernel,
+            plan.main,
+            &plan.replay,
+            self.copied().map(|l| l.0).chain(plan.vectors.iter().copied()).collect(),
+            Wanted::Places,
+        );
         let [first, _, by] = self.bounds(w)?;
         let mut init = vec![start];
         init.extend(ahead.first(w, first)?);

@@ -221,7 +221,7 @@ impl<'k> Writer<'k> {
     }
 
     /// The same with optional operands, of which bits say which are there.
-    fn make_with(&mut self, op: Op, (args, present): (&[Arg], u8), attrs: &[Attr], written: Option<&Type>) -> Result<Value, Refusal> {
+    pub fn make_with(&mut self, op: Op, (args, present): (&[Arg], u8), attrs: &[Attr], written: Option<&Type>) -> Result<Value, Refusal> {
         let types: Types = args.iter().map(|&a| self.ty(a)).collect();
         let types: SmallVec<[&Type; 4]> = types.iter().collect();
         let Ok(Some(ty)) = result_type(op, &types, present, attrs, written) else { return Err(Refusal::Typed { op }) };
