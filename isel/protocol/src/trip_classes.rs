@@ -35,6 +35,8 @@ pub(super) struct TripClasses {
     pub ends: Map<LVal, LVal>,
     /// Choices that are asked about as loops are, and whether the answer is the same in all blocks. Keyed by the place of the instruction.
     pub choices: Map<usize, (usize, bool)>,
+    /// Choices to amend what units bring, all lanes of a role alike. By the place of the instruction.
+    pub amends: Set<usize>,
 }
 
 impl TripClasses {
@@ -173,6 +175,27 @@ pub(super) fn matters(block: &Block, local: bool) -> bool {
     })
 }
 
+/// True for a choice one of whose blocks has lanes write, fences behind that, has all meet behind that, and does no more, while the other one is empty.
+pub(super) fn amends(choice: &If) -> bool {
+    let meets = |i: &Inst| match i {
+        Inst::Barrier => true,
+        Inst::Unit(u) => matches!(**u, Unit::GroupBarrier { .. }),
+        _ => false,
+    };
+    fn writes(i: &Inst, meets: &dyn Fn(&Inst) -> bool) -> bool {
+        match i {
+            Inst::StoreShared { .. } => true,
+            Inst::If(c) => c.then.iter().chain(&c.otherwise).all(|i| writes(i, &|_| false)),
+            other => meets(other) || other.effect().computes(),
+        }
+    }
+    let is_fence = |i: &Inst| matches!(i, Inst::Unit(u) if matches!(**u, Unit::FenceUnits));
+    let (block, other) = if matters(&choice.then, true) { (&choice.then, &choice.otherwise) } else { (&choice.otherwise, &choice.then) };
+    let Some(fence) = block.iter().position(is_fence).filter(|_| !matters(other, true)) else { return false };
+    let mut behind = block[fence + 1..].iter().filter(|i| !i.effect().computes());
+    block[..fence].iter().all(|i| writes(i, &meets)) && behind.next().is_some_and(meets) && behind.next().is_none()
+}
+
 /// True if a role meets others by mbarriers in a block.
 fn uses_mbarriers(block: &Block) -> bool {
     block.iter().any(|i| match i {
@@ -217,6 +240,9 @@ impl<'a> Finder<'a> {
             match inst {
                 Inst::For(l) if matters(&l.body, self.local) => self.number(role, l, around, choice),
                 Inst::If(c) => {
+                    if amends(c) && self.lanes_agree(c.condition) {
+                        self.trip_classes.amends.insert(std::ptr::from_ref(&**c).addr());
+                    }
                     let first = self.known.len();
                     // Loops of an arm are told from those of other arms and choices.
                     let arms = self.choice(role, c, around).map(|n| [n, n + 1].map(|n| Some(usize::MAX / 2 + n)));

@@ -108,6 +108,20 @@ impl<'a> Checker<'a> {
         Ok(())
     }
 
+    /// Lanes may put something else in what units have brought.
+    pub(in super::super) fn amended(&self, s: &mut State<'a>, t: usize, list: &Accesses<'a>) -> Result<(), ProtocolError> {
+        for (inst, access) in &list.all {
+            let here = Site(t, *inst);
+            let Access::Lanes(place, bytes, lanes) = access else { return self.error(Problem::Choice, here, None) };
+            let guard = self.guard(t, &s.tasks[t].env, *lanes);
+            let found = self.own(s, t, (place, guard, *bytes), here)?;
+            for &(r, _) in &found.regions {
+                self.amend_region(&mut s.shared, r, t).or_else(|c| self.clash(c, here))?;
+            }
+        }
+        Ok(())
+    }
+
     /// True for a guard that follows from what a mask compares.
     fn is_unknown(&self, env: &Env, guard: LVal) -> bool {
         matches!(env.get(&guard), None | Some(Abs::Any))

@@ -24,7 +24,7 @@ use super::super::site::Site;
 use crate::problem::Problem;
 use crate::run::Checker;
 use crate::state::facts::{Bits, Few};
-use crate::state::keys::{Agents, Part};
+use crate::state::keys::{Agents, Part, add_agent};
 use crate::state::region::{Clash, Fence, OLDEST, Reads, Region, STORES, Write, join};
 use crate::state::shared::Shared;
 use smallvec::SmallVec;
@@ -81,6 +81,10 @@ impl Checker<'_> {
                 w.share(t, fenced);
                 facts.forget_all(&p.about_write(r));
                 return Ok(());
+            }
+            // Whoever reads it behind a meeting tells that the meeting has been.
+            if !w.amended.is_empty() && region.reads.is_empty() {
+                return Err((Problem::UnderWay, Some(w.site)));
             }
             let same = w.mbarrier == unit.map(|u| u.0) && region.reads.is_empty();
             let more = match unit {
@@ -142,6 +146,7 @@ impl Checker<'_> {
             unread,
             knew,
             counted_by,
+            amended: SmallVec::new(),
             copied: false,
             copies: 0,
             counted: false,
@@ -154,6 +159,28 @@ impl Checker<'_> {
             None => self.learn_one(s, t, written),
             Some((mbarrier, _)) => s.facts.set(p.phase(mbarrier), written),
         }
+        Ok(())
+    }
+
+    /// An agent's lanes may put something else in some places of a region that a unit has filled, and all groups of its role meet behind that: who of
+    /// them reads it afterwards finds it as if the unit had brought that.
+    pub(super) fn amend_region(&self, s: &mut Shared, r: usize, t: usize) -> Result<(), Clash> {
+        let p = &self.places;
+        let (written, own) = (p.written(r).0, p.known(t));
+        region(s, r);
+        let Shared { facts, regions, .. } = s;
+        let region = &mut regions[r];
+        let Some(w) = &mut region.write else { return Err((Problem::Unwritten, None)) };
+        if w.mbarrier.is_none() || w.copied || !facts.has(own, written) || facts.has(p.unsettled(t), written) {
+            return Err((Problem::UnderWay, Some(w.site)));
+        }
+        // Another group that reads it has been here, or this one has when it reads.
+        let passed = |x: &Reads| x.agent != t && w.amended.contains(&(x.agent as u32)) && self.same_role(x.agent, t);
+        if let Some(x) = region.reads.iter().find(|x| !passed(x)) {
+            return Err((Problem::StillRead, Some(x.site)));
+        }
+        add_agent(&mut w.amended, t);
+        s.name_in_region(r);
         Ok(())
     }
 
@@ -207,6 +234,7 @@ impl Checker<'_> {
             unread,
             knew: SmallVec::new(),
             counted_by: None,
+            amended: SmallVec::new(),
             copied: true,
             copies: 1,
             counted: false,
@@ -327,6 +355,10 @@ impl Checker<'_> {
         }
         match &region(s, r).write {
             None => return Err((Problem::Unwritten, None)),
+            // Others have not met those who amend it.
+            Some(w) if w.amended.first().is_some_and(|&x| x as usize != t && !self.same_role(x as usize, t)) => {
+                return Err((Problem::UnderWay, Some(w.site)));
+            }
             Some(w) => {
                 let site = Some(w.site);
                 let lanes = w.mbarrier.is_none() || w.copied;

@@ -1,7 +1,7 @@
 //! What agents run, without what is nobody else's affair: in a kernel's text one instruction of some hundreds matters.
 
 use super::super::env::Env;
-use super::super::trip_classes::matters;
+use super::super::trip_classes::{amends, matters};
 use super::super::value::Abs;
 use crate::env::Homes;
 use crate::find::{any, copies};
@@ -112,6 +112,8 @@ pub(in super::super) enum Arms {
     Multiply,
     /// They let results leave.
     Leave,
+    /// One puts something else in some places of what units have brought, shows it to them, and all lanes of the role meet; the other does nothing.
+    Amend,
     Any,
 }
 
@@ -321,7 +323,9 @@ impl<'a> Code<'a> {
             }),
             Inst::If(choice) => (matters(&choice.then, local) || matters(&choice.otherwise, local)).then(|| {
                 let arms = [&choice.then, &choice.otherwise];
-                let does = if arms.iter().any(|b| copies(b)) {
+                let does = if !c.analysis.alone && amends(choice) {
+                    Arms::Amend
+                } else if arms.iter().any(|b| copies(b)) {
                     // How many groups are in flight has to be known.
                     Arms::Any
                 } else if c.analysis.alone && arms.iter().any(|b| any(b, &multiplies)) {

@@ -4,7 +4,7 @@ use super::super::env::Env;
 use super::super::site::Site;
 use super::super::value::Abs;
 use super::checker::Checker;
-use super::code::{Arms, Loop};
+use super::code::{Arms, Loop, What};
 use super::progress::{End, Frame, State, Step, advance};
 use crate::error::ProtocolError;
 use crate::find::any;
@@ -62,6 +62,13 @@ impl<'a> Checker<'a> {
 
     /// Goes on to a choice's block.
     pub(super) fn choose(&self, s: &mut State<'a>, t: usize, c: &'a If, (arms, reads): ([usize; 2], Arms)) -> Result<Step, ProtocolError> {
+        if reads == Arms::Amend && self.trip_classes.amends.contains(&std::ptr::from_ref(c).addr()) {
+            arms.into_iter().try_for_each(|block| self.amend(s, t, block))?;
+            let task = &mut s.tasks[t];
+            c.results.iter().for_each(|r| task.env.set(r.0, None));
+            advance(task);
+            return Ok(Step::Ran);
+        }
         let mut answered = None;
         let holds = if let Some(Abs::All(x)) = s.tasks[t].env.get(&c.condition) {
             let holds = x != 0;
@@ -135,6 +142,19 @@ impl<'a> Checker<'a> {
     /// had not been run, and all is in flight that may be.
     fn may_leave(&self, s: &mut State<'a>, t: usize, arms: [usize; 2]) -> Result<(), ProtocolError> {
         arms.into_iter().try_for_each(|block| self.may_do(s, t, block))
+    }
+
+    /// Follows what lanes may put in places of what units have brought. Fence and meeting come with it.
+    fn amend(&self, s: &mut State<'a>, t: usize, block: usize) -> Result<(), ProtocolError> {
+        for op in self.code.ops(block) {
+            match op.what {
+                What::Compute(n) => self.compute_all(n, &mut s.tasks[t].env, t),
+                What::Accesses(n) => self.amended(s, t, self.code.accesses(n))?,
+                What::Choice(_, arms, _) => arms.into_iter().try_for_each(|block| self.amend(s, t, block))?,
+                _ => {}
+            }
+        }
+        Ok(())
     }
 
     /// Follows a block that may be run or not.

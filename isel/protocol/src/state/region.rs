@@ -26,6 +26,8 @@ pub(crate) struct Write {
     pub(crate) copies: u64,
     /// Each lane has said to the mbarrier what it copies, and they have not met since.
     pub(crate) counted: bool,
+    /// The groups of a role that may have put something else in some of its places since, and have met behind that.
+    pub(crate) amended: Agents,
     /// The warpgroups of a role that write it together, each its share, until they meet; empty if one agent writes it.
     pub(crate) shares: SmallVec<[Writer; 2]>,
     pub(crate) site: Site,
@@ -115,6 +117,7 @@ impl Clone for Region {
             parts: SmallVec::from_slice(&w.parts),
             readers: SmallVec::from_slice(&w.readers),
             knew: SmallVec::from_slice(&w.knew),
+            amended: SmallVec::from_slice(&w.amended),
             shares: SmallVec::from_slice(&w.shares),
             ..*w
         };
@@ -134,6 +137,7 @@ impl Region {
                 w.parts.iter().for_each(|p| out.extend([(p.0 + shift) as u64, (p.1 + shift) as u64]));
                 list_key(&w.readers, out);
                 list_key(&w.knew, out);
+                list_key(&w.amended, out);
                 out.push(w.counted_by.map_or(0, |n| mbarrier(n) as u64 + 1));
                 out.push(w.shares.len() as u64);
                 out.extend(w.shares.iter().map(|x| u64::from(x.agent) << 1 | u64::from(x.fenced)));
@@ -183,6 +187,7 @@ impl Region {
             unread: false,
             knew: SmallVec::new(),
             counted_by: None,
+            amended: SmallVec::new(),
             copied: false,
             copies: 0,
             counted: false,

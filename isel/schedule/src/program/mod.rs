@@ -25,6 +25,7 @@ mod cut;
 mod epilogue;
 mod epilogue_operands;
 mod gemm;
+mod holds;
 mod lane_tiles;
 mod late;
 mod mixed;
