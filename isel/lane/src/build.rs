@@ -5,14 +5,20 @@
 //! step, without a pass. [`LaneBuilder::finish`] removes what nothing uses and gives every allocation its place.
 
 mod allocs;
+mod bits;
 mod budget;
+mod clear;
+mod codes;
 mod control;
 mod finish;
 mod known;
 mod memory;
 mod origins;
 mod pairs;
+mod picks;
 pub(crate) mod roles;
+#[cfg(test)]
+mod tests;
 
 pub use budget::{Budget, INSTRUCTIONS};
 use known::{Fact, Known};
@@ -112,6 +118,8 @@ pub struct LaneBuilder {
     pub into_arms: bool,
     /// How values came about of which two may be computed at once.
     pairs: origins::Pairs,
+    /// Bits that are known to be clear.
+    bits: clear::Bits,
     /// Optional operations that the machine has, with the types for which it does.
     pub functions: &'static [(UnOp, Scalar)],
     /// Float types of which the machine has quotients.
@@ -162,6 +170,7 @@ impl LaneBuilder {
             packed_halves: false,
             into_arms: false,
             pairs: origins::Pairs::default(),
+            bits: clear::Bits::default(),
             functions: &[],
             quotients: &[],
             extremes: false,
@@ -399,6 +408,7 @@ impl LaneBuilder {
             return v;
         }
         let v = self.pure(Key::Bin(op, a, b), ty, &[a, b], |dst| Inst::Bin { dst, op, a, b });
+        self.learn_bits(v, op, a, b);
         if self.packed_halves && matches!(ty, LTy::Num(Scalar::F16 | Scalar::BF16)) {
             self.pairs.computed(v, op, a, b);
         }
@@ -427,7 +437,7 @@ impl LaneBuilder {
             (BinOp::Mul | BinOp::And, Some(0), _) => Some(a),
             (BinOp::Mul | BinOp::And, _, Some(0)) => Some(b),
             (BinOp::And, Some(x), _) if x == ones => Some(b),
-            (BinOp::And, _, Some(y)) if y == ones => Some(a),
+            (BinOp::And, _, Some(y)) if y == ones || self.keeps_all(a, y as u32) => Some(a),
             (BinOp::Add | BinOp::Mul, Some(_), None) => Some(self.bin(op, b, a)),
             (BinOp::Sub, _, Some(y)) => {
                 let c = self.constant(ty, num::wrap(y.wrapping_neg(), s) as u64);
@@ -552,6 +562,21 @@ impl LaneBuilder {
             && t.is_int()
         {
             return self.constant(to, num::wrap(c as i64, t) as u64);
+        }
+        if let (LTy::Num(Scalar::I8), LTy::I32) = (self.ty(a), to)
+            && let Some(v) = self.unsigned_byte(a)
+        {
+            return v;
+        }
+        if let (LTy::Num(Scalar::I8), LTy::F32) = (self.ty(a), to)
+            && let Some(v) = self.single_of_byte(a)
+        {
+            return v;
+        }
+        if matches!(to, LTy::Num(Scalar::F16 | Scalar::BF16))
+            && let Some(single) = self.exact_single(a)
+        {
+            return self.cvt(single, to);
         }
         if let (Known::Rounded(x), LTy::Num(Scalar::BF16), LTy::F32) = (self.facts[a].known, self.ty(a), to) {
             return self.un(UnOp::RoundBf16, x);

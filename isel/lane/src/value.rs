@@ -83,7 +83,7 @@ pub enum Special {
 pub enum ShuffleFrom {
     /// Own lane number xor the mask.
     Xor(u32),
-    /// The lane whose number is the value (`i32`, below the warp size).
+    /// The lane whose number is the value (`i32`), modulo the warp size.
     Lane(LVal),
 }
 

@@ -67,6 +67,7 @@ impl Lower<'_> {
         let region = d.regions[0];
         let params = &kernel.regions[region].params;
         self.bring_operands(b, i)?;
+        self.bring_tables(b, i)?;
         let slots = self.slots_of(&params[1..])?;
         let fresh = self.fresh_sums(b, i, bounds);
         let runs = !fresh.is_empty() || self.known_to_run(bounds);
@@ -143,6 +144,7 @@ impl Lower<'_> {
         }
         let condition = self.scalar(d.args[0])?;
         self.bring_operands(b, i)?;
+        self.bring_tables(b, i)?;
         let slots = self.slots_of(&d.results)?;
         let (before, mut after) = (self.traces(), Traces::default());
         let arm = |cx: &mut Self, b: &mut LaneBuilder, r: Region| -> Result<Vec<LVal>, LowerError> {

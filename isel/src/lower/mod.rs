@@ -24,6 +24,7 @@ mod history;
 mod indexed;
 mod keys;
 mod location;
+mod lookup;
 mod masks;
 mod narrow;
 mod network;

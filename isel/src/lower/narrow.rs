@@ -69,7 +69,11 @@ fn cast_one(b: &mut LaneBuilder, v: LVal, from: Scalar, to: Scalar) -> LVal {
     if from == Scalar::I4 {
         return super::packed::half_to_float(b, v, to).unwrap_or_else(|| cast(b, v, Scalar::I8, to));
     }
-    let v = if from.is_narrow() { decode(b, v, from) } else { v };
+    let v = match packed_code(b, v, from, to) {
+        Some(float) => float,
+        None if from.is_narrow() => decode(b, v, from),
+        None => v,
+    };
     if to == Scalar::I4 {
         let wide = b.cvt(v, LTy::I32);
         if !from.is_float() {
@@ -162,6 +166,14 @@ fn with_infinity(b: &mut LaneBuilder, code: LVal, bits: LVal, magnitude: LVal, t
     b.cvt(code, LTy::Num(Scalar::I8))
 }
 
+/// A 4-bit code that is known to be half a byte of a word, as a 16-bit float, if that holds it.
+fn packed_code(b: &mut LaneBuilder, v: LVal, from: Scalar, to: Scalar) -> Option<LVal> {
+    if from != Scalar::F4E2M1 || !b.packed_halves {
+        return None;
+    }
+    super::packed::code_to_float(b, v, if to == Scalar::F16 { to } else { Scalar::BF16 })
+}
+
 /// The `f32` of a code; exact.
 fn decode(b: &mut LaneBuilder, v: LVal, from: Scalar) -> LVal {
     let code = b.cvt(v, LTy::I32);
@@ -178,9 +190,11 @@ fn decode(b: &mut LaneBuilder, v: LVal, from: Scalar) -> LVal {
         // The exponent alone: 2^(code - 127), of which 2^-127 is subnormal.
         let bits = shl(b, code, 23);
         let smallest = b.i32(0x0040_0000);
-        let bits = choose(b, CmpOp::Eq, code, 0, smallest, bits);
-        let bits = choose(b, CmpOp::Eq, code, 0xff, nan, bits);
-        return b.bitcast(bits, LTy::F32);
+        let bits = b.bin(BinOp::Maximum, bits, smallest);
+        // The code of NaN is infinity now: nothing of it is NaN, nothing of another number is nothing.
+        let number = b.bitcast(bits, LTy::F32);
+        let nothing = b.constant(LTy::F32, 0);
+        return b.fma(number, nothing, number);
     };
     let sign_bit = 1 << (f.bits - 1);
     let magnitude = and(b, code, sign_bit - 1);

@@ -87,6 +87,13 @@ pub(super) fn half_to_float(b: &mut LaneBuilder, v: LVal, to: Scalar) -> Option<
     Some(number)
 }
 
+/// The number of an `f4e2m1` that is known to be half a byte of a word, as a 16-bit float, made with that of the byte's other half.
+pub(super) fn code_to_float(b: &mut LaneBuilder, v: LVal, to: Scalar) -> Option<LVal> {
+    let (word, at) = b.half_of_word(v)?;
+    let pair = b.floats_of_codes(word, at / 8, to);
+    Some(b.unpack(pair, LTy::Num(to))[(at / 4 % 2) as usize])
+}
+
 /// Registers of halves from registers of bytes.
 fn split(b: &mut LaneBuilder, bytes: &[LVal], pairs: &[[usize; 2]]) -> Vec<LVal> {
     let mut regs = vec![bytes[0]; 2 * pairs.len()];

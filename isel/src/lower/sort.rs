@@ -182,42 +182,6 @@ impl Lower<'_> {
         Ok(lines)
     }
 
-    pub(super) fn gather_tile(&mut self, b: &mut LaneBuilder, i: Inst) -> Result<(), LowerError> {
-        let d = &self.kernel.insts[i];
-        let (result, dim) = (d.results[0], self.dim_attr(i));
-        let tile = self.own_tile(b, d.args[0])?;
-        let layout = self.layout_of(result)?;
-        let index = self.tile(b, d.args[1], &layout)?;
-        let shape = tile.layout.shape().to_vec();
-        let strides = row_major(&shape);
-        let ty = LTy::holding(self.kernel.ty(result).elem());
-        let scratch = Scratch::new(self, b, shape.iter().map(|&e| u64::from(e)).product(), ty, "gather")?;
-        scratch.store_tile(b, &tile, &strides);
-        let coords = Coords::new(b, &layout);
-        let mut rest = strides.clone();
-        rest[dim] = 0;
-        let zero = b.constant(ty, 0);
-        let mut regs: Vec<LVal> = Vec::new();
-        for (r, first) in first_copies(&layout).into_iter().enumerate() {
-            if first < r {
-                regs.push(regs[first]);
-                continue;
-            }
-            let (extent, none) = (b.i32(i64::from(shape[dim])), b.i32(0));
-            let inside = b.cmp(CmpOp::Ult, index.regs[r], extent);
-            let along = b.select(inside, index.regs[r], none);
-            let s = b.i32(i64::from(strides[dim]));
-            let along = b.mul(along, s);
-            let at = position(b, &coords, &layout, r as u32, &rest);
-            let at = b.add(at, along);
-            let at = scratch.address(b, at);
-            let v = scratch.load(b, at, 0);
-            regs.push(b.select(inside, v, zero));
-        }
-        self.set_tile(result, Tile { layout, regs });
-        Ok(())
-    }
-
     pub(super) fn histogram(&mut self, b: &mut LaneBuilder, i: Inst) -> Result<(), LowerError> {
         let d = &self.kernel.insts[i];
         let result = d.results[0];

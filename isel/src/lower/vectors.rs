@@ -26,6 +26,12 @@ pub(crate) fn to_words(b: &mut LaneBuilder, elems: &[LVal], elem: Scalar) -> Val
     if bytes >= 4 || elems.len() == 1 { elems } else { elems.chunks(4 / bytes).map(|c| b.pack(c)).collect() }
 }
 
+/// Elements that nobody else looks at into words: what made two of them is made for both at once where that is possible.
+pub(crate) fn computed_words(b: &mut LaneBuilder, elems: &[LVal], elem: Scalar) -> Vals {
+    let halves = matches!(elem, Scalar::F16 | Scalar::BF16) && elems.len().is_multiple_of(2);
+    if halves { elems.chunks(2).map(|c| b.pack_computed(c)).collect() } else { to_words(b, elems, elem) }
+}
+
 /// Words into elements.
 pub(crate) fn from_words(b: &mut LaneBuilder, words: &[LVal], elem: Scalar, n: u32) -> Vec<LVal> {
     let held = memory_type(elem);

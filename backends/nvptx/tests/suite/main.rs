@@ -15,6 +15,7 @@ mod late_products;
 mod loops;
 mod memory;
 mod mixed_schedules;
+mod narrow_weights;
 mod pipelines;
 mod planted;
 mod planted_registers;

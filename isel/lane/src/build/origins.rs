@@ -29,8 +29,8 @@ pub(super) struct Picked {
 pub(super) struct Pairs {
     pub origins: SecondaryMap<LVal, Option<Origin>>,
     pub picked: SecondaryMap<LVal, Option<Picked>>,
-    /// Words whose bytes are all the same.
-    pub equal_bytes: SecondaryMap<LVal, bool>,
+    /// Words of four such bytes.
+    pub gathered: SecondaryMap<LVal, Option<[Picked; 4]>>,
 }
 
 impl Pairs {

@@ -12,7 +12,7 @@
 //! goes. Every bit is that of one at a time: sums, differences and products are fused multiply-adds with 1, -1 and -0, which round once.
 
 use super::origins::{Origin, Picked};
-use super::{Key, Known, LaneBuilder};
+use super::{Key, LaneBuilder};
 use crate::inst::Inst;
 use crate::op::{BinOp, UnOp};
 use crate::value::{LTy, LVal};
@@ -24,53 +24,73 @@ const fn twice(half: i64) -> i64 {
 }
 
 impl LaneBuilder {
-    /// Four bytes of two words: see [`Inst::Permute`].
-    pub fn permute(&mut self, low: LVal, high: LVal, picks: LVal) -> LVal {
-        self.pure(Key::Permute(low, high, picks), LTy::I32, &[low, high, picks], |dst| Inst::Permute { dst, low, high, picks })
-    }
-
-    /// The byte of a word that each lane picks for itself, `lane + at`, as an `i8`.
-    pub fn pick_byte(&mut self, word: LVal, lane: LVal, at: u32) -> LVal {
-        let word = self.bitcast(word, LTy::I32);
-        let picks = self.picks(lane, 0x1111, 0x1111 * i64::from(at));
-        let four = self.permute(word, word, picks);
-        self.pairs.equal_bytes[four] = true;
-        let byte = self.cvt(four, LTy::Num(Scalar::I8));
-        self.learn(byte, Known::Part(four, 0));
-        self.pairs.picked[byte] = Some(Picked { word, lane, at });
-        byte
-    }
-
-    /// What a permutation picks: so many times the lane's part, and a constant.
-    fn picks(&mut self, lane: LVal, times: i64, constant: i64) -> LVal {
-        let times = self.i32(times);
-        let own = self.mul(lane, times);
-        self.add_const(own, constant)
-    }
-
-    /// A byte of a word and a constant: the bits of all four are computed at once, and this is one of them.
+    /// A byte of a word and a constant: all four are computed at once, and this is one of them.
     pub(super) fn bytes_of_word(&mut self, op: BinOp, a: LVal, b: LVal) -> Option<LVal> {
-        if self.ty(a) != LTy::Num(Scalar::I8) || !matches!(op, BinOp::And | BinOp::Or | BinOp::Xor | BinOp::Shl | BinOp::ShrU) {
+        if self.ty(a) != LTy::Num(Scalar::I8) {
             return None;
         }
         let ((word, n), c) = (self.byte_of_word(a)?, self.as_const(b)? as u8);
+        let word = self.bitcast(word, LTy::I32);
         let four = |byte: u8| i64::from(i32::from_ne_bytes([byte; 4]));
-        let shifts = matches!(op, BinOp::Shl | BinOp::ShrU);
-        if shifts && c > 7 {
-            return None;
-        }
-        let (word, by) = (self.bitcast(word, LTy::I32), self.i32(if shifts { i64::from(c) } else { four(c) }));
-        let bits = self.bin(op, word, by);
-        // What moved over from the byte beside it goes.
         let bits = match op {
-            BinOp::Shl | BinOp::ShrU => {
-                let own = self.i32(four(if op == BinOp::Shl { 0xff << c } else { 0xff >> c }));
-                self.bin(BinOp::And, bits, own)
+            BinOp::And | BinOp::Or | BinOp::Xor => {
+                let by = self.i32(four(c));
+                self.bin(op, word, by)
             }
-            _ => bits,
+            // What moved over from the byte beside it goes.
+            BinOp::Shl | BinOp::ShrU if c <= 7 => {
+                let (by, own) = (self.i32(i64::from(c)), self.i32(four(if op == BinOp::Shl { 0xff << c } else { 0xff >> c })));
+                let moved = self.bin(op, word, by);
+                self.bin(BinOp::And, moved, own)
+            }
+            BinOp::ShrS if (1..=7).contains(&c) => self.shift_signed_bytes(word, c),
+            BinOp::Add => self.add_to_bytes(word, c),
+            BinOp::Sub => self.add_to_bytes(word, c.wrapping_neg()),
+            _ => return None,
         };
         let word = self.bitcast(bits, LTy::B32);
         Some(self.unpack(word, LTy::Num(Scalar::I8))[n as usize])
+    }
+
+    /// A number added to each byte of a word: to seven bits of each, so that nothing moves over to the byte beside it, and the eighth is their sum without it.
+    fn add_to_bytes(&mut self, word: LVal, c: u8) -> LVal {
+        let four = |byte: u8| i64::from(i32::from_ne_bytes([byte; 4]));
+        let [lower, by, own] = [0x7f, c & 0x7f, c & 0x80].map(|byte| self.i32(four(byte)));
+        let seven = self.bin(BinOp::And, word, lower);
+        let sum = self.bin(BinOp::Add, seven, by);
+        let top = match self.clear_bits(word) & 0x8080_8080 {
+            0x8080_8080 => own,
+            _ => self.masked_over(word, four(0x80), own),
+        };
+        self.bin(BinOp::Xor, sum, top)
+    }
+
+    /// Each byte of a word shifted down by 1 to 7, its sign in the upper bits: the sign times what fills them.
+    fn shift_signed_bytes(&mut self, word: LVal, c: u8) -> LVal {
+        let four = |byte: u8| i64::from(i32::from_ne_bytes([byte; 4]));
+        let [by, own, sign, fill] = [i64::from(c), four(0xff >> c), four(0x80 >> c), 2 * ((1 << c) - 1)].map(|x| self.i32(x));
+        let moved = self.bin(BinOp::ShrU, word, by);
+        let moved = self.bin(BinOp::And, moved, own);
+        let signs = self.bin(BinOp::And, moved, sign);
+        self.fma(signs, fill, moved)
+    }
+
+    /// The `f32` of a byte of a word: the byte, counted from -128, is the end of the fraction of a large number, and that is taken away.
+    pub(super) fn single_of_byte(&mut self, v: LVal) -> Option<LVal> {
+        let (word, n) = self.byte_of_word(v).filter(|_| self.packed_halves)?;
+        let word = self.bitcast(word, LTy::I32);
+        let (word, less) = match self.bits_of_byte(v) {
+            Some(bits) if bits & 0x80 == 0 => (word, 0x4b00_0000),
+            _ => {
+                let flip = self.i32(0x8080_8080u32 as i32 as i64);
+                (self.bin(BinOp::Xor, word, flip), 0x4b00_0080)
+            }
+        };
+        let (exponent, picks) = (self.i32(0x4b00_0000), self.i32(i64::from(0x7540 + n)));
+        let large = self.permute(word, exponent, picks);
+        let large = self.bitcast(large, LTy::F32);
+        let less = self.constant(LTy::F32, less);
+        Some(self.bin(BinOp::Sub, large, less))
     }
 
     /// Says that a float is that of the signed 4 bits of a word from bit `at` on.
@@ -145,7 +165,13 @@ impl LaneBuilder {
 
     /// The bits of a word that a mask names, those of a constant inverted.
     fn masked(&mut self, word: LVal, mask: i64, flip: i64) -> LVal {
-        let (a, mask, flip) = (word, self.i32(mask), self.i32(flip));
+        let flip = self.i32(flip);
+        self.masked_over(word, mask, flip)
+    }
+
+    /// The bits of a word that a mask names, those of another word inverted where they are set.
+    pub(super) fn masked_over(&mut self, word: LVal, mask: i64, flip: LVal) -> LVal {
+        let (a, mask) = (word, self.i32(mask));
         self.pure(Key::MaskFlip(a, mask, flip), LTy::I32, &[a, mask, flip], |dst| Inst::MaskFlip { dst, a, mask, flip })
     }
 
@@ -154,11 +180,16 @@ impl LaneBuilder {
         let byte = i64::from(at / 8);
         if elem == Scalar::F16 {
             // The byte in both halves: the upper one's fraction has the code four bits further up.
-            let both = if self.pairs.equal_bytes[word] {
-                word
-            } else {
-                let picks = self.i32(byte * 0x1111);
-                self.permute(word, word, picks)
+            let both = match self.pairs.gathered[word] {
+                Some(from) => {
+                    let Picked { word, lane, at } = from[byte as usize];
+                    let picks = self.picks(lane, 0x1111, 0x1111 * i64::from(at));
+                    self.permute(word, word, picks)
+                }
+                None => {
+                    let picks = self.i32(byte * 0x1111);
+                    self.permute(word, word, picks)
+                }
             };
             // 1024 + (code + 8), and 1024 + 16 (code + 8), of which the sixteenth is 64 + code + 8.
             let large = self.masked(both, 0x00f0_000f, 0x6480_6408);
@@ -222,6 +253,13 @@ impl LaneBuilder {
         if of_codes {
             let decoded = self.un(UnOp::DecodeE4M3x2, both);
             return Some(if elem == Scalar::F16 { decoded } else { self.halves_as_bf16(decoded) });
+        }
+        // Never negative: a seventh bit's place is the last that counts.
+        if [a, b].iter().all(|&v| self.bits_of_byte(v).is_some_and(|bits| bits & 0x80 == 0)) {
+            let (exponent, one) = if elem == Scalar::F16 { (0x6400, 0x3c00) } else { (0x4300, 0x3f80) };
+            let large = self.masked(both, 0x007f_007f, twice(exponent));
+            let (one, less) = (self.i32(twice(one)), self.i32(twice(exponent | 0x8000)));
+            return Some(self.fma_pair(elem, large, one, less));
         }
         if elem == Scalar::BF16 {
             let (lower, upper) = (self.masked(both, 0x007f_007f, 0x4300_4300), self.masked(both, 0x0080_0080, 0x4300_4300));

@@ -125,11 +125,6 @@ pub enum LaneFault {
         /// True if the access before was a write.
         wrote: bool,
     },
-    /// A shuffle from a lane that the warp lacks.
-    ShuffleLane {
-        /// The lane asked for.
-        lane: i64,
-    },
     /// An assertion fails.
     Assertion,
     /// All roles wait, and nothing is in flight that could wake one; this is the wait of one of them.
@@ -215,7 +210,6 @@ impl fmt::Display for LaneFault {
                     }
                 }
             }
-            LaneFault::ShuffleLane { lane } => write!(f, "lane {lane} is not in the warp"),
             LaneFault::Deadlock { mbarrier, parity, phase, missing: (arrivals, bytes) } => write!(
                 f,
                 "all roles wait: this one for the phase of parity {parity} of the mbarrier at {mbarrier:#x}, which is in phase {phase} and \

@@ -347,9 +347,7 @@ impl<'a> Interpreter<'a> {
                 ShuffleFrom::Xor(mask) => (thread % self.lanes) as i64 ^ i64::from(mask),
                 ShuffleFrom::Lane(l) => self.reg(l)[thread] as i64,
             };
-            if !(0..self.lanes as i64).contains(&lane) {
-                return Err((LaneFault::ShuffleLane { lane }, thread));
-            }
+            let lane = lane.rem_euclid(self.lanes as i64);
             *d = self.reg(a)[thread / self.lanes * self.lanes + lane as usize];
         }
         self.put(&[dst], std::iter::once(column));

@@ -194,7 +194,7 @@ fn in_one_ring(
         let all = |groups| each(&LowerOptions { consumers: Some(groups), consumer_sets: Some(1), ..*options }).ok().filter(|s| alike(s));
         found = [2, 1].into_iter().find_map(all).unwrap_or(found);
     }
-    if let ([one], [main], (None, None)) = (&mut found[..], &loops[..], (options.consumer_sets, options.consumers))
+    if let ([one], [main], (None, None)) = (&mut found[..], loops, (options.consumer_sets, options.consumers))
         && ping_pong_pays(kernel, one)
     {
         let options = LowerOptions { consumer_sets: Some(2), ..*options };

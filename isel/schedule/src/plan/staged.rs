@@ -52,11 +52,12 @@ pub(crate) fn origin(kernel: &Kernel, mut v: Value) -> (Value, bool) {
     (v, turned)
 }
 
-/// True for what is computed element by element, in whatever shape: scales of groups meet their columns as a dimension of its own.
+/// True for what is computed element by element, in whatever shape: scales of groups meet their columns as a dimension of its own, numbers are looked up in
+/// tables.
 pub(crate) fn mapped(kernel: &Kernel, mut v: Value) -> bool {
     while let Some(i) = kernel.def_inst(v) {
         if kernel.insts[i].op != Op::Reshape {
-            return kernel.is_elementwise(i);
+            return kernel.is_elementwise(i) || kernel.insts[i].op == Op::GatherTile;
         }
         v = kernel.insts[i].args[0];
     }

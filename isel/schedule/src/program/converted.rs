@@ -16,7 +16,6 @@ use super::Refusal;
 use super::schedule::Schedule;
 use super::write::{Arg, Writer, number};
 use crate::plan::renewed_by;
-use std::collections::BTreeSet;
 use tilelift_ir::{Attr, CmpOp, Inst, Op, Value};
 
 impl Schedule<'_> {
@@ -85,24 +84,11 @@ impl Schedule<'_> {
         w.choice(later, give_back, |_| Ok(Vec::new())).map(drop)
     }
 
-    /// True for an operand that comes from narrow numbers and nothing else: they are converted two at a time, into the words that products read. Were it not so,
-    /// the proof would refuse the loop, and the printer waits for products at the end of a round.
+    /// True for an operand that loops carry in the words that products read: several elements in each. Were it not so, the proof would refuse the loop, and
+    /// the printer waits for products at the end of a round.
     fn in_words(&self, v: Value) -> bool {
-        let kernel = self.kernel;
-        let (mut open, mut seen, mut narrow) = (vec![v], BTreeSet::new(), false);
-        while let Some(v) = open.pop() {
-            let Some(i) = kernel.def_inst(v).filter(|&i| self.computed(i) && seen.insert(i)) else { continue };
-            let d = &kernel.insts[i];
-            if d.op == Op::Cast && kernel.ty(v).as_tile().is_some() {
-                if kernel.ty(d.args[0]).elem().bits() > 8 {
-                    return false;
-                }
-                narrow = true;
-                continue;
-            }
-            open.extend(&d.args);
-        }
-        narrow
+        let elem = self.kernel.ty(v).elem();
+        matches!(elem.bits(), 8 | 16)
     }
 
     /// What lanes compute for products, in program order.

@@ -62,10 +62,8 @@ impl Words {
         let at: HashMap<Coord, LVal> = (0..).zip(loaded).map(|(r, &v)| (self.layout.reg_coord(r), v)).collect();
         let lane = b.special(Special::Lane);
         let own = xor_map(b, lane, &self.picks)?;
-        let one = |b: &mut LaneBuilder, r: u32| {
-            let (word, n) = b.byte_of_word(*at.get(&layout.reg_coord(r))?)?;
-            Some(b.pick_byte(word, own, n))
-        };
-        (0..layout.size(Axis::Reg)).map(|r| one(b, r)).collect()
+        let place = |r: u32| b.byte_of_word(*at.get(&layout.reg_coord(r))?);
+        let places: Vec<(LVal, u32)> = (0..layout.size(Axis::Reg)).map(place).collect::<Option<_>>()?;
+        Some(b.pick_bytes(own, &places))
     }
 }

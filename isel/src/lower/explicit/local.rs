@@ -7,7 +7,7 @@
 
 use super::super::elementwise::Coords;
 use super::super::shared::representative;
-use super::super::vectors::{from_words, to_words, word_types};
+use super::super::vectors::{computed_words, from_words, to_words, word_types};
 use super::super::{Lower, sizes};
 use super::bytes::Words;
 use super::lanes::Lies;
@@ -446,7 +446,7 @@ impl Lower<'_> {
             for run in part.chunks(if torn { 1 } else { part.len() }) {
                 let (addr, offset) = lies.at(b, local, layout, run[0])?;
                 let elems: Vec<LVal> = run.iter().map(|&r| tile.regs[r as usize]).collect();
-                let words = to_words(b, &elems, elem);
+                let words = computed_words(b, &elems, elem);
                 let guard = match (whole, stays(run[0])) {
                     (Some(w), Some(m)) => Some(b.bin(BinOp::And, w, m)),
                     (w, m) => w.or(m),

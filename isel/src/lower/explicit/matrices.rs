@@ -7,7 +7,7 @@
 
 use super::super::Lower;
 use super::super::elementwise::Coords;
-use super::super::vectors::{from_words, to_words};
+use super::super::vectors::{computed_words, from_words};
 use crate::lower::location::{Local, Tile};
 use smallvec::SmallVec;
 use tilelift_ir::Scalar;
@@ -77,7 +77,7 @@ impl Matrices {
             let mut srcs = Vals::new();
             for regs in group.regs.chunks(per as usize) {
                 let elems: SmallVec<[LVal; 4]> = regs.iter().map(|&r| tile.regs[r as usize]).collect();
-                let word = to_words(b, &elems, elem)[0];
+                let word = computed_words(b, &elems, elem)[0];
                 srcs.push(if per == 1 { b.bitcast(word, LTy::B32) } else { word });
             }
             b.store_matrix(srcs, local.alloc, addr, offset);

@@ -1,5 +1,6 @@
 //! The walk through a kernel, with layouts for values: the lowering's way through each op, without what it writes.
 
+use super::super::lookup::{Looked, tables_in};
 use super::super::{sizes, sort};
 use super::piece::Piece;
 use crate::layout::assign::Assignment;
@@ -403,11 +404,16 @@ impl<'a> Walk<'a> {
             Op::Store => self.store(i)?,
             Op::Gather | Op::Scatter | Op::Atomic | Op::AtomicCas => self.indexed(i)?,
             Op::GatherTile => {
-                let from = self.own_tile(d.args[0])?;
+                let looked = Looked::new(kernel, self.target, self.plan.warps, i);
                 let layout = self.layout_of(result()?)?;
                 self.tile(d.args[1], &layout)?;
-                let ty = sizes::scratch_type(LTy::holding(kernel.ty(result()?).elem()));
-                self.take(sizes::array(from.shape(), ty.bytes()), "gather");
+                if let Some(lanes) = &looked.lanes {
+                    self.tile(looked.table, lanes)?;
+                } else {
+                    let from = self.own_tile(looked.table)?;
+                    let ty = sizes::scratch_type(LTy::holding(kernel.ty(result()?).elem()));
+                    self.take(sizes::array(from.shape(), ty.bytes()), "gather");
+                }
                 self.set(result()?, layout);
             }
             Op::Histogram => {
@@ -489,7 +495,7 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// Operands A of products in a loop or choice that are tiles from in front of it are brought into their layout there.
+    /// Operands A of products in a loop or choice that are tiles from in front of it are brought into their layout there, and tables of lookups.
     fn operands_in_front(&mut self, i: Inst) -> Walked {
         let kernel = self.kernel;
         let mut products = Vec::new();
@@ -498,6 +504,11 @@ impl<'a> Walk<'a> {
             let a = kernel.insts[j].args[0];
             if let (Some(At::Tile(_)), Some(dot)) = (&self.values[a], self.assigned.dots[j].clone()) {
                 self.tile(a, &dot.a)?;
+            }
+        }
+        for (table, lanes) in tables_in(kernel, self.target, self.plan.warps, i) {
+            if let Some(At::Tile(_)) = &self.values[table] {
+                self.tile(table, &lanes)?;
             }
         }
         Ok(())

@@ -323,11 +323,17 @@ fn shuffles() {
         assert_eq!(m.buffers[0].read_i64(Scalar::I32), want);
         assert_eq!(stats.shuffles, 4);
     }
-    let mut asm = Asm::new(1);
-    let (lane, one) = (asm.special(Special::Lane), asm.i32(1));
-    let from = asm.bin(BinOp::Add, lane, one);
-    asm.def(LTy::I32, |dst| Inst::Shuffle { dst, a: lane, from: ShuffleFrom::Lane(from) });
-    assert_eq!(asm.fault(&mut out32(0)), (LaneFault::ShuffleLane { lane: 32 }, 31));
+    // Lanes behind the last one, and in front of the first, are counted anew.
+    for by in [33, -31] {
+        let mut asm = Asm::new(1);
+        let (lane, by) = (asm.special(Special::Lane), asm.i32(by));
+        let from = asm.bin(BinOp::Add, lane, by);
+        let next = asm.def(LTy::I32, |dst| Inst::Shuffle { dst, a: lane, from: ShuffleFrom::Lane(from) });
+        asm.store(0, &[next]);
+        let mut m = memory([Buffer::uninit(32 * 4)]);
+        asm.run(&mut m).unwrap();
+        assert_eq!(m.buffers[0].read_i64(Scalar::I32), (1..=32).map(|n| n % 32).collect::<Vec<i64>>());
+    }
 }
 
 #[test]
