@@ -65,7 +65,7 @@ pub(crate) fn elaborate(input: &Kernel, g: &Graph, s: &Skeleton, forest: &Forest
         origin,
         out,
         regions,
-        values: vec![SmallVec::new(); forest.ids.len()],
+        values: forest.ids.iter().map(|_| SmallVec::new()).collect(),
         made: SecondaryMap::new(),
         looks: Cell::new(LOOKS * (1024 + forest.ids.len())),
         pairs: IndexMap::default(),
@@ -509,7 +509,10 @@ impl Emitter<'_> {
     /// Appends the chosen node of a class, whose operands are there, to a region.
     fn emit(&mut self, class: usize, c: &Candidate, region: Region) -> Result<(), Broken> {
         let Head::Op { op, present, attrs, ty, result, .. } = c.node.head else { return Err(Broken::Leaf) };
-        let args: SmallVec<[Value; 3]> = c.kids.iter().map(|&k| self.value(k, region)).collect::<Option<_>>().ok_or(Broken::Lacks(op))?;
+        let mut args = SmallVec::<[Value; 3]>::new();
+        for &k in &c.kids {
+            args.push(self.value(k, region).ok_or(Broken::Lacks(op))?);
+        }
         let pool = &self.g.analysis.pool;
         let ty = pool.ty(ty);
         let loc = self.origin[class].map_or(self.loc, |i| self.input.locs[i]);

@@ -64,7 +64,7 @@ type Users = SmallVec<[(u32, u32); 4]>;
 
 /// Users of each class.
 fn users(forest: &Forest) -> Vec<Users> {
-    let mut users = vec![Users::new(); forest.ids.len()];
+    let mut users: Vec<Users> = forest.ids.iter().map(|_| Users::new()).collect();
     for (class, list) in forest.nodes.iter().enumerate() {
         for (n, c) in list.iter().enumerate() {
             for (i, &kid) in c.kids.iter().enumerate() {

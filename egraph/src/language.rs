@@ -29,7 +29,7 @@ pub(crate) struct TypeId(u32);
 pub(crate) struct AttrsId(u32);
 
 /// An attribute list, lead before trail.
-pub(crate) type Attrs = SmallVec<[Attr; 2]>;
+pub(crate) type Attrs = SmallVec<[Attr; 1]>;
 
 /// A set whose members have numbers; every node that is made asks for two.
 type Numbered<T> = crate::hash::IndexSet<T>;

@@ -16,10 +16,17 @@ pub(crate) fn widening(kernel: &mut Kernel) {
     let mut regions = vec![kernel.body];
     while let Some(region) = regions.pop() {
         regions.extend(kernel.regions[region].insts.iter().flat_map(|&i| kernel.insts[i].regions.iter().copied()));
-        if kernel.regions[region].insts.iter().any(|&i| is_loop(kernel, i)) {
+        if widens_in_front_of_a_loop(kernel, region) {
             sunk(kernel, region);
         }
     }
+}
+
+/// True if there may be something to move.
+fn widens_in_front_of_a_loop(kernel: &Kernel, region: Region) -> bool {
+    let insts = &kernel.regions[region].insts;
+    let last = insts.iter().rposition(|&i| is_loop(kernel, i)).unwrap_or(0);
+    insts[..last].iter().any(|&i| widens(kernel, i))
 }
 
 fn is_loop(kernel: &Kernel, i: Inst) -> bool {

@@ -50,7 +50,7 @@ pub struct InstData {
     /// One bit per operand of the row: set for keyword operands that are present.
     pub present: u8,
     /// Lead, then trailing attribute.
-    pub attrs: SmallVec<[Attr; 2]>,
+    pub attrs: SmallVec<[Attr; 1]>,
     /// Regions.
     pub regions: SmallVec<[Region; 2]>,
     /// Results.
@@ -220,18 +220,18 @@ impl Kernel {
 
     /// Makes an instruction with results of the given types, outside any region; [`crate::Cursor`] places it.
     pub fn add_inst(&mut self, op: Op, args: &[Value], present: u8, attrs: &[Attr], regions: &[Region], results: &[Type]) -> Inst {
-        let inst = self.insts.push(InstData {
+        let (inst, mut made) = (self.insts.next_key(), Results::new());
+        for (i, ty) in results.iter().enumerate() {
+            made.push(self.values.push(ValueData { ty: ty.clone(), def: ValueDef::Result(inst, i as u32) }));
+        }
+        self.insts.push(InstData {
             op,
             args: Operands::from_slice(args),
             present,
             attrs: copied(attrs),
             regions: SmallVec::from_slice(regions),
-            results: Results::new(),
+            results: made,
         });
-        for (i, ty) in results.iter().enumerate() {
-            let v = self.values.push(ValueData { ty: ty.clone(), def: ValueDef::Result(inst, i as u32) });
-            self.insts[inst].results.push(v);
-        }
         for &r in regions {
             if let Some(region) = self.regions.get_mut(r) {
                 region.holder = Some(inst);
@@ -371,7 +371,7 @@ pub fn walked() -> u64 {
 }
 
 /// The attributes of a list: mostly none or one.
-fn copied(attrs: &[Attr]) -> SmallVec<[Attr; 2]> {
+fn copied(attrs: &[Attr]) -> SmallVec<[Attr; 1]> {
     let mut list = SmallVec::new();
     for a in attrs {
         list.push(a.clone());

@@ -14,11 +14,12 @@
 
 use crate::lower::Lowered;
 use crate::pipeline::{lower, planned};
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::BTreeSet;
 use std::fmt;
 use tilelift_ir::verify::Verified;
 use tilelift_ir::{Attr, GridAxis, Inst, Kernel, Loc, Op, Region, Value, ValueDef};
 use tilelift_lane::Target;
+use tilelift_lane::hash::{Map, Set};
 use tilelift_schedule::plan::{LowerOptions, Schedule};
 use tilelift_schedule::program::not_ahead;
 use tilelift_schedule::reason::{NotAhead, Outline};
@@ -112,12 +113,12 @@ fn is_loop(kernel: &Kernel, i: Inst) -> bool {
 }
 
 /// Places of the loads and dots that the lanes of the lowered program do in loops, each where it stands.
-fn synchronous(kernel: &Kernel, done: &Lowered) -> HashSet<(Op, Loc)> {
+fn synchronous(kernel: &Kernel, done: &Lowered) -> Set<(Op, Loc)> {
     let made = match &done.written {
         Some(Ok(written)) => written.as_ref(),
         Some(Err(_)) | None => kernel,
     };
-    let mut found = HashSet::new();
+    let mut found = Set::default();
     made.walk(made.body, &mut |i| {
         if is_loop(made, i) {
             made.insts[i].regions.iter().for_each(|&r| {
@@ -135,7 +136,7 @@ struct Looked<'a> {
     kernel: &'a Kernel,
     target: &'a Target,
     done: &'a Lowered,
-    synchronous: HashSet<(Op, Loc)>,
+    synchronous: Set<(Op, Loc)>,
 }
 
 impl Looked<'_> {
@@ -225,7 +226,7 @@ impl Looked<'_> {
     /// Those that decide what a load brings: instances that differ along others alone bring the same.
     fn axes_of(&self, load: Inst) -> BTreeSet<GridAxis> {
         let kernel = self.kernel;
-        let (mut seen, mut axes) = (HashSet::new(), BTreeSet::new());
+        let (mut seen, mut axes) = (Set::default(), BTreeSet::new());
         let mut open: Vec<Value> = kernel.insts[load].args.to_vec();
         while let Some(v) = open.pop() {
             let made = match kernel.values[v].def {
@@ -250,7 +251,7 @@ impl Looked<'_> {
     /// The longest chain of loads of a body, each of which waits for what the one before brought.
     fn chain(&self, body: &[Inst], waiting: &[Inst]) -> u64 {
         let kernel = self.kernel;
-        let mut behind: HashMap<Value, u64> = HashMap::new();
+        let mut behind: Map<Value, u64> = Map::default();
         let mut longest = 0;
         // Operands stand in front of their users.
         for &i in body {

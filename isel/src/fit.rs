@@ -109,14 +109,14 @@ fn specialised(
     target: &Target,
     options: &LowerOptions,
     planned_as: &Plan,
-    ring: &Specialised,
+    ring: &Rc<Specialised>,
 ) -> Result<Fitted, LowerError> {
     let write = |ring: &Specialised| {
         let made = program::written(kernel, target, ring);
         let made = made.map_err(|why| LowerError::NotSpecialised { why: Box::new(why.into()), loc: Default::default() })?;
         planned(made, target)
     };
-    let mut slotted = Rc::new(ring.with_slots(ring.depth));
+    let mut slotted = ring.slotted(ring.depth);
     let mut written = write(&slotted)?;
     let assigned = assign(&written.kernel, target, &written.plan)?;
     let (mut depth, mut direct) = (ring.depth, false);
@@ -139,7 +139,7 @@ fn specialised(
         };
         let Some((slots, at_use)) = next else { return Err(why) };
         if slots != depth {
-            slotted = Rc::new(ring.with_slots(slots));
+            slotted = ring.slotted(slots);
             written = write(&slotted)?;
         }
         (depth, direct) = (slots, at_use);

@@ -157,7 +157,7 @@ impl KernelBuilder {
         args.extend(how.mask);
         let present = if how.mask.is_some() { 1 << (2 + operands.len()) } else { 0 };
         let sync = Attr::Sync(how.order.unwrap_or(MemoryOrder::Relaxed), how.scope.unwrap_or(Scope::Gpu));
-        let attrs: SmallVec<[Attr; 2]> = word.map(Attr::Atomic).into_iter().chain([sync]).collect();
+        let attrs: SmallVec<[Attr; 1]> = word.map(Attr::Atomic).into_iter().chain([sync]).collect();
         self.push(op, &args, present, &attrs, None)
     }
 

@@ -90,14 +90,20 @@ impl Side<'_> {
 
     fn access(&self, map: &SharedMap, e: u32, model: &BankModel) -> Result<Access, LayoutError> {
         let columns = map.columns_from(self.layout)?;
-        let mut best: Option<Access> = None;
+        let active = (columns.lane.len() as u32).saturating_sub(self.idle_lanes.count_ones());
+        // Width, vectors, passes of a phase, and of all.
+        let mut best: Option<[u32; 4]> = None;
         let mut cap = VECTOR_BYTES.max(e);
         loop {
             let [width, vectors] = vector_count(&columns, e, cap, self.idle_regs);
-            let w = wavefronts(&columns, e, width, self.op, model, self.idle_lanes);
-            let total = w.total() * vectors;
-            if best.as_ref().is_none_or(|b| (total, vectors) < (b.total, b.vectors)) {
-                best = Some(Access { columns: columns.clone(), width, vectors, per_phase: w.per_phase, total });
+            // There is no phase without a pass, so that many widths need no look.
+            let phases = active.saturating_sub(model.phase(self.op, width * e).1.len() as u32);
+            if best.is_none_or(|[_, of_best, _, total]| (vectors << phases, vectors) < (total, of_best)) {
+                let w = wavefronts(&columns, e, width, self.op, model, self.idle_lanes);
+                let total = w.total() * vectors;
+                if best.is_none_or(|[_, of_best, _, least]| (total, vectors) < (least, of_best)) {
+                    best = Some([width, vectors, w.per_phase, total]);
+                }
             }
             let narrower = width * e / 2;
             if narrower < e {
@@ -105,7 +111,8 @@ impl Side<'_> {
             }
             cap = narrower;
         }
-        best.ok_or(LayoutError::NotInvertible)
+        let [width, vectors, per_phase, total] = best.ok_or(LayoutError::NotInvertible)?;
+        Ok(Access { columns, width, vectors, per_phase, total })
     }
 
     /// The registers of each vector.

@@ -38,7 +38,7 @@ struct Parts<'t> {
     /// Number of the operand in the row, and the operand.
     operands: Vec<(usize, Raw<'t>)>,
     present: u8,
-    attrs: SmallVec<[Attr; 2]>,
+    attrs: SmallVec<[Attr; 1]>,
     explicit: Option<Type>,
 }
 

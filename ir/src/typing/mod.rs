@@ -76,8 +76,12 @@ pub fn result_types(
         return explicit_control::receive(op, args).map(SmallVec::from_vec);
     }
     let one = result_type(op, args, present, attrs, explicit)?;
-    let count = op.info().results().max(usize::from(one.is_some()));
-    Ok(one.into_iter().cycle().take(count).collect())
+    let mut all = SmallVec::new();
+    if let Some(ty) = one {
+        (1..op.info().results()).for_each(|_| all.push(ty.clone()));
+        all.push(ty);
+    }
+    Ok(all)
 }
 
 /// The type of each result of `op` (none or one for everything but control, whose results the caller takes from its regions, and

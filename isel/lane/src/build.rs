@@ -38,6 +38,8 @@ use tilelift_ir::{CmpOp, GridAxis, Loc, Scalar, num};
 
 /// Instructions that many programs have: their table is made for so many.
 const MEMO: usize = 400;
+/// Values that many programs have.
+const VALUES: usize = 1024;
 
 /// The role that is being filled.
 #[derive(Clone, Copy)]
@@ -153,11 +155,11 @@ impl LaneBuilder {
                 cluster: 1,
                 allocs: PrimaryMap::new(),
                 shared_bytes: 0,
-                vals: PrimaryMap::new(),
+                vals: PrimaryMap::with_capacity(VALUES),
                 body: Block::new(),
             },
             frames: vec![Frame::default()],
-            facts: PrimaryMap::new(),
+            facts: PrimaryMap::with_capacity(VALUES),
             memo: Map::with_capacity_and_hasher(MEMO, Default::default()),
             lives: SecondaryMap::new(),
             clock: 0,

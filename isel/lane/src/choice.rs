@@ -22,11 +22,13 @@ pub(super) fn into_arms(block: &mut Block, nest: &Nest, values: [usize; 2]) {
     if !nest.chooses() {
         return;
     }
-    let mut needs = Needs { nest, at: Table::new(values[0], values[1], NOTHING), leaves: vec![false; nest.len()] };
+    let at = Table::new(values[0], values[1], NOTHING);
+    let mut needs = Needs { nest, at, leaves: vec![false; nest.len()], come: vec![0; nest.len()] };
     needs.block(block, 0);
     if needs.leaves.contains(&true) {
-        let Needs { at, leaves, .. } = needs;
-        Moves { nest, at, leaves, fronts: vec![Block::new(); nest.len()] }.block(block, 0);
+        let Needs { at, leaves, come, .. } = needs;
+        let fronts = come.into_iter().map(Block::with_capacity).collect();
+        Moves { nest, at, leaves, fronts }.block(block, 0);
     }
 }
 
@@ -37,6 +39,8 @@ struct Needs<'a> {
     at: Table<u32>,
     /// Blocks that some computations leave.
     leaves: Vec<bool>,
+    /// How many computations come to each block.
+    come: Vec<usize>,
 }
 
 impl Needs<'_> {
@@ -99,7 +103,10 @@ impl Needs<'_> {
     fn goes(&mut self, made: &[LVal], n: u32) -> u32 {
         let needed = made.iter().map(|&v| self.at.get(v)).filter(|&at| at != NOTHING);
         let to = needed.reduce(|a, b| self.nest.common(a, b)).map_or(n, |at| self.nest.nearest(n, at));
-        self.leaves[n as usize] |= to != n;
+        if to != n {
+            self.leaves[n as usize] = true;
+            self.come[to as usize] += 1;
+        }
         made.first().into_iter().for_each(|&v| self.at.set(v, to));
         to
     }
@@ -118,6 +125,7 @@ impl Moves<'_> {
     fn block(&mut self, block: &mut Block, n: u32) {
         let mut stay = std::mem::take(&mut self.fronts[n as usize]);
         if self.leaves[n as usize] {
+            stay.reserve(block.len());
             for inst in std::mem::take(block) {
                 match computed(&inst).and_then(<[LVal]>::first).map(|&v| self.at.get(v)) {
                     Some(to) if to != n && to != NOTHING => self.fronts[to as usize].push(inst),

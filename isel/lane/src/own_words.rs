@@ -165,7 +165,13 @@ fn join(flying: &mut Flights, other: &Flights) {
 
 /// Puts the copies of words in front of the fence of the multiplications that take them.
 fn copy(block: &mut Block, vals: &mut PrimaryMap<LVal, LTy>, wanted: &dyn Fn(LVal) -> bool) {
-    let old = std::mem::take(block);
+    let takes = |i: &Inst| words(i).is_some_and(|list| list.iter().any(|&w| wanted(w)));
+    if !block.iter().any(takes) {
+        block.iter_mut().flat_map(blocks_mut).for_each(|b| copy(b, vals, wanted));
+        return;
+    }
+    let room = Block::with_capacity(block.len());
+    let old = std::mem::replace(block, room);
     // Where the last fence stands, and what was copied in front of it.
     let (mut fence, mut owned): (Option<usize>, Map<LVal, LVal>) = (None, Map::default());
     for mut inst in old {

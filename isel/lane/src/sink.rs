@@ -55,10 +55,15 @@ pub(crate) struct Moves<'a> {
     /// Computations stay that leave no more in use than they find, by the bytes of a lane's registers that values take. All that are read are made in the
     /// block then.
     pub stays: Option<&'a dyn Fn(LVal) -> u32>,
+    /// Where computations stay, an order is wanted that holds no more at once: bytes of a lane's registers by value, and bytes at most.
+    pub most: Option<(&'a [u32], u32)>,
 }
 
 /// Reorders a block and the blocks inside it. The values that are made there have numbers from `values[0]` up to `values[1]`.
-pub(super) fn sink(block: &mut Block, nest: &Nest, values: [usize; 2], Moves { loads, stays }: Moves<'_>) {
+///
+/// # Errors
+/// Bytes of a lane's registers that values take at least in an order that is not wanted; some blocks are in order then, others not.
+pub(super) fn sink(block: &mut Block, nest: &Nest, values: [usize; 2], Moves { loads, stays, most }: Moves<'_>) -> Result<(), u32> {
     let [first, end] = values;
     let loads = loads.filter(|_| nest.loads(nest.all()));
     // What was there before is looked for where its registers count.
@@ -68,6 +73,8 @@ pub(super) fn sink(block: &mut Block, nest: &Nest, values: [usize; 2], Moves { l
         nest,
         loads,
         stays,
+        most,
+        over: None,
         makers,
         carried: Map::default(),
         leaves: Table::new(first, end, false),
@@ -77,6 +84,7 @@ pub(super) fn sink(block: &mut Block, nest: &Nest, values: [usize; 2], Moves { l
     };
     sinker.enter(block, 0, loads.is_some());
     sinker.block(block, 0, loads, &Set::default());
+    sinker.over.map_or(Ok(()), Err)
 }
 
 /// The pass over the blocks of a role.
@@ -86,6 +94,9 @@ struct Sinker<'a> {
     loads: Option<Loads<'a>>,
     /// Sizes of values, where what frees as much as it makes stays.
     stays: Option<&'a dyn Fn(LVal) -> u32>,
+    most: Option<(&'a [u32], u32)>,
+    /// What the order of a block holds at once, if that is more than is wanted.
+    over: Option<u32>,
     makers: Table<Maker>,
     /// What loops with multiplications carry: parameters and next values, by the number of the loop's block.
     carried: Map<u32, Vec<[LVal; 2]>>,
@@ -236,8 +247,15 @@ impl Sinker<'_> {
         let movable = loads.is_some();
         // Computations that nothing in the block needs are the block's results: they go last, in order.
         let stays = self.stays.map_or_else(Vec::new, |bytes| self.stays(block, n, nested, bytes));
+        if self.over.is_some() {
+            return;
+        }
         let stays = |k: usize| stays.get(k) == Some(&true) || moves(&block[k], movable).is_none();
         let anchors: Vec<usize> = (0..block.len()).filter(|&k| stays(k)).collect();
+        // Nothing moves.
+        if anchors.len() == block.len() {
+            return;
+        }
         let order = Order { makers: &self.makers, n, block, nested, early: &self.early(block, n, nested), open: Vec::new() };
         let order = order.whole(&anchors, loads, beside);
         if order.iter().enumerate().all(|(k, &from)| k == from) {
@@ -344,7 +362,7 @@ mod tests {
 
     fn sunk(a: &mut Asm, loads: Option<Loads<'_>>) {
         let nest = Nest::of(&a.p.body);
-        sink(&mut a.p.body, &nest, [0, a.p.vals.len()], Moves { loads, stays: None });
+        sink(&mut a.p.body, &nest, [0, a.p.vals.len()], Moves { loads, ..Moves::default() }).expect("any order is wanted");
     }
 
     #[test]

@@ -11,9 +11,10 @@
 
 use crate::plan::{MAX_LOOPS, written_views};
 use crate::rewrite::Rewrite;
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use tilelift_decisions::{Decision, Told, taken};
 use tilelift_ir::{Inst, Kernel, Op, Region, Value};
+use tilelift_lane::hash::Set;
 
 /// The kernel with the products of its own block in loops; `None` if there are none, or no loop beside them.
 pub fn beside(kernel: &Kernel) -> Option<Kernel> {
@@ -46,7 +47,7 @@ pub fn beside(kernel: &Kernel) -> Option<Kernel> {
 }
 
 /// The loads, and what is another view of them, that bring a product's factors and nothing else, in their order. Nobody writes what they read.
-fn brought(kernel: &Kernel, dot: Inst, written: &HashSet<Value>) -> Vec<Inst> {
+fn brought(kernel: &Kernel, dot: Inst, written: &Set<Value>) -> Vec<Inst> {
     let mut taken: BTreeSet<Inst> = BTreeSet::from([dot]);
     let block = &kernel.regions[kernel.body].insts;
     let Some(at) = block.iter().position(|&i| i == dot) else { return Vec::new() };

@@ -17,9 +17,9 @@
 
 use crate::access::GlobalAccess;
 use crate::plan::{accumulates, is_zero, looks_at, mapped, moves, origin, ring_loads, trace};
-use std::collections::{HashMap, HashSet};
 use tilelift_decisions::{Decision, Told, taken};
 use tilelift_ir::{Attr, Inst, Kernel, Op, Precision, Region, TileType, Type, Value};
+use tilelift_lane::hash::{Map, Set};
 use tilelift_lane::{GroupMatrix, Target, Units};
 
 /// Instructions that a product computes of tiles as they were, at most.
@@ -64,7 +64,7 @@ pub fn exchanged(kernel: &Kernel, target: &Target) -> Option<Kernel> {
     if !found.is_empty() {
         taken(Decision::OperandOrder, || Told::of(format!("{} products exchanged", found.len())));
     }
-    let mut made = Exchange { kernel: kernel.clone(), turned: HashSet::new(), of_turned };
+    let mut made = Exchange { kernel: kernel.clone(), turned: Set::default(), of_turned };
     late.iter().for_each(|&(region, i)| made.turn_late(region, i));
     found.iter().for_each(|&(_, region, i)| made.product(region, i));
     let mut loops: Vec<(Inst, Region)> = found.iter().map(|f| (f.0, f.1)).collect();
@@ -93,7 +93,7 @@ fn instruction<'u>(kernel: &Kernel, units: &'u Units, i: Inst) -> Option<&'u Gro
 
 /// True for a product whose operand B lanes compute of transposed tiles, if the unit takes it from memory in any order: then they compute it of the tiles
 /// as they lie, and store it so.
-fn turns_late(kernel: &Kernel, units: &Units, i: Inst, of_turned: &HashSet<Inst>) -> bool {
+fn turns_late(kernel: &Kernel, units: &Units, i: Inst, of_turned: &Set<Inst>) -> bool {
     let b = kernel.insts[i].args[1];
     instruction(kernel, units, i).is_some_and(|row| row.any_order) && kernel.def_inst(b).is_some_and(|j| of_turned.contains(&j))
 }
@@ -105,7 +105,7 @@ struct Known<'a> {
     /// The dimension of one that they bring that is contiguous.
     along: &'a dyn Fn(Value) -> Option<usize>,
     /// What is computed of transposed tiles.
-    of_turned: &'a HashSet<Inst>,
+    of_turned: &'a Set<Inst>,
 }
 
 /// True for a product of a loop that is better exchanged.
@@ -142,9 +142,9 @@ fn gains(kernel: &Kernel, units: &Units, region: Region, i: Inst, known: &Known<
 
 /// What is computed, element by element, of transposed tiles and of what has one element to a row or column: it is as well computed of the tiles as they
 /// were. Long chains are left as they are: each product would compute its own.
-fn of_turned(kernel: &Kernel) -> HashSet<Inst> {
+fn of_turned(kernel: &Kernel) -> Set<Inst> {
     // How many instructions stand behind each, at most: what two of them share is counted twice.
-    let mut behind: HashMap<Inst, usize> = HashMap::new();
+    let mut behind: Map<Inst, usize> = Map::default();
     kernel.walk(kernel.body, &mut |i| {
         if !kernel.is_elementwise(i) {
             return;
@@ -199,7 +199,7 @@ fn only_mapped(kernel: &Kernel, region: Region, v: Value) -> bool {
 /// True if all that is made of a matrix, element by element and with its rows taken apart, is folded along its rows.
 fn only_folded_rows(kernel: &Kernel, v: Value) -> bool {
     let Some(&columns) = kernel.ty(v).shape().and_then(|s| s.last()) else { return false };
-    let (mut seen, mut open, mut folded) = (HashSet::from([v]), vec![v], false);
+    let (mut seen, mut open, mut folded) = (Set::from_iter([v]), vec![v], false);
     while let Some(v) = open.pop() {
         let mut fits = true;
         kernel.walk(kernel.body, &mut |j| {
@@ -242,9 +242,9 @@ fn exchanged_dimensions() -> Attr {
 struct Exchange {
     kernel: Kernel,
     /// Transposes by which what is turned is seen as it was.
-    turned: HashSet<Inst>,
+    turned: Set<Inst>,
     /// What is as well computed of tiles as they were before they were transposed.
-    of_turned: HashSet<Inst>,
+    of_turned: Set<Inst>,
 }
 
 impl Exchange {
@@ -377,7 +377,7 @@ impl Exchange {
     /// Removes what nobody looks at any more.
     fn sweep(&mut self) {
         loop {
-            let mut used: HashSet<Value> = HashSet::new();
+            let mut used: Set<Value> = Set::default();
             for r in self.kernel.regions.values() {
                 r.insts.iter().for_each(|&i| used.extend(self.kernel.insts[i].args.iter().copied()));
             }
@@ -388,7 +388,7 @@ impl Exchange {
                 moves && d.results.iter().all(|v| !used.contains(v))
             };
             let placed = kernel.regions.values().flat_map(|r| r.insts.iter().copied());
-            let dead: HashSet<Inst> = placed.filter(idle).collect();
+            let dead: Set<Inst> = placed.filter(idle).collect();
             if dead.is_empty() {
                 return;
             }

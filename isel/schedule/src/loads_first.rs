@@ -11,9 +11,10 @@
 //! may wait for what others write.
 
 use crate::plan::written_views;
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use tilelift_decisions::{Decision, Told, taken};
 use tilelift_ir::{Effects, Inst, Kernel, Op, Region, Type, Value};
+use tilelift_lane::hash::Set;
 
 /// Bytes that a lane asks for at once from which on a machine's memory is busy: 40 KB of a multiprocessor on which 1024 lanes run.
 const ENOUGH: u64 = 40;
@@ -68,11 +69,11 @@ struct Looked<'k> {
     insts: &'k [Inst],
     /// Where instructions stand.
     at: BTreeMap<Inst, usize>,
-    written: &'k HashSet<Value>,
+    written: &'k Set<Value>,
 }
 
 impl<'k> Looked<'k> {
-    fn at(kernel: &'k Kernel, region: Region, written: &'k HashSet<Value>) -> Looked<'k> {
+    fn at(kernel: &'k Kernel, region: Region, written: &'k Set<Value>) -> Looked<'k> {
         let insts = &kernel.regions[region].insts[..];
         Looked { kernel, insts, at: insts.iter().enumerate().map(|(n, &i)| (i, n)).collect(), written }
     }

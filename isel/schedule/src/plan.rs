@@ -22,6 +22,7 @@ mod late_products;
 mod live;
 mod loads;
 mod locals;
+mod loop_facts;
 mod one_ring;
 mod options;
 mod overlap;

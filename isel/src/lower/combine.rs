@@ -10,11 +10,11 @@ use super::reduce::{Fold, spread_layout};
 use super::scan::{Scan, Travel};
 use super::sizes::combined_type;
 use crate::layout::owners;
-use std::collections::HashMap;
 use std::rc::Rc;
 use tilelift_ir::layout::Layout;
 use tilelift_ir::reduce::reduce_order;
 use tilelift_ir::{CmpOp, Inst, Op, Region, Scalar, Type, Value};
+use tilelift_lane::hash::Map;
 use tilelift_lane::{BinOp, LTy, LVal, LaneBuilder};
 use tilelift_schedule::LowerError;
 use tilelift_schedule::reason::OfScalar;
@@ -57,7 +57,7 @@ impl Lower<'_> {
         let kernel = self.kernel;
         let data = &kernel.regions[region];
         let elem = |v: Value| kernel.ty(v).elem();
-        let mut known: HashMap<Value, LVal> = HashMap::new();
+        let mut known: Map<Value, LVal> = Map::default();
         for (&p, &v) in data.params.iter().zip(x.iter().chain(y)) {
             known.insert(p, Self::arrived(b, elem(p), v));
         }

@@ -70,9 +70,11 @@ impl LaneBuilder {
             n => n,
         };
         let nest = Nest::of(&sunk);
-        sink(&mut sunk, &nest, [0, sizes.len()], Moves { loads: None, stays: Some(&bytes) });
-        let after = peak(&sunk, &sizes);
-        let sinks = after <= before - before / WORTH;
+        let most = before - before / WORTH;
+        let moves = Moves { loads: None, stays: Some(&bytes), most: Some((&sizes, most)) };
+        // Of an order that is given up it is known what it holds at least.
+        let after = sink(&mut sunk, &nest, [0, sizes.len()], moves).map_or_else(|least| least, |()| peak(&sunk, &sizes));
+        let sinks = after <= most;
         taken(Decision::LaneOrder, || {
             let ways = [("depth first", after), ("as lowered", before)].map(|(what, bytes)| (what, u64::from(bytes)));
             let [one, next] = if sinks { ways } else { [ways[1], ways[0]] };

@@ -153,7 +153,9 @@ impl LaneBuilder {
         let room = self.sink_loads.map(|own| spec.registers.unwrap_or(own).saturating_sub(spare(&body)));
         // Literals are parts of instructions.
         let words = |v: LVal| if self.as_const(v).is_some() { 0 } else { words(self.ty(v)) };
-        sink(&mut body, &nest, values, Moves { loads: room.map(|room| Loads { room, words: &words }), stays: None });
+        let moves = Moves { loads: room.map(|room| Loads { room, words: &words }), ..Moves::default() };
+        let sunk = sink(&mut body, &nest, values, moves);
+        debug_assert_eq!(sunk, Ok(()), "any order is wanted");
         Ok(Role {
             name: spec.name.to_owned(),
             first: spec.warps.0,

@@ -1,11 +1,51 @@
 //! Loads that are started ahead of the instructions that need them, as far as registers allow.
 
 use super::order::{Inside, Loads, Order, PARAM, inside};
-use crate::hash::{Map, Set};
+use crate::hash::Set;
 use crate::inst::Inst;
 use crate::value::LVal;
 use crate::visit::results;
+use cranelift_entity::EntityRef;
 use std::collections::VecDeque;
+
+/// How many instructions to come read each value, of those that are asked for.
+#[derive(Default)]
+struct Uses {
+    /// One more than how many, by value; 0 for values that nobody asks for.
+    counts: Vec<u32>,
+    values: Vec<LVal>,
+}
+
+impl Uses {
+    fn count(&mut self, v: LVal) -> &mut u32 {
+        let n = v.index();
+        if n >= self.counts.len() {
+            self.counts.resize(n + 1, 0);
+        }
+        let count = &mut self.counts[n];
+        if *count == 0 {
+            *count = 1;
+            self.values.push(v);
+        }
+        count
+    }
+
+    /// Somebody reads a value.
+    fn add(&mut self, v: LVal) {
+        *self.count(v) += 1;
+    }
+
+    fn has(&self, v: LVal) -> bool {
+        self.counts.get(v.index()).is_some_and(|&n| n > 0)
+    }
+
+    /// One that reads a value is done; true if nobody else reads it.
+    fn done(&mut self, v: LVal) -> bool {
+        let Some(count) = self.counts.get_mut(v.index()).filter(|n| **n > 0) else { return false };
+        *count = (*count - 1).max(1);
+        *count == 1
+    }
+}
 
 /// Loads that are started ahead of the instructions that need them.
 pub(super) struct Ahead<'a> {
@@ -13,7 +53,7 @@ pub(super) struct Ahead<'a> {
     /// Loads to come, by first need.
     queue: VecDeque<usize>,
     /// How many instructions to come read each value from outside of them.
-    uses: Map<LVal, u32>,
+    uses: Uses,
     /// Registers in use.
     live: u32,
     /// What an instruction reads.
@@ -23,20 +63,20 @@ pub(super) struct Ahead<'a> {
 impl<'a> Ahead<'a> {
     /// Those of a block, by the first need of its anchors; `beside` are values of outside that something else reads, too.
     pub fn new(order: &mut Order<'_>, anchors: &[usize], loads: Loads<'a>, beside: &Set<LVal>) -> Ahead<'a> {
-        let mut uses: Map<LVal, u32> = Map::default();
+        let mut uses = Uses::default();
         let mut read = Vec::new();
         for (k, inst) in order.block.iter().enumerate() {
             distinct(inst, inside(order.nested, k), &mut read);
-            read.iter().for_each(|&v| *uses.entry(v).or_default() += 1);
+            read.iter().for_each(|&v| uses.add(v));
         }
         // What something else reads, too, stays.
-        beside.iter().for_each(|&v| *uses.entry(v).or_default() += 1);
+        beside.iter().for_each(|&v| uses.add(v));
         // What comes from outside is there from the start, and so is what instructions with blocks make for themselves.
         let own = |v: LVal| {
             let maker = order.makers.get(v);
             maker.block == order.n && maker.at != PARAM
         };
-        let outside: u32 = uses.keys().filter(|&&v| !own(v)).map(|&v| (loads.words)(v)).sum();
+        let outside: u32 = uses.values.iter().filter(|&&v| !own(v)).map(|&v| (loads.words)(v)).sum();
         let live = outside + order.nested.iter().map(|(_, inside)| inside.words).sum::<u32>();
         let (mut taken, mut all) = (vec![false; order.block.len()], Vec::new());
         anchors.iter().for_each(|&root| order.take(root, &mut taken, &mut all));
@@ -45,7 +85,11 @@ impl<'a> Ahead<'a> {
         let queue: VecDeque<usize> = all.into_iter().filter(|&k| matches!(order.block[k], Inst::LoadGlobal { .. })).collect();
         for &k in &queue {
             // Whoever is behind the block reads them there.
-            order.block[k].results().iter().for_each(|&v| _ = uses.entry(v).or_insert(1));
+            for &v in order.block[k].results() {
+                if !uses.has(v) {
+                    uses.add(v);
+                }
+            }
         }
         Ahead { loads, queue, uses, live, read }
     }
@@ -71,17 +115,14 @@ impl<'a> Ahead<'a> {
         let mut list = std::mem::take(&mut self.read);
         distinct(inst, nested, &mut list);
         for &v in &list {
-            if let Some(n) = self.uses.get_mut(&v) {
-                *n = n.saturating_sub(1);
-                if *n == 0 {
-                    self.live = self.live.saturating_sub((self.loads.words)(v));
-                }
+            if self.uses.done(v) {
+                self.live = self.live.saturating_sub((self.loads.words)(v));
             }
         }
         self.live = self.live.saturating_sub(nested.map_or(0, |inside| inside.words));
         list.clear();
         made(inst, &mut list);
-        self.live += list.iter().filter(|v| self.uses.contains_key(v)).map(|&v| (self.loads.words)(v)).sum::<u32>();
+        self.live += list.iter().filter(|&&v| self.uses.has(v)).map(|&v| (self.loads.words)(v)).sum::<u32>();
         self.read = list;
     }
 }

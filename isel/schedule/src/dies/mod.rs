@@ -17,11 +17,10 @@ mod numbers;
 
 use crate::plan::written_views;
 use numbers::{Sample, number};
-use std::collections::HashSet;
 use std::fmt;
 use tilelift_decisions::{Decision, Told, taken};
 use tilelift_ir::{Attr, Effects, GridAxis, Inst, Kernel, Op, Region, Type, Value};
-use tilelift_lane::hash::Map;
+use tilelift_lane::hash::{Map, Set};
 use tilelift_lane::{Costs, Dies};
 
 /// All axes of a launch grid.
@@ -158,7 +157,7 @@ impl Asked {
     }
 
     fn bytes_on(&self, kernel: &Kernel, dies: Dies, order: Option<DieOrder>, sample: &Sample) -> Option<u64> {
-        let mut seen: Vec<HashSet<Vec<i64>>> = vec![HashSet::new(); self.tiles.len()];
+        let mut seen: Vec<Set<Vec<i64>>> = vec![Set::default(); self.tiles.len()];
         let mut unknown = 0;
         for n in 0..dies.processors {
             let w = u64::from(n * dies.count);

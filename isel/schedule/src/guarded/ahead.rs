@@ -9,8 +9,9 @@
 //! ```
 
 use crate::rewrite::Rewrite;
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use tilelift_ir::{Effects, Inst, Kernel, Op, Region, Scalar, Type, Value, ValueData, ValueDef};
+use tilelift_lane::hash::Set;
 
 /// Instructions that a condition is computed by, at most, to be asked for a step ahead.
 const MOST_ASKED: usize = 16;
@@ -18,7 +19,7 @@ const MOST_ASKED: usize = 16;
 impl Rewrite {
     /// The condition of a choice that stands in a loop's body. One that asks memory which nobody writes, at places that follow from the loop's index, is
     /// carried, and asked for a step ahead; others stay as they are.
-    pub(super) fn asked_ahead(&mut self, (region, choice): (Region, Inst), written: &HashSet<Value>) -> Value {
+    pub(super) fn asked_ahead(&mut self, (region, choice): (Region, Inst), written: &Set<Value>) -> Value {
         let condition = self.kernel.insts[choice].args[0];
         let kernel = &self.kernel;
         let Some(main) = kernel.holder(region).filter(|&i| kernel.insts[i].op == Op::For) else { return condition };
@@ -64,7 +65,7 @@ impl Rewrite {
 }
 
 /// What of a loop's body a condition is computed by, in order, if it loads something, and may be computed for any index.
-fn asked(kernel: &Kernel, region: Region, condition: Value, written: &HashSet<Value>) -> Option<Vec<Inst>> {
+fn asked(kernel: &Kernel, region: Region, condition: Value, written: &Set<Value>) -> Option<Vec<Inst>> {
     let (mut wanted, mut loads): (BTreeSet<Value>, bool) = ([condition].into_iter().collect(), false);
     let mut out = Vec::new();
     for &i in kernel.regions[region].insts.iter().rev() {

@@ -14,8 +14,9 @@ use super::added_to;
 use crate::plan::{MAX_LOOPS, at_most_once, is_view, needs, ring_loads};
 use crate::rewrite::Rewrite;
 use cranelift_entity::SecondaryMap;
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use tilelift_ir::{Effects, Inst, Kernel, Op, Region, Value};
+use tilelift_lane::hash::Set;
 
 /// More products than so many are left as they are: for each one a body is looked through.
 const MOST: usize = 256;
@@ -26,7 +27,7 @@ type Staged = SecondaryMap<Inst, bool>;
 impl Rewrite {
     /// Makes loops of the products that stand beside loops of products, and answers with how many there are; with nothing if these are more than `most`, or
     /// no loops can be made.
-    pub(super) fn beside_loops(&mut self, most: usize, written: &HashSet<Value>) -> Option<usize> {
+    pub(super) fn beside_loops(&mut self, most: usize, written: &Set<Value>) -> Option<usize> {
         let (bodies, inner) = bodies(&self.kernel);
         if inner > MAX_LOOPS {
             return None;
@@ -74,7 +75,7 @@ impl Rewrite {
     }
 
     /// Makes a loop of the products of a part of a body, with all between them but scalars; true if there are any.
-    fn once(&mut self, body: Region, part: &[Inst], staged: &Staged, written: &HashSet<Value>) -> Option<bool> {
+    fn once(&mut self, body: Region, part: &[Inst], staged: &Staged, written: &Set<Value>) -> Option<bool> {
         let kernel = &self.kernel;
         // What loops of more than a round read is there before.
         let shared = read_elsewhere(kernel, body, part);
@@ -165,8 +166,8 @@ fn parts(kernel: &Kernel, body: Region) -> Vec<Vec<Inst>> {
 }
 
 /// What of a body's part others in the body read.
-fn read_elsewhere(kernel: &Kernel, body: Region, part: &[Inst]) -> HashSet<Value> {
-    let mut out = HashSet::new();
+fn read_elsewhere(kernel: &Kernel, body: Region, part: &[Inst]) -> Set<Value> {
+    let mut out = Set::default();
     let beside = |i: &&Inst| !part.contains(i) && kernel.insts[**i].op != Op::Yield;
     for &i in kernel.regions[body].insts.iter().filter(beside) {
         needs(kernel, i, &mut |v| _ = out.insert(v));

@@ -7,12 +7,13 @@
 //! ```
 
 use crate::rewrite::Rewrite;
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
 use tilelift_ir::{Effects, Inst, Kernel, Op, Region, Value};
+use tilelift_lane::hash::Set;
 
 impl Rewrite {
     /// Moves computations, and loads of memory that nobody writes, from in front of a choice into an arm that alone reads them.
-    pub(super) fn take_inside(&mut self, (region, choice): (Region, Inst), arm: Region, written: &HashSet<Value>) {
+    pub(super) fn take_inside(&mut self, (region, choice): (Region, Inst), arm: Region, written: &Set<Value>) {
         let kernel = &mut self.kernel;
         let insts = &kernel.regions[region].insts;
         let Some(at) = insts.iter().position(|&i| i == choice) else { return };

@@ -73,18 +73,16 @@ fn wishes(kernel: &Kernel, asking: &[(Inst, Handle, Option<usize>)]) -> BTreeMap
     wishes
 }
 
-/// Decides the layouts.
+/// Decides the layouts in a kernel with these instructions, in program order.
 ///
 /// # Errors
 /// What no layout satisfies, at the instruction that asks for it.
-pub fn buffers(kernel: &Kernel, target: &Target) -> Result<Buffers, LowerError> {
+pub fn buffers(kernel: &Kernel, target: &Target, insts: &[Inst]) -> Result<Buffers, LowerError> {
     let units = target.units.as_ref();
     let mut roots: BTreeMap<Inst, Vec<Inst>> = BTreeMap::new();
     let mut asking: Vec<(Inst, Handle, Option<usize>)> = Vec::new();
     let mut boxes = BTreeMap::new();
-    let mut insts = Vec::new();
-    kernel.walk(kernel.body, &mut |i| insts.push(i));
-    for &i in &insts {
+    for &i in insts {
         let d = &kernel.insts[i];
         let mut ask = |v: Value, along: Option<usize>| {
             if let Some(h) = handle(kernel, v) {
@@ -119,7 +117,7 @@ pub fn buffers(kernel: &Kernel, target: &Target) -> Result<Buffers, LowerError> 
         }
     }
     let wishes = wishes(kernel, &asking);
-    let (locals, mut buffers) = (Locals::of(kernel), BTreeMap::new());
+    let (locals, mut buffers) = (Locals::of(kernel, insts), BTreeMap::new());
     let lanes = Filled::new(kernel, &locals, target.moves_by_lanes());
     for (alloc, roots) in roots {
         let asked = wishes.get(&alloc).map(Vec::as_slice).unwrap_or(&[]);
@@ -135,7 +133,7 @@ pub fn buffers(kernel: &Kernel, target: &Target) -> Result<Buffers, LowerError> 
             (tile.swizzle, tile.per) = (p.swizzle, p.swizzle / tile.elem.bytes());
         }
     }
-    round_at_copies(kernel, &insts, &locals, &mut boxes)?;
+    round_at_copies(kernel, insts, &locals, &mut boxes)?;
     Ok(Buffers { buffers, boxes, locals })
 }
 

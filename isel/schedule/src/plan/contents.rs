@@ -8,9 +8,10 @@ use super::swizzled_tile::SwizzledTile;
 use super::views::is_view;
 use crate::reason::NotSpecialised;
 use cranelift_entity::SecondaryMap;
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
 use tilelift_decisions::{Decision, Told, taken};
 use tilelift_ir::{Effects, Inst, Kernel, Op, Type, Value};
+use tilelift_lane::hash::Set;
 use tilelift_lane::{Target, Units};
 
 /// What a loop's body holds.
@@ -36,7 +37,7 @@ pub(super) fn contents(
     target: &Target,
     units: &Units,
     ring_layouts: &RingLayouts,
-    (staged, written): (&SecondaryMap<Inst, bool>, &HashSet<Value>),
+    (staged, written): (&SecondaryMap<Inst, bool>, &Set<Value>),
     (body, live): (&[Inst], &BTreeSet<Inst>),
 ) -> Result<Contents, NotSpecialised> {
     let mut out = Contents { loads: Vec::new(), by_lanes: Vec::new(), pieces: 0, dots: Vec::new(), mixed: false };

@@ -6,11 +6,11 @@ use super::swizzled_tile::SwizzledTile;
 use super::views::is_view;
 use crate::named::Named;
 use crate::reason::NotSpecialised;
-use std::collections::HashSet;
 use tilelift_ir::{Effects, Inst, Kernel, Op, Value};
+use tilelift_lane::hash::Set;
 
 /// Views that are loaded by copies must not be stored to before the load may be done: the copies run ahead.
-pub(super) fn sole_views(kernel: &Kernel, loads: &[(Inst, SwizzledTile)], written: &HashSet<Value>) -> Result<(), NotSpecialised> {
+pub(super) fn sole_views(kernel: &Kernel, loads: &[(Inst, SwizzledTile)], written: &Set<Value>) -> Result<(), NotSpecialised> {
     let stored = |i: &Inst| written.contains(&kernel.insts[*i].args[0]) && stored_in_front(kernel, *i);
     let found = loads.iter().map(|l| l.0).find(stored);
     found.map_or(Ok(()), |i| Err(NotSpecialised::Stored { view: Named::of(kernel, kernel.insts[i].args[0]) }))
@@ -39,7 +39,7 @@ pub(super) fn stored_in_front(kernel: &Kernel, load: Inst) -> bool {
 pub(super) fn copied(
     kernel: &Kernel,
     (main, around): (Inst, &[Inst]),
-    written: &HashSet<Value>,
+    written: &Set<Value>,
     loads: &[(Inst, SwizzledTile)],
 ) -> Result<Replay, NotSpecialised> {
     let mut wanted = decisions(kernel, main);
@@ -52,7 +52,7 @@ pub(super) fn copied(
 pub(super) fn computed_again(
     kernel: &Kernel,
     at: (Inst, &[Inst]),
-    written: &HashSet<Value>,
+    written: &Set<Value>,
     wanted: Vec<Value>,
 ) -> Result<Replay, NotSpecialised> {
     replay(kernel, at, written, wanted, &|_| false).map_err(|v| NotSpecialised::Address { value: Named::of(kernel, v) })

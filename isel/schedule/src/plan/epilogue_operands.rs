@@ -21,9 +21,10 @@ use super::copied::computed_again;
 use super::replay::Replay;
 use super::swizzled_tile::SwizzledTile;
 use cranelift_entity::SecondaryMap;
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
 use tilelift_ir::{Inst, Kernel, Op, Value};
 use tilelift_lane::Units;
+use tilelift_lane::hash::Set;
 
 /// Steps of what one store asks for, at most: more are longer on their way than the loop's last steps take.
 const MAX_STEPS: u32 = 16;
@@ -112,7 +113,7 @@ pub(super) fn epilogue_operands(
     kernel: &Kernel,
     units: &Units,
     (main, held): (Inst, bool),
-    written: &HashSet<Value>,
+    written: &Set<Value>,
     loads: &[(Inst, SwizzledTile)],
 ) -> (Epilogue, Replay) {
     let (mut out, mut replay) = (Epilogue::default(), Replay::default());

@@ -11,9 +11,9 @@ use crate::access::GlobalAccess;
 use crate::indexed::indexed_vectors;
 use crate::named::Named;
 use crate::reason::{CopyLimit, NoBulkCopy};
-use std::collections::HashSet;
 use tilelift_ir::layout::{AccessColumns, Axis, coalesced, vectors_without};
 use tilelift_ir::{Inst, Kernel, Op, Value};
+use tilelift_lane::hash::Set;
 use tilelift_lane::{Target, Units};
 
 /// Pieces that a lane copies in a step at most: more take longer than the products.
@@ -44,7 +44,7 @@ pub(super) fn copied_by_lanes(
     kernel: &Kernel,
     target: &Target,
     units: &Units,
-    written: &HashSet<Value>,
+    written: &Set<Value>,
     i: Inst,
     want: Option<u32>,
 ) -> Result<LaneCopy, NoBulkCopy> {

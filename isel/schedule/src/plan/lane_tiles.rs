@@ -13,12 +13,12 @@
 
 use super::rounds::at_most_once;
 use super::swizzled_tile::SwizzledTile;
-use std::collections::HashSet;
 use tilelift_ir::{Inst, Kernel, Op, Scalar, Value};
 use tilelift_lane::Units;
+use tilelift_lane::hash::Set;
 
 /// The boxes in which copies bring what a load brings, if nobody writes the view. What a mask leaves out lanes leave out when they read the slot.
-pub(super) fn lane_tile(kernel: &Kernel, units: &Units, written: &HashSet<Value>, i: Inst) -> Option<SwizzledTile> {
+pub(super) fn lane_tile(kernel: &Kernel, units: &Units, written: &Set<Value>, i: Inst) -> Option<SwizzledTile> {
     let d = &kernel.insts[i];
     if d.op != Op::Load || written.contains(&d.args[0]) || d.present != 0 && kernel.operand(i, "mask").is_empty() {
         return None;
@@ -35,7 +35,7 @@ const LEAST: u32 = 4096;
 
 /// Loops without products, and without loops in them, in front of the last of some loops, that read tiles which the ring may bring: the fewest bytes of a
 /// step first.
-pub(super) fn tile_loops(kernel: &Kernel, units: &Units, written: &HashSet<Value>, loops: &[Inst]) -> Vec<Inst> {
+pub(super) fn tile_loops(kernel: &Kernel, units: &Units, written: &Set<Value>, loops: &[Inst]) -> Vec<Inst> {
     let Some(&last) = loops.last() else { return Vec::new() };
     let (mut out, mut passed): (Vec<(u32, Inst)>, bool) = (Vec::new(), false);
     kernel.walk(kernel.body, &mut |i| {

@@ -13,8 +13,9 @@ use super::late_products::Late;
 use super::products::accumulates;
 use super::replay::needs;
 use super::step_order::{StepPart, keeps_place, late_order};
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use tilelift_ir::{Effects, Inst, Kernel, Op, Region, Value, ValueDef};
+use tilelift_lane::hash::Set;
 
 /// Where the products of a loop find their operands.
 pub(super) struct Operands<'a> {
@@ -28,7 +29,7 @@ pub(super) struct Operands<'a> {
 pub(super) fn late(
     kernel: &Kernel,
     region: Region,
-    written: &HashSet<Value>,
+    written: &Set<Value>,
     computed: &dyn Fn(Inst) -> bool,
     operands: Operands<'_>,
 ) -> Option<Late> {

@@ -3,8 +3,9 @@
 use super::overlap::is_zero;
 use super::replay::{Replay, needs, slice_by};
 use super::updates::BulkUpdate;
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
 use tilelift_ir::{Effects, Inst, Kernel, Op, Region, Value};
+use tilelift_lane::hash::Set;
 
 /// True for an instruction that others see, or that holds one.
 fn seen(kernel: &Kernel, i: Inst) -> bool {
@@ -33,14 +34,14 @@ pub(crate) fn computed_carried(kernel: &Kernel, main: Inst, replay: &Replay, rin
     let d = &kernel.insts[main];
     let region = d.regions[0];
     let (params, yields) = (&kernel.regions[region].params[1..], kernel.yields(region));
-    let mut after = HashSet::new();
+    let mut after = Set::default();
     kernel.walk(kernel.body, &mut |i| after.extend(kernel.insts[i].args.iter().copied()));
     let mut dropped: BTreeSet<usize> =
         replay.carried.iter().filter(|c| c.0 == main).map(|c| c.1).filter(|&k| !after.contains(&d.results[k])).collect();
     // One that others are computed of is carried, and so is what it is computed of.
     loop {
         let kept: Vec<Value> = (0..yields.len()).filter(|k| !dropped.contains(k)).map(|k| yields[k]).collect();
-        let mut taken: HashSet<Value> = kept.iter().copied().collect();
+        let mut taken: Set<Value> = kept.iter().copied().collect();
         for i in behind(kernel, region, kept, ring, &[]) {
             if !(matches!(kernel.insts[i].op, Op::Load | Op::Gather) && ring(i)) {
                 needs(kernel, i, &mut |v| _ = taken.insert(v));

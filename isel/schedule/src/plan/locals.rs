@@ -22,10 +22,10 @@ pub struct Locals {
 }
 
 impl Locals {
-    /// Those of a kernel.
-    pub(super) fn of(kernel: &Kernel) -> Locals {
-        let mut out = Locals { used: used_handles(kernel), ..Locals::default() };
-        kernel.walk(kernel.body, &mut |i| {
+    /// Those of a kernel with these instructions, in program order.
+    pub(super) fn of(kernel: &Kernel, insts: &[Inst]) -> Locals {
+        let mut out = Locals { used: used_handles(kernel, insts), ..Locals::default() };
+        for &i in insts {
             let d = &kernel.insts[i];
             let alias = d.op == Op::LocalAlloc && !d.args.is_empty();
             for &v in d.args.iter().filter(|&&v| kernel.ty(v).as_shared().is_some()) {
@@ -42,7 +42,7 @@ impl Locals {
             if d.op == Op::LocalAlloc {
                 out.uses.entry(i).or_default().push(i);
             }
-        });
+        }
         out
     }
 
@@ -63,13 +63,13 @@ impl Locals {
 }
 
 /// The handles that something looks into, and not only makes further handles of.
-fn used_handles(kernel: &Kernel) -> BTreeSet<Value> {
+fn used_handles(kernel: &Kernel, insts: &[Inst]) -> BTreeSet<Value> {
     let mut used = BTreeSet::new();
-    kernel.walk(kernel.body, &mut |i| {
+    for &i in insts {
         let d = &kernel.insts[i];
         // Who shares the bytes of an allocation does not look into it.
         if d.results.iter().any(|&v| kernel.ty(v).is_handle()) {
-            return;
+            continue;
         }
         for &v in d.args.iter().filter(|&&v| kernel.ty(v).is_handle()) {
             let mut at = Some(v);
@@ -80,19 +80,18 @@ fn used_handles(kernel: &Kernel) -> BTreeSet<Value> {
                     .and_then(|i| kernel.insts[i].args.first().copied());
             }
         }
-    });
+    }
     used
 }
 
-/// Refuses views of views that are too many to be followed from each of their uses.
+/// Refuses views of views that are too many to be followed from each of their uses, of a kernel with these instructions.
 ///
 /// # Errors
 /// The first handle that is further from its allocation.
-pub(super) fn views(kernel: &Kernel) -> Result<(), LowerError> {
+pub(super) fn views(kernel: &Kernel, insts: &[Inst]) -> Result<(), LowerError> {
     let mut depth: SecondaryMap<Value, u32> = SecondaryMap::new();
-    depth.resize(kernel.values.len());
     let mut wrong = None;
-    kernel.walk(kernel.body, &mut |i| {
+    for &i in insts {
         let d = &kernel.insts[i];
         let view = matches!(d.op, Op::LocalIndex | Op::LocalSlice | Op::LocalTranspose | Op::LocalReinterpret | Op::BarrierIndex);
         if let (true, Some(&of), Some(&v)) = (view, d.args.first(), d.results.first()) {
@@ -101,7 +100,7 @@ pub(super) fn views(kernel: &Kernel) -> Result<(), LowerError> {
                 wrong.get_or_insert((i, depth[v]));
             }
         }
-    });
+    }
     wrong.map_or(Ok(()), |(i, need)| {
         Err(LowerError::ResourceExceeded {
             resource: Resource::Views,

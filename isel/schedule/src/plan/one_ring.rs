@@ -25,7 +25,8 @@ pub(super) fn together(mut found: Vec<Specialised>) -> Result<Specialised, NotSp
     all.stage_bytes = slot_bytes(found.iter().chain([&all]));
     let depth = found.iter().map(|s| s.depth).chain([all.depth]).min().unwrap_or(all.depth);
     all.depth = depth.min(bytes / all.stage_bytes.max(1));
-    all = all.with_slots(all.depth);
+    let depth = all.depth;
+    all = all.with_slots(depth);
     if all.depth < 2 {
         return Err(NotSpecialised::Ring { depth: 2, room: all.depth, slot: all.stage_bytes });
     }

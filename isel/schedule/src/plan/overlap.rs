@@ -24,10 +24,10 @@ use super::swizzled_tile::SwizzledTile;
 use super::views::trace;
 use crate::named::Named;
 use crate::reason::NotOverlapped;
-use std::collections::HashSet;
 use tilelift_egraph::cost::Family;
 use tilelift_ir::{Effects, Inst, Kernel, Literal, Op, Scalar, Value, ValueDef};
 use tilelift_lane::Target;
+use tilelift_lane::hash::Set;
 
 /// The parts of a loop; what is in none of the lists is head.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -79,7 +79,7 @@ pub(super) fn overlap(
     let (body, params, yields) = (&kernel.regions[region].insts, &kernel.regions[region].params, kernel.yields(region));
     let contiguous = |j: Inst| loads.iter().find(|l| l.0 == j).map(|l| l.1.contiguous());
     let from_ring = |v: Value| trace(kernel, v, &contiguous).is_some();
-    let inside: HashSet<Inst> = body.iter().copied().collect();
+    let inside: Set<Inst> = body.iter().copied().collect();
     let outside = |v: Value| match kernel.values[v].def {
         ValueDef::KernelParam(_) => true,
         ValueDef::RegionParam(r, _) => r != region,
@@ -87,7 +87,7 @@ pub(super) fn overlap(
     };
 
     let mut parts = Overlap { early: Vec::new(), late: Vec::new(), tail: Vec::new(), hold: false, read_late: Vec::new() };
-    let mut after: HashSet<Value> = HashSet::new();
+    let mut after: Set<Value> = Set::default();
     for &i in dots {
         let d = &kernel.insts[i];
         let result = d.results[0];
@@ -159,7 +159,7 @@ fn pure(kernel: &Kernel, i: Inst) -> bool {
 /// The loads that late products alone read, if early ones alone read all others.
 fn read_late(kernel: &Kernel, parts: &Overlap, loads: &[(Inst, SwizzledTile)]) -> Vec<Inst> {
     let contiguous = |j: Inst| loads.iter().find(|l| l.0 == j).map(|l| l.1.contiguous());
-    let read = |dots: &[Inst]| -> HashSet<Inst> {
+    let read = |dots: &[Inst]| -> Set<Inst> {
         let operands = dots.iter().flat_map(|&i| kernel.insts[i].args[..2].iter());
         operands.filter_map(|&v| trace(kernel, v, &contiguous).map(|found| found.0)).collect()
     };

@@ -9,8 +9,9 @@
 
 use super::products::operand_registers;
 use super::replay::{needs, slice_by};
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
 use tilelift_ir::{Effects, Inst, Kernel, Literal, Op, Region, Value, ValueDef};
+use tilelift_lane::hash::Set;
 
 /// Lanes over which the columns of a row are spread.
 const LANES_OF_ROW: u32 = 4;
@@ -28,7 +29,7 @@ pub(super) struct Prefetch {
 pub(super) fn prefetches(
     kernel: &Kernel,
     region: Region,
-    written: &HashSet<Value>,
+    written: &Set<Value>,
     computed: &dyn Fn(Inst) -> bool,
     lanes: u32,
 ) -> Vec<Prefetch> {
@@ -83,7 +84,7 @@ pub(crate) fn renewed_by(kernel: &Kernel, main: Inst, loads: &[Inst]) -> Option<
 }
 
 /// True for what may be done for the next step, too: it follows from the loop's index alone, and reads what nobody writes.
-fn again(kernel: &Kernel, region: Region, i: Inst, written: &HashSet<Value>) -> bool {
+fn again(kernel: &Kernel, region: Region, i: Inst, written: &Set<Value>) -> bool {
     let d = &kernel.insts[i];
     let free = match d.op.info().effects {
         Effects::Pure => d.op != Op::Dot,

@@ -7,8 +7,9 @@ use super::late_products::Late;
 use super::products::operand_registers;
 use super::replay::needs;
 use super::step_order::StepPart;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use tilelift_ir::{Effects, Inst, Kernel, Op, Region, Value, ValueDef};
+use tilelift_lane::hash::Map;
 
 /// Values that take no registers, and operands A that products find in shared memory.
 type NoRegisters<'a> = (&'a dyn Fn(Value) -> bool, &'a dyn Fn(Inst, Value) -> bool);
@@ -34,7 +35,7 @@ pub(super) fn pressure(
         }
         v
     };
-    let mut cheap = Cheap { kernel, of_indices: HashMap::new(), from_memory: HashMap::new() };
+    let mut cheap = Cheap { kernel, of_indices: Map::default(), from_memory: Map::default() };
     for part in order {
         if let StepPart::Compute(i) | StepPart::Begin(i) = *part {
             needs(kernel, i, &mut |v| _ = cheap.known(v));
@@ -135,9 +136,9 @@ const LANES_OF_ROW: u32 = 4;
 struct Cheap<'k> {
     kernel: &'k Kernel,
     /// What follows from indices and numbers alone.
-    of_indices: HashMap<Value, bool>,
+    of_indices: Map<Value, bool>,
     /// What follows from those, and from memory.
-    from_memory: HashMap<Value, bool>,
+    from_memory: Map<Value, bool>,
 }
 
 impl Cheap<'_> {
@@ -156,7 +157,7 @@ impl Cheap<'_> {
             let args = of.filter(|d| !load && d.op.info().effects == Effects::Pure && d.op != Op::Dot).map(|d| &d.args[..]);
             let missing: Vec<Value> = args.unwrap_or_default().iter().copied().filter(|v| !self.of_indices.contains_key(v)).collect();
             if missing.is_empty() {
-                let all = |known: &HashMap<Value, bool>| scalar || args.is_some_and(|a| a.iter().all(|v| known[v]));
+                let all = |known: &Map<Value, bool>| scalar || args.is_some_and(|a| a.iter().all(|v| known[v]));
                 let [indices, memory] = [all(&self.of_indices), load || all(&self.from_memory)];
                 self.of_indices.insert(at, indices);
                 self.from_memory.insert(at, memory);

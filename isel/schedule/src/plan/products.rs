@@ -8,8 +8,8 @@ use super::views::{is_view, keeps_extents, trace};
 use crate::named::{Made, Named};
 use crate::reason::{NoProduct, NotOperand, NotSpecialised};
 use cranelift_entity::{EntityRef, SecondaryMap};
-use std::collections::HashSet;
 use tilelift_ir::{Attr, Inst, Kernel, Op, Precision, Region, Type, Value};
+use tilelift_lane::hash::Set;
 use tilelift_lane::{GroupMatrixId, Units};
 
 /// An operand that is the same in every step, and waits in shared memory.
@@ -78,8 +78,8 @@ pub(super) fn a_from_registers(
 }
 
 /// What stands in front of a loop, and of all loops around it, in the choices around those: it is done once where that loop is come to at all.
-fn done_once(kernel: &Kernel, main: Inst) -> HashSet<Inst> {
-    let mut out = HashSet::new();
+fn done_once(kernel: &Kernel, main: Inst) -> Set<Inst> {
+    let mut out = Set::default();
     let mut region = kernel.body;
     for i in around(kernel, main).into_iter().chain([main]) {
         out.extend(kernel.regions[region].insts.iter().copied().take_while(|&j| j != i));
@@ -102,7 +102,7 @@ fn done_once(kernel: &Kernel, main: Inst) -> HashSet<Inst> {
 pub(super) fn invariant(
     kernel: &Kernel,
     units: &Units,
-    (main, written): (Inst, &HashSet<Value>),
+    (main, written): (Inst, &Set<Value>),
     dots: &[(Inst, GroupMatrixId)],
     loads: &[(Inst, SwizzledTile)],
     operand: usize,

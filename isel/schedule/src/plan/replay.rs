@@ -9,8 +9,9 @@
 //! A view that the kernel only reads gives the same numbers to whoever reads it, whenever. Tiles take part while they are small: each task
 //! that needs them computes them again.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
 use tilelift_ir::{Effects, Inst, Kernel, Op, Region, Type, Value, ValueDef};
+use tilelift_lane::hash::Set;
 
 /// Elements of a tile that is computed again at most: a few registers of each lane.
 const SMALL: u64 = 1024;
@@ -64,8 +65,8 @@ pub(crate) fn decisions(kernel: &Kernel, i: Inst) -> Vec<Value> {
 }
 
 /// Views that a kernel writes.
-pub(crate) fn written_views(kernel: &Kernel) -> HashSet<Value> {
-    let mut out = HashSet::new();
+pub(crate) fn written_views(kernel: &Kernel) -> Set<Value> {
+    let mut out = Set::default();
     kernel.walk(kernel.body, &mut |i| {
         let d = &kernel.insts[i];
         if matches!(d.op.info().effects.global(), Effects::Writes | Effects::Updates) {
@@ -119,14 +120,14 @@ pub(crate) fn slice_by(kernel: &Kernel, mut open: Vec<Value>, by: &dyn Fn(Inst, 
 pub(crate) fn replay(
     kernel: &Kernel,
     (main, around): (Inst, &[Inst]),
-    written: &HashSet<Value>,
+    written: &Set<Value>,
     wanted: Vec<Value>,
     there: &dyn Fn(Value) -> bool,
 ) -> Result<Replay, Value> {
     // The task goes through the loops as well.
     let runs = |r: Region| kernel.holder(r).filter(|i| *i == main || around.contains(i)).filter(|&i| kernel.insts[i].op == Op::For);
     let mut out = Replay::default();
-    let mut seen: HashSet<Value> = HashSet::new();
+    let mut seen: Set<Value> = Set::default();
     let mut open = wanted;
     while let Some(v) = open.pop() {
         if !seen.insert(v) || there(v) {
@@ -168,7 +169,7 @@ fn encloses(kernel: &Kernel, insts: &BTreeSet<Inst>, r: Region) -> bool {
 }
 
 /// True for an instruction that may be done again, with all that its regions hold.
-fn again(kernel: &Kernel, i: Inst, written: &HashSet<Value>, out: &mut Replay) -> bool {
+fn again(kernel: &Kernel, i: Inst, written: &Set<Value>, out: &mut Replay) -> bool {
     let d = &kernel.insts[i];
     let read_only = || d.args.first().is_some_and(|v| !written.contains(v));
     let may = match d.op.info().effects {

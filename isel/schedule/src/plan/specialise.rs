@@ -13,25 +13,22 @@
 use super::brought::{narrowed, over_brought, shared_as_quick, used_only_by};
 use super::budget::{BESIDE_ACCUMULATORS, Held, budget, loaded_behind, matrices_behind};
 use super::columns::column_tasks;
-use super::contents::{Contents, contents};
-use super::copied::{behind, computed_again, copied, in_ring, sole_views, stored_in_front};
+use super::copied::{behind, computed_again, in_ring, stored_in_front};
 use super::cut::is_masked;
 use super::epilogue_operands::{Epilogue, epilogue_operands};
 use super::lane_copies::{copied_by_lanes, places};
 use super::lane_tiles::{lane_tile, tile_loops};
 use super::late::{Operands, late};
 use super::late_products::Late;
-use super::live::{computed_carried, live};
 use super::loads::{ring_loads, suits};
+use super::loop_facts::{LoopFacts, loop_facts};
 use super::one_ring::together;
 use super::options::LowerOptions;
 use super::overlap::overlap;
 use super::ping_pong::{can_ping_pong, wide_enough};
 use super::prefetched::prefetches;
 use super::pressure::pressure;
-use super::products::{
-    BroughtOperand, a_from_registers, accumulates, accumulator_shape, column_share, invariant, multiplication, operand_registers, unstaged,
-};
+use super::products::{BroughtOperand, a_from_registers, accumulator_shape, column_share, invariant, operand_registers};
 use super::replay::{Replay, around, written_views};
 use super::results::bulk_results;
 use super::ring_layouts::RingLayouts;
@@ -41,17 +38,17 @@ use super::sliced::{only_sums, slice_bytes, slices};
 use super::specialised::{MAX_DEPTH, Specialised, TRANSPOSED_SLOTS, WIDE_RESULTS_LEAST};
 use super::staged::{StagedOperand, from_ring, in_rows, mapped, staged_operands};
 use super::step_order::{StepPart, in_place, late_order, step_order};
-use super::sums::sums;
 use super::swizzled_tile::{ALIGN, SwizzledTile};
 use super::updates::{BulkUpdate, bulk_update};
 use super::vectors::{may_be_copied, same_vectors, vector_bytes};
 use super::views::trace;
 use crate::named::Named;
-use crate::reason::{CopyLimit, NoBulkCopy, NoProduct, NotOverlapped, NotSpecialised};
+use crate::reason::{CopyLimit, NoBulkCopy, NotOverlapped, NotSpecialised};
 use cranelift_entity::{EntityRef, SecondaryMap};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use tilelift_decisions::{Decision, Told, taken};
 use tilelift_ir::{Inst, Kernel, Op, Precision, Value};
+use tilelift_lane::hash::Set;
 use tilelift_lane::{GroupMatrixId, Registers, Target, Units};
 
 /// Slots of a ring below which results take the place of operands.
@@ -97,7 +94,7 @@ fn with_ring(
     units: &Units,
     options: &LowerOptions,
     ring_layouts: &RingLayouts,
-    (mut staged, written): (SecondaryMap<Inst, bool>, &HashSet<Value>),
+    (mut staged, written): (SecondaryMap<Inst, bool>, &Set<Value>),
 ) -> Result<Specialised, NotSpecialised> {
     // A gather that the producer does not copy is the consumers'.
     let gathers: Vec<Inst> = kernel.insts.keys().filter(|&i| staged[i] && kernel.insts[i].op == Op::Gather).collect();
@@ -136,7 +133,7 @@ fn with_staged(
     units: &Units,
     options: &LowerOptions,
     ring_layouts: &RingLayouts,
-    (staged, written): (&SecondaryMap<Inst, bool>, &HashSet<Value>),
+    (staged, written): (&SecondaryMap<Inst, bool>, &Set<Value>),
 ) -> Result<Specialised, NotSpecialised> {
     let of = |i: Inst| kernel.insts[i].regions.first().map(|&r| &kernel.regions[r].insts);
     let with = |brings: &dyn Fn(Inst) -> bool| {
@@ -176,31 +173,45 @@ fn in_one_ring(
     units: &Units,
     options: &LowerOptions,
     ring_layouts: &RingLayouts,
-    (staged, written): (&SecondaryMap<Inst, bool>, &HashSet<Value>),
+    (staged, written): (&SecondaryMap<Inst, bool>, &Set<Value>),
     loops: &[Inst],
 ) -> Result<Specialised, NotSpecialised> {
     // Each is looked at beside the whole kernel.
     if loops.len() > MAX_LOOPS {
         return Err(NotSpecialised::ManyLoops { count: loops.len(), most: MAX_LOOPS });
     }
-    let each = |options: &LowerOptions| -> Result<Vec<Specialised>, NotSpecialised> {
-        let sole = loops.len() == 1;
-        loops.iter().map(|&l| specialised_loop(kernel, target, units, options, ring_layouts, (staged, written), (l, sole))).collect()
+    let sole = loops.len() == 1;
+    let planned = |main: Inst, facts: &LoopFacts, options: &LowerOptions| {
+        specialised_loop(kernel, target, units, options, ring_layouts, written, (main, sole, facts.clone()))
     };
-    let mut found = each(options)?;
+    let (mut known, mut found) = (Vec::with_capacity(loops.len()), Vec::with_capacity(loops.len()));
+    for &main in loops {
+        let facts = loop_facts(kernel, target, units, ring_layouts, (staged, written), main)?;
+        found.push(planned(main, &facts, options)?);
+        known.push(facts);
+    }
+    let each = |options: &LowerOptions| loops.iter().zip(&known).map(|(&main, facts)| planned(main, facts, options)).collect();
     // Loops that take one ring have the same consumers.
     let alike = |s: &[Specialised]| s.windows(2).all(|w| (w[0].consumers, w[0].consumer_sets) == (w[1].consumers, w[1].consumer_sets));
     if !alike(&found) && options.consumers.is_none() {
-        let all = |groups| each(&LowerOptions { consumers: Some(groups), consumer_sets: Some(1), ..*options }).ok().filter(|s| alike(s));
+        let all = |groups| {
+            let made: Result<Vec<Specialised>, NotSpecialised> =
+                each(&LowerOptions { consumers: Some(groups), consumer_sets: Some(1), ..*options });
+            made.ok().filter(|s| alike(s))
+        };
         found = [2, 1].into_iter().find_map(all).unwrap_or(found);
     }
-    if let ([one], [main], (None, None)) = (&mut found[..], loops, (options.consumer_sets, options.consumers))
+    if let ([one], [main], [facts], (None, None)) = (&mut found[..], loops, &known[..], (options.consumer_sets, options.consumers))
         && ping_pong_pays(kernel, one)
     {
         let options = LowerOptions { consumer_sets: Some(2), ..*options };
-        let sets = specialised_loop(kernel, target, units, &options, ring_layouts, (staged, written), (*main, true));
+        let sets = planned(*main, facts, &options);
         let alike = |s: &Specialised| s.consumer_sets == 2 && s.epilogue.operands.len() == one.epilogue.operands.len();
-        if let Some(sets) = sets.ok().map(|s| s.with_slots(s.depth)).filter(alike) {
+        let as_deep = |s: Specialised| {
+            let depth = s.depth;
+            s.with_slots(depth)
+        };
+        if let Some(sets) = sets.ok().map(as_deep).filter(alike) {
             *one = sets;
         }
     }
@@ -247,60 +258,20 @@ fn ping_pong_pays(kernel: &Kernel, s: &Specialised) -> bool {
         && can_ping_pong(kernel, s.main)
 }
 
-/// The same of one loop, `sole` if no other one takes the ring.
+/// The same of one loop of which so much is known, `sole` if no other one takes the ring.
 fn specialised_loop(
     kernel: &Kernel,
     target: &Target,
     units: &Units,
     options: &LowerOptions,
     ring_layouts: &RingLayouts,
-    (staged, written): (&SecondaryMap<Inst, bool>, &HashSet<Value>),
-    (main, sole): (Inst, bool),
+    written: &Set<Value>,
+    (main, sole, facts): (Inst, bool, LoopFacts),
 ) -> Result<Specialised, NotSpecialised> {
     let named = |v: Value| Named::of(kernel, v);
-    let around = around(kernel, main);
-    if let Some(&i) = around.iter().find(|&&i| !matches!(kernel.insts[i].op, Op::For | Op::If)) {
-        return Err(NotSpecialised::Inside { op: kernel.insts[i].op });
-    }
+    let LoopFacts { around, live, loads, cut, by_lanes, pieces, dots, last, mixed, mut replay, carried, register_a, transposed_b } = facts;
     let region = kernel.insts[main].regions[0];
     let body = &kernel.regions[region].insts;
-    let live = live(kernel, region, &|i| staged[i], &[]);
-    let Contents { mut loads, by_lanes, pieces, dots, mut mixed } =
-        contents(kernel, target, units, ring_layouts, (staged, written), (body, &live))?;
-    sole_views(kernel, &loads, written)?;
-    // Of a chain of products into one accumulator the last one is looked at.
-    let feeds = |i: Inst| dots.iter().any(|&j| kernel.insts[j].args[2] == kernel.insts[i].results[0]);
-    let last: Vec<Inst> = dots.iter().copied().filter(|&i| !feeds(i)).collect();
-    let mut replay = copied(kernel, (main, &around), written, &loads)?;
-    // The consumers don't carry what only says where copies come from.
-    let carried = computed_carried(kernel, main, &replay, &|i| staged[i]);
-    // So it is where products have to be waited for one by one, or take an operand A that lanes hold.
-    let a_in_ring = |i: Inst| from_ring(kernel, &loads, kernel.insts[i].args[0]);
-    let b_in_ring = |i: Inst| from_ring(kernel, &loads, kernel.insts[i].args[1]);
-    mixed |= carried.len() != last.len() || dots.iter().any(|&i| !accumulates(kernel, region, i) || !a_in_ring(i) || !b_in_ring(i));
-    // A loop that takes the ring beside others may have none.
-    if !dots.is_empty() {
-        sums(kernel, region, &dots)?;
-    }
-    let (mut register_a, mut transposed_b, mut found) = (Vec::new(), Vec::new(), Vec::new());
-    for i in dots {
-        let by = multiplication(kernel, units, i, &mut loads, &by_lanes, ring_layouts).map_err(|why| unstaged(kernel, i, staged, why))?;
-        found.push((i, by.row));
-        register_a.extend(by.through.then_some(i));
-        if by.transposed {
-            let b = kernel.ty(kernel.insts[i].args[1]).as_tile();
-            let tile = b.and_then(|t| SwizzledTile::filled([t.shape[1], t.shape[0]], t.elem, units, u32::MAX));
-            transposed_b.push((i, tile.ok_or(NoProduct::AlongK { elem: kernel.ty(kernel.insts[i].args[1]).elem(), through: false })?));
-        }
-    }
-    let dots = found;
-    // Who transposes operands waits until products have read the ones before.
-    mixed |= !transposed_b.is_empty();
-    let cut: Vec<Inst> = loads.iter().map(|l| l.0).filter(|&i| is_masked(kernel, i)).collect();
-    if !cut.is_empty() && !transposed_b.is_empty() {
-        // It would find what the mask leaves out.
-        return Err(NotSpecialised::Copy(NoBulkCopy { view: Named::of(kernel, kernel.insts[cut[0]].args[0]), limit: CopyLimit::Masked }));
-    }
 
     // Shares of the consumers.
     let accumulators: Vec<[u32; 2]> = dots.iter().filter_map(|&(i, _)| accumulator_shape(kernel, i)).collect();

@@ -12,6 +12,7 @@ use super::updates::BulkUpdate;
 use crate::reason::LoopOutline;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::rc::Rc;
 use tilelift_ir::Inst;
 use tilelift_lane::GroupMatrixId;
 
@@ -112,13 +113,22 @@ impl Specialised {
     }
 
     /// The same with so many slots.
-    pub fn with_slots(&self, depth: u32) -> Specialised {
-        let mut out = Specialised { depth, ..self.clone() };
-        // One of two sets waits until all that stands behind the loop is there, with the loop's last slot in its hands.
-        if out.consumer_sets > 1 && out.epilogue.steps() >= depth {
-            out.epilogue = Epilogue::default();
+    pub(super) fn with_slots(self, depth: u32) -> Specialised {
+        let epilogue = if self.waits_behind(depth) { Epilogue::default() } else { self.epilogue };
+        Specialised { depth, epilogue, ..self }
+    }
+
+    /// The same, which is this one if it has as many.
+    pub fn slotted(self: &Rc<Specialised>, depth: u32) -> Rc<Specialised> {
+        if self.depth == depth && !self.waits_behind(depth) {
+            return Rc::clone(self);
         }
-        out
+        Rc::new(Specialised::clone(self).with_slots(depth))
+    }
+
+    /// One of two sets waits until all that stands behind the loop is there, with the loop's last slot in its hands.
+    fn waits_behind(&self, depth: u32) -> bool {
+        self.consumer_sets > 1 && self.epilogue.steps() >= depth
     }
 
     /// True for a loop or choice around one of them.

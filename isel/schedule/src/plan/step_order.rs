@@ -24,8 +24,9 @@ use super::late_products::Late;
 use super::overlap::is_zero;
 use super::products::accumulates;
 use super::replay::needs;
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use tilelift_ir::{Effects, Inst, Kernel, Op, Region, Value, ValueDef};
+use tilelift_lane::hash::Set;
 
 /// A part of a step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -74,7 +75,7 @@ struct StepOrder<'a> {
 }
 
 /// The order of a step of `region` in which `computed` says what is done, and of which nothing reaches into the next one.
-pub(crate) fn step_order(kernel: &Kernel, region: Region, written: &HashSet<Value>, computed: &dyn Fn(Inst) -> bool) -> Vec<StepPart> {
+pub(crate) fn step_order(kernel: &Kernel, region: Region, written: &Set<Value>, computed: &dyn Fn(Inst) -> bool) -> Vec<StepPart> {
     ordered(kernel, region, written, computed, None, false).parts
 }
 
@@ -85,7 +86,7 @@ pub(crate) fn step_order(kernel: &Kernel, region: Region, written: &HashSet<Valu
 pub(crate) fn late_order(
     kernel: &Kernel,
     region: Region,
-    written: &HashSet<Value>,
+    written: &Set<Value>,
     computed: &dyn Fn(Inst) -> bool,
     late: &Late,
 ) -> Result<(Vec<StepPart>, BTreeSet<Inst>), Vec<Inst>> {
@@ -136,7 +137,7 @@ fn cut_behind_waits(
 fn ordered<'a>(
     kernel: &'a Kernel,
     region: Region,
-    written: &HashSet<Value>,
+    written: &Set<Value>,
     computed: &dyn Fn(Inst) -> bool,
     late: Option<&'a Late>,
     drains: bool,
@@ -226,7 +227,7 @@ pub(crate) fn in_place(kernel: &Kernel, region: Region, computed: &dyn Fn(Inst) 
 }
 
 /// True for what stays behind what it stands behind: it touches memory that is written, or what others see.
-pub(super) fn keeps_place(kernel: &Kernel, i: Inst, written: &HashSet<Value>) -> bool {
+pub(super) fn keeps_place(kernel: &Kernel, i: Inst, written: &Set<Value>) -> bool {
     let d = &kernel.insts[i];
     match d.op.info().effects {
         Effects::Pure => false,

@@ -9,8 +9,8 @@ use super::overlap::is_zero;
 use super::replay::{needs, slice};
 use crate::named::Named;
 use crate::reason::NotSpecialised;
-use std::collections::HashSet;
 use tilelift_ir::{Effects, Inst, Kernel, Region, Value};
+use tilelift_lane::hash::Set;
 
 /// Holds what a loop carries against its dots: something is made of them or seen of them by others, and a chain of them whose end is carried begins
 /// with what is carried, with zeros, or with what the step has computed. Accumulators in flight are the step's own then.
@@ -24,7 +24,7 @@ pub(super) fn sums(kernel: &Kernel, region: Region, dots: &[Inst]) -> Result<(),
     if !dots.iter().any(|i| seen.contains(i)) {
         return Err(NotSpecialised::Unseen);
     }
-    let mut inside = HashSet::new();
+    let mut inside = Set::default();
     kernel.walk(region, &mut |i| _ = inside.insert(i));
     // What is made of nothing that the loop brings is the same in every step, wherever it stands.
     let params = &kernel.regions[region].params;

@@ -12,11 +12,12 @@ use super::shares::{Copies, copies};
 use super::swizzled_tile::SwizzledTile;
 use crate::error::LowerError;
 use crate::reason::{Lacking, NoMeeting, NoProduct, Outline, Remedy, Resource, RoleOutline, Unsupported};
-use cranelift_entity::{EntityRef, SecondaryMap};
+use cranelift_entity::EntityRef;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use tilelift_ir::{Attr, Effects, Inst, Kernel, Op, Precision, Region, Type};
 use tilelift_lane::Registers;
+use tilelift_lane::hash::Set;
 use tilelift_lane::{GroupMatrixId, Target, Units};
 
 /// Registers of a lane from which on some more or less do not matter.
@@ -141,9 +142,11 @@ pub fn plan_tasks(kernel: &Kernel, target: &Target, options: &LowerOptions, oute
         let why = Lacking::Cluster { size: kernel.cluster, most, target: target.name };
         return Err(LowerError::from(why).at(kernel.hint_locs[2]));
     }
-    meetings(kernel)?;
-    views(kernel)?;
-    let placed = buffers(kernel, target)?;
+    let mut insts = Vec::with_capacity(kernel.insts.len());
+    kernel.walk(kernel.body, &mut |i| insts.push(i));
+    meetings(kernel, &insts)?;
+    views(kernel, &insts)?;
+    let placed = buffers(kernel, target, &insts)?;
     let (mut dots, mut all) = (BTreeMap::new(), Copies::default());
     let Placed { roles, idle, warps, front } = match (tasks(kernel), &target.units) {
         (Some(i), Some(units)) => roles(kernel, target, units, i)?,
@@ -152,17 +155,14 @@ pub fn plan_tasks(kernel: &Kernel, target: &Target, options: &LowerOptions, oute
     let group = target.units.as_ref().map_or(1, |u| u.group_warps);
     if let Some(units) = &target.units {
         let registers = Registers::of(target, units, warps.max(1));
-        let mut home: SecondaryMap<Inst, Option<Region>> = SecondaryMap::new();
-        home.resize(kernel.insts.len());
-        roles.iter().for_each(|r| kernel.walk(r.region, &mut |i| home[i] = Some(r.region)));
-        let mut products = |r: Region, task: Option<&TaskRole>| -> Result<(), LowerError> {
+        let of: Vec<Vec<Inst>> = roles.iter().map(|r| products_of(kernel, r.region)).collect();
+        let mut front = products_of(kernel, kernel.body);
+        let inside: Set<Inst> = of.iter().flatten().copied().collect();
+        front.retain(|i| !inside.contains(i));
+        let mut products = |list: Vec<Inst>, task: Option<&TaskRole>| -> Result<(), LowerError> {
             let warps = task.map_or(warps, |t| t.warps[1]);
-            let (mut list, mut own) = (Vec::new(), BTreeMap::new());
-            kernel.walk(r, &mut |i| list.push(i));
-            for i in list.into_iter().filter(|&i| kernel.insts[i].op == Op::AsyncDot) {
-                if home[i].is_some_and(|task| task != r) {
-                    continue;
-                }
+            let mut own = BTreeMap::new();
+            for i in list {
                 let q = product(kernel, units, i, warps / group).map_err(|why| LowerError::NoProduct {
                     op: kernel.insts[i].op,
                     why: Box::new(why),
@@ -179,9 +179,9 @@ pub fn plan_tasks(kernel: &Kernel, target: &Target, options: &LowerOptions, oute
             all.readers.extend(found.readers);
             Ok(())
         };
-        products(kernel.body, None)?;
-        for r in &roles {
-            products(r.region, Some(r))?;
+        products(front, None)?;
+        for (r, list) in roles.iter().zip(of) {
+            products(list, Some(r))?;
         }
     }
     if warps > target.max_warps {
@@ -213,12 +213,21 @@ pub fn plan_tasks(kernel: &Kernel, target: &Target, options: &LowerOptions, oute
     })
 }
 
-/// Refuses meetings that can't take place: with a cluster where there is none, and at named barriers of warps that are not there.
-fn meetings(kernel: &Kernel) -> Result<(), LowerError> {
+/// The asynchronous products of a region, in program order.
+fn products_of(kernel: &Kernel, r: Region) -> Vec<Inst> {
+    let mut list = Vec::new();
+    kernel.walk(r, &mut |i| list.extend((kernel.insts[i].op == Op::AsyncDot).then_some(i)));
+    list
+}
+
+/// Refuses meetings that can't take place, of a kernel with these instructions: with a cluster where there is none, and at named barriers of warps that are
+/// not there.
+fn meetings(kernel: &Kernel, insts: &[Inst]) -> Result<(), LowerError> {
     let named = |op: Op| matches!(op, Op::NamedBarrierSync | Op::NamedBarrierArrive);
     // The warps of the task that an instruction stands in, and those of all.
     let (mut own, mut all) = (BTreeMap::new(), 0);
-    if let Some(i) = tasks(kernel)
+    if insts.iter().any(|&i| named(kernel.insts[i].op))
+        && let Some(i) = tasks(kernel)
         && let Some(Attr::Tasks(list)) = kernel.insts[i].attrs.first()
     {
         for (t, &r) in list.iter().zip(&kernel.insts[i].regions) {
@@ -230,8 +239,7 @@ fn meetings(kernel: &Kernel) -> Result<(), LowerError> {
             });
         }
     }
-    let mut wrong = None;
-    kernel.walk(kernel.body, &mut |i| {
+    for &i in insts {
         let d = &kernel.insts[i];
         let why = match (d.op, own.get(&i), d.attrs.get(1)) {
             (
@@ -248,11 +256,11 @@ fn meetings(kernel: &Kernel) -> Result<(), LowerError> {
             (Op::NamedBarrierSync | Op::NamedBarrierArrive, Some(&own), Some(&Attr::Count(n))) if !(own..=all).contains(&n) => {
                 NoMeeting::Warps { meet: n, own, all }
             }
-            _ => return,
+            _ => continue,
         };
-        wrong = wrong.take().or(Some(LowerError::from(Unsupported::Meeting(d.op, why)).at(kernel.locs[i])));
-    });
-    wrong.map_or(Ok(()), Err)
+        return Err(LowerError::from(Unsupported::Meeting(d.op, why)).at(kernel.locs[i]));
+    }
+    Ok(())
 }
 
 /// True if one lane can do all that a region asks for.

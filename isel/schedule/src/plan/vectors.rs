@@ -9,10 +9,10 @@
 //! They take what bytes the ring leaves: a ring that lost a slot would lose more than they bring.
 
 use crate::access::GlobalAccess;
-use std::collections::HashSet;
 use tilelift_ir::layout::{AccessColumns, Axis, coalesced, vectors_without};
 use tilelift_ir::{Inst, Kernel, Op, Scalar, TileType, Value};
 use tilelift_lane::Target;
+use tilelift_lane::hash::Set;
 
 /// Elements of such a tile at most: above, copies by lanes take too long.
 const MOST_ELEMENTS: u64 = 1024;
@@ -31,7 +31,7 @@ pub(super) fn vector_bytes(kernel: &Kernel, i: Inst) -> u32 {
 }
 
 /// True for a load that the producer's lanes may copy, if they can say from where: from a view that nobody writes, and without registers between.
-pub(super) fn may_be_copied(kernel: &Kernel, target: &Target, written: &HashSet<Value>, i: Inst) -> bool {
+pub(super) fn may_be_copied(kernel: &Kernel, target: &Target, written: &Set<Value>, i: Inst) -> bool {
     let d = &kernel.insts[i];
     if d.op != Op::Load || d.present != 0 || written.contains(&d.args[0]) {
         return false;

@@ -34,10 +34,11 @@ use crate::named::Named;
 use crate::plan::{Plan, Replay, Schedule, copied_loads, live, not_operand, replay, written_views};
 use crate::reason::NotAhead;
 use rows::{copied_in_rows, pair_step};
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use tilelift_ir::layout::{Axis, coalesced, operand_swizzle, vectors_without};
 use tilelift_ir::{Attr, CmpOp, Effects, Extent, Inst, Kernel, Literal, Op, Region, Scalar, SharedType, Type, Value, ValueDef};
 use tilelift_lane::Target;
+use tilelift_lane::hash::Set;
 
 /// The copies of a loop.
 #[derive(Clone)]
@@ -212,7 +213,7 @@ fn slice_of(
     target: &Target,
     warps: u32,
     load: Inst,
-    (main, (inside, writes), written): (Inst, &Content, &HashSet<Value>),
+    (main, (inside, writes), written): (Inst, &Content, &Set<Value>),
 ) -> Result<Replay, NotAhead> {
     let region = kernel.insts[main].regions[0];
     if let Some(op) = *writes

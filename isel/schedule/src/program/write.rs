@@ -7,6 +7,7 @@ use crate::longest_first::{BESIDE, LaunchOrder};
 use crate::plan::SwizzledTile;
 use cranelift_entity::SecondaryMap;
 use smallvec::SmallVec;
+use std::borrow::Cow;
 use tilelift_ir::typing::result_type;
 use tilelift_ir::{Attr, CmpOp, Cursor, GridAxis, Inst, Kernel, Literal, Loc, Op, Region, Scalar, TileType, Type, Value};
 
@@ -138,10 +139,10 @@ impl<'k> Writer<'k> {
     }
 
     /// The type of an operand.
-    fn ty(&self, a: Arg) -> Type {
+    fn ty(&self, a: Arg) -> Cow<'_, Type> {
         match a {
-            Arg::Value(v) => self.to.ty(v).clone(),
-            Arg::Literal(_, s) => Type::Scalar(s),
+            Arg::Value(v) => Cow::Borrowed(self.to.ty(v)),
+            Arg::Literal(_, s) => Cow::Owned(Type::Scalar(s)),
         }
     }
 
@@ -222,9 +223,12 @@ impl<'k> Writer<'k> {
 
     /// The same with optional operands, of which bits say which are there.
     pub fn make_with(&mut self, op: Op, (args, present): (&[Arg], u8), attrs: &[Attr], written: Option<&Type>) -> Result<Value, Refusal> {
-        let types: Types = args.iter().map(|&a| self.ty(a)).collect();
-        let types: SmallVec<[&Type; 4]> = types.iter().collect();
-        let Ok(Some(ty)) = result_type(op, &types, present, attrs, written) else { return Err(Refusal::Typed { op }) };
+        let ty = {
+            let types: SmallVec<[Cow<'_, Type>; 4]> = args.iter().map(|&a| self.ty(a)).collect();
+            let types: SmallVec<[&Type; 4]> = types.iter().map(|ty| &**ty).collect();
+            result_type(op, &types, present, attrs, written)
+        };
+        let Ok(Some(ty)) = ty else { return Err(Refusal::Typed { op }) };
         let args = self.values(args);
         let i = self.to.add_inst(op, &args, present, attrs, &[], &[ty]);
         self.place(i);
@@ -305,8 +309,16 @@ impl<'k> Writer<'k> {
             done?;
             regions.push(region);
         }
-        let types: Types = d.results.iter().map(|&v| self.from.ty(v).clone()).collect();
-        let made = self.to.add_inst(d.op, &args, d.present, &d.attrs, &regions, &types);
+        let from = self.from;
+        let several: Types;
+        let types = match d.results[..] {
+            [v] => std::slice::from_ref(from.ty(v)),
+            _ => {
+                several = d.results.iter().map(|&v| from.ty(v).clone()).collect();
+                &several[..]
+            }
+        };
+        let made = self.to.add_inst(d.op, &args, d.present, &d.attrs, &regions, types);
         self.place(made);
         self.to.locs[made] = self.from.locs[i];
         for (n, &v) in d.results.iter().enumerate() {
@@ -326,7 +338,7 @@ impl<'k> Writer<'k> {
         let params: Values = params.iter().map(|ty| self.to.add_region_param(region, ty.clone())).collect();
         self.open.push(region);
         let done = body(self, &params);
-        let types = done.as_ref().map(|list| list.iter().map(|&a| self.ty(a)).collect());
+        let types = done.as_ref().map(|list| list.iter().map(|&a| self.ty(a).into_owned()).collect());
         if let Ok(list) = &done {
             self.act(Op::Yield, list, &[]);
         }

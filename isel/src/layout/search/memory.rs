@@ -4,10 +4,10 @@ use super::prices::Prices;
 use super::staging::{self, Waiting};
 use crate::layout::in_memory;
 use cranelift_entity::SecondaryMap;
-use std::collections::HashSet;
 use std::rc::Rc;
 use tilelift_ir::layout::{Layout, SharedMap};
 use tilelift_ir::{Inst, Op, Scalar, Value};
+use tilelift_lane::hash::Set;
 use tilelift_schedule::plan::slots;
 use tilelift_schedule::transfers::{behind, through};
 
@@ -27,7 +27,7 @@ impl Prices<'_> {
                 self.waiting.extend(found.and_then(Result::ok).map(|w| (w.load, w)));
             }
         }
-        let mut lost = HashSet::new();
+        let mut lost = Set::default();
         for &v in &values {
             let Some((load, views)) = behind(kernel, v) else { continue };
             if views.is_empty() && kernel.insts[load].op == Op::Load {

@@ -9,7 +9,7 @@ use crate::layout::packed;
 use crate::layout::{legal_width, memory_type};
 use cranelift_entity::SecondaryMap;
 use std::cell::RefCell;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::rc::Rc;
 use tilelift_egraph::cost::Family;
 use tilelift_egraph::physical::{CostModel, InstLayouts, Layouts};
@@ -19,6 +19,7 @@ use tilelift_ir::layout::{
 use tilelift_ir::ops::Rule;
 use tilelift_ir::{Attr, Inst, Kernel, Op, Scalar, Type, Value};
 use tilelift_lane::Target;
+use tilelift_lane::hash::Map;
 use tilelift_schedule::indexed::indexed_vectors;
 use tilelift_schedule::plan::Plan;
 use tilelift_schedule::transfers::{ADDRESS, SECTOR, global_access};
@@ -46,12 +47,12 @@ pub(super) struct Prices<'a> {
     pub(super) memory: SecondaryMap<Value, bool>,
     /// Loads that wait in shared memory in the plain assignment, and need not, or may do so in other maps; and the plain maps of what is seen
     /// of them.
-    pub(super) waiting: HashMap<Inst, Waiting>,
+    pub(super) waiting: Map<Inst, Waiting>,
     pub(super) maps: SecondaryMap<Value, Option<Rc<Layout>>>,
     /// Accesses may go along whole rows: where products are, they say how tiles lie.
     by_rows: bool,
     /// Costs of fetching operands.
-    pub(super) fetches: RefCell<HashMap<Fetch, Option<u64>>>,
+    pub(super) fetches: RefCell<Map<Fetch, Option<u64>>>,
 }
 
 /// An operand in shared memory: its map as a layout, the layout it is wanted in, bytes of an element, whether it is multiplied in its own
@@ -72,7 +73,7 @@ impl<'a> Prices<'a> {
             plan,
             plain,
             memory: SecondaryMap::new(),
-            waiting: HashMap::new(),
+            waiting: Map::default(),
             maps: SecondaryMap::new(),
             by_rows: !kernel.insts.values().any(|d| matches!(d.op, Op::Dot | Op::AsyncDot)),
             fetches: RefCell::default(),

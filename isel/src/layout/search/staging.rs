@@ -11,7 +11,6 @@ use crate::layout::assign::{Assignment, moved_layout};
 use crate::layout::k_order::lines_of;
 use crate::layout::{legal_width, memory_type};
 use std::cell::RefCell;
-use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 use tilelift_decisions::{Decision, Told, taken};
 use tilelift_ir::layout::{
@@ -19,6 +18,7 @@ use tilelift_ir::layout::{
 };
 use tilelift_ir::{Attr, Inst, Kernel, Op, Value};
 use tilelift_lane::Target;
+use tilelift_lane::hash::{Map, Set};
 use tilelift_schedule::access::GlobalAccess;
 use tilelift_schedule::plan::{BufferLayout, FetchedRing, Plan, Schedule, slots_of_steps};
 use tilelift_schedule::transfers::fragments;
@@ -230,7 +230,7 @@ type Tile = (Vec<u32>, u32, usize, (Layout, u32), Vec<Reader>);
 
 /// Maps that were chosen. Kernels stage many tiles alike, and to choose takes long.
 #[derive(Default)]
-pub(crate) struct Chosen(RefCell<HashMap<Tile, SharedMap>>);
+pub(crate) struct Chosen(RefCell<Map<Tile, SharedMap>>);
 
 impl Chosen {
     /// The map of [`choose`].
@@ -301,7 +301,7 @@ fn is_dense(map: &SharedMap) -> bool {
 
 /// The layouts of operands with k in another order that dots may take, each once.
 pub(crate) fn others(plain: &Assignment) -> Vec<Rc<Layout>> {
-    let mut seen = HashSet::new();
+    let mut seen = Set::default();
     let all = plain.dots.values().flatten().flat_map(|p| &p.others).flat_map(|p| [&p.a, &p.b]);
     all.filter(|&l| seen.insert(l)).cloned().collect()
 }

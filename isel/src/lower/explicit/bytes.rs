@@ -7,9 +7,9 @@
 
 use crate::lower::location::Local;
 use crate::lower::shared::xor_map;
-use std::collections::HashMap;
 use tilelift_ir::Scalar;
 use tilelift_ir::layout::{Axis, Coord, Layout};
+use tilelift_lane::hash::Map;
 use tilelift_lane::{LVal, LaneBuilder, Special};
 
 /// The numbers of a byte in its word.
@@ -59,7 +59,7 @@ impl Words {
 
     /// The bytes of a layout out of the bytes of the words; `None` if one of them is in no word.
     pub(super) fn pick(&self, b: &mut LaneBuilder, layout: &Layout, loaded: &[LVal]) -> Option<Vec<LVal>> {
-        let at: HashMap<Coord, LVal> = (0..).zip(loaded).map(|(r, &v)| (self.layout.reg_coord(r), v)).collect();
+        let at: Map<Coord, LVal> = (0..).zip(loaded).map(|(r, &v)| (self.layout.reg_coord(r), v)).collect();
         let lane = b.special(Special::Lane);
         let own = xor_map(b, lane, &self.picks)?;
         let place = |r: u32| b.byte_of_word(*at.get(&layout.reg_coord(r))?);

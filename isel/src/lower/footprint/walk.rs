@@ -499,8 +499,9 @@ impl<'a> Walk<'a> {
     fn operands_in_front(&mut self, i: Inst) -> Walked {
         let kernel = self.kernel;
         let mut products = Vec::new();
-        kernel.insts[i].regions.iter().for_each(|&r| kernel.walk(r, &mut |j| products.push(j)));
-        for j in products.into_iter().filter(|&j| kernel.insts[j].op == Op::AsyncDot) {
+        let mut look = |j: Inst| products.extend((kernel.insts[j].op == Op::AsyncDot).then_some(j));
+        kernel.insts[i].regions.iter().for_each(|&r| kernel.walk(r, &mut look));
+        for j in products {
             let a = kernel.insts[j].args[0];
             if let (Some(At::Tile(_)), Some(dot)) = (&self.values[a], self.assigned.dots[j].clone()) {
                 self.tile(a, &dot.a)?;

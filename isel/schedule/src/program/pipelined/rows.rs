@@ -2,9 +2,9 @@
 
 use crate::access::GlobalAccess;
 use crate::plan::summed;
-use std::collections::HashSet;
 use tilelift_ir::{Effects, Extent, Inst, Kernel, Literal, Op, Value, ValueDef};
 use tilelift_lane::Target;
+use tilelift_lane::hash::Set;
 
 /// The largest step that two of them are made one of.
 const MOST: i64 = 1 << 20;
@@ -43,7 +43,7 @@ pub(super) fn copied_in_rows(kernel: &Kernel, target: &Target, warps: u32, load:
 
 /// True if values follow from parameters, the place in the grid and indices of loops, and not from memory: the proof follows no choice on what is read.
 fn computed(kernel: &Kernel, values: &[Value]) -> bool {
-    let (mut open, mut seen): (Vec<Value>, HashSet<Value>) = (values.to_vec(), HashSet::new());
+    let (mut open, mut seen): (Vec<Value>, Set<Value>) = (values.to_vec(), Set::default());
     while let Some(v) = open.pop() {
         if !seen.insert(v) {
             continue;
