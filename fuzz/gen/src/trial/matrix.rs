@@ -154,11 +154,19 @@ impl Matrix {
         if self.storage.transposed { b.transpose(t, &[1, 0]) } else { t }
     }
 
-    /// A tile of a single matrix, where a mask as it is read says so.
-    pub fn load_masked(self, b: &mut KernelBuilder, at: [Value; 2], shape: [u32; 2], mask: Value) -> Value {
-        let (place, tile) = self.place(at[0], at, shape);
-        let mask = if self.storage.transposed { b.transpose(mask, &[1, 0]) } else { mask };
-        let t = b.load_with(self.view, &place, &tile, Access { mask: Some(mask), ..Access::default() });
+    /// The same, where a mask as it is read says so.
+    pub fn load_masked(self, b: &mut KernelBuilder, h: Value, at: [Value; 2], shape: [u32; 2], mask: Option<Value>) -> Value {
+        let Some(mask) = mask else { return self.load(b, h, at, shape) };
+        let (place, tile) = self.place(h, at, shape);
+        let mut mask = if self.storage.transposed { b.transpose(mask, &[1, 0]) } else { mask };
+        if self.storage.batch != Batch::None {
+            mask = b.reshape(mask, &tile);
+        }
+        let mut t = b.load_with(self.view, &place, &tile, Access { mask: Some(mask), ..Access::default() });
+        if self.storage.batch != Batch::None {
+            let flat: Vec<u32> = if self.storage.transposed { vec![shape[1], shape[0]] } else { shape.to_vec() };
+            t = b.reshape(t, &flat);
+        }
         self.seen(b, t)
     }
 

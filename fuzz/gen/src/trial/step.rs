@@ -88,6 +88,52 @@ enum Skips {
     Arm,
 }
 
+/// What of an operand a mask leaves.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Mask {
+    /// Up to a place along the depth.
+    Until,
+    /// Two of three places along the depth.
+    Two,
+    /// Some places across it.
+    Across,
+    /// Those of them up to a place along the depth.
+    Both,
+}
+
+impl Mask {
+    fn pick(src: &mut Source, classes: &mut Classes) -> Option<Mask> {
+        let mask = [Mask::Until, Mask::Until, Mask::Two, Mask::Across, Mask::Both];
+        let mask = src.chance(45).then(|| *src.pick(&mask).unwrap_or(&Mask::Until))?;
+        classes.add(Axis::OperandA, "operands masked");
+        Some(mask)
+    }
+
+    /// The mask of a tile, whose depth runs along an axis from a place on, up to an end.
+    fn of(self, b: &mut KernelBuilder, shape: [u32; 2], (axis, from): (usize, Value), end: i64) -> Value {
+        let along = b.iota(&shape, axis as u32);
+        let from = b.splat(from, &shape);
+        let at = b.add(along, from);
+        let until = |b: &mut KernelBuilder| b.cmp(CmpOp::Lt, at, end);
+        let across = |b: &mut KernelBuilder| {
+            let i = b.iota(&shape, 1 - axis as u32);
+            b.cmp(CmpOp::Ge, i, 3i64)
+        };
+        match self {
+            Mask::Until => until(b),
+            Mask::Two => {
+                let third = b.rem(at, 3i64);
+                b.cmp(CmpOp::Ne, third, 1i64)
+            }
+            Mask::Across => across(b),
+            Mask::Both => {
+                let (x, y) = (until(b), across(b));
+                b.and(x, y)
+            }
+        }
+    }
+}
+
 /// Extents of what steps multiply.
 #[derive(Clone, Copy)]
 pub(super) struct Size {
@@ -123,6 +169,8 @@ pub(super) struct Step {
     wide: bool,
     /// A goes where the table says, too.
     follows: bool,
+    /// Masks of operand A, and of what tables name.
+    masks: [Option<Mask>; 2],
 }
 
 /// Where a run of steps stands.
@@ -226,7 +274,8 @@ impl Step {
             classes.add(Axis::Body, word);
             it
         });
-        Step { skips, wide, kind, size, between, left, change, w, paged, v, tile, beside, follows: src.chance(128) }
+        let masks = [Mask::pick(src, classes), Mask::pick(src, classes)];
+        Step { skips, wide, kind, size, between, left, change, w, paged, v, tile, beside, follows: src.chance(128), masks }
     }
 
     /// True if operand A comes from images.
@@ -317,13 +366,15 @@ impl Step {
         let rows = self.size.rows;
         let x = match self.left {
             Left::Matrix(m) => {
-                if self.change == Change::Mask {
-                    let at = b.iota(&[rows, k], 0);
-                    let mask = b.cmp(CmpOp::Lt, at, i64::from(rows) - 5);
-                    m.load_masked(b, [o.left, column], [rows, k], mask)
-                } else {
-                    m.load(b, o.left, [o.left, column], [rows, k])
-                }
+                let mask = match (self.change, self.masks[0]) {
+                    (Change::Mask, _) => {
+                        let at = b.iota(&[rows, k], 0);
+                        Some(b.cmp(CmpOp::Lt, at, i64::from(rows) - 5))
+                    }
+                    (_, Some(mask)) => Some(mask.of(b, [rows, k], (1, column), self.end())),
+                    (_, None) => None,
+                };
+                m.load_masked(b, o.left, [o.left, column], [rows, k], mask)
             }
             Left::Image { view, across } => {
                 let (y, x) = (b.constant(-1, Scalar::I32), b.constant(0, Scalar::I32));
@@ -338,6 +389,16 @@ impl Step {
             Change::Relu => b.maximum(x, 0i64),
             Change::Cast => b.cast(x, self.kind.elem),
         }
+    }
+
+    /// Where masks end along the depth: two thirds of the way.
+    fn end(&self) -> i64 {
+        self.size.depth * 2 / 3
+    }
+
+    /// The mask of what tables name, whose depth runs along an axis from a place on.
+    fn mask(&self, b: &mut KernelBuilder, shape: [u32; 2], at: (usize, Value)) -> Option<Value> {
+        self.masks[1].map(|mask| mask.of(b, shape, at, self.end()))
     }
 
     /// Where the step's part of `w` is: a matrix, and a place along the depth.
@@ -356,7 +417,8 @@ impl Step {
         let column = if self.follows { place.column(b) } else { place.straight(b) };
         let x = self.operand_a(b, o, column, k);
         let (h, deep) = self.part(b, place);
-        let y = self.w.load(b, h, [deep, o.column], [k, columns]);
+        let mask = self.mask(b, [k, columns], (0, deep));
+        let y = self.w.load_masked(b, h, [deep, o.column], [k, columns], mask);
         match self.between {
             Between::Scaled => {
                 let none = b.full(&[rows, columns], 0, acc);
@@ -404,7 +466,8 @@ impl Step {
         let (kind, acc) = (self.kind, self.kind.acc);
         let zero = b.constant(0, Scalar::I32);
         let (h, deep) = self.part(b, place);
-        let keys = self.w.load(b, h, [zero, deep], [columns, k]);
+        let mask = self.mask(b, [columns, k], (1, deep));
+        let keys = self.w.load_masked(b, h, [zero, deep], [columns, k], mask);
         let none = b.full(&[rows, k], 0, acc);
         let s = kind.dot(b, q, keys, none);
         // Few powers of two, so that sums of them are exact.
@@ -421,7 +484,8 @@ impl Step {
         let sum = b.mul(sums[0], fade);
         let p = b.cast(p, kind.elem);
         let Some(v) = self.v else { return vec![sum, most] };
-        let y = v.load(b, h, [deep, zero], [k, columns]);
+        let mask = self.mask(b, [k, columns], (0, deep));
+        let y = v.load_masked(b, h, [deep, zero], [k, columns], mask);
         vec![kind.dot(b, p, y, sum), most]
     }
 
