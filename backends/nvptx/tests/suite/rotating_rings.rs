@@ -58,7 +58,7 @@ fn what_is_the_same_in_all_cases_of_a_loop_is_followed_in_one() {
     let kernel = RingGemm::new(Scalar::BF16, ring).transposed(true).for_shape(4096, 4096, 4096).build().unwrap();
     let p = lower(&verify(&kernel).unwrap(), &sm_90a(), &LowerOptions::default()).unwrap().program;
     let proof = prove(&p, &sm_90a()).unwrap();
-    assert!(proof.steps < 96_000, "{proof:?}");
+    assert!(proof.steps < 97_000, "{proof:?}");
 }
 
 #[test]

@@ -15,6 +15,7 @@ use super::buffer_layout::{BufferLayout, Swizzled};
 use super::handle::{Handle, allocation, handle, shared};
 use super::lanes::Filled;
 use super::locals::Locals;
+use super::overlap::is_zero;
 use super::swizzled_tile::SwizzledTile;
 use crate::error::LowerError;
 use crate::reason::{NoBufferLayout, Unsupported};
@@ -172,7 +173,8 @@ fn round_at_copies(kernel: &Kernel, insts: &[Inst], locals: &Locals, boxes: &mut
                 Op::LocalLoad => !for_rounding(j) && !moves.loads.contains(&j),
                 // Lanes copy bits as they are.
                 Op::AsyncStore | Op::CopyAsync | Op::GatherAsync => true,
-                Op::LocalStore => !moves.from.contains_key(&j),
+                // Zeros are what they are.
+                Op::LocalStore => !moves.from.contains_key(&j) && !is_zero(kernel, kernel.insts[j].args[1]),
                 Op::RemoteLoad | Op::RemoteStore | Op::RemoteStoreAsync => !must,
                 _ => false,
             };
