@@ -15,16 +15,20 @@ use tilelift_ir::{Effects, Inst, Kernel, Literal, Op, Region, Type, Value, Value
 /// True for a load in a loop that says what it leaves out, where that is zero and can be put there behind a copy.
 pub(super) fn can_be_cut(kernel: &Kernel, i: Inst) -> bool {
     let d = &kernel.insts[i];
-    let zero = |&v: &Value| match kernel.as_const(v) {
-        Some((Literal::Int(x), _)) => x == 0,
-        Some((Literal::Float(bits), _)) => bits == 0,
-        None => is_zero(kernel, v),
-    };
     let &[mask] = kernel.operand(i, "mask") else { return false };
-    let whole = d.op == Op::Load && !kernel.ty(d.results[0]).elem().is_packed() && kernel.operand(i, "other").iter().all(zero);
+    let whole = d.op == Op::Load && !kernel.ty(d.results[0]).elem().is_packed() && zeros_instead(kernel, i);
     let Some(&main) = around(kernel, i).last() else { return false };
     let Some(&region) = kernel.insts[main].regions.first().filter(|_| kernel.insts[main].op == Op::For) else { return false };
     whole && kernel.regions[region].insts.contains(&i) && follows(kernel, region, mask)
+}
+
+/// True for a load that has zeros where its mask leaves it out, as a copy has outside of the view.
+pub(super) fn zeros_instead(kernel: &Kernel, i: Inst) -> bool {
+    kernel.operand(i, "other").iter().all(|&v| match kernel.as_const(v) {
+        Some((Literal::Int(x), _)) => x == 0,
+        Some((Literal::Float(bits), _)) => bits == 0,
+        None => is_zero(kernel, v),
+    })
 }
 
 /// True for a load of which a copy brings more than it asks for.

@@ -11,6 +11,7 @@
 //! So do the tiles of loops without products that stand in front of one with products (row norms, sums, maxima): consumers that are few, since all of a
 //! multiprocessor's memory is the ring's, would wait for each of their loads.
 
+use super::cut::zeros_instead;
 use super::rounds::at_most_once;
 use super::swizzled_tile::SwizzledTile;
 use tilelift_ir::{Inst, Kernel, Op, Scalar, Value};
@@ -20,7 +21,7 @@ use tilelift_lane::hash::Set;
 /// The boxes in which copies bring what a load brings, if nobody writes the view. What a mask leaves out lanes leave out when they read the slot.
 pub(super) fn lane_tile(kernel: &Kernel, units: &Units, written: &Set<Value>, i: Inst) -> Option<SwizzledTile> {
     let d = &kernel.insts[i];
-    if d.op != Op::Load || written.contains(&d.args[0]) || d.present != 0 && kernel.operand(i, "mask").is_empty() {
+    if d.op != Op::Load || written.contains(&d.args[0]) || !zeros_instead(kernel, i) {
         return None;
     }
     let t = kernel.ty(d.results[0]).as_tile()?;

@@ -45,15 +45,8 @@ impl Schedule<'_> {
             tile = w.make(Op::Bitcast, &[tile.into()], &[], Some(ty))?;
         }
         if let Some(&mask) = self.kernel.operand(i, "mask").first() {
-            let mask = w.get(mask)?;
-            let other = match self.kernel.operand(i, "other").first() {
-                Some(&v) => {
-                    let other = w.get(v)?;
-                    w.make(Op::Splat, &[other], &[], Some(ty))?
-                }
-                None => self.zero(w, v)?,
-            };
-            tile = w.make(Op::Select, &[mask, tile.into(), other.into()], &[], None)?;
+            let (mask, zeros) = (w.get(mask)?, self.zero(w, v)?);
+            tile = w.make(Op::Select, &[mask, tile.into(), zeros.into()], &[], None)?;
         }
         w.set(v, tile);
         Ok(true)

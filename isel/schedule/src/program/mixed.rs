@@ -37,8 +37,8 @@ impl<'k> Schedule<'k> {
             let brought = self.plan.prefetched.iter().map(|&i| kernel.insts[i].results[0]);
             brought.zip(&carried[held + 1..]).for_each(|(v, &now)| w.set(v, now));
             let mut state = StepState::new(done.into(), [index.into(), bounds[2]]);
-            // Nothing of another task's step is waited for: what the next one loads has all of this one's time.
-            if self.plan.slices > 1 {
+            // Nothing of another task's step is waited for, or no product: what the next one loads has all of this one's time.
+            if self.plan.slices > 1 || self.plan.dots.is_empty() {
                 self.begin_ahead(w, &mut state)?;
             }
             let slot = self.wait(w, done.into())?;
