@@ -1,7 +1,7 @@
 //! What the body of a loop holds that is to be specialised: loads for the ring, products, and whether anything is computed between them.
 
-use super::cut::is_masked;
 use super::lane_copies::copied_by_lanes;
+use super::masked::is_masked;
 use super::products::{beside_products, multiplies};
 use super::ring_layouts::RingLayouts;
 use super::swizzled_tile::SwizzledTile;

@@ -11,7 +11,7 @@
 //! So do the tiles of loops without products that stand in front of one with products (row norms, sums, maxima): consumers that are few, since all of a
 //! multiprocessor's memory is the ring's, would wait for each of their loads.
 
-use super::cut::zeros_instead;
+use super::masked::zeros_instead;
 use super::rounds::at_most_once;
 use super::swizzled_tile::SwizzledTile;
 use tilelift_ir::{Inst, Kernel, Op, Scalar, Value};

@@ -1,6 +1,6 @@
 //! Loads that only dots read: candidates for shared memory, and what requirements of layouts leave to a loop.
 
-use super::cut::can_be_cut;
+use super::masked::applies_behind_copy;
 use super::views::{is_view, keeps_extents, merges_rows};
 use crate::reason::NotSpecialised;
 use cranelift_entity::SecondaryMap;
@@ -25,7 +25,7 @@ pub(super) fn local_loads(kernel: &Kernel) -> SecondaryMap<Inst, bool> {
 /// The same, and gathers, and loads under masks that may be applied behind a copy, where requirements say how they wait, or rows are merged: those are
 /// other views of what a ring holds.
 pub fn ring_loads(kernel: &Kernel) -> SecondaryMap<Inst, bool> {
-    loads_for_dots(kernel, &[Op::Load, Op::Gather], &|i| can_be_cut(kernel, i), &|i| is_view(kernel, i) || merges_rows(kernel, i))
+    loads_for_dots(kernel, &[Op::Load, Op::Gather], &|i| applies_behind_copy(kernel, i), &|i| is_view(kernel, i) || merges_rows(kernel, i))
 }
 
 fn loads_for_dots(kernel: &Kernel, loads: &[Op], masked: &dyn Fn(Inst) -> bool, view: &dyn Fn(Inst) -> bool) -> SecondaryMap<Inst, bool> {

@@ -2,8 +2,8 @@
 
 use super::contents::{Contents, contents};
 use super::copied::{copied, sole_views};
-use super::cut::is_masked;
 use super::live::{computed_carried, live};
+use super::masked::is_masked;
 use super::products::{accumulates, multiplication, unstaged};
 use super::replay::{Replay, around};
 use super::ring_layouts::RingLayouts;
@@ -28,7 +28,7 @@ pub(super) struct LoopFacts {
     /// Loads and gathers that the ring brings, in program order.
     pub loads: Vec<(Inst, SwizzledTile)>,
     /// Those of them of which a mask leaves something out.
-    pub cut: Vec<Inst>,
+    pub masked: Vec<Inst>,
     /// Those of them that the producer's lanes copy.
     pub by_lanes: Vec<Inst>,
     /// Pieces that each lane copies in a step.
@@ -98,10 +98,13 @@ pub(super) fn loop_facts(
     }
     // Who transposes operands waits until products have read the ones before.
     mixed |= !transposed_b.is_empty();
-    let cut: Vec<Inst> = loads.iter().map(|l| l.0).filter(|&i| is_masked(kernel, i)).collect();
-    if !cut.is_empty() && !transposed_b.is_empty() {
+    let masked: Vec<Inst> = loads.iter().map(|l| l.0).filter(|&i| is_masked(kernel, i)).collect();
+    if !masked.is_empty() && !transposed_b.is_empty() {
         // It would find what the mask leaves out.
-        return Err(NotSpecialised::Copy(NoBulkCopy { view: Named::of(kernel, kernel.insts[cut[0]].args[0]), limit: CopyLimit::Masked }));
+        return Err(NotSpecialised::Copy(NoBulkCopy {
+            view: Named::of(kernel, kernel.insts[masked[0]].args[0]),
+            limit: CopyLimit::Masked,
+        }));
     }
-    Ok(LoopFacts { around, live, loads, cut, by_lanes, pieces, dots: found, last, mixed, replay, carried, register_a, transposed_b })
+    Ok(LoopFacts { around, live, loads, masked, by_lanes, pieces, dots: found, last, mixed, replay, carried, register_a, transposed_b })
 }

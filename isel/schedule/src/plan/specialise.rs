@@ -14,7 +14,6 @@ use super::brought::{narrowed, over_brought, shared_as_quick, used_only_by};
 use super::budget::{BESIDE_ACCUMULATORS, Held, budget, loaded_behind, matrices_behind};
 use super::columns::column_tasks;
 use super::copied::{behind, computed_again, in_ring, stored_in_front};
-use super::cut::is_masked;
 use super::epilogue_operands::{Epilogue, epilogue_operands};
 use super::lane_copies::{copied_by_lanes, places};
 use super::lane_tiles::{lane_tile, tile_loops};
@@ -22,6 +21,7 @@ use super::late::{Operands, late};
 use super::late_products::Late;
 use super::loads::{ring_loads, suits};
 use super::loop_facts::{LoopFacts, loop_facts};
+use super::masked::is_masked;
 use super::one_ring::together;
 use super::options::LowerOptions;
 use super::overlap::overlap;
@@ -269,7 +269,8 @@ fn specialised_loop(
     (main, sole, facts): (Inst, bool, LoopFacts),
 ) -> Result<Specialised, NotSpecialised> {
     let named = |v: Value| Named::of(kernel, v);
-    let LoopFacts { around, live, loads, cut, by_lanes, pieces, dots, last, mixed, mut replay, carried, register_a, transposed_b } = facts;
+    let LoopFacts { around, live, loads, masked, by_lanes, pieces, dots, last, mixed, mut replay, carried, register_a, transposed_b } =
+        facts;
     let region = kernel.insts[main].regions[0];
     let body = &kernel.regions[region].insts;
 
@@ -388,7 +389,7 @@ fn specialised_loop(
     let loads = narrow;
     // One group may compute what all would, and the others go on with what it hands over.
     let may_hand_over =
-        cut.is_empty() && consumers == several && consumer_sets == 1 && !single && !promoted && options.overlap != Some(true);
+        masked.is_empty() && consumers == several && consumer_sets == 1 && !single && !promoted && options.overlap != Some(true);
     let all_held = staged_operands.is_empty() && register_a.is_empty() && transposed_b.is_empty() && !copied.readers.is_empty();
     let columns = match may_hand_over && all_held {
         true => column_tasks(kernel, units, main, &copied, consumers, &|v| written.contains(&v)),
@@ -717,7 +718,7 @@ fn specialised_loop(
         replay,
         carried,
         before: Vec::new(),
-        cut,
+        masked,
         loads,
         by_lanes,
         dots,

@@ -77,7 +77,7 @@ pub struct Specialised {
     /// Those among them that the producer's lanes copy.
     pub by_lanes: Vec<Inst>,
     /// Those among them whose masks lanes apply in their slots.
-    pub cut: Vec<Inst>,
+    pub masked: Vec<Inst>,
     /// Its dots.
     pub dots: Vec<(Inst, GroupMatrixId)>,
     /// Dots whose operand A goes from the ring through registers.

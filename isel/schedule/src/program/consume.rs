@@ -52,9 +52,9 @@ impl Schedule<'_> {
                 let buffer = w.bin(Op::LocalIndex, self.slots[n], slot)?;
                 w.set(kernel.insts[load].results[0], buffer);
             }
-            if !plan.cut.is_empty() {
+            if !plan.masked.is_empty() {
                 let index = self.index(w, step)?;
-                self.cut(w, slot.into(), index.into())?;
+                self.apply_masks(w, slot.into(), index.into())?;
             }
             self.batch(w, &fresh)?;
             if plan.in_flight > 0 {

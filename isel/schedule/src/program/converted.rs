@@ -122,7 +122,7 @@ impl Schedule<'_> {
             first(w)?;
         }
         let slot = self.wait(w, step)?;
-        self.cut(w, slot, index)?;
+        self.apply_masks(w, slot, index)?;
         self.see_vectors(w, slot)?;
         self.see_lane_tiles(w, slot)?;
         let tiles = &self.plan.lane_tiles;

@@ -172,7 +172,7 @@ pub(super) fn write<'k>(kernel: &'k Kernel, target: &'k Target, plan: &'k Specia
 /// meanwhile.
 fn apart(plan: &Specialised) -> bool {
     let units_alone = plan.by_lanes.is_empty()
-        && plan.cut.is_empty()
+        && plan.masked.is_empty()
         && plan.vectors.is_empty()
         && plan.lane_tiles.is_empty()
         && plan.transposed_b.is_empty();

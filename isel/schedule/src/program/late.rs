@@ -213,7 +213,7 @@ impl<'a, 'k> Steps<'a, 'k> {
         params[1..].iter().zip(values).for_each(|(&p, &v)| w.set(p, v));
         s.plan.prefetched.iter().zip(loaded).for_each(|(&i, &v)| w.set(kernel.insts[i].results[0], v));
         let slot = s.wait(w, step)?;
-        s.cut(w, slot, index)?;
+        s.apply_masks(w, slot, index)?;
         self.see(w, slot)?;
         let mut state = StepState::new(step, [index, by]);
         if before.is_some() {

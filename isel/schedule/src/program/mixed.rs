@@ -42,7 +42,7 @@ impl<'k> Schedule<'k> {
                 self.begin_ahead(w, &mut state)?;
             }
             let slot = self.wait(w, done.into())?;
-            self.cut(w, slot, index.into())?;
+            self.apply_masks(w, slot, index.into())?;
             self.see_vectors(w, slot)?;
             self.see_lane_tiles(w, slot)?;
             self.see(w, slot, &self.plan.dots.iter().map(|d| d.0).collect::<Vec<Inst>>())?;
@@ -133,17 +133,28 @@ impl<'k> Schedule<'k> {
 
     /// Loads for the step of an index. What the values are here stays as it is.
     pub(super) fn load_ahead(&self, w: &mut Writer<'_>, index: Arg) -> Result<Vec<Arg>, Refusal> {
-        let kernel = self.kernel;
         let loads = &self.plan.prefetched;
-        let slice = slice_ahead(kernel, self.region, loads);
+        let slice = slice_ahead(self.kernel, self.region, loads);
+        self.at_index(w, &slice, index, |w| loads.iter().map(|&i| w.get(self.kernel.insts[i].results[0])).collect())
+    }
+
+    /// Computes a slice of a step for an index, and does something with it. What the values are here stays as it is.
+    pub(super) fn at_index<T>(
+        &self,
+        w: &mut Writer<'_>,
+        slice: &[Inst],
+        index: Arg,
+        then: impl FnOnce(&mut Writer<'_>) -> Result<T, Refusal>,
+    ) -> Result<T, Refusal> {
+        let kernel = self.kernel;
         let param = kernel.regions[self.region].params[0];
         let made = || slice.iter().flat_map(|&i| kernel.insts[i].results.iter().copied()).chain([param]);
         let before: Vec<Option<Arg>> = made().map(|v| w.swap(v, None)).collect();
         w.set(param, index);
         slice.iter().try_for_each(|&i| w.copy(i))?;
-        let brought = loads.iter().map(|&i| w.get(kernel.insts[i].results[0])).collect();
+        let done = then(w);
         made().zip(before).for_each(|(v, was)| _ = w.swap(v, was));
-        brought
+        done
     }
 
     /// What values are here.

@@ -68,7 +68,7 @@ impl Schedule<'_> {
     pub(super) fn asks_ahead(&self) -> bool {
         let plan = self.plan;
         let last = !plan.persistent && plan.around.is_empty() && self.alone;
-        last && plan.vectors.is_empty() && plan.cut.is_empty() && plan.overlap.as_ref().is_some_and(|o| o.hold) && self.ring.depth > 2
+        last && plan.vectors.is_empty() && plan.masked.is_empty() && plan.overlap.as_ref().is_some_and(|o| o.hold) && self.ring.depth > 2
     }
 
     /// The producer says that one slot more is full, behind the last step.
@@ -197,7 +197,7 @@ impl Parts<'_, '_> {
     /// Waits for the slot of a step of an index and starts its early products.
     fn start_early(&self, w: &mut Writer<'_>, step: Arg, index: Arg) -> Result<Vec<Value>, Refusal> {
         let slot = self.schedule.wait(w, step)?;
-        self.schedule.cut(w, slot, index)?;
+        self.schedule.apply_masks(w, slot, index)?;
         self.start_early_of(w, step, slot)
     }
 

@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 use tilelift_ir::{Effects, Inst, Kernel, Literal, Op, Region, Type, Value, ValueDef};
 
 /// True for a load in a loop that says what it leaves out, where that is zero and can be put there behind a copy.
-pub(super) fn can_be_cut(kernel: &Kernel, i: Inst) -> bool {
+pub(super) fn applies_behind_copy(kernel: &Kernel, i: Inst) -> bool {
     let d = &kernel.insts[i];
     let &[mask] = kernel.operand(i, "mask") else { return false };
     let whole = d.op == Op::Load && !kernel.ty(d.results[0]).elem().is_packed() && zeros_instead(kernel, i);
