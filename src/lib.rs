@@ -39,6 +39,7 @@
 mod artifact;
 mod backend;
 mod compile;
+mod divisors;
 mod embed;
 pub mod graph;
 mod key;
@@ -49,6 +50,7 @@ pub mod targets;
 
 pub use artifact::{Artifact, Malformed};
 pub use compile::{CompileError, OptLevel, Options, Stage, StageTimes, compile, compile_timed, lower, optimise};
+pub use divisors::{Divisor, Divisors, Integer};
 pub use embed::{
     Compiler, CompilerBuilder, DirectoryStore, Error, MemoryStore, Refusal, Request, Schedule, Settings, Stats, Store, StoreError,
 };

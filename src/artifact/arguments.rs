@@ -1,6 +1,6 @@
 //! What the arguments of a kernel promise.
 
-use tilelift_ir::{Extent, Kernel, Scalar, Type, ViewType};
+use tilelift_ir::{Attr, Extent, Kernel, Op, Scalar, Type, Value, ViewType};
 
 /// An argument of a kernel, and what it promises: the text takes it for granted.
 #[derive(Clone, PartialEq, Eq, Debug, Hash)]
@@ -14,7 +14,12 @@ pub enum Argument {
         written: bool,
     },
     /// A number.
-    Scalar(Scalar),
+    Scalar {
+        /// Its type.
+        elem: Scalar,
+        /// What an integer is a multiple of: what the kernel's own block assumes of it.
+        multiple_of: u32,
+    },
 }
 
 impl Argument {
@@ -24,7 +29,9 @@ impl Argument {
         let one = |(number, &value): (usize, &_)| match kernel.ty(value) {
             Type::View(ty) => Argument::View { ty: ty.clone(), written: written.contains(&number) },
             // The verifier lets nothing else be a parameter.
-            ty @ (Type::Scalar(_) | Type::Tile(_) | Type::Shared(_) | Type::Barrier(_) | Type::Channel(_)) => Argument::Scalar(ty.elem()),
+            ty @ (Type::Scalar(_) | Type::Tile(_) | Type::Shared(_) | Type::Barrier(_) | Type::Channel(_)) => {
+                Argument::Scalar { elem: ty.elem(), multiple_of: assumed(kernel, value) }
+            }
         };
         kernel.params.iter().enumerate().map(one).collect()
     }
@@ -33,7 +40,7 @@ impl Argument {
     pub fn elem(&self) -> Scalar {
         match self {
             Argument::View { ty, .. } => ty.elem,
-            Argument::Scalar(elem) => *elem,
+            Argument::Scalar { elem, .. } => *elem,
         }
     }
 
@@ -41,7 +48,7 @@ impl Argument {
     pub fn rank(&self) -> usize {
         match self {
             Argument::View { ty, .. } => ty.rank(),
-            Argument::Scalar(_) => 0,
+            Argument::Scalar { .. } => 0,
         }
     }
 
@@ -49,7 +56,7 @@ impl Argument {
     pub fn align(&self) -> u32 {
         match self {
             Argument::View { ty, .. } => ty.align.max(ty.elem.bytes()),
-            Argument::Scalar(_) => 1,
+            Argument::Scalar { .. } => 1,
         }
     }
 
@@ -57,7 +64,7 @@ impl Argument {
     pub fn extent(&self, dim: usize) -> Extent {
         match self {
             Argument::View { ty, .. } => ty.dims.get(dim).copied().unwrap_or(Extent::Dynamic(1)),
-            Argument::Scalar(_) => Extent::Dynamic(1),
+            Argument::Scalar { .. } => Extent::Dynamic(1),
         }
     }
 
@@ -70,7 +77,14 @@ impl Argument {
     pub(crate) fn ty(&self) -> Type {
         match self {
             Argument::View { ty, .. } => Type::View(ty.clone()),
-            Argument::Scalar(elem) => Type::Scalar(*elem),
+            Argument::Scalar { elem, .. } => Type::Scalar(*elem),
         }
     }
+}
+
+/// What the kernel's own block, which every instance runs, assumes that a parameter is a multiple of: the largest, of several.
+fn assumed(kernel: &Kernel, param: Value) -> u32 {
+    let own = kernel.regions[kernel.body].insts.iter().map(|&inst| &kernel.insts[inst]);
+    let of_it = own.filter(|d| d.op == Op::Assume && d.args.first() == Some(&param));
+    of_it.filter_map(|d| if let Some(Attr::Divisor(n)) = d.attrs.first() { Some(*n) } else { None }).max().unwrap_or(1)
 }

@@ -114,7 +114,10 @@ fn argument(r: &mut Reader<'_>) -> Result<Argument, Malformed> {
             }
             Ok(Argument::View { ty: ViewType { elem, dims, strides: known.map(SmallVec::from_vec), align }, written })
         }
-        mark::SCALAR => elem(r).map(Argument::Scalar),
+        mark::SCALAR => {
+            let (elem, multiple_of) = (elem(r)?, r.u32()?);
+            if multiple_of == 0 { Err(wrong) } else { Ok(Argument::Scalar { elem, multiple_of }) }
+        }
         _ => Err(wrong),
     }
 }

@@ -10,7 +10,7 @@ use tilelift_ir::{Extent, GridAxis, Scalar};
 pub(super) const MAGIC: &[u8; 8] = b"tileart\n";
 
 /// The version of the format: any change of it is another version.
-pub(crate) const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 2;
 
 /// Marks of the kinds of parameters and arguments.
 pub(super) mod mark {
@@ -107,9 +107,10 @@ fn argument(w: &mut Writer, a: &Argument) {
             w.u32(ty.align);
             w.bool(*written);
         }
-        Argument::Scalar(e) => {
+        Argument::Scalar { elem: e, multiple_of } => {
             w.u8(mark::SCALAR);
             elem(w, *e);
+            w.u32(*multiple_of);
         }
     }
 }

@@ -44,7 +44,7 @@ pub struct TensorBox {
     pub order: [u8; TensorBox::RANK],
     /// Extents of the box in that order.
     pub extents: [u32; TensorBox::RANK],
-    /// The swizzle width in bytes.
+    /// The swizzle width in bytes; 0 of a box of one row without a swizzle.
     pub swizzle: u32,
     /// True if `f32` elements are rounded to tf32 on their way.
     pub tf32: bool,

@@ -12,9 +12,10 @@ use super::stats::{Counters, Stats, count, timed};
 use super::store::Store;
 use crate::artifact::{Artifact, FORMAT};
 use crate::key::Key;
-use crate::{compile, targets};
+use crate::{Divisors, compile, targets};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tilelift_interp::Arg;
 use tilelift_ir::{Kernel, text};
 use tilelift_isel::Target;
 
@@ -181,6 +182,17 @@ impl Compiler {
     pub fn compile_with(&self, kernel: &Kernel, settings: &Settings) -> Made {
         let key = self.key_with(kernel, settings)?;
         self.find(key, |compiler| with_room(|| compiler.make(key, kernel, settings))?)
+    }
+
+    /// As [`Compiler::compile`], for what a launch's arguments are multiples of, beyond what the kernel says ([`Divisors`]): a text that copies rows of
+    /// `view<bf16, [?, ?]>` by units if all rows are multiples of 16 bytes. Another launch may have it if its arguments keep these facts, which it checks;
+    /// launches of equal facts have one artifact.
+    ///
+    /// # Errors
+    /// As [`Compiler::compile`].
+    pub fn compile_for(&self, kernel: &Kernel, args: &[Arg]) -> Made {
+        let divisors = Divisors::of(kernel, args);
+        if divisors.is_empty() { self.compile(kernel) } else { self.compile(&divisors.apply(kernel)) }
     }
 
     /// As [`Compiler::compile`], of a text: of its kernel of that name, or of the only one that it has.

@@ -4,7 +4,7 @@
 //! Artifact, grid, args, lent memory ── Bound::new: every check ─► Bound ── pointer, scalar, extent: one check each ─► Bound
 //! ```
 
-use super::check::{check, misaligned, shared_by_address};
+use super::check::{check, misaligned, multiple, shared_by_address};
 use super::error::BindError;
 use super::values::{Parameter, TensorParam, kernel_arguments};
 use crate::artifact::{Argument, Artifact, GridRule, Param, ParamSource};
@@ -194,7 +194,10 @@ impl Bound {
     /// A value of another type; nothing is changed then.
     pub fn set_scalar(&mut self, param: usize, value: ScalarArg) -> Result<(), BindError> {
         match self.args.get_mut(param) {
-            Some(Arg::Scalar(had)) if had.elem() == value.elem() => *had = value,
+            Some(Arg::Scalar(had)) if had.elem() == value.elem() => {
+                multiple(&self.artifact, param, &value.into()).map_err(BindError::Args)?;
+                *had = value;
+            }
             Some(Arg::Scalar(had)) => {
                 return Err(BindError::Args(ArgError::Element { param, want: had.elem(), got: value.elem() }));
             }

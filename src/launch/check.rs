@@ -19,7 +19,20 @@ pub fn check(artifact: &Artifact, args: &[Arg], buffers: &[u64]) -> Result<(), A
     let types: Vec<Type> = artifact.arguments.iter().map(Argument::ty).collect();
     let written: Vec<usize> = (0..types.len()).filter(|&n| artifact.arguments[n].is_written()).collect();
     let in_place: Vec<(usize, usize)> = artifact.in_place.iter().map(|&(o, i)| (o as usize, i as usize)).collect();
-    check_args_of(&types.iter().collect::<Vec<_>>(), &written, &in_place, args, buffers)
+    check_args_of(&types.iter().collect::<Vec<_>>(), &written, &in_place, args, buffers)?;
+    args.iter().enumerate().try_for_each(|(param, arg)| multiple(artifact, param, arg))
+}
+
+/// Whether a number is the multiple that the kernel assumes it to be.
+pub(super) fn multiple(artifact: &Artifact, param: usize, arg: &Arg) -> Result<(), ArgError> {
+    match (artifact.arguments.get(param), arg) {
+        (Some(Argument::Scalar { elem, multiple_of }), Arg::Scalar(number))
+            if elem.is_int() && !(number.bits() as i64).unsigned_abs().is_multiple_of(u64::from(*multiple_of)) =>
+        {
+            Err(ArgError::Multiple { param, multiple_of: *multiple_of, got: number.bits() as i64 })
+        }
+        _ => Ok(()),
+    }
 }
 
 /// A view that is less aligned than its parameter promises.

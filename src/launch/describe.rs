@@ -75,7 +75,9 @@ fn promised(a: &Argument) -> Fields {
             .raw("strides", v.strides.as_ref().map_or_else(|| "null".to_owned(), |s| facts(s)))
             .with("align", a.align())
             .with("written", *written),
-        Argument::Scalar(elem) => Fields::default().with("kind", "scalar").with("type", elem.name()),
+        Argument::Scalar { elem, multiple_of } => {
+            Fields::default().with("kind", "scalar").with("type", elem.name()).with("multiple_of", *multiple_of)
+        }
     }
 }
 

@@ -86,6 +86,7 @@ impl BindError {
                 | ArgError::StrideRange { .. }
                 | ArgError::Stride { .. }
                 | ArgError::NotDense { .. }
+                | ArgError::Multiple { .. }
                 | ArgError::Alignment { .. } => PROMISE,
                 ArgError::Buffer { .. } | ArgError::Outside { .. } => OUTSIDE,
                 ArgError::SelfOverlap { .. } | ArgError::Overlap { .. } | ArgError::NotInPlace { .. } => SHARED,

@@ -277,6 +277,15 @@ pub enum ArgError {
         /// The extent.
         got: i64,
     },
+    /// A number that is no multiple of what the kernel assumes.
+    Multiple {
+        /// Parameter.
+        param: usize,
+        /// What is assumed.
+        multiple_of: u32,
+        /// The number.
+        got: i64,
+    },
     /// A negative stride.
     StrideRange {
         /// Parameter.
@@ -373,6 +382,10 @@ impl fmt::Display for ArgError {
             ArgError::Extent { param, dim, fact, got } => write!(
                 f,
                 "extent {dim} of argument {param} is {got}, but the parameter promises `{fact}`; pad the tensor or build the kernel with `?`"
+            ),
+            ArgError::Multiple { param, multiple_of, got } => write!(
+                f,
+                "argument {param} is {got}, but the kernel assumes a multiple of {multiple_of}; pass one, or compile the kernel without that"
             ),
             ArgError::StrideRange { param, dim, got } => {
                 write!(f, "stride {dim} of argument {param} is {got}; strides are 0 or more, so flip the tensor by copying it")

@@ -2,7 +2,7 @@
 
 use super::compiling::reason;
 use super::outcome::{CliError, Outcome, Streams};
-use super::{input, options, spills};
+use super::{for_launch, input, options, spills};
 use lexopt::Arg::{Long, Short, Value};
 use std::fs;
 use tilelift::{CompileError, OptLevel, Options, compile_timed, launch, lower, targets};
@@ -34,6 +34,7 @@ usage: tilelift compile FILE [OPTION…]
   --stages N       stages of pipelined loops, overriding the kernel's hint
   --unproven       compile tasks whose work together is not proved
   --opt N          0: as written, 1: equality saturation over the tile program (default), 2: layouts, too
+  --launch '@k(…)' compile @k for what this launch's arguments are multiples of, as `bench FILE` does (syntax of `; run:` lines)
   -o, --output F   write to a file; `-` is standard output
   --times          report the time of each stage on standard error";
 
@@ -140,6 +141,7 @@ const EMITS: [(&str, Emit); 7] = [
 
 pub(super) fn compile(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> Outcome {
     let (mut path, mut target, mut emit, mut only, mut output, mut times) = (None, None, Emit::Text, None, None, false);
+    let mut launch = None;
     let mut opts = Options::default();
     while let Some(arg) = parser.next()? {
         match arg {
@@ -152,6 +154,7 @@ pub(super) fn compile(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) ->
             Long("schedule") => opts.lower.schedule = Some(options::word(parser, "schedule", &options::SCHEDULES)?),
             Long("output") | Short('o') => output = Some(options::text(parser)?),
             Long("opt") => opts.opt = options::opt(parser)?,
+            Long("launch") => launch = Some(options::text(parser)?),
             Long("times") => times = true,
             Value(v) if path.is_none() => path = Some(v.to_string_lossy().into_owned()),
             Value(_) | Long(_) | Short(_) => return Err(arg.unexpected().into()),
@@ -159,7 +162,10 @@ pub(super) fn compile(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) ->
     }
     let path = path.ok_or_else(|| CliError::Usage("no file is given".into()))?;
     let source = input::read(&path)?;
-    let file = input::load(&source, streams)?;
+    let mut file = input::load(&source, streams)?;
+    if let Some(launch) = launch {
+        for_launch::apply(&mut file, &launch)?;
+    }
     let target = target.unwrap_or_else(targets::usual);
     let chosen: Vec<&Kernel> = file.kernels.iter().filter(|k| only.as_ref().is_none_or(|n| k.name == *n)).collect();
     if chosen.is_empty() {

@@ -15,6 +15,7 @@ mod devices;
 mod doctor;
 mod files;
 mod fired;
+mod for_launch;
 mod gemm;
 mod input;
 mod launch;

@@ -1,7 +1,7 @@
 //! `opt`, `explain` and `dot`: what the optimizer makes of a file, and why; how its kernels run, and what that costs.
 
 use super::outcome::{CliError, Outcome, Streams};
-use super::{input, opt_report, options, spills};
+use super::{for_launch, input, opt_report, options, spills};
 use crate::bench::{estimate, layouts};
 use crate::execute::{DeviceKind, Executor};
 use lexopt::Arg::{Long, Short, Value};
@@ -42,6 +42,7 @@ Then the decisions of the compile, each with its price and what would have come 
 Then, for every value that the optimizer computes in another way than the file, the chain of rules that leads there, and what the
 next best program would cost. With --stage physical, the layouts, and the rule behind each that is not the plain assignment's.
   --target NAME   what it is to run on (sm_80)
+  --launch '@k(…)'   compile @k for what this launch's arguments are multiples of, as `bench FILE` does (syntax of `; run:` lines)
   --stage NAME    logical (default), or physical: layouts, too
   --allow CLASS   the loosest rules that may apply: exact, free (default), reassoc, approx";
 
@@ -66,6 +67,8 @@ struct Job {
     choice: estimate::Choice,
     part: [usize; 2],
     device: Option<DeviceKind>,
+    /// A launch that kernels are compiled for.
+    launch: Option<String>,
 }
 
 /// The commands.
@@ -98,6 +101,7 @@ fn job(parser: &mut lexopt::Parser, command: Command) -> Result<Job, CliError> {
     let mut given = Vec::new();
     let (mut json, mut fired, mut more) = (false, false, Vec::new());
     let (mut path, mut allow, mut report, mut target, mut physical) = (None, None, false, None, false);
+    let mut launch = None;
     let (mut table, mut times, mut choice, mut part, mut device) = (false, false, estimate::Choice::Of(Size::Small), [1, 1], None);
     while let Some(arg) = parser.next()? {
         if let Long(name) = arg {
@@ -106,6 +110,7 @@ fn job(parser: &mut lexopt::Parser, command: Command) -> Result<Job, CliError> {
         match arg {
             Long("stage") if stages => physical = options::word(parser, "stage", &[("logical", false), ("physical", true)])?,
             Long("target") if stages => target = Some(options::target(parser)?),
+            Long("launch") if command == Command::Explain => launch = Some(options::text(parser)?),
             Long("allow") => {
                 let words: Vec<(&str, Class)> = Class::ALL.iter().map(|&c| (c.word(), c)).collect();
                 allow = Some(options::word(parser, "allow", &words)?);
@@ -144,6 +149,7 @@ fn job(parser: &mut lexopt::Parser, command: Command) -> Result<Job, CliError> {
         choice,
         part,
         device,
+        launch,
     };
     match idle(&job, command, &given) {
         Some((name, what)) => Err(CliError::Usage(format!("--{name} is for {what}"))),
@@ -162,9 +168,12 @@ fn piece(text: &str) -> Result<[usize; 2], CliError> {
 
 fn each(job: &Job, streams: &mut Streams<'_>, mut f: impl FnMut(&Verified<'_>, &mut Streams<'_>) -> Outcome) -> Outcome {
     let source = input::read(&job.path)?;
-    let file = input::load(&source, streams)?;
+    let mut file = input::load(&source, streams)?;
     if file.kernels.is_empty() {
         return Err(CliError::Failed(format!("{}: has no kernel", job.path)));
+    }
+    if let Some(launch) = &job.launch {
+        for_launch::apply(&mut file, launch)?;
     }
     for kernel in &file.kernels {
         let verified = verify(kernel).map_err(|e| CliError::Failed(e.to_string()))?;

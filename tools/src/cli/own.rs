@@ -18,7 +18,7 @@ use tilelift_ir::text;
 use tilelift_isel::Target;
 
 /// Options of `bench` that take no value.
-const FLAGS: [&str; 8] = ["--no-library", "--swapped", "--explicit", "--ablation", "--steady", "--emit", "--help", "-h"];
+const FLAGS: [&str; 9] = ["--no-library", "--any-arguments", "--swapped", "--explicit", "--ablation", "--steady", "--emit", "--help", "-h"];
 
 /// Launches that are timed.
 const ITERATIONS: u32 = 20;
@@ -56,6 +56,8 @@ struct Command {
     iterations: u32,
     rest: f64,
     checked: u64,
+    /// Compile for any arguments that keep the kernel's promises, not for what those of the launch are multiples of.
+    any: bool,
     seed: u64,
     peer: Option<f64>,
     json: Option<String>,
@@ -74,6 +76,7 @@ fn command(parser: &mut lexopt::Parser) -> Result<Command, CliError> {
         iterations: ITERATIONS,
         rest: REST_MS * 1e-3,
         checked: CHECKED,
+        any: false,
         seed: 1,
         peer: None,
         json: None,
@@ -92,6 +95,7 @@ fn command(parser: &mut lexopt::Parser) -> Result<Command, CliError> {
             Long("iterations") => c.iterations = options::number(parser, "iterations", 1..=100_000)?,
             Long("rest-ms") => c.rest = options::number(parser, "rest-ms", 0.0..=1e5)? * 1e-3,
             Long("check") => c.checked = options::number(parser, "check", 0..=1 << 20)?,
+            Long("any-arguments") => c.any = true,
             Long("seed") => c.seed = options::number(parser, "seed", 0..=u64::MAX)?,
             Long("peer-us") => c.peer = Some(options::number(parser, "peer-us", 1e-3..=1e9)? * 1e-6),
             Long("json") => c.json = Some(options::text(parser)?),
@@ -102,7 +106,7 @@ fn command(parser: &mut lexopt::Parser) -> Result<Command, CliError> {
                 return Err(CliError::Usage(format!("`{}`: {one}", v.to_string_lossy())));
             }
             Long(name) => {
-                let known = "--launch, --launches, --device, --target, --opt, --schedule, --iterations, --rest-ms, --check, --seed, --peer-us, --json, --roofline";
+                let known = "--launch, --launches, --device, --target, --opt, --schedule, --iterations, --rest-ms, --check, --any-arguments, --seed, --peer-us, --json, --roofline";
                 return Err(CliError::Usage(format!("`--{name}` does not go with `bench FILE`, which takes {known}")));
             }
             Short(_) => return Err(arg.unexpected().into()),
@@ -189,7 +193,7 @@ fn jobs<'k>(c: &Command, source: &input::Source, file: &'k text::File, streams: 
                 known.join(", ")
             )));
         };
-        jobs.push(Job::new(kernel, run).map_err(|e| CliError::Failed(format!("{place}: @{}: {e}", kernel.name)))?);
+        jobs.push(Job::new(kernel, run, c.any).map_err(|e| CliError::Failed(format!("{place}: @{}: {e}", kernel.name)))?);
     }
     Ok(jobs)
 }
@@ -205,6 +209,11 @@ fn readable(path: &str, found: Result<Vec<Asked>, Vec<(u32, String)>>, streams: 
             Err(CliError::Failed(format!("{path}: {} launches make no sense", wrong.len())))
         }
     }
+}
+
+/// A line that says what the arguments of a launch are multiples of, where its kernel is compiled for that.
+fn compiled_for(job: &Job<'_>) -> String {
+    if job.divisors.is_empty() { String::new() } else { format!("\n  compiled for multiples in the arguments: {}", job.divisors) }
 }
 
 /// How many launches failed, if some did.
@@ -229,7 +238,7 @@ fn counted(c: &Command, jobs: &[Job<'_>], device: &Executor, rows: &mut Vec<Stri
     for job in jobs {
         match own::ready(job, c.checked, c.seed).and_then(|r| r.simulated(device, &c.options).map(|(row, checked)| (r, row, checked))) {
             Ok((ready, row, checked)) => {
-                writeln!(streams.out, "{}\n  {}\n  checked: {checked}", row.line(width), ready.counted())?;
+                writeln!(streams.out, "{}{}\n  {}\n  checked: {checked}", row.line(width), compiled_for(job), ready.counted())?;
                 rows.push(row.json());
             }
             Err(why) => {
@@ -270,7 +279,7 @@ fn timed<G: Gpu>(
         });
         match loaded {
             Ok((loaded, timed, counted)) => {
-                writeln!(streams.out, "{job}\n  {}\n  {counted}\n  checked: {}", timed.line(), loaded.checked)?;
+                writeln!(streams.out, "{job}{}\n  {}\n  {counted}\n  checked: {}", compiled_for(job), timed.line(), loaded.checked)?;
                 rows.push(timed.json());
                 done.push(loaded);
             }

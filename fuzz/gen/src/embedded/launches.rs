@@ -77,7 +77,7 @@ fn fitting(artifact: &Artifact) -> Asked {
 fn usual(n: usize, a: &Argument) -> Arg {
     match a {
         Argument::View { ty, .. } => ViewArg::dense(n, ty.elem, &vec![128; ty.rank()]).into(),
-        Argument::Scalar(elem) => ScalarArg::int(*elem, 3).into(),
+        Argument::Scalar { elem, multiple_of } => ScalarArg::int(*elem, 3 * i64::from(*multiple_of)).into(),
         _ => ScalarArg::int(Scalar::I32, 0).into(),
     }
 }

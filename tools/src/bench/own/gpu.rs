@@ -108,14 +108,14 @@ impl<'d, G: Gpu> OwnBench<'d, G> {
     /// # Errors
     /// It does not compile, fit or run, or its output is wrong.
     pub(crate) fn load(&self, mut ready: Ready<'_>, options: &Options) -> Result<Loaded<G>, NotBenched> {
-        let artifact = compile(ready.job.kernel, self.target, options).map_err(failed)?;
+        let artifact = compile(&ready.job.kernel, self.target, options).map_err(failed)?;
         let kernel = self.device.load(&artifact).map_err(failed)?;
         let buffers = ready.memory.buffers.iter().map(|b| self.device.uploaded(b.bytes()));
         let buffers = buffers.collect::<Result<Vec<_>, _>>().map_err(failed)?;
         let grid = ready.job.run.grid;
         self.device.run(&Launch { kernel: &kernel, grid, args: &ready.args, buffers: &buffers }, &self.stream).map_err(failed)?;
         let mut got = std::mem::take(&mut ready.memory);
-        for p in tilelift_interp::written_params(ready.job.kernel) {
+        for p in tilelift_interp::written_params(&ready.job.kernel) {
             if let Arg::View(view) = &ready.args[p] {
                 self.device.download(&buffers[view.buffer], got.buffers[view.buffer].bytes_mut()).map_err(failed)?;
             }

@@ -7,9 +7,10 @@ use crate::bench::sim::SimRow;
 use crate::execute::{DeviceKind, Executor, Launch};
 use crate::filetest::data;
 use crate::filetest::runline::RunLine;
+use std::borrow::Cow;
 use std::fmt;
 use std::time::Duration;
-use tilelift::Options;
+use tilelift::{Divisors, Options};
 use tilelift_interp::{Arg, InterpError, Memory, check_args_in};
 use tilelift_ir::{Kernel, verify};
 
@@ -18,8 +19,10 @@ const TIME: Duration = Duration::from_secs(30);
 
 /// A launch of a kernel.
 pub(crate) struct Job<'k> {
-    pub(crate) kernel: &'k Kernel,
+    pub(crate) kernel: Cow<'k, Kernel>,
     pub(crate) run: RunLine,
+    /// What the arguments are multiples of, where the kernel is compiled for that.
+    pub(crate) divisors: Divisors,
 }
 
 impl fmt::Display for Job<'_> {
@@ -29,17 +32,19 @@ impl fmt::Display for Job<'_> {
 }
 
 impl<'k> Job<'k> {
-    /// A launch of a kernel whose promises its arguments keep; no tensor is filled.
+    /// A launch of a kernel whose promises its arguments keep, compiled for what they are multiples of or for any; no tensor is filled.
     ///
     /// # Errors
     /// What they break.
-    pub(crate) fn new(kernel: &'k Kernel, run: RunLine) -> Result<Job<'k>, NotBenched> {
+    pub(crate) fn new(kernel: &'k Kernel, run: RunLine, any: bool) -> Result<Job<'k>, NotBenched> {
         let run = regrouped(run, kernel);
         let args = data::shaped(&run, kernel).map_err(NotBenched::Arguments)?;
         let buffers: Vec<u64> =
             args.iter().filter_map(|a| if let Arg::View(v) = a { Some(v.byte_range().end as u64) } else { None }).collect();
         check_args_in(kernel, &args, &buffers).map_err(|e| NotBenched::Arguments(e.to_string()))?;
-        Ok(Job { kernel, run })
+        let divisors = if any { Divisors::default() } else { Divisors::of(kernel, &args) };
+        let kernel = if divisors.is_empty() { Cow::Borrowed(kernel) } else { Cow::Owned(divisors.apply(kernel)) };
+        Ok(Job { kernel, run, divisors })
     }
 }
 
@@ -84,12 +89,12 @@ pub(crate) struct Ready<'k> {
 /// # Errors
 /// Arguments that do not fit, or a fault of the interpreter.
 pub(crate) fn ready<'k>(job: &'k Job<'k>, samples: u64, seed: u64) -> Result<Ready<'k>, NotBenched> {
-    let (args, mut memory) = data::arguments(&job.run, job.kernel).map_err(NotBenched::Arguments)?;
-    let verified = verify(job.kernel).map_err(|e| NotBenched::Arguments(e.to_string()))?;
+    let (args, mut memory) = data::arguments(&job.run, &job.kernel).map_err(NotBenched::Arguments)?;
+    let verified = verify(&job.kernel).map_err(|e| NotBenched::Arguments(e.to_string()))?;
     let sampled = |memory: &mut Memory| sample::reference(&verified, (job.run.grid, &args), memory, (samples, seed), TIME);
     let reference = (samples > 0).then(|| sampled(&mut memory)).transpose().map_err(NotBenched::Interpreter)?;
-    let operations = operations(job.kernel, job.run.grid, &args, &mut memory);
-    let bytes = sample::bytes(job.kernel, &args, &memory);
+    let operations = operations(&job.kernel, job.run.grid, &args, &mut memory);
+    let bytes = sample::bytes(&job.kernel, &args, &memory);
     Ok(Ready { job, args, memory, reference, operations, bytes })
 }
 
@@ -129,7 +134,7 @@ impl Ready<'_> {
         let launch =
             Launch { grid: self.job.run.grid, args: &self.args, programs: Some(&programs), seed: 0, steps: Some(u64::MAX), options };
         debug_assert_eq!(device.kind(), DeviceKind::Sim);
-        let report = device.run(self.job.kernel, &launch, &mut got).map_err(|e| NotBenched::Device(e.to_string()))?;
+        let report = device.run(&self.job.kernel, &launch, &mut got).map_err(|e| NotBenched::Device(e.to_string()))?;
         let checked = self.judge(&got, false)?;
         let row = SimRow {
             problem: self.job.to_string(),
@@ -186,7 +191,7 @@ mod tests {
     fn job(kernel: &Kernel, run: &str) -> Job<'static> {
         // The test's kernels live as long as the test.
         let kernel: &'static Kernel = Box::leak(Box::new(kernel.clone()));
-        Job::new(kernel, super::super::launches::one(1, run).unwrap().run).unwrap()
+        Job::new(kernel, super::super::launches::one(1, run).unwrap().run, true).unwrap()
     }
 
     fn kernel() -> Kernel {
@@ -222,7 +227,7 @@ mod tests {
         tilelift_interp::interpret(&verified, [10, 1, 1], &ready.args, &mut got, &Default::default()).unwrap();
         assert!(ready.judge(&got, false).is_ok());
         assert!(ready.judge(&got, true).unwrap_err().to_string().contains("1 are expected"));
-        let refused = |run: &str| Job::new(&kernel, super::super::launches::one(1, run).unwrap().run).err().unwrap().to_string();
+        let refused = |run: &str| Job::new(&kernel, super::super::launches::one(1, run).unwrap().run, true).err().unwrap().to_string();
         assert!(refused("@scale(grid=10, v0=rand:1[160x63], out v1=[160x16])").contains("argument 0"));
         assert!(refused("@scale(grid=10, v0=rand:1[16x64])").contains("2 parameters"));
     }
