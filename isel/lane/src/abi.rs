@@ -42,7 +42,7 @@ pub struct TensorMap {
     pub strides: SmallVec<[u64; 4]>,
     /// Extents of a box.
     pub box_extents: SmallVec<[u32; 5]>,
-    /// The swizzle width in bytes: 128, 64 or 32; 16-byte chunks are exchanged as [`crate::unit::swizzled_byte`] says.
+    /// The swizzle width in bytes: 128, 64 or 32, or 0 of one row that lies as in memory; 16-byte chunks are exchanged as [`crate::unit::swizzled_byte`] says.
     pub swizzle: u32,
     /// True if `f32` elements are rounded to tf32 on their way.
     pub tf32: bool,

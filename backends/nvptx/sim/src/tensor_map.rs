@@ -162,8 +162,8 @@ impl TensorMap {
         }
     }
 
-    /// A map whose box has rows of `width` bytes, swizzled over that width: what kernels copy operands with. Extents of 0 are taken as 1: of
-    /// such a tensor nothing is copied.
+    /// A map whose box has rows of `width` bytes, swizzled over that width: what kernels copy operands with; rows as they are with a width of 0. Extents of 0
+    /// are taken as 1: of such a tensor nothing is copied.
     ///
     /// # Errors
     /// A width that is no swizzle's.
@@ -175,7 +175,7 @@ impl TensorMap {
         box_dims: &[u32],
         width: u32,
     ) -> Result<TensorMap, TensorMapError> {
-        let Some(swizzle) = SWIZZLES.into_iter().find(|s| s.width() == Some(width)) else {
+        let Some(swizzle) = SWIZZLES.into_iter().find(|s| s.width().unwrap_or(0) == width) else {
             return Err(TensorMapError(format!("a swizzle of {width} bytes")));
         };
         let dims: Vec<u64> = extents.iter().map(|&e| e.max(1)).collect();

@@ -18,6 +18,9 @@ use tilelift_ir::{AtomicOp, Precision, Scalar, num};
 
 /// Where a byte of a swizzled tile lies: chunks of 16 bytes are swizzled by the bits of the address above.
 fn swizzled(swizzle: u32, at: usize) -> usize {
+    if swizzle == 0 {
+        return at;
+    }
     at ^ (at >> 3 & ((swizzle as usize / 16 - 1) << 4))
 }
 
@@ -238,8 +241,8 @@ impl Interpreter<'_> {
         let at: Vec<i64> = at.iter().map(|&v| self.reg(v)[thread] as i64).collect();
         let size = t.elem.bytes() as usize;
         let bytes = t.box_extents.iter().product::<u32>() * t.elem.bytes();
-        // Rows of eight repeat the swizzle: atoms start there.
-        let align = 8 * t.swizzle as usize;
+        // Rows of eight repeat the swizzle: atoms start there. Without one, units want as much as the narrowest line.
+        let align = (8 * t.swizzle as usize).max(128);
         if !to.is_multiple_of(align) {
             return Err((LaneFault::Misaligned { space: Space::Shared, addr: to as u64, bytes: align }, 0));
         }

@@ -76,7 +76,13 @@ fn tensor(v: &Verifier<'_>, map: u32, at: Option<&[LVal]>) -> Check {
         return Err(LaneProblem::NotATensor { index: map });
     }
     let fits = t.extents[..rank].iter().all(|&e| (1..=bulk.max_box).contains(&e));
-    if !fits || !bulk.swizzles.contains(&t.swizzle) || t.extents[0] * t.elem.bytes() != t.swizzle {
+    let row = t.extents[0] * t.elem.bytes();
+    // A row that lies as in memory has no swizzle, nor rows behind it.
+    let lies = match t.swizzle {
+        0 => row.is_multiple_of(bulk.align) && t.extents[1..rank].iter().all(|&e| e == 1),
+        width => bulk.swizzles.contains(&width) && row == width,
+    };
+    if !fits || !lies {
         return Err(LaneProblem::UnitShape("the box"));
     }
     Ok(())

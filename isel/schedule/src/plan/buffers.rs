@@ -124,7 +124,7 @@ pub fn buffers(kernel: &Kernel, target: &Target, insts: &[Inst]) -> Result<Buffe
         let asked = wishes.get(&alloc).map(Vec::as_slice).unwrap_or(&[]);
         for root in roots {
             let t = root_type(kernel, root);
-            let swizzled = blocks(kernel, root, asked, units, &lanes)?;
+            let swizzled = if rows(asked, &boxes, kernel, alloc) { None } else { blocks(kernel, root, asked, units, &lanes)? };
             buffers.insert(root, BufferLayout { shape: t.shape.to_vec(), size: t.elem.bytes(), swizzled, slot: None });
         }
     }
@@ -136,6 +136,11 @@ pub fn buffers(kernel: &Kernel, target: &Target, insts: &[Inst]) -> Result<Buffe
     }
     round_at_copies(kernel, insts, &locals, &mut boxes)?;
     Ok(Buffers { buffers, boxes, locals })
+}
+
+/// True if all that units do with an allocation is to bring rows that need no swizzle.
+fn rows(asked: &[(Inst, Inst, Wish)], boxes: &BTreeMap<Inst, SwizzledTile>, kernel: &Kernel, alloc: Inst) -> bool {
+    !asked.is_empty() && swizzle(kernel, alloc).is_none() && asked.iter().all(|(i, ..)| boxes.get(i).is_some_and(|t| t.swizzle == 0))
 }
 
 /// Products that round on their way take f32 as the copies round it: then nothing else may look at the buffer. Where something else looks at an

@@ -1,7 +1,7 @@
 //! Loops that run one behind the other through one ring.
 
 use super::specialised::Specialised;
-use super::swizzled_tile::{ALIGN, SwizzledTile};
+use super::swizzled_tile::SwizzledTile;
 use crate::reason::NotSpecialised;
 
 /// Loops that run one behind the other through one ring: each finds there what it needs.
@@ -56,5 +56,5 @@ fn slot_bytes<'s>(loops: impl Iterator<Item = &'s Specialised>) -> u32 {
             }
         }
     }
-    all.iter().map(|(t, _)| t.bytes().next_multiple_of(ALIGN)).sum()
+    all.iter().map(|(t, _)| t.room()).sum()
 }

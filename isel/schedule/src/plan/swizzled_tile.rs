@@ -5,9 +5,11 @@
 //!                                                                           bytes for, and all rows of the tile
 //! ```
 //!
-//! A box's rows lie one behind the other, their 16-byte chunks exchanged by the swizzle (128, 64 or 32 bytes). [`SwizzledTile::of`] says which
+//! A box's rows lie one behind the other, their 16-byte chunks exchanged by the swizzle (128, 64 or 32 bytes). A tile of one row, which nothing but copies
+//! and lanes touches, needs none: it is one box, and what is behind it begins right there. [`SwizzledTile::of`] says which
 //! accesses a tensor map takes, and why others are not taken.
 
+use super::buffer_layout::PHASE;
 use crate::access::GlobalAccess;
 use crate::facts::{divisor, power_of_two};
 use crate::named::Named;
@@ -17,6 +19,8 @@ use tilelift_lane::{BinOp, LVal, LaneBuilder, TensorBox, Units, Vals};
 
 /// Swizzled tiles begin at multiples of this.
 pub const ALIGN: u32 = 1024;
+/// Boxes without a swizzle do at multiples of this.
+pub const ROW_ALIGN: u32 = 128;
 
 /// A tile in swizzled boxes, and the view it comes from or goes to.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -27,7 +31,7 @@ pub struct SwizzledTile {
     pub shape: Vec<u32>,
     /// Element type; of elements that share bytes, extents count these.
     pub elem: Scalar,
-    /// The swizzle width in bytes.
+    /// The swizzle width in bytes; 0 of one row that lies as in memory.
     pub swizzle: u32,
     /// The most bytes that the tile's rows permit as swizzle width.
     pub widest: u32,
@@ -51,7 +55,8 @@ impl SwizzledTile {
             return Err(NoBulkCopy { view: Named::of(kernel, access.view_value), limit: CopyLimit::Packed });
         }
         let writes = kernel.insts[i].op.info().effects.global() != Effects::Reads;
-        SwizzledTile::of_access(kernel, &access, &|d| std::slice::from_ref(&access.indices[d]), writes, (shape, units, want))
+        let tile = SwizzledTile::of_access(kernel, &access, &|d| std::slice::from_ref(&access.indices[d]), writes, (shape, units, want))?;
+        Ok(if kernel.insts[i].op == Op::AsyncLoad { tile.as_row(units) } else { tile })
     }
 
     /// The boxes in which bulk copies bring the bytes of what a load brings: elements that share bytes travel so.
@@ -64,7 +69,15 @@ impl SwizzledTile {
             *last /= 2;
         }
         let access = GlobalAccess::of(kernel, i);
-        SwizzledTile::of_access(kernel, &access, &|d| std::slice::from_ref(&access.indices[d]), false, (&shape, units, None))
+        let tile = SwizzledTile::of_access(kernel, &access, &|d| std::slice::from_ref(&access.indices[d]), false, (&shape, units, None))?;
+        Ok(tile.as_row(units))
+    }
+
+    /// One box without a swizzle, if the tile is a row that one takes, and slots of it follow one another.
+    fn as_row(self, units: &Units) -> SwizzledTile {
+        let per = self.shape[self.order[0]];
+        let fits = self.rows == 1 && per <= units.bulk.max_box && (per * self.held().bytes()).is_multiple_of(ROW_ALIGN);
+        if fits { SwizzledTile { swizzle: 0, widest: 0, per, ..self } } else { self }
     }
 
     /// The boxes of a tile of a view that is updated; `first` gives what is summed up to where it begins along a dimension.
@@ -184,7 +197,15 @@ impl SwizzledTile {
 
     /// Bytes of a box.
     pub fn box_bytes(&self) -> u32 {
-        self.rows * self.swizzle
+        self.rows * self.per * self.held().bytes()
+    }
+
+    /// Bytes of shared memory that a slot of it takes: atoms of a swizzle have eight rows.
+    pub(crate) fn room(&self) -> u32 {
+        match self.swizzle {
+            0 => self.bytes().next_multiple_of(ROW_ALIGN),
+            _ => (self.boxes() * self.rows.next_multiple_of(PHASE) * self.swizzle).next_multiple_of(ALIGN),
+        }
     }
 
     /// Bytes of the tile.

@@ -6,10 +6,21 @@ use std::rc::Rc;
 use tilelift_ir::{AtomicOp, Attr, Inst};
 use tilelift_lane::{LVal, LaneBuilder, Place, Reduction, Unit, Vals};
 use tilelift_schedule::LowerError;
-use tilelift_schedule::plan::{BufferLayout, Part, SwizzledTile};
+use tilelift_schedule::plan::{BufferLayout, Part, ROW_ALIGN, SwizzledTile};
 use tilelift_schedule::reason::{Missing, NotAddressed, Unsupported};
 
-/// Bytes from a buffer's base to a part of it, and whether a swizzle atom begins there.
+/// Bytes from a buffer's base to a part of it at which a copy may begin: a swizzle atom, or a row that needs none.
+fn copied_from(buffer: &BufferLayout, parts: &[Part]) -> Option<u32> {
+    match buffer.swizzled {
+        Some(p) => start(buffer, parts).filter(|o| o.is_multiple_of(8 * p.swizzle)),
+        None => {
+            let steps = parts.iter().map(|p| Some(p.at * buffer.index_step(p.of)?));
+            steps.sum::<Option<u32>>().filter(|o| o.is_multiple_of(ROW_ALIGN))
+        }
+    }
+}
+
+/// Bytes from a buffer's base to a part of it, if a swizzle atom begins there.
 pub(super) fn start(buffer: &BufferLayout, parts: &[Part]) -> Option<u32> {
     let swizzled = buffer.swizzled?;
     let mut offset = 0;
@@ -41,9 +52,7 @@ impl Lower<'_> {
         let tile: SwizzledTile = tile;
         let local = self.local(kernel.operand(i, "buffer")[0])?;
         let buffer: Rc<BufferLayout> = local.buffer.clone();
-        let Some(first) = start(&buffer, &local.parts).filter(|o| buffer.swizzled.is_some_and(|p| o.is_multiple_of(8 * p.swizzle))) else {
-            return Err(NotAddressed::Copy.into());
-        };
+        let Some(first) = copied_from(&buffer, &local.parts) else { return Err(NotAddressed::Copy.into()) };
         let indices = self.index_values(kernel.operand(i, "indices"))?;
         let indices = self.bulk_indices(b, kernel.insts[i].args[0], tile.slowest(), indices);
         if let Some(&m) = self.task()?.groupwise.rows.get(&i) {

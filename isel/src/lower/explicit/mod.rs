@@ -391,11 +391,11 @@ impl Lower<'_> {
         Ok(())
     }
 
-    /// What a read of a part of a buffer leaves behind: where it is swizzled, and units use it, one may write next what lanes have read.
+    /// What a read of a part of a buffer leaves behind: where units use it, one may write next what lanes have read.
     fn reads_of(&self, v: Value) -> Reads {
         let Some((t, h)) = self.task.as_ref().zip(handle(self.kernel, v)) else { return Reads::None };
         let alloc = allocation(self.kernel, h.root);
-        let by_units = t.plan.buffers.get(&h.root).is_some_and(|f| f.swizzled.is_some()) && t.for_units.contains(&alloc);
+        let by_units = t.plan.buffers.contains_key(&h.root) && t.for_units.contains(&alloc);
         match by_units {
             true if t.fenced_fills.contains(&alloc) => Reads::Fenced,
             true => Reads::Open,
