@@ -87,8 +87,8 @@ pub use specialised::{MAX_DEPTH, Specialised, TRANSPOSED_SLOTS, WIDE_RESULTS_LEA
 pub use staged::{StagedOperand, StagedUse};
 pub(crate) use staged::{mapped, moves, origin};
 pub(crate) use step_order::{StepPart, late_order, step_order};
-pub use swizzled_tile::{ALIGN, SwizzledTile};
+pub use swizzled_tile::{ALIGN, ROW_ALIGN, SwizzledTile};
 pub use tasks::{TaskPlan, needs_units, tasks};
 pub use updates::BulkUpdate;
-pub(crate) use vectors::COPYING_WARPS;
+pub(crate) use vectors::{COPYING_WARPS, is_vector};
 pub use views::{behind_reshapes, is_swizzle, is_view, keeps_extents, merges_rows, trace};

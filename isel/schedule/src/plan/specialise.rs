@@ -51,8 +51,10 @@ use tilelift_ir::{Inst, Kernel, Op, Precision, Value};
 use tilelift_lane::hash::Set;
 use tilelift_lane::{GroupMatrixId, Registers, Target, Units};
 
-/// Slots of a ring below which results take the place of operands.
+/// Slots of a ring that loops in one ring ask for.
 const FEW_SLOTS: u32 = 3;
+/// Slots of a ring below which results take the place of operands: with a fourth, copies are ahead of products that end a step later.
+const SLOTS_BESIDE_RESULTS: u32 = 4;
 
 /// Slots of loops that memory keeps waiting, as those are whose steps are taken in turns, and the bytes that they are to have in flight.
 const DEEPEST: u32 = 16;
@@ -518,7 +520,7 @@ fn specialised_loop(
     if loads.is_empty() && lane_tiles.is_empty() {
         return Err(NotSpecialised::Loops { count: 0 });
     }
-    let stage_bytes: u32 = loads.iter().chain(&lane_tiles).map(|(_, t)| t.bytes().next_multiple_of(ALIGN)).sum();
+    let stage_bytes: u32 = loads.iter().chain(&lane_tiles).map(|(_, t)| t.room()).sum();
     let brought_bytes: u32 = brought.iter().map(|b| b.tile.bytes().next_multiple_of(ALIGN)).sum();
     // Products that end a step later keep its slot: of two none is left to be filled meanwhile. Groups that compute the same without one another have
     // their lanes compute while others multiply as it is.
@@ -587,7 +589,7 @@ fn specialised_loop(
     let mut staging_bytes: u32 = consumer_sets * stores.iter().map(|(_, t)| t.bytes() / staging_parts).sum::<u32>();
     // Where that leaves the ring few slots, results take the place of operands that were brought.
     let mut results_over = BTreeMap::new();
-    if room(staging_bytes) < FEW_SLOTS && sole && !persistent {
+    if room(staging_bytes) < SLOTS_BESIDE_RESULTS && sole && !persistent {
         let rows_apart = dots.iter().all(|&d| across(d, consumers).unwrap_or(1) == 1);
         let over = if rows_apart { over_brought(kernel, (main, &around), &stores, &brought, &insts) } else { BTreeMap::new() };
         let left = stores.iter().filter(|(i, _)| !over.contains_key(i)).map(|(_, t)| t.bytes() / staging_parts).sum::<u32>();

@@ -30,6 +30,12 @@ pub(super) fn vector_bytes(kernel: &Kernel, i: Inst) -> u32 {
     loaded(kernel, i).map_or(0, |t| t.elements() as u32 * t.elem.bytes())
 }
 
+/// True for a load of a short tile along one dimension, whose elements lanes read one by one.
+pub(crate) fn is_vector(kernel: &Kernel, i: Inst) -> bool {
+    let along = |t: &TileType| t.shape.iter().filter(|&&e| e > 1).count() == 1 && t.elements() <= MOST_ELEMENTS;
+    loaded(kernel, i).is_some_and(|t| along(t) && !t.elem.is_packed() && t.elem != Scalar::I1)
+}
+
 /// True for a load that the producer's lanes may copy, if they can say from where: from a view that nobody writes, and without registers between.
 pub(super) fn may_be_copied(kernel: &Kernel, target: &Target, written: &Set<Value>, i: Inst) -> bool {
     let d = &kernel.insts[i];
@@ -37,8 +43,7 @@ pub(super) fn may_be_copied(kernel: &Kernel, target: &Target, written: &Set<Valu
         return false;
     }
     let Some(t) = loaded(kernel, i) else { return false };
-    let long = t.shape.iter().filter(|&&e| e > 1).count() == 1 && t.elements() <= MOST_ELEMENTS;
-    long && !t.elem.is_packed() && t.elem != Scalar::I1 && copy_bytes(kernel, target, i, t).is_some_and(|b| target.copy_async.contains(&b))
+    is_vector(kernel, i) && copy_bytes(kernel, target, i, t).is_some_and(|b| target.copy_async.contains(&b))
 }
 
 /// Bytes of a lane's copy of such a tile, where every lane has one of its own.

@@ -52,8 +52,8 @@ impl Schedule<'_> {
         Ok(true)
     }
 
-    /// True for a tile that lanes read as the ring has brought it, before anything else of the step is computed.
+    /// True for a tile that lanes read as the ring has brought it, before anything else of the step is computed: vectors are read where they are wanted.
     pub(super) fn reads_first(&self, i: Inst) -> bool {
-        self.plan.lane_tiles.iter().any(|l| l.0 == i) && self.kernel.operand(i, "mask").is_empty()
+        self.plan.lane_tiles.iter().any(|l| l.0 == i) && self.kernel.operand(i, "mask").is_empty() && !self.brings_vector(i)
     }
 }

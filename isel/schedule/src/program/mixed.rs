@@ -128,7 +128,7 @@ impl<'k> Schedule<'k> {
 
     /// What lanes compute in a step: what the ring has brought for them is read from its slot.
     pub(super) fn compute_lanes(&self, w: &mut Writer<'_>, i: Inst) -> Result<(), Refusal> {
-        if self.read_lane_tile(w, i)? { Ok(()) } else { self.compute(w, i) }
+        if !self.brings_vector(i) && self.read_lane_tile(w, i)? { Ok(()) } else { self.compute(w, i) }
     }
 
     /// Loads for the step of an index. What the values are here stays as it is.

@@ -1,8 +1,9 @@
-//! Vectors beside the ring: see [`crate::plan`]'s `vectors`.
+//! Vectors beside the ring, and those that come through it: see [`crate::plan`]'s `vectors`.
 
 use super::Refusal;
 use super::schedule::Schedule;
 use super::write::{Arg, Writer};
+use crate::plan::is_vector;
 use tilelift_ir::{Attr, Inst, Op, SharedType, Type, Value};
 
 impl Schedule<'_> {
@@ -66,13 +67,18 @@ impl Schedule<'_> {
         Ok(())
     }
 
+    /// True for a vector that units bring, as they bring tiles.
+    pub(super) fn brings_vector(&self, i: Inst) -> bool {
+        self.plan.lane_tiles.iter().any(|l| l.0 == i) && self.kernel.operand(i, "mask").is_empty() && is_vector(self.kernel, i)
+    }
+
     /// The load of a vector that an instruction is, or whose elements it shows in another shape.
     fn vector_behind(&self, mut i: Inst) -> Option<Inst> {
         let kernel = self.kernel;
         loop {
             let d = &kernel.insts[i];
             match d.op {
-                Op::Load => return self.plan.vectors.contains(&i).then_some(i),
+                Op::Load => return (self.plan.vectors.contains(&i) || self.brings_vector(i)).then_some(i),
                 Op::Reshape | Op::Slice if kernel.ty(d.results[0]).as_tile().is_some() => i = kernel.def_inst(d.args[0])?,
                 _ => return None,
             }
