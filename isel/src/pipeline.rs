@@ -32,6 +32,7 @@ use tilelift_schedule::guarded::guarded;
 use tilelift_schedule::loads_first;
 use tilelift_schedule::padded::padded;
 use tilelift_schedule::plan::{LayoutChoice, LowerOptions, Plan, Schedule, ScheduleKind, SwizzledTile, plan};
+use tilelift_schedule::program::loads_ahead;
 use tilelift_schedule::reason::{NotSpecialised, Stage, Unsupported};
 use tilelift_schedule::wide_sums::wide_sums;
 
@@ -57,7 +58,11 @@ pub fn lower(kernel: &Verified<'_>, target: &Target, options: &LowerOptions) -> 
 /// Lowers what is made of a kernel, by its plan.
 fn as_planned(asked: &Kernel, kernel: Cow<'_, Kernel>, target: &Target, options: &LowerOptions, plan: Plan) -> Result<Lowered, LowerError> {
     let asked = asked.insts.len();
-    let kernel = match loads_first(&kernel, plan.warps * target.lanes) {
+    let lanes = plan.warps * target.lanes;
+    let ahead = if plan.specialised().is_none() { loads_ahead(&kernel, lanes, plan.stages).ok().flatten() } else { None };
+    let kernel = ahead.map_or(kernel, Cow::Owned);
+    debug_assert!(verify(&kernel).is_ok(), "{}: {:?}", kernel.name, verify(&kernel).err());
+    let kernel = match loads_first(&kernel, lanes) {
         Some(made) => Cow::Owned(made),
         None => kernel,
     };
