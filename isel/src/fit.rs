@@ -147,7 +147,9 @@ fn specialised(
             }
             _ => None,
         };
-        let Some((slots, at_use)) = next else { return Err(why) };
+        // Sets that take steps in turns want a slot that is filled beside the one that each looks at.
+        let enough = |n: u32| ring.slices == 1 || options.stages.is_some() || n >= 2 * ring.slices;
+        let Some((slots, at_use)) = next.filter(|n| enough(n.0)) else { return Err(why) };
         if slots != depth {
             slotted = ring.slotted(slots);
             written = write(&slotted)?;
