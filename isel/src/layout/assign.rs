@@ -294,7 +294,9 @@ fn assign_part(kernel: &Kernel, target: &Target, plan: &Plan, part: Region, out:
     let computed: Vec<(Value, Rc<Layout>)> = computed.filter(|c| !read.contains(&c.0)).collect();
     let mut computed = computed.into_iter();
 
-    // Accesses by size, largest first; the earlier one wins a tie.
+    // Accesses by size, largest first, those in loops before others; the earlier one wins a tie.
+    let mut again = SecondaryMap::new();
+    in_loops(kernel, part, false, &mut again);
     let mut anchors: Vec<(u64, Inst, Value)> = Vec::new();
     for &i in &insts {
         let d = &kernel.insts[i];
@@ -314,7 +316,8 @@ fn assign_part(kernel: &Kernel, target: &Target, plan: &Plan, part: Region, out:
         };
         if let Type::Tile(t) = kernel.ty(v) {
             let bytes = t.elements() * u64::from(t.elem.bytes());
-            anchors.push((if t.elem.is_packed() { bytes / 2 } else { bytes }, i, v));
+            let each = if t.elem.is_packed() { bytes / 2 } else { bytes };
+            anchors.push((if again[i] { each * ROUNDS } else { each }, i, v));
         }
     }
     let vector = |v: Value| tile_shape(kernel, v).is_some_and(|s| s.iter().filter(|&&e| e > 1).count() <= 1);
@@ -409,6 +412,21 @@ fn plan_dots(
         dots[i] = Some(Rc::new(own));
     }
     Ok(())
+}
+
+/// Rounds that a loop is taken to have.
+const ROUNDS: u64 = 8;
+
+/// Notes which instructions of a region stand in loops of it, or are in one with it.
+fn in_loops(kernel: &Kernel, part: Region, inside: bool, again: &mut SecondaryMap<Inst, bool>) {
+    for &i in &kernel.regions[part].insts {
+        let d = &kernel.insts[i];
+        if inside {
+            again[i] = true;
+        }
+        let inside = inside || matches!(d.op, Op::For | Op::While);
+        d.regions.iter().for_each(|&r| in_loops(kernel, r, inside, again));
+    }
 }
 
 /// Instructions that are looked at behind an operand.

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Memory answers after some 700 cycles. A loop that asks for a row and looks at it has nothing else to do meanwhile, unless other programs of the multiprocessor have;
-//! how many there are nobody knows here. So a step that asks for few bytes, below [`ENOUGH`] a lane, is begun ahead, as many steps as `stages` says and
+//! how many there are nobody knows here. So a step that asks for fewer than [`ENOUGH`] bytes a lane is begun ahead, as many steps as `stages` says and
 //! it takes to have so many under way. Loads past the end of the loop are put outside of the view, where they move nothing.
 
 use super::super::Refusal;
@@ -49,7 +49,7 @@ pub fn loads_ahead(kernel: &Kernel, lanes: u32, stages: u32) -> Result<Option<Ke
                 ring.replay.add(found);
             }
         }
-        let each = bytes.div_ceil(u64::from(lanes)).max(1);
+        let each = (bytes / u64::from(lanes)).max(1);
         ring.steps = (ENOUGH.saturating_sub(1) / each).min(u64::from(stages) - 1) as u32;
         if !ring.loads.is_empty() && ring.steps > 0 {
             taken(Decision::LoadsAhead, || Told::of(format!("{} loads, {} steps ahead", ring.loads.len(), ring.steps)));
