@@ -44,7 +44,8 @@ mod vectors;
 mod write;
 
 pub use crate::reason::Refusal;
-pub use pipelined::{Pipelines, loads_ahead, not_ahead};
+pub use pipelined::carried::loads_ahead;
+pub use pipelined::{Pipelines, not_ahead};
 
 use crate::plan::{Plan, Specialised, admit};
 use tilelift_ir::Kernel;

@@ -22,7 +22,7 @@
 //! The barrier shows what has arrived to all lanes, and tells that all have done with the slot that the next copy overwrites. Copies past
 //! the end of the loop are put outside of the view, where they move nothing. All else stays as it is.
 
-mod carried;
+pub(super) mod carried;
 mod pairs;
 mod rows;
 
@@ -34,7 +34,6 @@ use crate::longest_first::LaunchOrder;
 use crate::named::Named;
 use crate::plan::{Plan, Replay, Schedule, copied_loads, live, not_operand, replay, written_views};
 use crate::reason::NotAhead;
-pub use carried::loads_ahead;
 use rows::{copied_in_rows, pair_step};
 use std::collections::{BTreeMap, BTreeSet};
 use tilelift_ir::layout::{Axis, coalesced, operand_swizzle, vectors_without};
