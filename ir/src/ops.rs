@@ -167,6 +167,7 @@ impl Op {
             | Rule::Assert
             | Rule::Print
             | Rule::Dot
+            | Rule::DotScaled
             | Rule::Load
             | Rule::Store
             | Rule::Prefetch

@@ -352,7 +352,7 @@ impl<'a> Lower<'a> {
                 return Err(Lacking::Print(self.target.name).into());
             }
             tilelift_ir::explicit_ops!() => self.explicit_inst(b, i)?,
-            Op::Dot => self.dot(b, i)?,
+            Op::Dot | Op::DotScaled => self.dot(b, i)?,
             Op::Load => self.load(b, i)?,
             Op::Store => self.store(b, i)?,
             Op::Prefetch => self.prefetch(b, i)?,

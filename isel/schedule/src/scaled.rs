@@ -1,0 +1,86 @@
+//! Block-scaled products as products of `bf16`, where the target has no unit that takes scales.
+//!
+//! ```text
+//!                                       x = mul (cast a : bf16), (each scale of a, 32 times, as bf16)
+//! v = dot_scaled a, sa, b, sb, c   ─►   y = mul (cast b : bf16), (each scale of b, 32 times, as bf16)
+//!                                       v = dot x, y, c
+//! ```
+//!
+//! `bf16` has the exponents of scales (2^-127 is one of its subnormal numbers, NaN is NaN) and twice the bits of an element, so that an element times its
+//! scale is exact but for the ends of the range, of which the op's meaning speaks. Two scales are never multiplied with each other: their product need be no
+//! number of any type.
+//!
+//! The other way is to multiply elements as they are, 32 along the depth at a time, and each such sum by its two scales: one more product and two more
+//! operations of a lane for each element of the accumulator and each 32 of the depth, which is more than the operands take as soon as the tile is larger
+//! than the depth of a step, and keeps sums from staying where the unit adds them up. Its sums of 8-bit floats keep fewer bits, too.
+//!
+//! What comes out is what an author would write who has no `dot_scaled`, with extents split in front of casts, where elements are narrow. Whether its
+//! loop is specialised, and where operands wait, is decided as for every other product whose operands lanes compute.
+
+use crate::rewrite::Rewrite;
+use tilelift_decisions::{Decision, Told, taken};
+use tilelift_ir::typing::SCALE_BLOCK;
+use tilelift_ir::{Attr, Inst, Kernel, Op, Precision, Region, Scalar, Shape, TileType, Type, Value};
+
+/// The kernel with its block-scaled products as products of operands that are scaled before; `None` if it has none.
+pub fn scaled_operands(kernel: &Kernel) -> Option<Kernel> {
+    let mut products = 0;
+    kernel.walk(kernel.body, &mut |i| products += usize::from(kernel.insts[i].op == Op::DotScaled));
+    if products == 0 {
+        return None;
+    }
+    taken(Decision::ScaledProducts, || Told::of(format!("{products} products of operands that lanes scale")));
+    let mut to = Rewrite::of(kernel);
+    rewrite_region(&mut to, kernel.body);
+    Some(to.finish())
+}
+
+fn rewrite_region(to: &mut Rewrite, region: Region) {
+    for i in to.kernel.regions[region].insts.clone() {
+        to.kernel.insts[i].regions.clone().into_iter().for_each(|r| rewrite_region(to, r));
+        if to.kernel.insts[i].op == Op::DotScaled {
+            product(to, (region, i));
+        }
+    }
+}
+
+/// Puts the product of scaled operands in place of one with scales.
+fn product(to: &mut Rewrite, at: (Region, Inst)) {
+    let d = to.kernel.insts[at.1].clone();
+    let &[a, scale_a, b, scale_b, c] = &d.args[..] else { return };
+    let Some(rank) = to.kernel.ty(a).shape().map(|s| s.len()) else { return };
+    let (Some(x), Some(y)) = (scaled(to, at, [a, scale_a], rank - 1), scaled(to, at, [b, scale_b], rank - 2)) else { return };
+    let ty = to.kernel.ty(c).clone();
+    let sums = to.put(at, (Op::Dot, &[x, y, c], &[Attr::Precision(Precision::Exact)]), ty);
+    to.replace(d.results[0], sums);
+    to.kernel.regions[at.0].insts.retain(|&j| j != at.1);
+}
+
+/// An operand whose elements are multiplied by the scales of their blocks along a dimension.
+fn scaled(to: &mut Rewrite, at: (Region, Inst), [operand, scales]: [Value; 2], along: usize) -> Option<Value> {
+    let shape = to.kernel.ty(operand).shape().map(Shape::from_slice)?;
+    let blocks = to.kernel.ty(scales).shape().map(Shape::from_slice)?;
+    let split = |extents: &Shape, inner: u32| {
+        let mut out = extents.clone();
+        out.insert(along + 1, inner);
+        out
+    };
+    let parts = split(&blocks, SCALE_BLOCK);
+    let elements = cast_as(to, at, operand, &parts);
+    let factors = cast_as(to, at, scales, &split(&blocks, 1));
+    let ty = to.kernel.ty(elements).clone();
+    let factors = to.put(at, (Op::Broadcast, &[factors], &[]), ty.clone());
+    let products = to.put(at, (Op::Mul, &[elements, factors], &[]), ty);
+    Some(to.put(at, (Op::Reshape, &[products], &[]), bf16(&shape)))
+}
+
+/// A tile under other extents, its elements as `bf16`.
+fn cast_as(to: &mut Rewrite, at: (Region, Inst), v: Value, extents: &Shape) -> Value {
+    let elem = to.kernel.ty(v).elem();
+    let narrow = to.put(at, (Op::Reshape, &[v], &[]), Type::Tile(TileType { shape: extents.clone(), elem }));
+    to.put(at, (Op::Cast, &[narrow], &[]), bf16(extents))
+}
+
+fn bf16(extents: &Shape) -> Type {
+    Type::Tile(TileType { shape: extents.clone(), elem: Scalar::BF16 })
+}
