@@ -84,7 +84,7 @@ fn copies_by_chance(kernel: &Kernel) -> bool {
         if matches!(d.op, Op::If | Op::While) {
             d.regions
                 .iter()
-                .for_each(|&r| kernel.walk(r, &mut |j| found |= matches!(kernel.insts[j].op, Op::CopyAsync | Op::GatherAsync | Op::Dot)));
+                .for_each(|&r| kernel.walk(r, &mut |j| found |= matches!(kernel.insts[j].op, Op::CopyAsync | Op::GatherAsync | Op::Dot | Op::DotScaled)));
         }
     });
     found

@@ -217,13 +217,13 @@ fn planned_with<'k>(
     options: &LowerOptions,
     own_loops: bool,
 ) -> Result<(Cow<'k, Kernel>, Plan), LowerError> {
-    let Some(made) = scaled_operands(kernel) else { return expanded(kernel, target, options, own_loops) };
+    let Some(made) = scaled_operands(kernel, target) else { return expanded(kernel, target, options, own_loops) };
     debug_assert!(verify(&made).is_ok(), "{}: {:?}", made.name, verify(&made).err());
     let (seen, plan) = expanded(&made, target, options, own_loops)?;
     Ok((Cow::Owned(seen.into_owned()), plan))
 }
 
-/// The same of a kernel without block-scaled products.
+/// The same of a kernel whose block-scaled products the target has instructions for.
 fn expanded<'k>(
     kernel: &'k Kernel,
     target: &Target,

@@ -1,4 +1,4 @@
-//! Block-scaled products as products of `bf16`, where the target has no unit that takes scales.
+//! Block-scaled products: by instructions that take scales, where the target has some of such types and extents; else as products of `bf16`.
 //!
 //! ```text
 //!                                       x = mul (cast a : bf16), (each scale of a, 32 times, as bf16)
@@ -20,25 +20,60 @@
 use crate::rewrite::Rewrite;
 use tilelift_decisions::{Decision, Told, taken};
 use tilelift_ir::typing::SCALE_BLOCK;
+use tilelift_lane::Target;
 use tilelift_ir::{Attr, Inst, Kernel, Op, Precision, Region, Scalar, Shape, TileType, Type, Value};
 
-/// The kernel with its block-scaled products as products of operands that are scaled before; `None` if it has none.
-pub fn scaled_operands(kernel: &Kernel) -> Option<Kernel> {
-    let mut products = 0;
-    kernel.walk(kernel.body, &mut |i| products += usize::from(kernel.insts[i].op == Op::DotScaled));
-    if products == 0 {
+/// The kernel with those block-scaled products that no instruction of the target takes as products of operands that are scaled before; `None` if there
+/// are none.
+pub fn scaled_operands(kernel: &Kernel, target: &Target) -> Option<Kernel> {
+    let mut products = [0; 2];
+    kernel.walk(kernel.body, &mut |i| {
+        if kernel.insts[i].op == Op::DotScaled {
+            products[usize::from(by_instruction(kernel, target, i))] += 1;
+        }
+    });
+    let [by_lanes, by_unit] = products;
+    if by_lanes + by_unit > 0 {
+        taken(Decision::ScaledProducts, || {
+            Told::of(match by_unit {
+                0 => format!("{by_lanes} products of operands that lanes scale"),
+                _ => format!("{by_lanes} products of operands that lanes scale, {by_unit} by instructions that take scales"),
+            })
+        });
+    }
+    if by_lanes == 0 {
         return None;
     }
-    taken(Decision::ScaledProducts, || Told::of(format!("{products} products of operands that lanes scale")));
     let mut to = Rewrite::of(kernel);
-    rewrite_region(&mut to, kernel.body);
+    rewrite_region(&mut to, target, kernel.body);
     Some(to.finish())
 }
 
-fn rewrite_region(to: &mut Rewrite, region: Region) {
+/// M, N and K of a product of matrices, of which A, B and the accumulator are given.
+pub fn scaled_extents([a, _, c]: [&TileType; 3]) -> [u32; 3] {
+    let last = |t: &TileType, back: usize| t.shape.len().checked_sub(back).map_or(1, |n| t.shape[n]);
+    [last(c, 2), last(c, 1), last(a, 1)]
+}
+
+/// The instruction that takes scales and multiplies such matrices, its number in the target's table.
+pub fn scaled_instruction(target: &Target, tiles: [&TileType; 3]) -> Option<usize> {
+    let [a, b, c] = tiles;
+    let extents = scaled_extents(tiles);
+    let fits = |q: &usize| extents.iter().zip(target.matrix[*q].shape).all(|(e, s)| e.is_multiple_of(s));
+    target.scaled_matrices([a.elem, b.elem]).find(fits).filter(|_| c.shape.len() == 2)
+}
+
+fn by_instruction(kernel: &Kernel, target: &Target, i: Inst) -> bool {
+    let args = &kernel.insts[i].args;
+    let tile = |at: usize| args.get(at).and_then(|&v| kernel.ty(v).as_tile());
+    let tiles = (tile(0), tile(2), tile(4));
+    matches!(tiles, (Some(a), Some(b), Some(c)) if scaled_instruction(target, [a, b, c]).is_some())
+}
+
+fn rewrite_region(to: &mut Rewrite, target: &Target, region: Region) {
     for i in to.kernel.regions[region].insts.clone() {
-        to.kernel.insts[i].regions.clone().into_iter().for_each(|r| rewrite_region(to, r));
-        if to.kernel.insts[i].op == Op::DotScaled {
+        to.kernel.insts[i].regions.clone().into_iter().for_each(|r| rewrite_region(to, target, r));
+        if to.kernel.insts[i].op == Op::DotScaled && !by_instruction(&to.kernel, target, i) {
             product(to, (region, i));
         }
     }

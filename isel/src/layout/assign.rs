@@ -381,11 +381,11 @@ fn plan_dots(
     insts: &[Inst],
     dots: &mut SecondaryMap<Inst, Option<Rc<DotPlan>>>,
 ) -> Result<(), LowerError> {
-    let all: Vec<Inst> = insts.iter().copied().filter(|&i| matches!(kernel.insts[i].op, Op::Dot | Op::AsyncDot)).collect();
+    let all: Vec<Inst> = insts.iter().copied().filter(|&i| kernel.insts[i].op.factors().is_some()).collect();
     let turns = all.len() > 1 || insts.iter().any(|&i| kernel.insts[i].op == Op::Reduce);
     for &i in &all {
         let mut own = plan_dot(kernel, target, plan, i, turns).map_err(|e| e.at(kernel.locs[i]))?;
-        for operand in [0, 1].into_iter().filter(|_| own.instr.is_some() && all.len() > 1) {
+        for operand in [0, 1].into_iter().filter(|_| own.instr.is_some() && own.scales.is_none() && all.len() > 1) {
             let Some((of, turned)) = product_behind(kernel, kernel.insts[i].args[operand], dots) else { continue };
             let Some(of) = &dots[of] else { continue };
             let accumulators = std::iter::once(of).chain(&of.others).filter(|p| p.instr.is_some());
@@ -447,7 +447,8 @@ fn operands_in_local_memory(
     let mut out = Vec::new();
     for &i in insts {
         let Some(dot) = &dots[i] else { continue };
-        for (&v, layout) in kernel.insts[i].args.iter().zip([&dot.a, &dot.b]) {
+        for (at, layout) in dot.factors_at().into_iter().zip([&dot.a, &dot.b]) {
+            let v = kernel.insts[i].args[at];
             let class = classes.find(v);
             if fetched.get(&class) == Some(&true) && tile_shape(kernel, v) == Some(layout.shape()) {
                 out.push((class, layout.clone()));

@@ -154,7 +154,7 @@ pub(crate) fn lane_program(
         products: false,
         dies: target.dies.and_then(|dies| DieOrder::of(kernel, dies, &target.costs)),
     };
-    kernel.walk(kernel.body, &mut |i| cx.products |= matches!(kernel.insts[i].op, Op::Dot | Op::AsyncDot));
+    kernel.walk(kernel.body, &mut |i| cx.products |= kernel.insts[i].op.factors().is_some());
     let explicit = cx.plan.task_plan().cloned();
     let mut b = LaneBuilder::new(&kernel.name, cx.plan.warps, target.lanes);
     b.code_casts = target.code_casts;
