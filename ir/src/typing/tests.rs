@@ -60,7 +60,10 @@ const REFUSED_SCALED: &[(&str, &str)] = &[
     ("v9 = dot_scaled %w, %sa, %b, %sb, %c", "operand A of `dot_scaled` is of bf16; it takes f8e4m3, f8e5m2 and f4e2m1"),
     ("v9 = dot_scaled %a, %sa, %z, %sb, %c", "operand B of `dot_scaled` is of f8e4m3fnuz"),
     ("v9 = dot_scaled %a, %a, %b, %sb, %c", "the scales of operand A of `dot_scaled` are tile<4x64xf8e4m3>; they must be of f8e8m0"),
-    ("v9 = dot_scaled %a, %sa, %b, %sa, %c", "the scales of tile<64x8xf4e2m1> in `dot_scaled` are tile<4x2xf8e8m0>; one for each 32 elements along K makes tile<2x8xf8e8m0>"),
+    (
+        "v9 = dot_scaled %a, %sa, %b, %sa, %c",
+        "the scales of tile<64x8xf4e2m1> in `dot_scaled` are tile<4x2xf8e8m0>; one for each 32 elements along K makes tile<2x8xf8e8m0>",
+    ),
     ("v9 = dot_scaled %b, %sb, %a, %sa, %c", "shapes must be MxK, KxN and MxN"),
     ("v9 = dot_scaled %s, %sa, %t, %sb, %c", "K is 48; a scale is for 32 elements along K, so it must be a multiple"),
     ("v9 = dot_scaled %a, %sa, %b, %sb, 0.0", "takes five tiles"),

@@ -20,8 +20,8 @@
 use crate::rewrite::Rewrite;
 use tilelift_decisions::{Decision, Told, taken};
 use tilelift_ir::typing::SCALE_BLOCK;
-use tilelift_lane::Target;
 use tilelift_ir::{Attr, Inst, Kernel, Op, Precision, Region, Scalar, Shape, TileType, Type, Value};
+use tilelift_lane::Target;
 
 /// The kernel with those block-scaled products that no instruction of the target takes as products of operands that are scaled before; `None` if there
 /// are none.

@@ -278,6 +278,18 @@ fn assign_part(kernel: &Kernel, target: &Target, plan: &Plan, part: Region, out:
         }
     }
 
+    // Scales are few, and neighbours of theirs lie in the same lines of the cache: lanes read those that the instruction wants of them.
+    for &i in &insts {
+        let Some([of_a, of_b]) = out.dots[i].as_ref().and_then(|dot| dot.scales.clone()) else { continue };
+        for (at, layout) in [(1, of_a), (3, of_b)] {
+            let class = classes.find(kernel.insts[i].args[at]);
+            chosen.entry(class).or_insert_with(|| {
+                queue.push_back(class);
+                layout
+            });
+        }
+    }
+
     for (class, layout) in operands_in_local_memory(kernel, &insts, &out.dots, &mut classes) {
         chosen.entry(class).or_insert_with(|| {
             queue.push_back(class);

@@ -214,7 +214,20 @@ fn plan_async_dot(
         _ => acc.clone(),
     };
     let (factors, whole, b) = ([row.operand; 2], acc.clone(), acc.clone());
-    Ok(DotPlan { instr: None, group: Some(q), groups, left: false, turned: false, factors, whole, a, b, d: acc, scales: None, others: Vec::new() })
+    Ok(DotPlan {
+        instr: None,
+        group: Some(q),
+        groups,
+        left: false,
+        turned: false,
+        factors,
+        whole,
+        a,
+        b,
+        d: acc,
+        scales: None,
+        others: Vec::new(),
+    })
 }
 
 /// Fragments of a dot by multiply-adds: a lane holds a block of up to 4x4 accumulators, the rows of A and the columns of B that they

@@ -15,7 +15,8 @@
 //! lane `l`, whichever lanes hold these elements.
 //!
 //! Source: AMD matrix instruction calculator, CDNA2 and CDNA3 tables; the instructions of gfx950 that are twice as deep follow the same rule. Two runs:
-//! AMD's article on matrix cores of 2025 for 32x32x64, and by analogy for 16x16x128. A and B have them alike, so a product is right in any order of its terms.
+//! AMD's article on matrix cores of 2025 for 32x32x64, and for both what Composable Kernel says of its products with scales. Without scales a product is right in any
+//! order of its terms, if A and B have them alike; with scales it is not.
 
 use crate::chip::Chip;
 use crate::isa::{Opcode, Variant};
@@ -342,7 +343,8 @@ mod tests {
         for chip in Chip::ALL {
             for (at, row) in rows(chip).enumerate() {
                 assert_eq!(code(chip, &row.instr(chip)), Some((row.code, row.mods())), "{chip} {:?}", row.code);
-                let alike = |r: Row| (r.m, r.k, r.operands, r.precision, r.scaled) == (row.m, row.k, row.operands, row.precision, row.scaled);
+                let alike =
+                    |r: Row| (r.m, r.k, r.operands, r.precision, r.scaled) == (row.m, row.k, row.operands, row.precision, row.scaled);
                 assert_eq!(rows(chip).position(alike), Some(at), "{chip} {:?}", row.code);
             }
         }

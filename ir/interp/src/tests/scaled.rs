@@ -72,13 +72,8 @@ fn scales_at_the_ends_of_their_range() {
 fn batches_have_scales_of_their_own() {
     let (a, b) = (Nums::F(Scalar::F4E2M1, vec![1.0; 2 * 2 * 64]), Nums::F(Scalar::F4E2M1, vec![0.5; 2 * 64 * 2]));
     let (sa, sb) = (powers(&[0, 1, 2, 3, 4, 5, 6, 7]), powers(&[0, 0, 0, 0, 1, 1, 2, 2]));
-    let inputs: [(&Nums, &[u32]); 5] = [
-        (&a, &[2, 2, 64]),
-        (&sa, &[2, 2, 2]),
-        (&b, &[2, 64, 2]),
-        (&sb, &[2, 2, 2]),
-        (&Nums::F(Scalar::F32, vec![0.0; 8]), &[2, 2, 2]),
-    ];
+    let inputs: [(&Nums, &[u32]); 5] =
+        [(&a, &[2, 2, 64]), (&sa, &[2, 2, 2]), (&b, &[2, 64, 2]), (&sb, &[2, 2, 2]), (&Nums::F(Scalar::F32, vec![0.0; 8]), &[2, 2, 2])];
     let got = eval(&inputs, (Scalar::F32, &[2, 2, 2]), |k, v| k.dot_scaled([v[0], v[1]], [v[2], v[3]], v[4])).read_f64(Scalar::F32);
     let row = |x: f64, y: f64| 16.0 * (x + y);
     let want = [row(1.0, 2.0), row(4.0, 8.0), row(2.0 * 16.0, 4.0 * 32.0), row(2.0 * 64.0, 4.0 * 128.0)];

@@ -119,9 +119,7 @@ impl Table {
         let operand =
             |map, shape, elem| Operand::new(map, shape, elem, lanes).map_err(|problem| LaneError::Table { name: instr.name, problem });
         let scales = match &instr.scales {
-            Some([a, b]) => {
-                Some([operand(a, [m, k / SCALE_BLOCK], Scalar::F8E8M0)?, operand(b, [k / SCALE_BLOCK, n], Scalar::F8E8M0)?])
-            }
+            Some([a, b]) => Some([operand(a, [m, k / SCALE_BLOCK], Scalar::F8E8M0)?, operand(b, [k / SCALE_BLOCK, n], Scalar::F8E8M0)?]),
             None => None,
         };
         Ok(Table {
@@ -136,7 +134,14 @@ impl Table {
     }
 
     /// Runs the instruction for every warp of a range of threads: `dsts` are the columns of the result.
-    pub(crate) fn run(&mut self, regs: &[Vec<u64>], dsts: &mut [Vec<u64>], [a, b, c, scales]: [&[LVal]; 4], threads: Range<usize>, lanes: usize) {
+    pub(crate) fn run(
+        &mut self,
+        regs: &[Vec<u64>],
+        dsts: &mut [Vec<u64>],
+        [a, b, c, scales]: [&[LVal]; 4],
+        threads: Range<usize>,
+        lanes: usize,
+    ) {
         let [_, n, k] = self.shape;
         let [am, bm, cm] = &mut self.scratch;
         for first in threads.step_by(lanes) {

@@ -150,7 +150,8 @@ impl Target {
         let types = std::iter::once(factors).chain(exact).flat_map(move |f| std::iter::once(acc).chain(wider).map(move |c| (f, c)));
         types.flat_map(move |([a, b], c)| {
             let rows = self.matrix.iter().enumerate();
-            let fits = move |x: &MatrixInstr| x.scales.is_none() && [x.operand, x.operand_b] == [a, b] && (x.acc, x.precision) == (c, precision);
+            let fits =
+                move |x: &MatrixInstr| x.scales.is_none() && [x.operand, x.operand_b] == [a, b] && (x.acc, x.precision) == (c, precision);
             rows.filter(move |(_, x)| fits(x)).map(|(q, _)| q)
         })
     }

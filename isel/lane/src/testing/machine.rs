@@ -45,7 +45,7 @@ pub fn target() -> Target {
     const D_LANE: [[u32; 2]; 5] = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]];
     let d = fragment([16, 8], &[[0, 1], [8, 0]], &D_LANE);
     let half = |name, operand, acc| MatrixInstr {
-            scales: None,
+        scales: None,
         operand_b: operand,
         name,
         shape: [16, 8, 16],
