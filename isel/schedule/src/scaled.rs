@@ -35,10 +35,9 @@ pub fn scaled_operands(kernel: &Kernel, target: &Target) -> Option<Kernel> {
     let [by_lanes, by_unit] = products;
     if by_lanes + by_unit > 0 {
         taken(Decision::ScaledProducts, || {
-            Told::of(match by_unit {
-                0 => format!("{by_lanes} products of operands that lanes scale"),
-                _ => format!("{by_lanes} products of operands that lanes scale, {by_unit} by instructions that take scales"),
-            })
+            let told = [(by_lanes, "products of operands that lanes scale"), (by_unit, "products by instructions that take scales")];
+            let told: Vec<String> = told.iter().filter(|t| t.0 > 0).map(|(n, what)| format!("{n} {what}")).collect();
+            Told::of(told.join(", "))
         });
     }
     if by_lanes == 0 {
