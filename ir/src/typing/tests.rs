@@ -67,7 +67,7 @@ const REFUSED_SCALED: &[(&str, &str)] = &[
     ("v9 = dot_scaled %b, %sb, %a, %sa, %c", "shapes must be MxK, KxN and MxN"),
     ("v9 = dot_scaled %s, %sa, %t, %sb, %c", "K is 48; a scale is for 32 elements along K, so it must be a multiple"),
     ("v9 = dot_scaled %a, %sa, %b, %sb, 0.0", "takes five tiles"),
-    ("v9 = dot_scaled %a, %sa, %b, %c", "`dot_scaled`"),
+    ("v9 = dot_scaled %a, %sa, %b, %c", "expected `,`"),
     ("v9 = dot_scaled %a3, %sa3, %b3, %sb3, %c3", "the leading extents must agree; broadcast one of the operands"),
 ];
 

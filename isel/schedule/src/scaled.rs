@@ -83,11 +83,43 @@ fn product(to: &mut Rewrite, at: (Region, Inst)) {
     let d = to.kernel.insts[at.1].clone();
     let &[a, scale_a, b, scale_b, c] = &d.args[..] else { return };
     let Some(rank) = to.kernel.ty(a).shape().map(|s| s.len()) else { return };
-    let (Some(x), Some(y)) = (scaled(to, at, [a, scale_a], rank - 1), scaled(to, at, [b, scale_b], rank - 2)) else { return };
+    let (Some(x), Some(y)) = (as_it_lies(to, at, [a, scale_a], rank - 1), as_it_lies(to, at, [b, scale_b], rank - 2)) else { return };
     let ty = to.kernel.ty(c).clone();
     let sums = to.put(at, (Op::Dot, &[x, y, c], &[Attr::Precision(Precision::Exact)]), ty);
     to.replace(d.results[0], sums);
     to.kernel.regions[at.0].insts.retain(|&j| j != at.1);
+}
+
+/// An operand with its scales, of which there is one for each block along a dimension. One that is the transpose of a tile is transposed behind its scales:
+/// lanes compute on a tile as it lies in memory.
+fn as_it_lies(to: &mut Rewrite, at: (Region, Inst), [operand, scales]: [Value; 2], along: usize) -> Option<Value> {
+    let Some(tile) = turned(&to.kernel, operand) else { return scaled(to, at, [operand, scales], along) };
+    let scales = match turned(&to.kernel, scales) {
+        Some(own) => own,
+        None => transposed(to, at, scales)?,
+    };
+    let rank = to.kernel.ty(tile).shape()?.len();
+    let made = scaled(to, at, [tile, scales], 2 * rank - 3 - along)?;
+    transposed(to, at, made)
+}
+
+/// What a value is the transpose of.
+fn turned(kernel: &Kernel, v: Value) -> Option<Value> {
+    let d = &kernel.insts[kernel.def_inst(v)?];
+    let rank = kernel.ty(v).shape()?.len();
+    (d.op == Op::Transpose && d.attrs.first() == Some(&Attr::Perm(last_two(rank)))).then(|| d.args[0])
+}
+
+/// The last two dimensions exchanged.
+fn last_two(rank: usize) -> Shape {
+    (0..rank as u32).map(|k| if k as usize + 2 < rank { k } else { 2 * rank as u32 - 3 - k }).collect()
+}
+
+fn transposed(to: &mut Rewrite, at: (Region, Inst), v: Value) -> Option<Value> {
+    let (shape, elem) = (to.kernel.ty(v).shape()?, to.kernel.ty(v).elem());
+    let perm = last_two(shape.len());
+    let shape: Shape = perm.iter().map(|&k| shape[k as usize]).collect();
+    Some(to.put(at, (Op::Transpose, &[v], &[Attr::Perm(perm)]), Type::Tile(TileType { shape, elem })))
 }
 
 /// An operand whose elements are multiplied by the scales of their blocks along a dimension.
