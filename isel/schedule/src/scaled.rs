@@ -10,6 +10,8 @@
 //! scale is exact but for the ends of the range, of which the op's meaning speaks. Two scales are never multiplied with each other: their product need be no
 //! number of any type.
 //!
+//! Where lanes do not multiply 16-bit floats, they multiply in `f32` and take the upper halves: what is exact needs no rounding.
+//!
 //! The other way is to multiply elements as they are, 32 along the depth at a time, and each such sum by its two scales: one more product and two more
 //! operations of a lane for each element of the accumulator and each 32 of the depth, which is more than the operands take as soon as the tile is larger
 //! than the depth of a step, and keeps sums from staying where the unit adds them up. Its sums of 8-bit floats keep fewer bits, too.
@@ -73,17 +75,20 @@ fn rewrite_region(to: &mut Rewrite, target: &Target, region: Region) {
     for i in to.kernel.regions[region].insts.clone() {
         to.kernel.insts[i].regions.clone().into_iter().for_each(|r| rewrite_region(to, target, r));
         if to.kernel.insts[i].op == Op::DotScaled && !by_instruction(&to.kernel, target, i) {
-            product(to, (region, i));
+            product(to, (region, i), target.packed_halves);
         }
     }
 }
 
-/// Puts the product of scaled operands in place of one with scales.
-fn product(to: &mut Rewrite, at: (Region, Inst)) {
+/// Puts the product of scaled operands in place of one with scales; `halves` if lanes multiply 16-bit floats.
+fn product(to: &mut Rewrite, at: (Region, Inst), halves: bool) {
     let d = to.kernel.insts[at.1].clone();
     let &[a, scale_a, b, scale_b, c] = &d.args[..] else { return };
     let Some(rank) = to.kernel.ty(a).shape().map(|s| s.len()) else { return };
-    let (Some(x), Some(y)) = (as_it_lies(to, at, [a, scale_a], rank - 1), as_it_lies(to, at, [b, scale_b], rank - 2)) else { return };
+    let (Some(x), Some(y)) = (as_it_lies(to, at, [a, scale_a], (rank - 1, halves)), as_it_lies(to, at, [b, scale_b], (rank - 2, halves)))
+    else {
+        return;
+    };
     let ty = to.kernel.ty(c).clone();
     let sums = to.put(at, (Op::Dot, &[x, y, c], &[Attr::Precision(Precision::Exact)]), ty);
     to.replace(d.results[0], sums);
@@ -92,14 +97,14 @@ fn product(to: &mut Rewrite, at: (Region, Inst)) {
 
 /// An operand with its scales, of which there is one for each block along a dimension. One that is the transpose of a tile is transposed behind its scales:
 /// lanes compute on a tile as it lies in memory.
-fn as_it_lies(to: &mut Rewrite, at: (Region, Inst), [operand, scales]: [Value; 2], along: usize) -> Option<Value> {
-    let Some(tile) = turned(&to.kernel, operand) else { return scaled(to, at, [operand, scales], along) };
+fn as_it_lies(to: &mut Rewrite, at: (Region, Inst), [operand, scales]: [Value; 2], (along, halves): (usize, bool)) -> Option<Value> {
+    let Some(whole) = turned(&to.kernel, operand) else { return scaled(to, at, [operand, scales], (along, halves)) };
     let scales = match turned(&to.kernel, scales) {
         Some(own) => own,
         None => transposed(to, at, scales)?,
     };
-    let rank = to.kernel.ty(tile).shape()?.len();
-    let made = scaled(to, at, [tile, scales], 2 * rank - 3 - along)?;
+    let rank = to.kernel.ty(whole).shape()?.len();
+    let made = scaled(to, at, [whole, scales], (2 * rank - 3 - along, halves))?;
     transposed(to, at, made)
 }
 
@@ -123,7 +128,7 @@ fn transposed(to: &mut Rewrite, at: (Region, Inst), v: Value) -> Option<Value> {
 }
 
 /// An operand whose elements are multiplied by the scales of their blocks along a dimension.
-fn scaled(to: &mut Rewrite, at: (Region, Inst), [operand, scales]: [Value; 2], along: usize) -> Option<Value> {
+fn scaled(to: &mut Rewrite, at: (Region, Inst), [operand, scales]: [Value; 2], (along, halves): (usize, bool)) -> Option<Value> {
     let shape = to.kernel.ty(operand).shape().map(Shape::from_slice)?;
     let blocks = to.kernel.ty(scales).shape().map(Shape::from_slice)?;
     let split = |extents: &Shape, inner: u32| {
@@ -131,22 +136,36 @@ fn scaled(to: &mut Rewrite, at: (Region, Inst), [operand, scales]: [Value; 2], a
         out.insert(along + 1, inner);
         out
     };
+    let elem = if halves { Scalar::BF16 } else { Scalar::F32 };
     let parts = split(&blocks, SCALE_BLOCK);
-    let elements = cast_as(to, at, operand, &parts);
-    let factors = cast_as(to, at, scales, &split(&blocks, 1));
-    let ty = to.kernel.ty(elements).clone();
+    let elements = cast_as(to, at, operand, (&parts, elem));
+    let factors = cast_as(to, at, scales, (&split(&blocks, 1), elem));
+    let ty = tile(&parts, elem);
     let factors = to.put(at, (Op::Broadcast, &[factors], &[]), ty.clone());
-    let products = to.put(at, (Op::Mul, &[elements, factors], &[]), ty);
-    Some(to.put(at, (Op::Reshape, &[products], &[]), bf16(&shape)))
+    let mut products = to.put(at, (Op::Mul, &[elements, factors], &[]), ty);
+    if !halves {
+        products = upper_half(to, at, products, &parts);
+    }
+    Some(to.put(at, (Op::Reshape, &[products], &[]), tile(&shape, Scalar::BF16)))
 }
 
-/// A tile under other extents, its elements as `bf16`.
-fn cast_as(to: &mut Rewrite, at: (Region, Inst), v: Value, extents: &Shape) -> Value {
-    let elem = to.kernel.ty(v).elem();
-    let narrow = to.put(at, (Op::Reshape, &[v], &[]), Type::Tile(TileType { shape: extents.clone(), elem }));
-    to.put(at, (Op::Cast, &[narrow], &[]), bf16(extents))
+/// The `bf16` that are the upper halves of numbers: of few bits, so that nothing is rounded.
+fn upper_half(to: &mut Rewrite, at: (Region, Inst), v: Value, extents: &Shape) -> Value {
+    let by = to.number(at, 16);
+    let by = to.put(at, (Op::Splat, &[by], &[]), tile(extents, Scalar::I32));
+    let bits = to.put(at, (Op::Bitcast, &[v], &[]), tile(extents, Scalar::I32));
+    let bits = to.put(at, (Op::ShrU, &[bits, by], &[]), tile(extents, Scalar::I32));
+    let bits = to.put(at, (Op::Cast, &[bits], &[]), tile(extents, Scalar::I16));
+    to.put(at, (Op::Bitcast, &[bits], &[]), tile(extents, Scalar::BF16))
 }
 
-fn bf16(extents: &Shape) -> Type {
-    Type::Tile(TileType { shape: extents.clone(), elem: Scalar::BF16 })
+/// A tile under other extents, its elements as another type.
+fn cast_as(to: &mut Rewrite, at: (Region, Inst), v: Value, (extents, elem): (&Shape, Scalar)) -> Value {
+    let narrow = tile(extents, to.kernel.ty(v).elem());
+    let narrow = to.put(at, (Op::Reshape, &[v], &[]), narrow);
+    to.put(at, (Op::Cast, &[narrow], &[]), tile(extents, elem))
+}
+
+fn tile(extents: &Shape, elem: Scalar) -> Type {
+    Type::Tile(TileType { shape: extents.clone(), elem })
 }
