@@ -546,7 +546,9 @@ fn specialised_loop(
     let rounds = dots.iter().any(|&(_, q)| units.matrix[q.index()].precision == Precision::Tf32);
     let converts_ahead =
         mixed && !promoted && !single && parts.is_none() && (twice > 0 || !staged_operands.is_empty()) && free && !rounds && sums() && {
-            let ahead: u32 = prefetches(kernel, region, written, &computed, lanes).iter().map(|p| 2 * p.registers).sum();
+            // What the ring brings is loaded by nobody.
+            let loaded = |i: Inst| computed(i) && lane_tiles.iter().all(|l| l.0 != i);
+            let ahead: u32 = prefetches(kernel, region, written, &loaded, lanes).iter().map(|p| 2 * p.registers).sum();
             // Where tasks take steps in turns, one computes while another one's products run.
             slices == 1 && most_held(&brought) + twice + ahead + BESIDE_ACCUMULATORS <= have
         };
