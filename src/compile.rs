@@ -40,7 +40,7 @@ impl OptLevel {
     /// with layouts of their own.
     pub fn suited(kernel: &Kernel) -> OptLevel {
         let mut products = false;
-        kernel.walk(kernel.body, &mut |i| products |= kernel.insts[i].op == tilelift_ir::Op::Dot);
+        kernel.walk(kernel.body, &mut |i| products |= matches!(kernel.insts[i].op, tilelift_ir::Op::Dot | tilelift_ir::Op::DotScaled));
         let level = if products { OptLevel::Logical } else { OptLevel::Physical };
         taken(Decision::Level, || Told::of(if products { "logical: it has products" } else { "physical: it has none" }));
         level

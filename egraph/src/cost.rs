@@ -106,7 +106,7 @@ impl Family {
             Rule::Transpose | Rule::Flip | Rule::GatherTile => Family::Move,
             Rule::Reduce | Rule::ArgReduce | Rule::Scan | Rule::Histogram => Family::Fold,
             Rule::Sort | Rule::ArgSort | Rule::TopK | Rule::ArgTopK => Family::Sort,
-            Rule::Dot => Family::Matrix,
+            Rule::Dot | Rule::DotScaled => Family::Matrix,
             Rule::Load | Rule::Gather => Family::Read,
             _ => match op.info().work {
                 Some(Work::Division) if elem.is_float() => Family::Division,

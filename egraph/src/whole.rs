@@ -74,7 +74,8 @@ fn held(kernel: &Kernel) -> SecondaryMap<Value, bool> {
         let d = &kernel.insts[i];
         for (n, &v) in d.args.iter().enumerate() {
             let moved = matches!(d.op, Op::Reshape | Op::Transpose);
-            held[v] |= !(moved || d.op == Op::Dot && n < 2);
+            let factor = || matches!(d.op, Op::Dot | Op::DotScaled) && d.op.factors().is_some_and(|[a, b, _]| n == a || n == b);
+            held[v] |= !(moved || factor());
         }
         loaded.push(i);
     });

@@ -623,6 +623,12 @@ impl KernelBuilder {
         self.push(Op::Dot, &[a, b, c], 0, &[Attr::Precision(Precision::Tf32x3)], None)
     }
 
+    /// `a * b + c` of operands `f8e4m3`, `f8e5m2` or `f4e2m1` with a scale of `f8e8m0` for each 32 elements along K: `[operand, scales]` of A and of B.
+    #[track_caller]
+    pub fn dot_scaled(&mut self, [a, scale_a]: [Value; 2], [b, scale_b]: [Value; 2], c: Value) -> Value {
+        self.push(Op::DotScaled, &[a, scale_a, b, scale_b, c], 0, &[], None)
+    }
+
     /// The lines along an axis in order.
     #[track_caller]
     pub fn sort(&mut self, order: SortOrder, a: Value, axis: u32) -> Value {

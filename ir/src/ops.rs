@@ -135,6 +135,15 @@ impl Op {
         self.computes_elements() && (self != Op::Bitcast || operand.bits() == result.bits())
     }
 
+    /// Where A, B and the accumulator of a matrix product stand among the operands of its op.
+    pub const fn factors(self) -> Option<[usize; 3]> {
+        match self {
+            Op::Dot | Op::AsyncDot => Some([0, 1, 2]),
+            Op::DotScaled => Some([0, 2, 4]),
+            _ => None,
+        }
+    }
+
     /// True for the ops that compute an element from elements: all that a combining region may hold.
     pub fn is_scalar(self) -> bool {
         let row = self.info();
@@ -167,6 +176,7 @@ impl Op {
             | Rule::Assert
             | Rule::Print
             | Rule::Dot
+            | Rule::DotScaled
             | Rule::Load
             | Rule::Store
             | Rule::Prefetch

@@ -110,6 +110,10 @@ fn typing(op: Op) -> &'static str {
              `f8e8m0` into `f32`, `f64` into `f64`, `i8` and `i4` into `i32`; the operands have one type, or are any two floats of 8 and 4 bits, or \
              `i8` and `i4`; the result has the accumulator's type"
         }
+        Rule::DotScaled => {
+            "tiles `MxK`, `MxK/32`, `KxN`, `K/32xN` and `MxN`, or all of them with a leading extent `B`; K is a multiple of 32; the operands are `f8e4m3`, \
+             `f8e5m2` or `f4e2m1`, each its own, the scales `f8e8m0`, the accumulator `f32`; the result has the accumulator's type"
+        }
         Rule::Load => {
             "one scalar `i32` index per dimension of the view; the written tile type has the view's element and rank; the mask is `i1` of \
              that shape, `other` a scalar of that element"

@@ -146,7 +146,7 @@ impl Looked<'_> {
         let mut body = Vec::new();
         kernel.insts[main].regions.iter().for_each(|&r| direct(kernel, r, &mut body));
         let of = |ops: &[Op]| body.iter().copied().filter(|&i| ops.contains(&kernel.insts[i].op)).collect::<Vec<Inst>>();
-        let (loads, dots) = (of(&[Op::Load, Op::Gather]), of(&[Op::Dot]));
+        let (loads, dots) = (of(&[Op::Load, Op::Gather]), of(&[Op::Dot, Op::DotScaled]));
         if loads.is_empty() && dots.is_empty() {
             return None;
         }
@@ -187,7 +187,8 @@ impl Looked<'_> {
     fn products(&self, i: Inst) -> [u64; 3] {
         let (kernel, target, c) = (self.kernel, self.target, &self.target.costs);
         let d = &kernel.insts[i];
-        let (Some(a), Some(b)) = (kernel.ty(d.args[0]).as_tile(), kernel.ty(d.args[1]).as_tile()) else { return [0; 3] };
+        let factors = d.op.factors().map(|[a, b, _]| [a, b].map(|at| kernel.ty(d.args[at]).as_tile()));
+        let Some([Some(a), Some(b)]) = factors else { return [0; 3] };
         let extent = |shape: &[u32], back: usize| shape.len().checked_sub(back).map_or(1, |n| u64::from(shape[n]));
         let batch: u64 = a.shape.iter().rev().skip(2).map(|&e| u64::from(e)).product();
         let (m, k, n) = (extent(&a.shape, 2), extent(&a.shape, 1), extent(&b.shape, 1));

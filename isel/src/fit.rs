@@ -82,9 +82,9 @@ fn copies_by_chance(kernel: &Kernel) -> bool {
     kernel.walk(kernel.body, &mut |i| {
         let d = &kernel.insts[i];
         if matches!(d.op, Op::If | Op::While) {
-            d.regions
-                .iter()
-                .for_each(|&r| kernel.walk(r, &mut |j| found |= matches!(kernel.insts[j].op, Op::CopyAsync | Op::GatherAsync | Op::Dot)));
+            d.regions.iter().for_each(|&r| {
+                kernel.walk(r, &mut |j| found |= matches!(kernel.insts[j].op, Op::CopyAsync | Op::GatherAsync | Op::Dot | Op::DotScaled))
+            });
         }
     });
     found

@@ -34,6 +34,7 @@ use tilelift_schedule::padded::padded;
 use tilelift_schedule::plan::{LayoutChoice, LowerOptions, Plan, Schedule, ScheduleKind, SwizzledTile, plan};
 use tilelift_schedule::program::loads_ahead;
 use tilelift_schedule::reason::{NotSpecialised, Stage, Unsupported};
+use tilelift_schedule::scaled::scaled_operands;
 use tilelift_schedule::wide_sums::wide_sums;
 
 /// Lowers a verified kernel for a target.
@@ -214,8 +215,21 @@ pub fn planned<'k>(kernel: &'k Kernel, target: &Target, options: &LowerOptions) 
     planned_with(kernel, target, options, true)
 }
 
-/// The same, products beside loops in loops of their own or not.
+/// The same, products beside loops in loops of their own or not; block-scaled products as the target multiplies them.
 fn planned_with<'k>(
+    kernel: &'k Kernel,
+    target: &Target,
+    options: &LowerOptions,
+    own_loops: bool,
+) -> Result<(Cow<'k, Kernel>, Plan), LowerError> {
+    let Some(made) = scaled_operands(kernel, target) else { return expanded(kernel, target, options, own_loops) };
+    debug_assert!(verify(&made).is_ok(), "{}: {:?}", made.name, verify(&made).err());
+    let (seen, plan) = expanded(&made, target, options, own_loops)?;
+    Ok((Cow::Owned(seen.into_owned()), plan))
+}
+
+/// The same of a kernel whose block-scaled products the target has instructions for.
+fn expanded<'k>(
     kernel: &'k Kernel,
     target: &Target,
     options: &LowerOptions,

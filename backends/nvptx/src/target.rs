@@ -255,6 +255,7 @@ pub(crate) const FUNCTIONS: &[(UnOp, Scalar)] = &[
 /// Specifications per Compute Capability").
 fn chip(name: &'static str, shared_bytes: u32, newer: &[Row], code_casts: &'static [Scalar]) -> Target {
     let instr = |r: &Row| MatrixInstr {
+        scales: None,
         name: r.name,
         shape: r.shape,
         operand: r.operand,

@@ -45,7 +45,11 @@ pub(crate) fn element(init: &Init, i: u64, elem: Scalar) -> u64 {
     match *init {
         Init::Iota => int(i as i64),
         Init::Fill(x) => int(x),
-        Init::Rand(seed) if elem.is_float() => ScalarArg::float(elem, rng::normal_pair(seed, i / 2)[(i % 2) as usize]).bits(),
+        Init::Rand(seed) if elem.is_float() => {
+            let x = rng::normal_pair(seed, i / 2)[(i % 2) as usize];
+            // `f8e8m0` has no sign.
+            ScalarArg::float(elem, if elem == Scalar::F8E8M0 { x.abs() } else { x }).bits()
+        }
         Init::Rand(seed) | Init::Bits(seed) => raw(rng::bits(seed, i)),
         Init::Small(seed) => int((rng::bits(seed, i) % 5) as i64 - 2),
         Init::Between { seed, lo, hi } => int(lo + (rng::bits(seed, i) % ((hi - lo).max(0) as u64 + 1)) as i64),

@@ -10,6 +10,7 @@ use crate::case::{Case, Param, Tensor};
 use crate::data::Init;
 use crate::source::Source;
 use tilelift_interp::ScalarArg;
+use tilelift_ir::typing::SCALE_BLOCK;
 use tilelift_ir::{BuildErrors, Extent, KernelBuilder, Scalar, Value, ViewType};
 
 /// Types of operands and sum.
@@ -115,6 +116,20 @@ pub fn generate_specialised(src: &mut Source) -> Result<Case, BuildErrors> {
     let (y, y_param) = matrix(&mut b, src, out, [height, width + behind], init);
     let number = i64::from(src.below(50));
     let known = (b.param(Scalar::I32), number);
+    // 8-bit floats may have scales, as codes of 1 and 2.
+    let scaled = matches!(elem, Scalar::F8E4M3 | Scalar::F8E5M2) && src.chance(128);
+    let blocks = depth / i64::from(SCALE_BLOCK) + 2;
+    let scales: Vec<(Value, Param)> = if scaled {
+        [height, width]
+            .into_iter()
+            .map(|rows| {
+                let codes = small(src);
+                matrix(&mut b, src, Scalar::I8, [rows, blocks], codes)
+            })
+            .collect()
+    } else {
+        Vec::new()
+    };
     let at = [(0, m), (1, n)].map(|(axis, size)| {
         let p = b.program_id(axis);
         b.mul(p, i64::from(size))
@@ -138,12 +153,24 @@ pub fn generate_specialised(src: &mut Source) -> Result<Case, BuildErrors> {
         };
         let x = operand(b, src, 0);
         let z = operand(b, src, 1);
+        if scaled {
+            let block = b.div_u(column, i64::from(SCALE_BLOCK));
+            let [of_x, of_z] = [(0, m), (1, n)].map(|(which, rows)| {
+                let codes = b.load(scales[which].0, &[at[which], block], &[rows, k / SCALE_BLOCK]);
+                let last = b.and(codes, 1i64);
+                let codes = b.add(last, 127i64);
+                b.bitcast(codes, Scalar::F8E8M0)
+            });
+            let of_z = b.transpose(of_z, &[1, 0]);
+            return vec![b.dot_scaled([x, of_x], [z, of_z], sums[0])];
+        }
         vec![if elem == Scalar::F32 { b.dot_tf32(x, z, sums[0]) } else { b.dot(x, z, sums[0]) }]
     });
     let sum = if out == acc { sums[0] } else { b.cast(sums[0], out) };
     let column = if behind == 0 { at[1] } else { b.add(at[1], behind) };
     let column = written(&mut b, src, column, known);
     b.store(y, &[at[0], column], sum);
-    let params = vec![a_param, w_param, y_param, Param::Scalar(ScalarArg::int(Scalar::I32, number))];
+    let mut params = vec![a_param, w_param, y_param, Param::Scalar(ScalarArg::int(Scalar::I32, number))];
+    params.extend(scales.into_iter().map(|s| s.1));
     Ok(Case { kernel: b.finish()?, grid: [programs[0], programs[1], 1], params })
 }

@@ -105,6 +105,8 @@ decisions! {
         ["isel/schedule/src/exchange.rs"];
     ProductsBeside "products beside loops", "Whether a product in front of a loop of products, or behind it, is a loop of one round", Rule, "",
         ["isel/schedule/src/beside.rs"];
+    ScaledProducts "scaled products", "Whether a block-scaled product is one of operands that lanes scale before, or of a unit that takes scales", Rule, "",
+        ["isel/schedule/src/scaled.rs"];
     Padding "padding", "Whether a product with fewer rows, columns or less depth than a matrix instruction has is padded with zeros", Rule, "",
         ["isel/schedule/src/padded.rs"];
     GuardedProducts "guarded products", "Whether products in a choice of a loop are a loop of one round", Rule, "",

@@ -71,6 +71,13 @@ impl Data {
             Data::Float(_) => Err(Fault::Malformed("a float where an integer belongs")),
         }
     }
+    /// The elements of a tile or scalar of floats.
+    pub(crate) fn as_floats(&self) -> Result<&Rc<Vec<f64>>, Fault> {
+        match self {
+            Data::Float(v) => Ok(v),
+            Data::Int(_) => Err(Fault::Malformed("an integer where a float belongs")),
+        }
+    }
     /// The elements of an integer tile or scalar.
     pub(crate) fn as_ints(&self) -> Result<&Rc<Vec<i64>>, Fault> {
         match self {

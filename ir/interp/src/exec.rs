@@ -207,6 +207,7 @@ impl Interpreter<'_> {
             | Op::RequireLayout
             | Op::ReleaseLayout
             | Op::Dot
+            | Op::DotScaled
             | Op::Gather
             | Op::Atomic
             | Op::AtomicCas
@@ -540,6 +541,17 @@ impl Interpreter<'_> {
                 let k = shape_of(0)?.last().copied().ok_or(missing("a dot of something else than matrices"))?;
                 let [.., m, n] = shape else { return Err(missing("a dot of something else than matrices")) };
                 fold::dot([*m as usize, k as usize, *n as usize], elem, precision, &arg()?, &arg()?, arg()?)
+            }
+            Op::DotScaled => {
+                let (a, scale_a, b, scale_b) = (arg()?, arg()?, arg()?, arg()?);
+                let (Some(of_a), Some(of_b)) = (d.args.first().map(|&v| self.kernel.ty(v)), d.args.get(2).map(|&v| self.kernel.ty(v)))
+                else {
+                    return Err(missing("a dot of something else than matrices"));
+                };
+                let (Some(of_a), Some(of_b)) = (of_a.shape(), of_b.shape()) else {
+                    return Err(missing("a dot of something else than matrices"));
+                };
+                fold::dot_scaled([of_a, of_b], [&a, &b], [&scale_a, &scale_b], arg()?)
             }
             Op::GatherTile => {
                 let axis = dim_attr(d, 0)?;

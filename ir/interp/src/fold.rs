@@ -10,6 +10,7 @@ use tilelift_ir::num;
 use tilelift_ir::ops::{Precision, ReduceOp};
 use tilelift_ir::reduce::{ReduceOrder, reduce_order};
 use tilelift_ir::types::Scalar;
+use tilelift_ir::typing::SCALE_BLOCK;
 
 /// Combines the elements along `axis` in the order of [`reduce_order`].
 pub(crate) fn reduce(op: ReduceOp, elem: Scalar, a: &Data, shape: &[u32], axis: usize) -> Result<Data, Fault> {
@@ -171,4 +172,23 @@ fn accumulate([m, k, n]: [usize; 3], a: &[f64], b: &[f64], c: &mut [f64], fma: i
             }
         }
     }
+}
+
+/// `a * b + c` with a scale per block of elements along k: the elements times their scales are exact in `f64`, and so are their products; see [`dot`].
+pub(crate) fn dot_scaled(shapes: [&[u32]; 2], operands: [&Data; 2], scales: [&Data; 2], c: Data) -> Result<Data, Fault> {
+    let malformed = || Fault::Malformed("a dot of something else than matrices");
+    let ([.., m, k], [.., n]) = (shapes[0], shapes[1]) else { return Err(malformed()) };
+    let mut scaled: [Vec<f64>; 2] = [operands[0].as_floats()?.to_vec(), operands[1].as_floats()?.to_vec()];
+    let scales = [scales[0].as_floats()?, scales[1].as_floats()?];
+    // Neighbours along a line share a scale in A; whole lines do in B.
+    let block = SCALE_BLOCK as usize;
+    let lines = [block, block * *n as usize];
+    for (i, x) in scaled[0].iter_mut().enumerate() {
+        *x *= scales[0][i / lines[0]];
+    }
+    for (i, x) in scaled[1].iter_mut().enumerate() {
+        *x *= scales[1][i / lines[1] * *n as usize + i % *n as usize];
+    }
+    let [a, b] = scaled.map(Data::floats);
+    dot([*m as usize, *k as usize, *n as usize], Scalar::F32, Precision::Exact, &a, &b, c)
 }

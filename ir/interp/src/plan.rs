@@ -78,7 +78,7 @@ impl Plan {
             };
             let first = d.args.first().map_or(&[][..], |&a| extents(a));
             plan.cost[inst] = match d.op.info().rule {
-                _ if matches!(d.op, Op::Dot | Op::AsyncDot) => {
+                _ if matches!(d.op, Op::Dot | Op::AsyncDot | Op::DotScaled) => {
                     d.results.first().map_or(1, |r| elements(r).saturating_mul(u64::from(first.last().copied().unwrap_or(1))))
                 }
                 Rule::Sort | Rule::ArgSort | Rule::TopK | Rule::ArgTopK => {

@@ -217,6 +217,8 @@ pub enum Rule {
     Print,
     /// `MxK`, `KxN`, `MxN` accumulator.
     Dot,
+    /// `MxK`, scales `MxK/32`, `KxN`, scales `K/32xN`, `MxN` accumulator.
+    DotScaled,
     /// Written tile type of the view's element and rank.
     Load,
     /// No result.
@@ -357,6 +359,7 @@ impl OpInfo {
             | Rule::Assume
             | Rule::Held
             | Rule::Dot
+            | Rule::DotScaled
             | Rule::Load
             | Rule::Gather
             | Rule::Atomic

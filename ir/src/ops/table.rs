@@ -153,6 +153,8 @@ macro_rules! op_rows {
     ArgMax argmax (a) - AxisDim ArgReduce Pure 0;
     /// Matrix product `a * b + c`: `MxK` by `KxN` plus `MxN`, or for each index of a leading dimension that all three have. Floats: products are exact, the sum may run in any order and round to the accumulator type at any step; with operands of 8 bits, parts of it over a depth of up to 128 may keep only 13 bits below the highest bit of their largest addend.
     Dot dot (a, b, c) - Precision Dot Pure 0;
+    /// Matrix product of block-scaled operands (the OCP microscaling formats MXFP8 and MXFP4): `c + sum over blocks of scale_a * scale_b * (block of a * block of b)`, where a block is 32 elements along K and its scale one power of two. `scale_a` has one scale per row of `a` and block, `scale_b` one per block and column of `b`. A scale that is NaN makes its row or column NaN. An element times its own scale is exact, but for the ends of the range: beyond the largest `f32` it may be an infinity (the standard leaves it to implementations), and below 2^-126 it may be rounded to a multiple of 2^-133, or be zero. Their products are exact, whatever the scales, and are added up as those of `dot` with operands of 8 bits: the sum may run in any order and round to `f32` at any step, and parts of it over a depth of up to 128 may keep only 13 bits below the highest bit of their largest addend.
+    DotScaled dot_scaled (a, scale_a, b, scale_b, c) - - DotScaled Pure 0;
 
     /// Reads a tile of a view at an offset per dimension. Elements outside the view, or whose mask is false, are `other` (0 if absent).
     Load load (view, [indices], (?mask), (?other)) - Cache Load Reads 0;

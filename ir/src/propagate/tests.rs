@@ -60,6 +60,8 @@ const OPS: &[&str] = &[
     "v20 = sort ascending v2, axis 0\nv21 = argsort ascending v2, axis 0",
     "v20 = reshape v9 : tile<512xi32>\nv21 = cmp lt v20, v20\nv22 = histogram v20, mask=v21 : tile<64xi32>",
     "v20 = cast v2 : tile<16x176xf16>\nv21 = cast v8 : tile<176x16xf16>\nv22 = splat 0.0 : tile<16x16xf32>\nv23 = dot v20, v21, v22",
+    "v20 = cast v9 : tile<16x32xf8e4m3>\nv21 = cast v4 : tile<16x1xf8e8m0>\nv22 = transpose v20, [1, 0]\nv23 = transpose v21, [1, 0]\n\
+     v24 = splat 0.0 : tile<16x16xf32>\nv25 = dot_scaled v20, v21, v22, v23, v24",
     "v20 = iota 1 : tile<16x48xi32>",
 ];
 

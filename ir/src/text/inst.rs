@@ -302,6 +302,7 @@ impl<'t> Parser<'t> {
             Rule::Explicit | Rule::Index | Rule::Iota | Rule::Cast | Rule::Bitcast | Rule::Transpose | Rule::Reduce | Rule::Dot => {
                 each(None)
             }
+            Rule::DotScaled => each(None),
             Rule::GatherTile | Rule::Histogram | Rule::Sort | Rule::ArgSort | Rule::TopK | Rule::ArgTopK => each(None),
         }
     }

@@ -128,6 +128,11 @@ kernel @plain(v0: tile<4x8xf32>, v1: tile<4x8xi16>, v2: tile<4x8xi1>) {
     v55 = argmax v1, axis 1
     v56 = assume v3, multiple 16
     v57 = atan2 v0, v5
+    v58 = splat 1.0f8e4m3 : tile<4x32xf8e4m3>
+    v59 = splat 1.0f8e8m0 : tile<4x1xf8e8m0>
+    v60 = splat 1.0f4e2m1 : tile<32x8xf4e2m1>
+    v61 = splat 1.0f8e8m0 : tile<1x8xf8e8m0>
+    v62 = dot_scaled v58, v59, v60, v61, v0
     assert v2
     print v0, 7, v2
 }

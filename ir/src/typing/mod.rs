@@ -5,6 +5,7 @@
 mod checks;
 mod explicit;
 mod indexed;
+mod scaled;
 #[cfg(test)]
 mod tests;
 
@@ -12,6 +13,7 @@ pub use checks::TypeError;
 pub(crate) use checks::check_tile;
 pub use explicit::NAMED_BARRIERS;
 pub(crate) use explicit::{MAX_WARPS, check_handle};
+pub use scaled::SCALE_BLOCK;
 
 use crate::ops::{Attr, Op, ReduceOp, Rule};
 use crate::types::{Class, MAX_RANK, Scalar, Shape, TileType, Type};
@@ -323,6 +325,7 @@ pub fn result_type(op: Op, args: &[&Type], present: u8, attrs: &[Attr], explicit
             };
             dot_type(op, [a, b, c], attrs).map(Some)
         }
+        Rule::DotScaled => scaled::dot_scaled(op, args).map(Some),
         Rule::Load => {
             let Type::View(v) = args[0] else { return Err(format!("`load` reads a view, not {}", args[0])) };
             let t = written_tile(op, explicit)?;

@@ -52,3 +52,48 @@ fn wrong_operands_are_refused() {
         assert!(e.contains(part), "{line}: {e}");
     }
 }
+
+/// A line behind operands and scales of 4 rows, 64 deep, and 8 columns, and a part of the sentence that refuses it.
+const REFUSED_SCALED: &[(&str, &str)] = &[
+    ("v9 = dot_scaled %a, %sa, %b, %sb, %c : tile<4x8xf32>", "infers its type"),
+    ("v9 = dot_scaled %a, %sa, %b, %sb, %h", "accumulates in f32, not f16"),
+    ("v9 = dot_scaled %w, %sa, %b, %sb, %c", "operand A of `dot_scaled` is of bf16; it takes f8e4m3, f8e5m2 and f4e2m1"),
+    ("v9 = dot_scaled %a, %sa, %z, %sb, %c", "operand B of `dot_scaled` is of f8e4m3fnuz"),
+    ("v9 = dot_scaled %a, %a, %b, %sb, %c", "the scales of operand A of `dot_scaled` are tile<4x64xf8e4m3>; they must be of f8e8m0"),
+    (
+        "v9 = dot_scaled %a, %sa, %b, %sa, %c",
+        "the scales of tile<64x8xf4e2m1> in `dot_scaled` are tile<4x2xf8e8m0>; one for each 32 elements along K makes tile<2x8xf8e8m0>",
+    ),
+    ("v9 = dot_scaled %b, %sb, %a, %sa, %c", "shapes must be MxK, KxN and MxN"),
+    ("v9 = dot_scaled %s, %sa, %t, %sb, %c", "K is 48; a scale is for 32 elements along K, so it must be a multiple"),
+    ("v9 = dot_scaled %a, %sa, %b, %sb, 0.0", "takes five tiles"),
+    ("v9 = dot_scaled %a, %sa, %b, %c", "expected `,`"),
+    ("v9 = dot_scaled %a3, %sa3, %b3, %sb3, %c3", "the leading extents must agree; broadcast one of the operands"),
+];
+
+#[test]
+fn wrong_operands_of_block_scaled_products_are_refused() {
+    let head = "kernel @k(%x: view<f8e4m3, [?, ?]>, %y: view<f4e2m1, [?, ?%2]>, %e: view<f8e8m0, [?, ?]>, %u: view<bf16, [?, ?]>, %v: view<f8e4m3fnuz, [?, ?]>) {
+        %a = load %x[0, 0] : tile<4x64xf8e4m3>
+        %sa = load %e[0, 0] : tile<4x2xf8e8m0>
+        %b = load %y[0, 0] : tile<64x8xf4e2m1>
+        %sb = load %e[0, 0] : tile<2x8xf8e8m0>
+        %c = splat 0.0 : tile<4x8xf32>
+        %h = splat 0.0f16 : tile<4x8xf16>
+        %w = load %u[0, 0] : tile<4x64xbf16>
+        %z = load %v[0, 0] : tile<64x8xf8e4m3fnuz>
+        %s = load %x[0, 0] : tile<4x48xf8e4m3>
+        %t = load %y[0, 0] : tile<48x8xf4e2m1>
+        %a3 = reshape %a : tile<2x2x64xf8e4m3>
+        %sa3 = reshape %sa : tile<2x2x2xf8e8m0>
+        %b3 = reshape %b : tile<1x64x8xf4e2m1>
+        %sb3 = reshape %sb : tile<1x2x8xf8e8m0>
+        %c3 = splat 0.0 : tile<2x2x8xf32>
+        %d = dot_scaled %a, %sa, %b, %sb, %c
+    ";
+    parse(&format!("{head}\n}}")).unwrap_or_else(|e| panic!("{e}"));
+    for (line, part) in REFUSED_SCALED {
+        let e = parse(&format!("{head}\n{line}\n}}")).expect_err(line).to_string();
+        assert!(e.contains(part), "{line}: {e}");
+    }
+}

@@ -63,7 +63,7 @@ impl<'k> Checker<'k> {
             Op::Broadcast | Op::Reshape | Op::Transpose => {}
             Op::Join | Op::Split | Op::Concat | Op::Slice | Op::Flip | Op::Scan | Op::ScanReverse | Op::ArgMin | Op::ArgMax => {}
             Op::Assume | Op::Assert | Op::Print | Op::Philox | Op::RequireLayout | Op::ReleaseLayout => {}
-            Op::Reduce | Op::Dot | Op::Load | Op::Store | Op::Prefetch | Op::Yield => {}
+            Op::Reduce | Op::Dot | Op::DotScaled | Op::Load | Op::Store | Op::Prefetch | Op::Yield => {}
             Op::Gather | Op::Scatter | Op::Atomic | Op::AtomicCas => {}
             Op::GatherTile | Op::Histogram | Op::Sort | Op::ArgSort | Op::TopK | Op::ArgTopK => {}
             explicit_actions!() => {}

@@ -715,10 +715,15 @@ impl LaneBuilder {
 
     /// A matrix instruction.
     pub fn matrix(&mut self, instr: MatrixId, a: Vals, b: Vals, c: Vals) -> Vals {
+        self.matrix_scaled(instr, [a, b], c, Vals::new())
+    }
+
+    /// A matrix instruction that takes scales: a word for A, and one for B.
+    pub fn matrix_scaled(&mut self, instr: MatrixId, [a, b]: [Vals; 2], c: Vals, scales: Vals) -> Vals {
         let depth = self.here();
         let mut dsts = Vals::with_capacity(c.len());
         c.iter().for_each(|&v| dsts.push(self.new_val(self.ty(v), depth)));
-        self.effect(Inst::Matrix { dsts: Vals::from_slice(&dsts), instr, a, b, c });
+        self.effect(Inst::Matrix { dsts: Vals::from_slice(&dsts), instr, a, b, c, scales });
         dsts
     }
 }

@@ -4,7 +4,7 @@ use crate::frame::AllocId;
 use crate::machine::MatrixId;
 use crate::op::{BinOp, Takes, UnOp};
 use crate::table::{Effect, Kind, Use, Values, instructions};
-use crate::text::{Names, Shown, bits, carry, def, flag, maybe, place_of, results, typed};
+use crate::text::{Names, Shown, bits, carry, def, flag, listed, maybe, place_of, results, typed};
 use crate::unit::Unit;
 use crate::value::{Carried, LVal, ShuffleFrom, Space, Special, Vals};
 use std::fmt;
@@ -135,14 +135,15 @@ instructions! {
         Shuffle { dst: LVal = def T, a: LVal = read T, from: ShuffleFrom = read I32 }
             => Effect::Exchange, takes Takes::Lane, "shuffle {a} {from}";
         /// A matrix instruction of the target: fragments in the order of the target's table, packed into `b32` where elements are
-        /// narrower than 32 bits.
+        /// narrower than 32 bits. One that takes scales has those of A and of B in the low bytes of two more words.
         Matrix {
             dsts: Vals = def Own,
             instr: MatrixId = with,
             a: Vals = word Own,
             b: Vals = word Own,
             c: Vals = read Own,
-        } => Effect::Matrix, "{instr} ({a}) ({b}) ({c})";
+            scales: Vals = word Own,
+        } => Effect::Matrix, "{instr} ({a}) ({b}) ({c}){}", listed(" scales ", scales);
         /// `for iv in lo..hi step step` (signed; the step is positive).
         For(control: Box<For>) => Effect::Control, size 1 + control.carried.len() as u64;
         /// Repeats while the first block's condition holds.

@@ -6,6 +6,7 @@
 //! kernel, target ── exchange::exchanged ─► the same kernel, operands of products exchanged where lanes compute what the unit can't take from them
 //! kernel, target ── wide_sums::wide_sums ─► the same kernel, sums of 16-bit floats in 32 bits where the unit makes no others
 //! kernel, specialised plan ── program::written ─► the same kernel with tasks, rings and barriers: tile IR that an author could have written
+//! kernel ── scaled::scaled_operands ─► the same kernel, block-scaled products as products of operands that lanes scale
 //! kernel ── beside::beside ─► the same kernel, products beside its loops in loops of one round
 //! kernel, target ── padded::padded ─► the same kernel, products smaller than a matrix instruction padded with zeros
 //! kernel ── loads_first ─► the same kernel, which asks for more bytes before it waits for the first
@@ -40,6 +41,7 @@ pub mod plan;
 pub mod program;
 pub mod reason;
 mod rewrite;
+pub mod scaled;
 pub mod transfers;
 pub mod wide_sums;
 

@@ -28,7 +28,7 @@ pub fn loads_first(kernel: &Kernel, lanes: u32) -> Option<Kernel> {
     let mut products = kernel.is_explicit();
     let mut regions = vec![kernel.body];
     kernel.walk(kernel.body, &mut |i| {
-        products |= matches!(kernel.insts[i].op, Op::Dot | Op::AsyncDot | Op::Atomic | Op::AtomicCas);
+        products |= matches!(kernel.insts[i].op, Op::Dot | Op::DotScaled | Op::AsyncDot | Op::Atomic | Op::AtomicCas);
         regions.extend(&kernel.insts[i].regions);
     });
     if products {

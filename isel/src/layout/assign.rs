@@ -278,6 +278,18 @@ fn assign_part(kernel: &Kernel, target: &Target, plan: &Plan, part: Region, out:
         }
     }
 
+    // Scales are few, and neighbours of theirs lie in the same lines of the cache: lanes read those that the instruction wants of them.
+    for &i in &insts {
+        let Some([of_a, of_b]) = out.dots[i].as_ref().and_then(|dot| dot.scales.clone()) else { continue };
+        for (at, layout) in [(1, of_a), (3, of_b)] {
+            let class = classes.find(kernel.insts[i].args[at]);
+            chosen.entry(class).or_insert_with(|| {
+                queue.push_back(class);
+                layout
+            });
+        }
+    }
+
     for (class, layout) in operands_in_local_memory(kernel, &insts, &out.dots, &mut classes) {
         chosen.entry(class).or_insert_with(|| {
             queue.push_back(class);
@@ -395,11 +407,11 @@ fn plan_dots(
     insts: &[Inst],
     dots: &mut SecondaryMap<Inst, Option<Rc<DotPlan>>>,
 ) -> Result<(), LowerError> {
-    let all: Vec<Inst> = insts.iter().copied().filter(|&i| matches!(kernel.insts[i].op, Op::Dot | Op::AsyncDot)).collect();
+    let all: Vec<Inst> = insts.iter().copied().filter(|&i| kernel.insts[i].op.factors().is_some()).collect();
     let turns = all.len() > 1 || insts.iter().any(|&i| kernel.insts[i].op == Op::Reduce);
     for &i in &all {
         let mut own = plan_dot(kernel, target, plan, i, turns).map_err(|e| e.at(kernel.locs[i]))?;
-        for operand in [0, 1].into_iter().filter(|_| own.instr.is_some() && all.len() > 1) {
+        for operand in [0, 1].into_iter().filter(|_| own.instr.is_some() && own.scales.is_none() && all.len() > 1) {
             let Some((of, turned)) = product_behind(kernel, kernel.insts[i].args[operand], dots) else { continue };
             let Some(of) = &dots[of] else { continue };
             let accumulators = std::iter::once(of).chain(&of.others).filter(|p| p.instr.is_some());
@@ -476,7 +488,8 @@ fn operands_in_local_memory(
     let mut out = Vec::new();
     for &i in insts {
         let Some(dot) = &dots[i] else { continue };
-        for (&v, layout) in kernel.insts[i].args.iter().zip([&dot.a, &dot.b]) {
+        for (at, layout) in dot.factors_at().into_iter().zip([&dot.a, &dot.b]) {
+            let v = kernel.insts[i].args[at];
             let class = classes.find(v);
             if fetched.get(&class) == Some(&true) && tile_shape(kernel, v) == Some(layout.shape()) {
                 out.push((class, layout.clone()));

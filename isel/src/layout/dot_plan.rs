@@ -29,15 +29,23 @@ pub(crate) struct DotPlan {
     pub a: Rc<Layout>,
     pub b: Rc<Layout>,
     pub d: Rc<Layout>,
+    /// Layouts of the scales of A and of B, if the instruction takes some; they come from registers.
+    pub scales: Option<[Rc<Layout>; 2]>,
     /// Other plans for the same product: warps along M alone, its transpose, and k in another order on both sides ([`crate::layout::k_order`]).
     pub others: Vec<Rc<DotPlan>>,
 }
 
 impl DotPlan {
+    /// Where A and B stand among the operands of its op.
+    pub fn factors_at(&self) -> [usize; 2] {
+        if self.scales.is_some() { [0, 2] } else { [0, 1] }
+    }
+
     /// True if a run has accumulator and operands, as far as they are in registers, where this plan wants them.
     pub fn takes(&self, run: &InstLayouts) -> bool {
         let fits = |x: Option<&Option<Rc<Layout>>>, l: &Rc<Layout>| x.and_then(Option::as_ref).is_none_or(|x| x == l || in_memory(x));
-        fits(run.operands.first(), &self.a) && fits(run.operands.get(1), &self.b) && fits(run.results.first(), &self.whole)
+        let [a, b] = self.factors_at();
+        fits(run.operands.get(a), &self.a) && fits(run.operands.get(b), &self.b) && fits(run.results.first(), &self.whole)
     }
 
     /// The plan for a run: this one if it can.

@@ -4,11 +4,13 @@ use crate::layout::dot_plan::DotPlan;
 use crate::layout::k_order::{by_registers, following};
 use std::rc::Rc;
 use tilelift_ir::layout::{Coord, FragmentMap, Layout};
-use tilelift_ir::{Attr, Inst, Kernel, Precision, Scalar, Type};
+use tilelift_ir::typing::SCALE_BLOCK;
+use tilelift_ir::{Attr, Inst, Kernel, Op, Precision, Scalar, TileType, Type};
 use tilelift_lane::{GroupMatrix, GroupMatrixId, MatrixId, MatrixInstr, Target};
 use tilelift_schedule::LowerError;
 use tilelift_schedule::plan::{Copies, Plan};
 use tilelift_schedule::reason::{Missing, OfScalar};
+use tilelift_schedule::scaled::{scaled_extents, scaled_instruction};
 
 /// Chooses the matrix instruction of a dot and spreads the warps over M and N. Types and extents without one are left to multiply-adds. With `turns`, plans for its
 /// transpose stand among the others.
@@ -20,9 +22,13 @@ pub(crate) fn plan_dot(kernel: &Kernel, target: &Target, plan: &Plan, i: Inst, t
     {
         return plan_async_dot(kernel, &units.matrix[q.as_u32() as usize], q, (&e.copies, plan.warps / units.group_warps), i);
     }
-    let (Type::Tile(a), Type::Tile(bt), Type::Tile(c)) = (kernel.ty(d.args[0]), kernel.ty(d.args[1]), kernel.ty(d.args[2])) else {
+    let Some([at_a, at_b, at_c]) = d.op.factors() else { return Err(Missing::DotPlan.into()) };
+    let (Type::Tile(a), Type::Tile(bt), Type::Tile(c)) = (kernel.ty(d.args[at_a]), kernel.ty(d.args[at_b]), kernel.ty(d.args[at_c])) else {
         return Err(OfScalar::Dot.into());
     };
+    if d.op == Op::DotScaled {
+        return plan_scaled(target, plan, [a, bt, c]);
+    }
     let precision = match d.attrs.first() {
         Some(Attr::Precision(p)) => *p,
         _ => Precision::Exact,
@@ -40,7 +46,8 @@ pub(crate) fn plan_dot(kernel: &Kernel, target: &Target, plan: &Plan, i: Inst, t
         None => (lane_fragments(target.lanes, plan.warps, [m, n]), None),
     };
     let factors = found.map_or([a.elem, bt.elem], |q| [target.matrix[q].operand, target.matrix[q].operand_b]);
-    let straight = Product { extents: [m, n, k], batch: (rank == 3).then(|| c.shape[0]), instr: id, turned: false, factors, fragments };
+    let straight =
+        Product { extents: [m, n, k], batch: (rank == 3).then(|| c.shape[0]), instr: id, turned: false, factors, fragments, scales: None };
     let atom = straight.atom();
     let warps = split_warps(plan.warps, [m, n], atom);
     let mut first = straight.over(warps)?;
@@ -58,6 +65,23 @@ pub(crate) fn plan_dot(kernel: &Kernel, target: &Target, plan: &Plan, i: Inst, t
         others.extend(other);
     }
     first.others = others.into_iter().map(Rc::new).collect();
+    Ok(first)
+}
+
+/// The same of a block-scaled product, whose instruction there is: k stays in its order, by which scales go.
+fn plan_scaled(target: &Target, plan: &Plan, tiles: [&TileType; 3]) -> Result<DotPlan, LowerError> {
+    let Some(q) = scaled_instruction(target, tiles) else { return Err(Missing::DotPlan.into()) };
+    let ([m, n, k], instr) = (scaled_extents(tiles), &target.matrix[q]);
+    let factors = [instr.operand, instr.operand_b];
+    let (instr, fragments, scales) = (Some(MatrixId::from_u32(q as u32)), of_instruction(instr), instr.scales.clone());
+    let product = Product { extents: [m, n, k], batch: None, instr, turned: false, factors, fragments, scales };
+    let atom = product.atom();
+    let warps = split_warps(plan.warps, [m, n], atom);
+    let mut first = product.over(warps)?;
+    // Rows alone, as of other products.
+    if warps != [plan.warps, 1] && (m / atom[0]).is_multiple_of(plan.warps) {
+        first.others.push(Rc::new(product.over([plan.warps, 1])?));
+    }
     Ok(first)
 }
 
@@ -110,9 +134,20 @@ struct Product {
     turned: bool,
     factors: [Scalar; 2],
     fragments: Fragments,
+    /// Fragments of the scales of A and of B.
+    scales: Option<[FragmentMap; 2]>,
 }
 
 impl Product {
+    /// Layouts of the scales with so many warps along M and N: where the rows and columns are that they belong to.
+    fn scale_layouts(&self, warps: [u32; 2]) -> Result<Option<[Rc<Layout>; 2]>, LowerError> {
+        let ([m, n, k], Some([a, b])) = (self.extents, &self.scales) else { return Ok(None) };
+        let (blocks, order) = (k / SCALE_BLOCK, [0, 1]);
+        let of_a = Layout::operand_of(&[m, blocks], a, &warps, &order, &[Some(0), None])?;
+        let of_b = Layout::operand_of(&[blocks, n], b, &warps, &order, &[None, Some(1)])?;
+        Ok(Some([Rc::new(of_a), Rc::new(of_b)]))
+    }
+
     /// Rows and columns of an accumulator's fragment.
     fn atom(&self) -> [u32; 2] {
         let shape = &self.fragments.2.shape;
@@ -127,7 +162,7 @@ impl Product {
         let a = FragmentMap { rep_order: self.fragments.0.rep_order.clone(), ..turn(&instr.b)? };
         let d = FragmentMap { rep_order: self.fragments.2.rep_order.clone(), ..turn(&instr.d)? };
         let factors = [instr.operand_b, instr.operand];
-        Ok(Product { instr: Some(MatrixId::from_u32(q as u32)), turned: true, factors, fragments: (a, b, d), ..*self })
+        Ok(Product { instr: Some(MatrixId::from_u32(q as u32)), turned: true, factors, fragments: (a, b, d), scales: None, ..*self })
     }
 
     /// Its plan with so many warps along M and N.
@@ -145,6 +180,7 @@ impl Product {
             groups: [1, 1],
             left: false,
             turned: self.turned,
+            scales: self.scale_layouts(warps)?,
             factors: self.factors,
             a: Rc::new(Layout::operand_of(&[m, k], a, &warps, &order, &[Some(0), None])?),
             b: Rc::new(Layout::operand_of(&[k, n], b, &warps, &order, &[None, Some(1)])?),
@@ -178,7 +214,20 @@ fn plan_async_dot(
         _ => acc.clone(),
     };
     let (factors, whole, b) = ([row.operand; 2], acc.clone(), acc.clone());
-    Ok(DotPlan { instr: None, group: Some(q), groups, left: false, turned: false, factors, whole, a, b, d: acc, others: Vec::new() })
+    Ok(DotPlan {
+        instr: None,
+        group: Some(q),
+        groups,
+        left: false,
+        turned: false,
+        factors,
+        whole,
+        a,
+        b,
+        d: acc,
+        scales: None,
+        others: Vec::new(),
+    })
 }
 
 /// Fragments of a dot by multiply-adds: a lane holds a block of up to 4x4 accumulators, the rows of A and the columns of B that they

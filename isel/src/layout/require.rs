@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use tilelift_ir::layout::{Axis, Layout};
 use tilelift_ir::require::{requirements, spec};
-use tilelift_ir::{DotPart, Inst, Kernel, LayoutSpec, Op, Value};
+use tilelift_ir::{DotPart, Inst, Kernel, LayoutSpec, Value};
 use tilelift_lane::Target;
 use tilelift_schedule::plan::Plan;
 use tilelift_schedule::{AtOdds, LowerError, Unmet};
@@ -81,9 +81,9 @@ fn parts(kernel: &Kernel) -> Parts<'_> {
     let mut out = Parts::default();
     kernel.walk(kernel.body, &mut |i| {
         let d = &kernel.insts[i];
-        if matches!(d.op, Op::Dot | Op::AsyncDot) {
+        if let Some(factors) = d.op.factors() {
             out.any.get_or_insert(i);
-            for (at, shape) in d.args.iter().enumerate().filter_map(|(at, &v)| Some((at, kernel.ty(v).shape()?))) {
+            for (at, shape) in factors.into_iter().enumerate().filter_map(|(at, n)| Some((at, kernel.ty(d.args[n]).shape()?))) {
                 out.of.entry((at, shape)).or_insert(i);
             }
         }

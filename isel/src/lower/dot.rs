@@ -7,13 +7,14 @@
 use super::location::{Staged, Tile, ValueLocation};
 use super::shared::SharedPoints;
 use super::vectors::{from_words, to_words, word_types};
-use super::{Lower, narrow};
+use super::{Lower, narrow, packed};
 use crate::layout::dot_plan::DotPlan;
 use crate::layout::legal_width;
 use smallvec::SmallVec;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 use tilelift_ir::layout::{AccessColumns, Axis, Layout, LdMatrixPlan, SharedOp, ldmatrix_applies, vectors_without};
+use tilelift_ir::typing::SCALE_BLOCK;
 use tilelift_ir::{Attr, Inst, Precision, Scalar, Value};
 use tilelift_lane::hash::Map;
 use tilelift_lane::{BinOp, LTy, LVal, LaneBuilder, MatrixId, MatrixInstr, Special, Target, Vals};
@@ -70,7 +71,7 @@ impl Operand {
                 }
             }
         }
-        let per_word = if factor.bytes() >= 4 { 1 } else { 4 / factor.bytes() };
+        let per_word = (32 / factor.bits()).max(1);
         Operand { source, elem, factor, precision, per_word, words: Map::default(), group_of, bases }
     }
 
@@ -88,7 +89,7 @@ impl Operand {
             Source::Regs(regs) => {
                 let elems = &regs[first as usize..(first + self.per_word) as usize];
                 let elems: Vec<LVal> = elems.iter().map(|&v| narrow::cast(b, v, self.elem, self.factor)).collect();
-                let w = if self.per_word == 1 { elems[0] } else { b.pack(&elems) };
+                let w = self.packed(b, &elems);
                 let w = self.rounded(b, w);
                 self.words.insert(first, w);
             }
@@ -138,7 +139,7 @@ impl Operand {
         for f in firsts {
             let parts: Option<Vec<LVal>> = (f..f + self.per_word).map(|r| elems.get(&r).copied()).collect();
             if let Some(parts) = parts {
-                let w = if self.per_word == 1 { parts[0] } else { b.pack(&parts) };
+                let w = self.packed(b, &parts);
                 let w = self.rounded(b, w);
                 self.words.insert(f, w);
             }
@@ -160,10 +161,19 @@ impl Operand {
             let v = b.load_shared(&word_types(1, self.elem), staged.alloc, addr, offset)[0];
             parts.push(narrow::cast(b, v, self.elem, self.factor));
         }
-        let w = b.pack(&parts);
+        let w = self.packed(b, &parts);
         let w = self.rounded(b, w);
         self.words.insert(first, w);
         Ok(w)
+    }
+
+    /// The elements of a word, packed.
+    fn packed(&self, b: &mut LaneBuilder, elems: &[LVal]) -> LVal {
+        match elems {
+            [one] => *one,
+            _ if self.factor.is_packed() => packed::word_of_halves(b, elems),
+            _ => b.pack(elems),
+        }
     }
 
     fn rounded(&self, b: &mut LaneBuilder, w: LVal) -> LVal {
@@ -172,6 +182,23 @@ impl Operand {
             Precision::Exact | Precision::Tf32x3 => w,
             Precision::Tf32 => b.round_tf32(w),
         }
+    }
+}
+
+/// Scales in registers, as words whose low byte the instruction takes.
+struct Scales {
+    /// By the first row (column) and block of an instruction.
+    codes: Map<(u32, u32), LVal>,
+    words: Map<LVal, LVal>,
+}
+
+impl Scales {
+    fn word(&mut self, b: &mut LaneBuilder, at: (u32, u32)) -> Result<LVal, LowerError> {
+        let code = *self.codes.get(&at).ok_or_else(|| Unsupported::Fragment(Product::Dot, at.into()))?;
+        Ok(*self.words.entry(code).or_insert_with(|| {
+            let wide = b.cvt(code, LTy::I32);
+            b.bitcast(wide, LTy::B32)
+        }))
     }
 }
 
@@ -224,6 +251,16 @@ impl Lower<'_> {
         Ok(Operand::new(layout, fragment_bits, [elem, factor], precision, source))
     }
 
+    /// The scales `v` of an operand.
+    fn scales(&mut self, b: &mut LaneBuilder, v: Value, layout: &Rc<Layout>) -> Result<Scales, LowerError> {
+        let tile = self.tile(b, v, layout)?;
+        let at = |r: usize| {
+            let c = layout.reg_coord(r as u32);
+            (c[0], c[1])
+        };
+        Ok(Scales { codes: tile.regs.iter().enumerate().map(|(r, &v)| (at(r), v)).collect(), words: Map::default() })
+    }
+
     /// How an operand in shared memory is fetched: by matrix loads where these bring it, else by vectors.
     fn source(&mut self, staged: Rc<Staged>, layout: &Rc<Layout>, elem: Scalar, factor: Scalar) -> Result<Source, LowerError> {
         let columns = staged.map.columns_from(layout)?;
@@ -239,8 +276,11 @@ impl Lower<'_> {
         let Some(plan) = self.assigned.dots[i].clone() else {
             return Err(Missing::DotPlan.into());
         };
-        let acc = self.tile(b, d.args[2], &plan.whole)?;
-        let held = self.kernel.ty(d.args[2]).elem();
+        let Some([at_a, at_b, at_sums]) = d.op.factors() else {
+            return Err(Missing::DotPlan.into());
+        };
+        let acc = self.tile(b, d.args[at_sums], &plan.whole)?;
+        let held = self.kernel.ty(d.args[at_sums]).elem();
         let sum = match plan.instr {
             Some(q) => self.target.matrix_instr(q).acc,
             None if held == Scalar::F16 => Scalar::F32,
@@ -255,9 +295,13 @@ impl Lower<'_> {
                     let instr = self.target.matrix_instr(q);
                     let precision = if self.precision(i) == Precision::Tf32x3 { Precision::Tf32x3 } else { instr.precision };
                     let bits = fragment_bits(plan.turned, instr);
-                    let left = self.operand(b, d.args[0], &plan.a, bits[0], (plan.factors[0], precision))?;
-                    let right = self.operand(b, d.args[1], &plan.b, bits[1], (plan.factors[1], precision))?;
-                    self.matrix_dot(b, &plan, q, [left, right], &mut regs)?;
+                    let scales = match &plan.scales {
+                        Some([of_a, of_b]) => Some([self.scales(b, d.args[1], of_a)?, self.scales(b, d.args[3], of_b)?]),
+                        None => None,
+                    };
+                    let left = self.operand(b, d.args[at_a], &plan.a, bits[0], (plan.factors[0], precision))?;
+                    let right = self.operand(b, d.args[at_b], &plan.b, bits[1], (plan.factors[1], precision))?;
+                    self.matrix_dot(b, &plan, q, ([left, right], scales), &mut regs)?;
                 }
                 None => {
                     let left = self.in_shared(b, d.args[0], &plan.a)?;
@@ -304,7 +348,7 @@ impl Lower<'_> {
                         let elems = [operands[k].2, plan.factors[k]];
                         Operand::new(operands[k].1, bits[k], elems, precision, Source::Regs(parts[k].regs.clone()))
                     };
-                    self.matrix_dot(b, plan, q, [operand(0), operand(1)], &mut own)?;
+                    self.matrix_dot(b, plan, q, ([operand(0), operand(1)], None), &mut own)?;
                 }
                 None => {
                     let left = Rc::new(self.stage_tile(b, &parts[0], operands[0].2, &plan.a)?);
@@ -322,7 +366,7 @@ impl Lower<'_> {
         b: &mut LaneBuilder,
         plan: &DotPlan,
         q: MatrixId,
-        [mut a, mut bb]: [Operand; 2],
+        ([mut a, mut bb], mut scales): ([Operand; 2], Option<[Scales; 2]>),
         regs: &mut [LVal],
     ) -> Result<(), LowerError> {
         let target = self.target;
@@ -348,6 +392,10 @@ impl Lower<'_> {
             for &(m, n, base) in &tiles {
                 let af = a.fragment(b, (m, k), regs_a)?;
                 let bf = bb.fragment(b, (k, n), regs_b)?;
+                let of_both = match &mut scales {
+                    Some([of_a, of_b]) => Vals::from_slice(&[of_a.word(b, (m, k / SCALE_BLOCK))?, of_b.word(b, (k / SCALE_BLOCK, n))?]),
+                    None => Vals::new(),
+                };
                 let range = base as usize..(base + count(acc_bits)) as usize;
                 let mut c: Vals = if instr.acc.bytes() >= 4 {
                     SmallVec::from_slice(&regs[range.clone()])
@@ -362,7 +410,7 @@ impl Lower<'_> {
                     c = b.matrix(q, ah.clone(), bl, c);
                     c = b.matrix(q, ah, bh, c);
                 } else {
-                    c = b.matrix(q, af, bf, c);
+                    c = b.matrix_scaled(q, [af, bf], c, of_both);
                 }
                 let elems = from_words(b, &c, instr.acc, count(acc_bits));
                 regs[range].copy_from_slice(&elems);

@@ -348,6 +348,7 @@ pub(super) fn scalar_op(b: &mut LaneBuilder, op: Op, attrs: &[Attr], args: &[LVa
         | Op::Print
         | Op::Reduce
         | Op::Dot
+        | Op::DotScaled
         | Op::Load
         | Op::Store
         | Op::Prefetch

@@ -154,7 +154,7 @@ pub(crate) fn lane_program(
         products: false,
         dies: target.dies.and_then(|dies| DieOrder::of(kernel, dies, &target.costs)),
     };
-    kernel.walk(kernel.body, &mut |i| cx.products |= matches!(kernel.insts[i].op, Op::Dot | Op::AsyncDot));
+    kernel.walk(kernel.body, &mut |i| cx.products |= kernel.insts[i].op.factors().is_some());
     let explicit = cx.plan.task_plan().cloned();
     let mut b = LaneBuilder::new(&kernel.name, cx.plan.warps, target.lanes);
     b.code_casts = target.code_casts;
@@ -352,7 +352,7 @@ impl<'a> Lower<'a> {
                 return Err(Lacking::Print(self.target.name).into());
             }
             tilelift_ir::explicit_ops!() => self.explicit_inst(b, i)?,
-            Op::Dot => self.dot(b, i)?,
+            Op::Dot | Op::DotScaled => self.dot(b, i)?,
             Op::Load => self.load(b, i)?,
             Op::Store => self.store(b, i)?,
             Op::Prefetch => self.prefetch(b, i)?,

@@ -47,6 +47,31 @@ fn byte(b: &mut LaneBuilder, [low, high]: [LVal; 2]) -> LVal {
     b.cvt(both, LTy::Num(Scalar::I8))
 }
 
+/// Eight halves as a word: the one that they came out of, if they are its halves in order.
+pub(super) fn word_of_halves(b: &mut LaneBuilder, halves: &[LVal]) -> LVal {
+    if let Some((word, 0)) = b.half_of_word(halves[0])
+        && halves.iter().enumerate().all(|(i, &v)| b.half_of_word(v) == Some((word, 4 * i as u32)))
+    {
+        return b.bitcast(word, LTy::B32);
+    }
+    // Of four bytes a, b, c, d of halves: ab in the lowest byte, cd two above.
+    let pairs: Vec<LVal> = halves
+        .chunks(4)
+        .map(|four| {
+            let bytes = b.pack(four);
+            let bytes = b.bitcast(bytes, LTy::I32);
+            let [low, high] = [0x000f_000f, 0x00f0_00f0].map(|mask| b.i32(mask));
+            let low = b.bin(BinOp::And, bytes, low);
+            let up = shift(b, BinOp::ShrU, bytes, 4);
+            let high = b.bin(BinOp::And, up, high);
+            b.bin(BinOp::Or, low, high)
+        })
+        .collect();
+    let picks = b.i32(0x6420);
+    let word = b.permute(pairs[0], pairs[1], picks);
+    b.bitcast(word, LTy::B32)
+}
+
 /// A code of 4 bits with its sign in the upper bits of the byte.
 pub(super) fn extended(b: &mut LaneBuilder, v: LVal) -> LVal {
     let wide = b.cvt(v, LTy::I32);

@@ -15,7 +15,7 @@ fn multiplies(kernel: &Kernel, r: Region, out: &mut SecondaryMap<Inst, bool>) ->
     let mut products = false;
     for &i in &kernel.regions[r].insts {
         let d = &kernel.insts[i];
-        products |= matches!(d.op, Op::Dot | Op::AsyncDot);
+        products |= d.op.factors().is_some();
         for (n, &inner) in d.regions.iter().enumerate() {
             let inside = multiplies(kernel, inner, out);
             if d.op == Op::For && n == 0 && !inside {

@@ -140,8 +140,8 @@ fn computed_from(kernel: &Kernel, region: Region, operand: Value) -> BTreeSet<In
                 loads.insert(i);
             }
             // Another product's operands are copied for that one.
-            if kernel.insts[i].op == Op::Dot {
-                todo.extend(kernel.insts[i].args.get(2).and_then(|&c| here(c)));
+            if let Some([_, _, sums]) = kernel.insts[i].op.factors() {
+                todo.extend(kernel.insts[i].args.get(sums).and_then(|&c| here(c)));
                 continue;
             }
             todo.extend(kernel.insts[i].args.iter().filter_map(|&a| here(a)));
@@ -154,9 +154,8 @@ impl Traffic {
     fn region(&mut self, kernel: &Kernel, region: Region, times: u64) {
         let insts = &kernel.regions[region].insts;
         if region != kernel.body {
-            let dots = insts.iter().filter(|&&i| kernel.insts[i].op == Op::Dot);
-            let loads: BTreeSet<Inst> =
-                dots.flat_map(|&i| &kernel.insts[i].args[..2]).flat_map(|&v| computed_from(kernel, region, v)).collect();
+            let factors = |&i: &Inst| kernel.insts[i].op.factors().map(|[a, b, _]| [a, b].map(|at| kernel.insts[i].args[at]));
+            let loads: BTreeSet<Inst> = insts.iter().filter_map(factors).flatten().flat_map(|v| computed_from(kernel, region, v)).collect();
             let waited = loads.iter().map(|&i| bytes(kernel, kernel.insts[i].results[0])).sum::<u64>();
             self.exposed = self.exposed.saturating_add(waited.saturating_mul(times));
         }
@@ -173,7 +172,7 @@ impl Traffic {
                 self.region(kernel, r, times.saturating_mul(rounds));
             }
             self.work(kernel, i, times);
-            let multiplies = |r: Region| kernel.regions[r].insts.iter().any(|&j| kernel.insts[j].op == Op::Dot);
+            let multiplies = |r: Region| kernel.regions[r].insts.iter().any(|&j| kernel.insts[j].op.factors().is_some());
             if behind && d.regions.is_empty() {
                 self.behind.iter_mut().zip(self.busy.iter().zip(before)).for_each(|(n, (now, then))| *n = n.saturating_add(now - then));
             }

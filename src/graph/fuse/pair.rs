@@ -450,7 +450,7 @@ fn with_epilogue(kernel: &Kernel, warps: u32) -> u32 {
     let mut sums = 0;
     kernel.walk(kernel.body, &mut |i| {
         let d = &kernel.insts[i];
-        if d.op == Op::Dot {
+        if d.op.factors().is_some() {
             sums = sums.max(kernel.ty(d.results[0]).as_tile().map_or(0, |t| t.elements()));
         }
     });

@@ -47,7 +47,7 @@ pub(super) fn for_a_lane(kernel: &Kernel) -> u64 {
 fn each_loop(kernel: &Kernel, region: Region, visit: &mut dyn FnMut(Region, Inst)) {
     for &i in &kernel.regions[region].insts {
         let d = &kernel.insts[i];
-        let dots = d.regions.iter().any(|&r| kernel.regions[r].insts.iter().any(|&j| kernel.insts[j].op == Op::Dot));
+        let dots = d.regions.iter().any(|&r| kernel.regions[r].insts.iter().any(|&j| kernel.insts[j].op.factors().is_some()));
         if d.op == Op::For && dots {
             visit(region, i);
         }

@@ -59,7 +59,10 @@ fn on_target(kernel: &Kernel, name: &str) -> Result<Outcome, String> {
 /// Contents of element `i` of parameter `p`.
 fn element(op: Op, elem: Scalar, p: usize, i: u64) -> f64 {
     let seed = 17 * p as u64 + 1;
-    if op == Op::Dot || op == Op::Histogram {
+    if elem == Scalar::F8E8M0 && op == Op::DotScaled {
+        return [0.5, 1.0, 2.0, 4.0][(rng::bits(seed, i) % 4) as usize];
+    }
+    if op.factors().is_some() || op == Op::Histogram {
         // Sums of small integers are exact in any order.
         return ((rng::bits(seed, i) % 5) as f64 - 2.0).max(if elem == Scalar::I1 { 0.0 } else { -2.0 });
     }
@@ -83,7 +86,7 @@ fn arguments(op: Op, kernel: &Kernel) -> (Vec<Arg>, Memory) {
                     *last += 1;
                 }
                 let n = shape.iter().product::<i64>() as u64;
-                let buffer = if view.elem.is_float() || op == Op::Dot || op == Op::Histogram {
+                let buffer = if view.elem.is_float() || op.factors().is_some() || op == Op::Histogram {
                     if view.elem.is_float() {
                         Buffer::from_f64(view.elem, (0..n).map(|i| element(op, view.elem, p, i)))
                     } else {

@@ -49,7 +49,7 @@ fn words(op: Op) -> Vec<&'static str> {
 
 /// Every sample of an op: over its words and all element types, accepted by the typing rules or not.
 pub fn samples(op: Op) -> Vec<Sample> {
-    let two = matches!(op.info().rule, Rule::Cast | Rule::Bitcast | Rule::Dot);
+    let two = matches!(op.info().rule, Rule::Cast | Rule::Bitcast | Rule::Dot | Rule::DotScaled);
     let mut out = Vec::new();
     for word in words(op) {
         for t in Scalar::ALL.iter().copied() {
@@ -269,6 +269,17 @@ fn text(op: Op, word: &str, t: Scalar, u: Scalar) -> String {
                 let (a, b, c) = (x.tile(&format!("{m}x{k}x"), t), x.tile(&format!("{k}x{n}x"), t), x.tile(&format!("{m}x{n}x"), u));
                 let v = x.op(format!("{op} {a}, {b}, {c} {word}"));
                 x.store(&v, 2, u);
+            }
+        }
+        Rule::DotScaled => {
+            // The types are those of the operands. Once with a multiple of every instruction, once with odd extents.
+            let scale = Scalar::F8E8M0;
+            for (m, n, k) in [(32, 32, 64), (5, 6, 32)] {
+                let (a, of_a) = (x.tile(&format!("{m}x{k}x"), t), x.tile(&format!("{m}x{}x", k / 32), scale));
+                let (b, of_b) = (x.tile(&format!("{k}x{n}x"), u), x.tile(&format!("{}x{n}x", k / 32), scale));
+                let c = x.tile(&format!("{m}x{n}x"), Scalar::F32);
+                let v = x.op(format!("{op} {a}, {of_a}, {b}, {of_b}, {c}"));
+                x.store(&v, 2, Scalar::F32);
             }
         }
         Rule::Load => {

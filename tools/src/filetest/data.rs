@@ -154,7 +154,7 @@ fn fill_dense(bytes: &mut [u8], view: &ViewArg, init: &Init) {
 /// The bits of elements `i` and `i + 1`, of an even `i`.
 fn pair(init: &Init, i: u64, elem: Scalar) -> [u64; 2] {
     match init {
-        Init::Rand(seed) if elem.is_float() => rng::normal_pair(*seed, i / 2).map(|x| ScalarArg::float(elem, x).bits()),
+        Init::Rand(seed) if elem.is_float() => rng::normal_pair(*seed, i / 2).map(|x| normal(elem, x)),
         Init::Values(v) if i as usize + 1 >= v.len() => [element(init, i, elem), 0],
         init => [i, i + 1].map(|i| element(init, i, elem)),
     }
@@ -166,7 +166,7 @@ fn element(init: &Init, i: u64, elem: Scalar) -> u64 {
     match init {
         // A file's elements are copied.
         Init::Poison | Init::File(_) => u64::MAX,
-        Init::Rand(seed) if elem.is_float() => ScalarArg::float(elem, rng::normal_pair(*seed, i / 2)[(i % 2) as usize]).bits(),
+        Init::Rand(seed) if elem.is_float() => normal(elem, rng::normal_pair(*seed, i / 2)[(i % 2) as usize]),
         Init::Rand(seed) | Init::Bits(seed) => raw_bits(rng::bits(*seed, i), elem),
         Init::Edge { slow } => {
             let edges = edges(elem);
@@ -177,6 +177,11 @@ fn element(init: &Init, i: u64, elem: Scalar) -> u64 {
         Init::Fill(n) => bits_of(*n, elem),
         Init::Values(v) => bits_of(v[i as usize], elem),
     }
+}
+
+/// The bits of a deviate; of its magnitude where a type has no sign.
+fn normal(elem: Scalar, x: f64) -> u64 {
+    ScalarArg::float(elem, if elem == Scalar::F8E8M0 { x.abs() } else { x }).bits()
 }
 
 /// The low bits as a type has them: sign-extended for integers, 0 or 1 for `i1`.

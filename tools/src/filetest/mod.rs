@@ -319,7 +319,7 @@ impl Test<'_> {
     /// Runs the first launch of a kernel on those of [`ALSO_RUN`] whose turn it is.
     fn runs_also(&mut self, o: &Outcome<'_>, targets: &[Target]) {
         let name = o.kernel.name.bytes().fold(0, |sum, b| sum * 31 % 65_521 + u64::from(b));
-        let products = o.kernel.insts.values().any(|i| i.op == Op::Dot);
+        let products = o.kernel.insts.values().any(|i| matches!(i.op, Op::Dot | Op::DotScaled));
         for (at, &(other, every)) in ALSO_RUN.iter().enumerate() {
             let every = if products { every.div_ceil(4) } else { every };
             let chosen = (name + at as u64).is_multiple_of(every);

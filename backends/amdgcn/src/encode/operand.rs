@@ -1,7 +1,7 @@
 //! Operands as fields hold them.
 
 use super::error::{Misfit, Reason};
-use crate::isa::{Access, Constant, Desc, Format, Kind, Slot, Variant};
+use crate::isa::{Access, Constant, Desc, Format, Kind, Slot};
 use crate::mir::{Block, File, Fixed, Inst, Operand, Reg, Span};
 use smallvec::SmallVec;
 
@@ -64,28 +64,10 @@ pub(super) fn operands(inst: &Inst, desc: &Desc) -> Result<SmallVec<[Coded; 6]>,
     }
     let mut coded = SmallVec::new();
     for (at, (slot, operand)) in desc.slots.iter().zip(&inst.operands).enumerate() {
-        let words = words(inst, desc, at, slot);
+        let words = inst.words_of(at, slot);
         coded.push(operand_of(slot, words, operand, desc).map_err(|misfit| Reason::Operand(at, misfit))?);
     }
     Ok(coded)
-}
-
-/// Words of an operand of this instruction.
-fn words(inst: &Inst, desc: &Desc, at: usize, slot: &Slot) -> u8 {
-    if slot.kind == Kind::Address {
-        // The base stands last.
-        return if inst.operands.last() == Some(&Operand::Off) { 2 } else { 1 };
-    }
-    let narrow = matches!(desc.form.variant, Variant::Narrow) && slot.kind == Kind::VectorOrAcc && slot.access == Access::Use;
-    if narrow {
-        let format = if at == 1 { inst.mods.cbsz } else { inst.mods.blgp };
-        return match format {
-            0 | 1 => 8,
-            2 | 3 => 6,
-            _ => 4,
-        };
-    }
-    slot.words
 }
 
 fn operand_of(slot: &Slot, words: u8, operand: &Operand, desc: &Desc) -> Result<Coded, Misfit> {

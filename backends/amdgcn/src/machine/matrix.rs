@@ -11,19 +11,23 @@
 //! ```
 //!
 //! A lane of the deepest instructions of 8-bit floats (`f8f6f4`) has two runs of 16 along the depth, one in either half of it: `k = K/2 (e / 16) + 16 (l / M) + e % 16`.
+//! Of 4-bit floats it has one run of 32, as the rule says. Those that take scales have the scale of row (column) `l % M` and of the 32 elements from `k = 32 (l / M)` on in
+//! lane `l`, whichever lanes hold these elements.
 //!
 //! Source: AMD matrix instruction calculator, CDNA2 and CDNA3 tables; the instructions of gfx950 that are twice as deep follow the same rule. Two runs:
-//! AMD's article on matrix cores of 2025 for 32x32x64, and by analogy for 16x16x128. A and B have them alike, so a product is right in any order of its terms.
+//! AMD's article on matrix cores of 2025 for 32x32x64, and for both what Composable Kernel says of its products with scales. Without scales a product is right in any
+//! order of its terms, if A and B have them alike; with scales it is not.
 
 use crate::chip::Chip;
 use crate::isa::{Opcode, Variant};
 use crate::mir::Mods;
 use tilelift_ir::layout::FragmentMap;
+use tilelift_ir::typing::SCALE_BLOCK;
 use tilelift_ir::{Precision, Scalar};
 use tilelift_isel::MatrixInstr;
 
 use Opcode::*;
-use Scalar::{BF16, F8E4M3, F8E4M3Fnuz, F8E5M2, F8E5M2Fnuz, F16, F32, F64, I8, I32};
+use Scalar::{BF16, F4E2M1, F8E4M3, F8E4M3Fnuz, F8E5M2, F8E5M2Fnuz, F16, F32, F64, I8, I32};
 
 /// Lanes of a wavefront.
 pub(super) const LANES: u32 = 64;
@@ -37,12 +41,14 @@ struct Row {
     operands: [Scalar; 2],
     acc: Scalar,
     precision: Precision,
+    /// The instruction takes scales.
+    scaled: bool,
     /// The chips on which the instruction takes these types; all that have it, if nothing is said.
     only: Option<Chip>,
 }
 
 const fn row(code: Opcode, m: u32, k: u32, operand: Scalar, acc: Scalar) -> Row {
-    Row { code, m, k, operands: [operand; 2], acc, precision: Precision::Exact, only: None }
+    Row { code, m, k, operands: [operand; 2], acc, precision: Precision::Exact, scaled: false, only: None }
 }
 
 const fn tf32(code: Opcode, m: u32, k: u32) -> Row {
@@ -108,9 +114,20 @@ const ROWS: &[Row] = &[
     row(VMfmaF64_16x16x4F64, 16, 4, F64, F64),
 ];
 
+/// The formats of the instructions that take scales, in any pair.
+const SCALED: [Scalar; 3] = [F8E4M3, F8E5M2, F4E2M1];
+
+/// The instructions that take scales, the larger shape first.
+fn scaled_rows() -> impl Iterator<Item = Row> {
+    let pairs = SCALED.into_iter().flat_map(|a| SCALED.map(|b| [a, b]));
+    let shapes = [(VMfmaScaleF32_32x32x64F8f6f4, 32, 64), (VMfmaScaleF32_16x16x128F8f6f4, 16, 128)];
+    pairs.flat_map(move |operands| shapes.map(|(code, m, k)| Row { operands, scaled: true, ..row(code, m, k, F32, F32) }))
+}
+
 /// The rows of a chip.
-fn rows(chip: Chip) -> impl Iterator<Item = &'static Row> {
-    ROWS.iter().filter(move |r| r.only.is_none_or(|c| c == chip) && r.code.desc().number(chip).is_some())
+fn rows(chip: Chip) -> impl Iterator<Item = Row> {
+    let all = ROWS.iter().copied().chain(scaled_rows());
+    all.filter(move |r| r.only.is_none_or(|c| c == chip) && r.code.desc().number(chip).is_some())
 }
 
 /// The matrix instructions of a chip, preferred first.
@@ -120,9 +137,10 @@ pub(super) fn instructions(chip: Chip) -> Vec<MatrixInstr> {
 
 /// The machine instruction of a matrix instruction, and what it says of its operands, if the chip has one.
 pub(crate) fn code(chip: Chip, instr: &MatrixInstr) -> Option<(Opcode, Mods)> {
-    let same = |r: &&Row| {
+    let same = |r: &Row| {
         let [m, n, k] = instr.shape;
-        [m, n, k] == [r.m, r.m, r.k] && [instr.operand, instr.operand_b] == r.operands && instr.precision == r.precision
+        let types = [instr.operand, instr.operand_b] == r.operands && instr.precision == r.precision;
+        types && [m, n, k] == [r.m, r.m, r.k] && instr.scales.is_some() == r.scaled
     };
     rows(chip).find(same).map(|r| (r.code, r.mods()))
 }
@@ -134,6 +152,7 @@ const RUN: u32 = 16;
 fn format(operand: Scalar) -> u8 {
     match operand {
         F8E5M2 => 1,
+        F4E2M1 => 4,
         // `f8e4m3`; no row has others.
         _ => 0,
     }
@@ -141,7 +160,7 @@ fn format(operand: Scalar) -> u8 {
 
 impl Row {
     fn instr(&self, chip: Chip) -> MatrixInstr {
-        let Row { code, m, k, operands: [operand, operand_b], acc, precision, .. } = *self;
+        let Row { code, m, k, operands: [operand, operand_b], acc, precision, scaled, .. } = *self;
         MatrixInstr {
             name: code.desc().mnemonic(chip),
             shape: [m, m, k],
@@ -152,6 +171,7 @@ impl Row {
             a: self.operand_map(false),
             b: self.operand_map(true),
             d: result_map(m, acc),
+            scales: scaled.then(|| [self.scale_map(false), self.scale_map(true)]),
         }
     }
 
@@ -174,10 +194,20 @@ impl Row {
         let (outer, inner) = if swapped { (1, 0) } else { (0, 1) };
         let shape = if swapped { [k, m] } else { [m, k] };
         let rows = run(outer, 1, m);
-        if self.narrow() {
+        if self.narrow() && self.operands[usize::from(swapped)].bits() == 8 {
             return map(shape, run(inner, 1, RUN).chain(run(inner, k / 2, k)), rows.chain(run(inner, RUN, k / 2)));
         }
         map(shape, run(inner, 1, per_lane), rows.chain(run(inner, per_lane, k)))
+    }
+}
+
+impl Row {
+    /// The scales of A as (m, k / 32), or those of B as (k / 32, n): a lane has that of its row, and of the block with the number of its group of lanes.
+    fn scale_map(&self, swapped: bool) -> FragmentMap {
+        let (m, blocks) = (self.m, self.k / SCALE_BLOCK);
+        let (outer, inner) = if swapped { (1, 0) } else { (0, 1) };
+        let shape = if swapped { [blocks, m] } else { [m, blocks] };
+        map(shape, std::iter::empty(), run(outer, 1, m).chain(run(inner, 1, blocks)))
     }
 }
 
@@ -241,12 +271,15 @@ mod tests {
             }
             for l in 0..64 {
                 for e in 0..per_lane {
-                    let along = match per_lane {
-                        32 => k / 2 * (e / 16) + 16 * (l / m) + e % 16,
+                    let along = |elem: Scalar| match (per_lane, elem.bits()) {
+                        (32, 8) => k / 2 * (e / 16) + 16 * (l / m) + e % 16,
                         _ => per_lane * (l / m) + e,
                     };
-                    assert_eq!(at(&instr.a, e, l), [l % m, along], "{} A", instr.name);
-                    assert_eq!(at(&instr.b, e, l), [along, l % n], "{} B", instr.name);
+                    assert_eq!(at(&instr.a, e, l), [l % m, along(instr.operand)], "{} A", instr.name);
+                    assert_eq!(at(&instr.b, e, l), [along(instr.operand_b), l % n], "{} B", instr.name);
+                }
+                if let Some([of_a, of_b]) = &instr.scales {
+                    assert_eq!((at(of_a, 0, l), at(of_b, 0, l)), ([l % m, l / m], [l / n, l % n]), "{} scales", instr.name);
                 }
                 for r in 0..m * n / 64 {
                     let i = match (instr.acc, m) {
@@ -310,7 +343,8 @@ mod tests {
         for chip in Chip::ALL {
             for (at, row) in rows(chip).enumerate() {
                 assert_eq!(code(chip, &row.instr(chip)), Some((row.code, row.mods())), "{chip} {:?}", row.code);
-                let alike = |r: &Row| (r.m, r.k, r.operands, r.precision) == (row.m, row.k, row.operands, row.precision);
+                let alike =
+                    |r: Row| (r.m, r.k, r.operands, r.precision, r.scaled) == (row.m, row.k, row.operands, row.precision, row.scaled);
                 assert_eq!(rows(chip).position(alike), Some(at), "{chip} {:?}", row.code);
             }
         }

@@ -1,7 +1,7 @@
 //! Instructions and blocks.
 
 use super::reg::Span;
-use crate::isa::Opcode;
+use crate::isa::{Access, Kind, Opcode, Slot, Variant};
 use cranelift_entity::entity_impl;
 use smallvec::SmallVec;
 
@@ -151,6 +151,23 @@ impl Inst {
     /// An instruction without modifiers.
     pub fn new(op: Opcode, operands: impl IntoIterator<Item = Operand>) -> Inst {
         Inst { op, operands: operands.into_iter().collect(), mods: Mods::default() }
+    }
+
+    /// Words of the operand in a slot: modifiers say how many a factor of a narrow format has, and whether addresses have a base.
+    pub(crate) fn words_of(&self, at: usize, slot: &Slot) -> u8 {
+        if slot.kind == Kind::Address {
+            // The base stands last.
+            return if self.operands.last() == Some(&Operand::Off) { 2 } else { 1 };
+        }
+        let factor = slot.kind == Kind::VectorOrAcc && slot.access == Access::Use;
+        if factor && self.op.desc().form.variant == Variant::Narrow {
+            return match if at == 1 { self.mods.cbsz } else { self.mods.blgp } {
+                0 | 1 => 8,
+                2 | 3 => 6,
+                _ => 4,
+            };
+        }
+        slot.words
     }
 
     /// The same with modifiers.

@@ -122,12 +122,7 @@ fn operands(program: &Program, inst: &Inst) -> Result<(), MirProblem> {
         }
         if let Operand::Reg(span) = operand {
             part(program, *span)?;
-            let sized = match slot.kind {
-                // With a base, addresses have 32 bits.
-                Kind::Address => span.words == if inst.operands.contains(&Operand::Off) { 2 } else { 1 },
-                _ => span.words == slot.words,
-            };
-            if !sized {
+            if span.words != inst.words_of(i, slot) {
                 return Err(MirProblem::Words { op: inst.op, operand: i, got: span.words });
             }
         }

@@ -10,7 +10,7 @@ use tilelift_lane::{LVal, MatrixId, Opcode as LaneOpcode, Vals};
 
 impl Selector<'_> {
     /// A matrix instruction.
-    pub(super) fn matrix(&mut self, dsts: &Vals, instr: MatrixId, a: &[LVal], b: &[LVal], c: &[LVal]) -> Done {
+    pub(super) fn matrix(&mut self, dsts: &Vals, instr: MatrixId, [a, b, c]: [&[LVal]; 3], scales: &[LVal]) -> Done {
         let none = || SelectError::Instruction(LaneOpcode::Matrix, Reason::Matrix);
         let (code, mods) = matrix_code(self.chip, self.target.matrix_instr(instr)).ok_or_else(none)?;
         let words = |s: &Self, vals: &[LVal]| vals.iter().map(|&v| s.words(v)).sum::<u8>();
@@ -38,7 +38,8 @@ impl Selector<'_> {
                 target.into()
             }
         };
-        self.push(Inst::new(code, [target.into(), a.into(), b.into(), addend]).with(mods));
+        let scales: Vec<Operand> = scales.iter().map(|&v| self.tuple(&[v], 1).into()).collect();
+        self.push(Inst::new(code, [target.into(), a.into(), b.into(), addend].into_iter().chain(scales)).with(mods));
         let mut at = 0;
         for &d in dsts {
             let words = self.words(d);

@@ -80,6 +80,7 @@ fn a_loop_of_products_copies_nothing() {
             a: Vals::from_slice(&ab[..half]),
             b: Vals::from_slice(&ab[half..]),
             c: params.clone(),
+            scales: Vals::new(),
         },
     ];
     let carried = (0..4).map(|i| Carried { param: params[i], init: nothing, next: nexts[i], result: results[i] }).collect();

@@ -383,7 +383,7 @@ mod tests {
             let dsts = a.vals(LTy::F32, 4);
             let (x, y) = (Vals::from_slice(&parts[..2]), Vals::from_slice(&parts[2..]));
             // `v_mfma_f32_16x16x16_f16`
-            a.push(Inst::Matrix { dsts: dsts.clone(), instr: MatrixId::from_u32(1), a: x, b: y, c: sums });
+            a.push(Inst::Matrix { dsts: dsts.clone(), instr: MatrixId::from_u32(1), a: x, b: y, c: sums, scales: Vals::new() });
             sums = dsts;
         }
         store(&mut a, &sums);

@@ -298,7 +298,7 @@ impl Emitter<'_> {
                 self.shuffle(*dst, *a, *from);
                 Ok(())
             }
-            Inst::Matrix { dsts, instr, a, b, c } => {
+            Inst::Matrix { dsts, instr, a, b, c, .. } => {
                 self.matrix(dsts, *instr, a, b, c);
                 Ok(())
             }

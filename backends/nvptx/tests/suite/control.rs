@@ -447,7 +447,7 @@ fn accumulators_need_no_moves() {
                 let dsts: tilelift_isel::lane::Vals = (0..4).map(|_| a.val(F32)).collect();
                 let c = acc[4 * tile..][..4].into();
                 let b = x[..2].into();
-                a.push(Inst::Matrix { dsts: dsts.clone(), instr: MatrixId::from_u32(0), a: x.clone(), b, c });
+                a.push(Inst::Matrix { dsts: dsts.clone(), instr: MatrixId::from_u32(0), a: x.clone(), b, c, scales: Default::default() });
                 acc[4 * tile..][..4].copy_from_slice(&dsts);
             }
         }

@@ -293,7 +293,14 @@ fn matrix_program(id: MatrixId, instr: &MatrixInstr) -> Program {
     // Twice, so that the second accumulates on the first.
     for _ in 0..2 {
         let dsts: tilelift_isel::lane::Vals = (0..n).map(|_| a.val(ty)).collect();
-        a.push(Inst::Matrix { dsts: dsts.clone(), instr: id, a: loads[0].as_slice().into(), b: loads[1].as_slice().into(), c });
+        a.push(Inst::Matrix {
+            dsts: dsts.clone(),
+            instr: id,
+            a: loads[0].as_slice().into(),
+            b: loads[1].as_slice().into(),
+            c,
+            scales: Vals::new(),
+        });
         c = dsts;
     }
     let p = a.pointer(3);

@@ -3,6 +3,7 @@
 use super::limit;
 use super::state::{Gen, Item};
 use crate::case::Tolerance;
+use tilelift_ir::typing::SCALE_BLOCK;
 use tilelift_ir::{KernelBuilder, Precision, Scalar, Type, Value};
 
 /// Types of a dot, and what its k extent must be a multiple of.
@@ -14,18 +15,24 @@ struct Kind {
     acc: Scalar,
     precision: Precision,
     k: u32,
+    /// The operands have scales, of 1 and 2.
+    scaled: bool,
 }
 
 const fn kind(elem: Scalar, acc: Scalar, precision: Precision, k: u32) -> Kind {
-    Kind { elem, right: elem, acc, precision, k }
+    Kind { elem, right: elem, acc, precision, k, scaled: false }
 }
 
 const fn of_two_types(elem: Scalar, right: Scalar, acc: Scalar) -> Kind {
-    Kind { elem, right, acc, precision: Precision::Exact, k: 32 }
+    Kind { elem, right, acc, precision: Precision::Exact, k: 32, scaled: false }
+}
+
+const fn with_scales(elem: Scalar, right: Scalar) -> Kind {
+    Kind { scaled: true, ..of_two_types(elem, right, Scalar::F32) }
 }
 
 /// The kinds and their weights; [`Gen::second`] takes from the head.
-const KINDS: [(u32, Kind); 19] = [
+const KINDS: [(u32, Kind); 23] = [
     (20, kind(Scalar::F16, Scalar::F32, Precision::Exact, 16)),
     (12, kind(Scalar::BF16, Scalar::F32, Precision::Exact, 16)),
     (8, kind(Scalar::F32, Scalar::F32, Precision::Tf32, 8)),
@@ -45,6 +52,10 @@ const KINDS: [(u32, Kind); 19] = [
     (1, of_two_types(Scalar::F8E4M3, Scalar::F8E5M2, Scalar::F32)),
     (1, of_two_types(Scalar::F8E5M2, Scalar::F4E2M1, Scalar::F32)),
     (1, of_two_types(Scalar::F4E2M1, Scalar::F8E4M3Fnuz, Scalar::F32)),
+    (2, with_scales(Scalar::F8E4M3, Scalar::F8E4M3)),
+    (2, with_scales(Scalar::F4E2M1, Scalar::F4E2M1)),
+    (1, with_scales(Scalar::F8E5M2, Scalar::F4E2M1)),
+    (1, with_scales(Scalar::F4E2M1, Scalar::F8E4M3)),
 ];
 
 impl Kind {
@@ -56,6 +67,11 @@ impl Kind {
     /// As an operand B.
     fn of_right(self) -> Kind {
         Kind { elem: self.right, ..self }
+    }
+
+    /// Terms of a sum over such a depth, each at most the product of the operands' bounds.
+    fn terms(self, depth: u32) -> u32 {
+        if self.scaled { 4 * depth } else { depth }
     }
 
     fn dot(self, b: &mut KernelBuilder, [x, y, c]: [Value; 3]) -> Value {
@@ -77,7 +93,7 @@ impl Gen<'_> {
         let n = *self.src.pick(&[16, 32, 64, 48, 16, 96, 32, 80, 16, 8]).unwrap_or(&16);
         let k = kind.k * *self.src.pick(&[1, 2, 4, 3]).unwrap_or(&1);
         // Now and then extents that no matrix instruction divides.
-        let (m, n, k) = if self.src.chance(40) {
+        let (m, n, k) = if self.src.chance(40) && !kind.scaled {
             let odd = |g: &mut Self| *g.src.pick(&[8, 12, 5, 24, 7, 40]).unwrap_or(&8);
             (odd(self), odd(self), odd(self))
         } else {
@@ -89,12 +105,35 @@ impl Gen<'_> {
     }
 
     fn push_dot(&mut self, b: &mut KernelBuilder, kind: Kind, operands: [Value; 3], shape: [u32; 3], bound: Option<f64>) -> Item {
-        let v = kind.dot(b, operands);
+        let v = self.product(b, kind, operands);
         self.work += u64::from(shape[0]) * u64::from(shape[1]) * u64::from(shape[2]) / 2 * self.times;
         if kind.acc.is_float() && !self.sums.contains(&kind.acc) {
             self.sums.push(kind.acc);
         }
         self.put(b, v, bound)
+    }
+
+    fn product(&mut self, b: &mut KernelBuilder, kind: Kind, [x, y, c]: [Value; 3]) -> Value {
+        if !kind.scaled {
+            return kind.dot(b, [x, y, c]);
+        }
+        let shape = |v: Value| b.ty(v).shape().map_or(Vec::new(), <[u32]>::to_vec);
+        let (mut of_x, mut of_y) = (shape(x), shape(y));
+        let rank = of_x.len();
+        of_x[rank - 1] /= SCALE_BLOCK;
+        of_y[rank - 2] /= SCALE_BLOCK;
+        let (scale_x, scale_y) = (self.scales(b, &of_x), self.scales(b, &of_y));
+        b.dot_scaled([x, scale_x], [y, scale_y], c)
+    }
+
+    /// Scales of 1 and 2.
+    fn scales(&mut self, b: &mut KernelBuilder, shape: &[u32]) -> Value {
+        let (rows, columns) = (shape[..shape.len() - 1].iter().product(), shape[shape.len() - 1]);
+        let codes = self.load_operand(b, Scalar::I8, &[rows, columns], None, false).v;
+        let last = b.and(codes, 1i64);
+        let codes = b.add(last, 127i64);
+        let scales = b.bitcast(codes, Scalar::F8E8M0);
+        if shape.len() == 2 { scales } else { b.reshape(scales, shape) }
     }
 
     /// An operand with a bound of at most `most`, from memory or from a value at hand. `k` is the dimension that walks and its index.
@@ -190,14 +229,14 @@ impl Gen<'_> {
     pub(super) fn dot_once(&mut self, b: &mut KernelBuilder) {
         let kind = self.kind();
         let [m, n, k] = self.dot_shape(kind);
-        let most = Self::most(kind, k);
+        let most = Self::most(kind, kind.terms(k));
         if most < 3.0 {
             return;
         }
         let a = self.operand(b, kind, [m, k], None, most);
         let bb = self.operand(b, kind.of_right(), [k, n], None, most);
         let c = self.accumulator(b, kind, [m, n]);
-        let bound = Self::sum_bound(kind, &a, &bb, &c, k);
+        let bound = Self::sum_bound(kind, &a, &bb, &c, kind.terms(k));
         self.push_dot(b, kind, [a.v, bb.v, c.v], [m, n, k], bound);
     }
 
@@ -208,7 +247,7 @@ impl Gen<'_> {
         let [m, n, k] = self.dot_shape(kind);
         let room = self.cfg.max_elements;
         let [m, n, k] = if batch * m.max(k) * n.max(k) > room { [16, 16, kind.k] } else { [m, n, k] };
-        let most = Self::most(kind, k);
+        let most = Self::most(kind, kind.terms(k));
         if most < 3.0 || batch * m.max(k) * n.max(k) > room {
             return;
         }
@@ -216,7 +255,7 @@ impl Gen<'_> {
         let bb = self.operand(b, kind.of_right(), [batch * k, n], None, most);
         let c = self.accumulator(b, kind, [batch * m, n]);
         let seen = [(a.v, [batch, m, k]), (bb.v, [batch, k, n]), (c.v, [batch, m, n])].map(|(v, shape)| b.reshape(v, &shape));
-        let bound = Self::sum_bound(kind, &a, &bb, &c, k);
+        let bound = Self::sum_bound(kind, &a, &bb, &c, kind.terms(k));
         self.push_dot(b, kind, seen, [batch * m, n, k], bound);
     }
 
@@ -229,7 +268,7 @@ impl Gen<'_> {
         let [m, n, k] = self.dot_shape(kind);
         let trips = self.src.range(1, 5) as u32;
         let chained = self.src.chance(80);
-        let most = Self::most(kind, k * trips).min(3.0);
+        let most = Self::most(kind, kind.terms(k * trips)).min(3.0);
         if most < 3.0 {
             return self.dot_once(b);
         }
@@ -259,7 +298,7 @@ impl Gen<'_> {
                 Some(s) => {
                     // The first product starts anew in every round; its bound lets it be an operand.
                     let zero = b.full(&[m, n], 0i64, kind.acc);
-                    let bound = a.bound.zip(bb.bound).map(|(p, q)| p * q * f64::from(k));
+                    let bound = a.bound.zip(bb.bound).map(|(p, q)| p * q * f64::from(kind.terms(k)));
                     let p = self.push_dot(b, kind, [a.v, bb.v, zero], [m, n, k], bound);
                     let sum = b.add(carried[0], p.v);
                     let p = self.fit(b, s.kind, &p);
@@ -275,7 +314,13 @@ impl Gen<'_> {
             next
         });
         // Sums of exact terms: bounded by construction, but the loop's length is not tracked for what follows.
-        let bound = Self::sum_bound(kind, &Item { bound: Some(3.0), ..c.clone() }, &Item { bound: Some(3.0), ..c.clone() }, &c, k * trips);
+        let bound = Self::sum_bound(
+            kind,
+            &Item { bound: Some(3.0), ..c.clone() },
+            &Item { bound: Some(3.0), ..c.clone() },
+            &c,
+            kind.terms(k * trips),
+        );
         for (i, v) in results.into_iter().enumerate() {
             self.put(b, v, if i == 0 { bound } else { None });
         }
@@ -312,7 +357,7 @@ impl Gen<'_> {
         let a = self.real_operand(b, kind.elem, [m, k]);
         let bb = self.real_operand(b, kind.right, [k, n]);
         let c = b.full(&[m, n], 1i64, kind.acc);
-        let v = kind.dot(b, [a, bb, c]);
+        let v = self.product(b, kind, [a, bb, c]);
         self.work += u64::from(m) * u64::from(n) * u64::from(k) / 2 * self.times;
         // (K + 2) units of roundoff times the sum of magnitudes, which are below 6 (see `Init::Rand`).
         let unit = match kind.acc {
@@ -320,7 +365,7 @@ impl Gen<'_> {
             Scalar::F64 => 2f64.powi(-53),
             _ => 2f64.powi(-24),
         };
-        let abs = if kind.acc.is_float() { f64::from(k + 2) * unit * (1.0 + f64::from(k) * 36.0) } else { 0.0 };
+        let abs = if kind.acc.is_float() { f64::from(k + 2) * unit * (1.0 + f64::from(kind.terms(k)) * 36.0) } else { 0.0 };
         let item = Item { v, ty: b.ty(v).clone(), bound: None };
         self.store_near(b, &item, Tolerance { rel: 0.0, abs });
     }

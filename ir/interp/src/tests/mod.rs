@@ -16,6 +16,7 @@ mod lanes;
 mod memory;
 mod order;
 mod random;
+mod scaled;
 mod shapes;
 
 use super::{Arg, Buffer, InterpError, Memory, Options, ScalarArg, Stats, ViewArg, interpret};
@@ -103,6 +104,7 @@ const CASES: &[(Op, fn())] = &[
     (Op::Assert, faults::assumptions_and_assertions),
     (Op::Print, faults::prints),
     (Op::Dot, folds::dots_of_every_type),
+    (Op::DotScaled, scaled::scales_belong_to_blocks_of_rows_and_columns),
     (Op::Load, memory::dims_and_edges),
     (Op::Store, memory::dims_and_edges),
     (Op::Prefetch, memory::prefetches_change_nothing),

@@ -23,7 +23,7 @@ impl<'a> Interpreter<'a> {
     /// Runs an instruction that is no control.
     pub(super) fn plain(&mut self, inst: &'a Inst) -> Result<(), LaneError> {
         match inst {
-            Inst::Matrix { dsts, instr, a, b, c } => self.matrix(dsts, *instr, [a, b, c])?,
+            Inst::Matrix { dsts, instr, a, b, c, scales } => self.matrix(dsts, *instr, [a, b, c, scales])?,
             Inst::Unit(u) => self.unit(u).map_err(|t| self.locate(inst, t))?,
             _ => self.simple(inst).map_err(|t| self.locate(inst, t))?,
         }
@@ -382,7 +382,7 @@ impl<'a> Interpreter<'a> {
         Ok(())
     }
 
-    fn matrix(&mut self, dsts: &[LVal], instr: MatrixId, operands: [&[LVal]; 3]) -> Result<(), LaneError> {
+    fn matrix(&mut self, dsts: &[LVal], instr: MatrixId, operands: [&[LVal]; 4]) -> Result<(), LaneError> {
         let mut columns: SmallVec<[Vec<u64>; 16]> = dsts.iter().map(|&v| self.take(v)).collect();
         let slot = &mut self.tables[instr.index()];
         let table = match slot {

@@ -9,6 +9,7 @@ use crate::machine::MatrixInstr;
 use crate::value::LVal;
 use std::ops::Range;
 use tilelift_ir::layout::FragmentMap;
+use tilelift_ir::typing::SCALE_BLOCK;
 use tilelift_ir::{Precision, Scalar, num};
 
 /// One operand of a matrix instruction.
@@ -39,7 +40,7 @@ impl Operand {
         let places = (0..lanes * elements)
             .map(|i| columns.iter().enumerate().filter(|(bit, _)| i >> bit & 1 == 1).fold(0, |at, (_, c)| at ^ c))
             .collect();
-        Ok(Operand { elem, elements, per_value: (32 / elem.bits().clamp(8, 32)) as usize, places })
+        Ok(Operand { elem, elements, per_value: (32 / elem.bits().clamp(4, 32)) as usize, places })
     }
 
     /// The value and bit position of an element of a lane.
@@ -108,6 +109,7 @@ pub(crate) struct Table {
     a: Operand,
     b: Operand,
     d: Operand,
+    scales: Option<[Operand; 2]>,
     scratch: [Vec<f64>; 3],
 }
 
@@ -116,7 +118,12 @@ impl Table {
         let [m, n, k] = instr.shape;
         let operand =
             |map, shape, elem| Operand::new(map, shape, elem, lanes).map_err(|problem| LaneError::Table { name: instr.name, problem });
+        let scales = match &instr.scales {
+            Some([a, b]) => Some([operand(a, [m, k / SCALE_BLOCK], Scalar::F8E8M0)?, operand(b, [k / SCALE_BLOCK, n], Scalar::F8E8M0)?]),
+            None => None,
+        };
         Ok(Table {
+            scales,
             shape: [m, n, k].map(|e| e as usize),
             tf32: instr.precision == Precision::Tf32,
             a: operand(&instr.a, [m, k], instr.operand)?,
@@ -127,13 +134,28 @@ impl Table {
     }
 
     /// Runs the instruction for every warp of a range of threads: `dsts` are the columns of the result.
-    pub(crate) fn run(&mut self, regs: &[Vec<u64>], dsts: &mut [Vec<u64>], [a, b, c]: [&[LVal]; 3], threads: Range<usize>, lanes: usize) {
+    pub(crate) fn run(
+        &mut self,
+        regs: &[Vec<u64>],
+        dsts: &mut [Vec<u64>],
+        [a, b, c, scales]: [&[LVal]; 4],
+        threads: Range<usize>,
+        lanes: usize,
+    ) {
         let [_, n, k] = self.shape;
         let [am, bm, cm] = &mut self.scratch;
         for first in threads.step_by(lanes) {
             self.a.gather(regs, a, first, self.tf32, am);
             self.b.gather(regs, b, first, self.tf32, bm);
             self.d.gather(regs, c, first, false, cm);
+            if let (Some([of_a, of_b]), &[a, b]) = (&self.scales, scales) {
+                let mut scales = vec![0.0; am.len() / SCALE_BLOCK as usize];
+                of_a.gather(regs, &[a], first, false, &mut scales);
+                am.iter_mut().enumerate().for_each(|(i, x)| *x *= scales[i / SCALE_BLOCK as usize]);
+                let mut scales = vec![0.0; bm.len() / SCALE_BLOCK as usize];
+                of_b.gather(regs, &[b], first, false, &mut scales);
+                bm.iter_mut().enumerate().for_each(|(i, y)| *y *= scales[i / n / SCALE_BLOCK as usize * n + i % n]);
+            }
             for (row, sums) in am.chunks_exact(k).zip(cm.chunks_exact_mut(n)) {
                 for (&x, line) in row.iter().zip(bm.chunks_exact(n)) {
                     sums.iter_mut().zip(line).for_each(|(sum, &y)| *sum += x * y);

@@ -45,6 +45,9 @@ pub struct MatrixInstr {
     pub b: FragmentMap,
     /// C and D over (m, n).
     pub d: FragmentMap,
+    /// The instruction takes scales of `f8e8m0`, one for each 32 elements along K: those of A over (m, k / 32), those of B over (k / 32, n). A lane has one
+    /// of each, in the low byte of a word.
+    pub scales: Option<[FragmentMap; 2]>,
 }
 
 /// A machine.
@@ -147,8 +150,16 @@ impl Target {
         let types = std::iter::once(factors).chain(exact).flat_map(move |f| std::iter::once(acc).chain(wider).map(move |c| (f, c)));
         types.flat_map(move |([a, b], c)| {
             let rows = self.matrix.iter().enumerate();
-            rows.filter(move |(_, x)| x.operand == a && x.operand_b == b && x.acc == c && x.precision == precision).map(|(q, _)| q)
+            let fits =
+                move |x: &MatrixInstr| x.scales.is_none() && [x.operand, x.operand_b] == [a, b] && (x.acc, x.precision) == (c, precision);
+            rows.filter(move |(_, x)| fits(x)).map(|(q, _)| q)
         })
+    }
+
+    /// The instructions that take factors of these types and scales of both.
+    pub fn scaled_matrices(&self, factors: [Scalar; 2]) -> impl Iterator<Item = usize> + '_ {
+        let rows = self.matrix.iter().enumerate();
+        rows.filter(move |(_, x)| x.scales.is_some() && [x.operand, x.operand_b] == factors).map(|(q, _)| q)
     }
 
     /// The instruction behind an id.

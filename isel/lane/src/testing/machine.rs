@@ -45,6 +45,7 @@ pub fn target() -> Target {
     const D_LANE: [[u32; 2]; 5] = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]];
     let d = fragment([16, 8], &[[0, 1], [8, 0]], &D_LANE);
     let half = |name, operand, acc| MatrixInstr {
+        scales: None,
         operand_b: operand,
         name,
         shape: [16, 8, 16],
@@ -60,6 +61,7 @@ pub fn target() -> Target {
         half("bhalf", Scalar::BF16, Scalar::F32),
         half("narrow", Scalar::F16, Scalar::F16),
         MatrixInstr {
+            scales: None,
             name: "byte",
             shape: [16, 8, 32],
             operand: Scalar::I8,
@@ -71,6 +73,7 @@ pub fn target() -> Target {
             d: d.clone(),
         },
         MatrixInstr {
+            scales: None,
             name: "tf32",
             shape: [16, 8, 8],
             operand: Scalar::F32,
@@ -83,6 +86,7 @@ pub fn target() -> Target {
         },
         // Not a real instruction: upper lanes hold copies of all operands, so that zero columns are met.
         MatrixInstr {
+            scales: None,
             name: "copies",
             shape: [4, 4, 2],
             operand: Scalar::F64,

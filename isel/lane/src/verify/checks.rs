@@ -13,7 +13,7 @@ use tilelift_ir::layout::FragmentMap;
 /// How many values of which type hold a lane's part of a fragment: elements below 32 bits are packed into words.
 pub(crate) fn fragment_values(map: &FragmentMap, elem: Scalar) -> (usize, LTy) {
     let elements = 1usize << map.reg.len();
-    let per_word = (32 / elem.bits().clamp(8, 32)) as usize;
+    let per_word = (32 / elem.bits().clamp(4, 32)) as usize;
     if per_word > 1 { (elements.div_ceil(per_word), LTy::B32) } else { (elements, LTy::Num(elem)) }
 }
 

@@ -307,7 +307,7 @@ impl Verifier<'_> {
             Inst::Shuffle { from: ShuffleFrom::Xor(mask), .. } if *mask >= self.target.lanes => {
                 Err(LaneProblem::ShuffleMask { mask: *mask, lanes: self.target.lanes })
             }
-            Inst::Matrix { dsts, instr, a, b, c } => {
+            Inst::Matrix { dsts, instr, a, b, c, scales } => {
                 let Some(m) = self.target.matrix.get(instr.index()) else {
                     return Err(LaneProblem::NoMatrix(*instr));
                 };
@@ -317,6 +317,7 @@ impl Verifier<'_> {
                     ("values of B", &b[..], fragment_values(&m.b, m.operand_b)),
                     ("values of C", &c[..], acc),
                     ("values of D", &dsts[..], acc),
+                    ("scales", &scales[..], (if m.scales.is_some() { 2 } else { 0 }, LTy::B32)),
                 ];
                 operands.into_iter().try_for_each(|(what, vals, (want, ty))| {
                     if vals.len() != want {

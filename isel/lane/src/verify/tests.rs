@@ -254,6 +254,7 @@ fn counts_widths_and_offers() {
         a: list(&[w]),
         b: list(&[w]),
         c: [w].into_iter().collect(),
+        scales: Vals::new(),
     };
     assert_eq!(with(id), LaneProblem::NoMatrix(MatrixId::new(6)));
     for (sizes, what, want) in [
@@ -268,6 +269,7 @@ fn counts_widths_and_offers() {
             a: Vals::from_elem(w, sizes[0]),
             b: Vals::from_elem(w, sizes[1]),
             c: vec![x; sizes[2]].into(),
+            scales: Vals::new(),
         };
         let (got, _, n) = count(with(matrix));
         assert_eq!((got, n.as_str()), (what, want));

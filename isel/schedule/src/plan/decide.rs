@@ -170,7 +170,7 @@ fn default_warps(kernel: &Kernel, target: &Target) -> u32 {
     let mut dot = false;
     kernel.walk(kernel.body, &mut |i| {
         let d = &kernel.insts[i];
-        dot |= d.op == Op::Dot;
+        dot |= matches!(d.op, Op::Dot | Op::DotScaled);
         for &r in &d.results {
             if let Type::Tile(t) = kernel.ty(r)
                 && t.elem != Scalar::I1

@@ -104,6 +104,7 @@ pub(crate) fn summed(kernel: &Kernel, v: Value) -> Option<usize> {
     for (_, d) in uses {
         let dim = match (d.op, d.attrs.first()) {
             (Op::Dot, _) => usize::from(d.args[0] == v),
+            (Op::DotScaled, _) if d.args[0] == v || d.args[2] == v => usize::from(d.args[0] == v),
             (Op::Transpose, Some(Attr::Perm(p))) => *p.get(summed(kernel, *d.results.first()?)?)? as usize,
             _ => return None,
         };

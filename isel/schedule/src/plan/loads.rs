@@ -32,7 +32,7 @@ fn loads_for_dots(kernel: &Kernel, loads: &[Op], masked: &dyn Fn(Inst) -> bool, 
     let mut staged = SecondaryMap::with_default(false);
     // Without the one or the other there is nothing to find.
     let has = |op: Op| kernel.insts.values().any(|d| d.op == op);
-    if !has(Op::Dot) || !loads.iter().any(|&op| has(op)) {
+    if !(has(Op::Dot) || has(Op::DotScaled)) || !loads.iter().any(|&op| has(op)) {
         return staged;
     }
     let mut order = Vec::with_capacity(kernel.insts.len());
@@ -52,7 +52,7 @@ fn loads_for_dots(kernel: &Kernel, loads: &[Op], masked: &dyn Fn(Inst) -> bool, 
             && !kernel.ty(d.results[0]).elem().is_packed()
             && (d.present == 0 || d.op == Op::Gather || masked(i));
         let passes = match d.op {
-            Op::Dot => false,
+            Op::Dot | Op::DotScaled => false,
             Op::Transpose => only_dots(&users, i),
             Op::Reshape if keeps_extents(kernel, i) => only_dots(&users, i),
             _ => only_dots(&users, i) && view(i),
@@ -60,7 +60,8 @@ fn loads_for_dots(kernel: &Kernel, loads: &[Op], masked: &dyn Fn(Inst) -> bool, 
         for (k, &v) in d.args.iter().enumerate() {
             // The matrices of a batch are taken from registers.
             let matrix = || kernel.ty(v).as_tile().is_some_and(|t| t.shape.len() == 2);
-            let dots = passes || d.op == Op::Dot && k < 2 && matrix();
+            let factor = || matches!(d.op, Op::Dot | Op::DotScaled) && d.op.factors().is_some_and(|[a, b, _]| k == a || k == b);
+            let dots = passes || factor() && matrix();
             users[v][usize::from(!dots)] = true;
         }
     }

@@ -540,7 +540,9 @@ fn specialised_loop(
     let a_elsewhere = |i: Inst, v: Value| stored(i, v) || brought.iter().any(|b| b.value == v);
     let twice = a_from_registers(kernel, &dots, &loads, &a_elsewhere, &lanes_of);
     let have = registers.map_or(Registers::of(target, units, warps).entry, |r| r[1]);
-    let free = staged_operands.is_empty() && transposed_b.is_empty() && register_a.is_empty();
+    // Operands B that they store have two buffers then.
+    let in_turns = staged_operands.iter().all(|s| s.moves && s.uses.iter().all(|u| u.operand == 1));
+    let free = in_turns && transposed_b.is_empty() && register_a.is_empty();
     let made = |&i: &Inst| {
         let a = kernel.insts[i].args[0];
         a_elsewhere(i, a) || from_ring(kernel, &loads, a) || kernel.def_inst(a).is_some_and(|j| body.contains(&j)) && mapped(kernel, a)
@@ -548,11 +550,14 @@ fn specialised_loop(
     let sums = || insts.iter().all(made) && only_sums(kernel, main, &insts);
     // Words that are rounded where they are multiplied are not there a step ahead.
     let rounds = dots.iter().any(|&(_, q)| units.matrix[q.index()].precision == Precision::Tf32);
-    let converts_ahead = mixed && !promoted && !single && parts.is_none() && twice > 0 && free && !rounds && sums() && {
-        let ahead: u32 = prefetches(kernel, region, written, &computed, lanes).iter().map(|p| 2 * p.registers).sum();
-        // Where tasks take steps in turns, one computes while another one's products run.
-        slices == 1 && most_held(&brought) + twice + ahead + BESIDE_ACCUMULATORS <= have
-    };
+    let converts_ahead =
+        mixed && !promoted && !single && parts.is_none() && (twice > 0 || !staged_operands.is_empty()) && free && !rounds && sums() && {
+            // What the ring brings is loaded by nobody.
+            let loaded = |i: Inst| computed(i) && lane_tiles.iter().all(|l| l.0 != i);
+            let ahead: u32 = prefetches(kernel, region, written, &loaded, lanes).iter().map(|p| 2 * p.registers).sum();
+            // Where tasks take steps in turns, one computes while another one's products run.
+            slices == 1 && most_held(&brought) + twice + ahead + BESIDE_ACCUMULATORS <= have
+        };
     let places: Vec<Value> = brought.iter().flat_map(|b| kernel.operand(b.load, "indices")).copied().collect();
     replay.add(computed_again(kernel, (main, &around), written, places)?);
     for &(i, q) in &dots {
@@ -575,7 +580,8 @@ fn specialised_loop(
         false => bulk_results(kernel, units, ring_layouts, &around, &accumulators, [columns.is_some(), wide])?,
     };
     let transposed_bytes = TRANSPOSED_SLOTS * transposed_b.iter().map(|(_, t)| t.bytes().next_multiple_of(ALIGN)).sum::<u32>();
-    let staged_bytes: u32 = staged_operands.iter().map(|s| s.tile.bytes().next_multiple_of(ALIGN)).sum();
+    let staged_bytes: u32 =
+        staged_operands.iter().map(|s| s.tile.bytes().next_multiple_of(ALIGN)).sum::<u32>() * if converts_ahead { 2 } else { 1 };
     // Sums that leave through shared memory, if a ring of some slots is left.
     let updated = |i: &Inst| if parts.is_none() { bulk_update(kernel, units, *i) } else { None };
     let mut updates: Vec<BulkUpdate> = body.iter().filter_map(updated).collect();

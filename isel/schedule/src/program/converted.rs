@@ -6,6 +6,8 @@
 //! begin the products of the last step ─ wait for them
 //! ```
 //!
+//! Operands that the unit takes from shared memory alone are stored behind what is computed, into the other one of two buffers ([`super::staged`]).
+//!
 //! Nobody waits for the last two slots: the loop runs once.
 //!
 //! Operands are there twice: in flight, and as they are computed, into the registers of those before (backends print such a loop twice). The products of a
@@ -135,6 +137,7 @@ impl Schedule<'_> {
         let body = kernel.regions[self.region].insts.iter().copied();
         let here = |i: Inst| self.computed(i) && !self.reads_first(i);
         body.filter(|&i| here(i) && !matches!(kernel.insts[i].op, Op::Dot | Op::Yield)).try_for_each(|i| self.compute_lanes(w, i))?;
+        self.stage_ahead(w, step)?;
         Ok(ahead)
     }
 

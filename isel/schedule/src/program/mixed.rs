@@ -237,7 +237,7 @@ impl<'k> Schedule<'k> {
         if let Some(brought) = self.brought(w, self.kernel.insts[i].args[0])? {
             return Ok(brought);
         }
-        if let Some(stored) = self.staged(w, i, 0)? {
+        if let Some(stored) = self.staged(w, i, 0, None)? {
             return Ok(stored);
         }
         let a = w.get(self.kernel.insts[i].args[0])?;

@@ -151,7 +151,7 @@ impl Schedule<'_> {
             if let Some(brought) = self.brought(w, b)? {
                 return Ok(brought);
             }
-            return match self.staged(w, i, 1)? {
+            return match self.staged(w, i, 1, Some(step))? {
                 Some(stored) => Ok(stored),
                 None => w.get(b),
             };

@@ -75,7 +75,7 @@ impl<'a> Prices<'a> {
             memory: SecondaryMap::new(),
             waiting: Map::default(),
             maps: SecondaryMap::new(),
-            by_rows: !kernel.insts.values().any(|d| matches!(d.op, Op::Dot | Op::AsyncDot)),
+            by_rows: !kernel.insts.values().any(|d| matches!(d.op, Op::Dot | Op::DotScaled | Op::AsyncDot)),
             fetches: RefCell::default(),
         };
         out.wait(&mut memory);
@@ -125,20 +125,25 @@ impl<'a> Prices<'a> {
         let mut run = self.plainly(i);
         run.results = [Some(plan.whole.clone())].into_iter().collect();
         let mut operands: Layouts = run.operands.clone();
-        operands[2] = Some(plan.whole.clone());
+        let [at_a, at_b] = plan.factors_at();
+        let (scales_at, sums_at) = if plan.scales.is_some() { ([1, 3], 4) } else { ([0; 2], 2) };
+        operands[sums_at] = Some(plan.whole.clone());
+        for (at, l) in scales_at.into_iter().zip(plan.scales.iter().flatten()) {
+            operands[at] = Some(l.clone());
+        }
         let batch = if plan.whole.rank() == 3 { Some(plan.whole.shape()[0]) } else { None };
         let mut waits: [Vec<Rc<Layout>>; 2] = Default::default();
-        for (k, l) in [(0, &plan.a), (1, &plan.b)] {
+        for (n, (k, l)) in [(at_a, &plan.a), (at_b, &plan.b)].into_iter().enumerate() {
             if !self.tile(d.args[k]) {
                 continue;
             }
             let maps = self.seen(d.args[k]);
             if !maps.is_empty() {
-                waits[k] = maps;
+                waits[n] = maps;
                 if plan.instr.is_some() {
-                    waits[k].extend(self.taken(d.args[k]).then(|| l.clone()));
+                    waits[n].extend(self.taken(d.args[k]).then(|| l.clone()));
                 } else if let Some(own) = self.base(d.args[k]).filter(|own| !in_memory(own)) {
-                    waits[k].push(own);
+                    waits[n].push(own);
                 }
                 continue;
             }
@@ -154,7 +159,7 @@ impl<'a> Prices<'a> {
         }
         run.operands = operands;
         let mut runs = vec![run];
-        for (k, list) in waits.iter().enumerate().filter(|w| !w.1.is_empty()) {
+        for (k, list) in [at_a, at_b].into_iter().zip(&waits).filter(|w| !w.1.is_empty()) {
             let with = |f: &InstLayouts, l: &Rc<Layout>| {
                 let mut f = f.clone();
                 f.operands[k] = Some(l.clone());
@@ -214,7 +219,7 @@ impl CostModel for Prices<'_> {
         }
         if self.fixed(i) {
             return match d.op {
-                Op::Dot => self.dots(i),
+                Op::Dot | Op::DotScaled => self.dots(i),
                 _ if d.args.iter().chain(&d.results).any(|&v| self.tile(v)) => vec![self.plainly(i)],
                 _ => Vec::new(),
             };
@@ -241,7 +246,7 @@ impl CostModel for Prices<'_> {
         match d.op.info().rule {
             // Local memory is accessed as the plain assignment says.
             _ if d.op.is_explicit() => true,
-            Rule::Dot | Rule::Atomic | Rule::GatherTile | Rule::Histogram | Rule::Sort | Rule::ArgSort => true,
+            Rule::Dot | Rule::DotScaled | Rule::Atomic | Rule::GatherTile | Rule::Histogram | Rule::Sort | Rule::ArgSort => true,
             Rule::TopK | Rule::ArgTopK | Rule::ReduceBy | Rule::ScanBy | Rule::Print => true,
             // Elements that share bytes change their shape on the way.
             Rule::Store => self.kernel.ty(self.kernel.operand(i, "value")[0]).elem().is_packed(),
@@ -262,11 +267,11 @@ impl CostModel for Prices<'_> {
         if let Some(w) = self.waiting.get(&i).filter(|w| w.ring) {
             return self.ring_price(w, result()?);
         }
-        if self.fixed(i) && d.op != Op::Dot {
+        if self.fixed(i) && !matches!(d.op, Op::Dot | Op::DotScaled) {
             return Some(1);
         }
         match rule {
-            Rule::Dot => self.product(i, run),
+            Rule::Dot | Rule::DotScaled => self.product(i, run),
             Rule::Load if self.kernel.ty(d.results[0]).elem().is_packed() => {
                 let whole = result()?;
                 let bytes = packed::bytes_of(whole).ok()?;
@@ -380,14 +385,14 @@ impl Prices<'_> {
         let depth = plan.a.shape().last().copied().map_or(1, u64::from);
         // Lanes that hold copies of an accumulator multiply, too.
         let mut sum = u64::from(plan.d.size(Axis::Reg) * self.target.lanes) * depth * c.product / 1024 * self.warps();
-        for (k, layout) in [(0, &plan.a), (1, &plan.b)] {
+        for (n, (k, layout)) in plan.factors_at().into_iter().zip([&plan.a, &plan.b]).enumerate() {
             let v = self.kernel.insts[i].args[k];
             let Some(map) = run.operands[k].as_ref().filter(|l| in_memory(l)) else { continue };
             if plan.instr.is_none() {
                 continue;
             }
             let elem = self.kernel.ty(v).elem();
-            let plain = plan.factors[k] == elem;
+            let plain = plan.factors[n] == elem;
             sum += self.fetched(map, layout, plain, elem)?;
         }
         Some(sum.max(1))

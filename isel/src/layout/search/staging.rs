@@ -90,11 +90,11 @@ pub(crate) fn readers(kernel: &Kernel, target: &Target, assigned: &Assignment, v
             match (d.op, d.attrs.first()) {
                 (Op::Transpose, Some(Attr::Perm(p))) => further.push(View::Transpose(p.iter().map(|&x| x as usize).collect())),
                 (Op::Reshape, _) => further.push(View::Reshape(kernel.ty(d.results[0]).shape().unwrap_or(&[]).to_vec())),
-                (Op::Dot, _) => {
+                (Op::Dot | Op::DotScaled, _) => {
                     let Some(plan) = &assigned.dots[i] else { continue };
                     let elem = kernel.ty(v).elem();
-                    for (k, layout) in [(0, &plan.a), (1, &plan.b)] {
-                        if d.args[k] == v {
+                    for (k, (at, layout)) in plan.factors_at().into_iter().zip([&plan.a, &plan.b]).enumerate() {
+                        if d.args[at] == v {
                             let matrices = target.load_matrix && plan.instr.is_some() && plan.factors[k] == elem;
                             let instruction = plan.instr.is_some();
                             out.push(Reader { views: views.clone(), layout: layout.clone(), matrices, instruction });

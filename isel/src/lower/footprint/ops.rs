@@ -270,11 +270,16 @@ impl Walk<'_> {
     pub fn dot(&mut self, i: Inst) -> Walked {
         let d = &self.kernel.insts[i];
         let plan = self.assigned.dots[i].clone().ok_or(Refused)?;
-        self.tile(d.args[2], &plan.whole)?;
+        let ([at_a, at_b], at_sums) = (plan.factors_at(), d.op.factors().ok_or(Refused)?[2]);
+        self.tile(d.args[at_sums], &plan.whole)?;
+        if let Some([a, b]) = &plan.scales {
+            self.tile(d.args[1], a)?;
+            self.tile(d.args[3], b)?;
+        }
         // Operands that lie in shared memory until the product is done.
         let mut staged = Vec::new();
         let batch = plan.whole.rank() == 3;
-        for (n, (v, layout)) in [(d.args[0], &plan.a), (d.args[1], &plan.b)].into_iter().enumerate() {
+        for (n, (v, layout)) in [(d.args[at_a], &plan.a), (d.args[at_b], &plan.b)].into_iter().enumerate() {
             match (batch, plan.instr) {
                 (true, _) => self.tile(v, &Rc::new(layout.expand_dims(0).broadcast(0, plan.whole.shape()[0])?))?,
                 (false, _) if matches!(self.values[v], Some(At::Staged(_))) => {

@@ -399,7 +399,7 @@ impl<'a> Walk<'a> {
             }
             Op::Assert if self.is_tile(d.args[0]) => drop(self.own_tile(d.args[0])?),
             Op::Assert | Op::Prefetch | Op::Yield => {}
-            Op::Dot => self.dot(i)?,
+            Op::Dot | Op::DotScaled => self.dot(i)?,
             Op::Load => self.load(i)?,
             Op::Store => self.store(i)?,
             Op::Gather | Op::Scatter | Op::Atomic | Op::AtomicCas => self.indexed(i)?,

@@ -80,6 +80,7 @@ impl<'a, 'g> Outside<'a, 'g> {
             }
             (Op::For, _) => self.origin(*kernel.yields(d.regions[0]).get(n as usize)?, axis),
             (Op::Dot, _) => self.origin(d.args[axis], axis),
+            (Op::DotScaled, _) => self.origin(d.args[2 * axis], axis),
             _ if kernel.is_elementwise(inst) => {
                 d.args.iter().filter(|&&a| kernel.ty(a).as_tile().is_some()).find_map(|&a| self.origin(a, axis))
             }

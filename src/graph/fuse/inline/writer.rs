@@ -249,6 +249,13 @@ impl<'g> Writer<'_, 'g> {
                 let c = self.tile(maker, d.args[2], axes)?;
                 Ok(maker.results(d.op, &[a, b, c], d.present, &d.attrs, None)?[0])
             }
+            (Op::DotScaled, _) => {
+                let &[m, n] = axes else { return self.no(inst, "is of no matrices") };
+                let rows = [[m, Axis::Keep]; 2].into_iter();
+                let wanted = rows.chain([[Axis::Keep, n]; 2]).chain([[m, n]]);
+                let tiles = d.args.iter().zip(wanted).map(|(&v, axes)| self.tile(maker, v, &axes)).collect::<Result<Vec<_>, _>>()?;
+                Ok(maker.results(d.op, &tiles, d.present, &d.attrs, None)?[0])
+            }
             (Op::Reduce, _) => self.reduce(maker, inst, axes),
             _ if kernel.is_elementwise(inst) || d.op == Op::Philox => self.elementwise(maker, inst, n, axes),
             _ if d.op.info().effects != Effects::Pure || !d.regions.is_empty() => self.no(inst, "can't be written at another tile"),

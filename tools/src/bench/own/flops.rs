@@ -66,7 +66,7 @@ pub(crate) fn operations(kernel: &Kernel, grid: [u32; 3], args: &[Arg], memory: 
     if kernel.is_explicit() {
         return Err(NotCounted::Explicit);
     }
-    if !kernel.insts.values().any(|d| d.op == Op::Dot) {
+    if !kernel.insts.values().any(|d| matches!(d.op, Op::Dot | Op::DotScaled)) {
         return Ok(Operations { all: 0.0, counted: instances, instances });
     }
     let cut = Cut::of(kernel)?.written();
@@ -117,7 +117,7 @@ impl<'k> Cut<'k> {
             if inside {
                 out.push(i);
             }
-            any |= inside || d.op == Op::Dot;
+            any |= inside || matches!(d.op, Op::Dot | Op::DotScaled);
         }
         any
     }
@@ -212,7 +212,7 @@ impl<'k> Cut<'k> {
         let mut left = Vec::new();
         for &i in &self.kernel.regions[r].insts {
             let d = &self.kernel.insts[i];
-            if d.op == Op::Dot {
+            if matches!(d.op, Op::Dot | Op::DotScaled) {
                 left.extend(self.count(out, i, counter));
             }
             if self.kept.contains(&i) || d.op == Op::Yield {
@@ -266,8 +266,8 @@ impl<'k> Cut<'k> {
     fn count(&self, out: &mut Kernel, dot: Inst, counter: Value) -> Vec<Inst> {
         let d = &self.kernel.insts[dot];
         let shape = |v: Value| self.kernel.ty(v).shape().unwrap_or_default();
-        let (a, b) = (shape(d.args[0]), shape(d.args[1]));
-        let work = 2 * a.iter().map(|&e| i64::from(e)).product::<i64>() * b.last().map_or(1, |&n| i64::from(n));
+        let (a, sums) = (shape(d.args[0]), shape(d.results[0]));
+        let work = 2 * a.iter().map(|&e| i64::from(e)).product::<i64>() * sums.last().map_or(1, |&n| i64::from(n));
         let mut made = Vec::new();
         let mut one = |op: Op, args: &[Value], attrs: &[Attr], ty: Type| {
             let i = out.add_inst(op, args, 0, attrs, &[], &[ty]);

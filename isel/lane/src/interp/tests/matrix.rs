@@ -62,6 +62,7 @@ fn run(instr: &MatrixInstr, id: usize, operands: [&dyn Fn(usize, usize, usize) -
         a: vals[0].iter().copied().collect(),
         b: vals[1].iter().copied().collect(),
         c: vals[2].iter().copied().collect(),
+        scales: Vals::new(),
     });
     let size = ty.bytes() * dsts.len() as u32;
     m.add(Buffer::uninit(64 * size as usize));
@@ -154,6 +155,7 @@ fn a_long_chain_of_matrix_instructions() {
             a: Vals::from_elem(zero, 4),
             b: Vals::from_elem(zero, 2),
             c: sums.iter().copied().collect(),
+            scales: Vals::new(),
         });
         sums = dsts;
     }
