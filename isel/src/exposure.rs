@@ -197,7 +197,7 @@ impl Looked<'_> {
             true => of_bytes(c.product, work),
             false => work * c.alu / u64::from(target.lanes.max(1)),
         };
-        let rows = target.units.iter().flat_map(|u| &u.matrix).filter(|r| r.operand == a.elem && a.elem == b.elem);
+        let rows = target.units.iter().flat_map(|u| &u.matrix).filter(|r| [r.operand, r.operand_b] == [a.elem, b.elem]);
         let beside = rows.map(|r| of_bytes(c.group_product, batch * m.next_multiple_of(u64::from(r.m)) * k * n)).min();
         [work, by_lanes, beside.unwrap_or(by_lanes)]
     }

@@ -417,7 +417,7 @@ fn product(kernel: &Kernel, units: &Units, i: Inst, groups: u32) -> Result<Group
         _ => Precision::Exact,
     };
     let (ea, eb, acc) = (kernel.ty(d.args[0]).elem(), kernel.ty(d.args[1]).elem(), kernel.ty(d.results[0]).elem());
-    let Some(at) = units.matrix.iter().position(|x| x.operand == ea && x.operand == eb && x.acc == acc && x.precision == precision) else {
+    let Some(at) = units.matrix.iter().position(|x| x.takes([ea, eb], acc, precision)) else {
         return Err(NoProduct::Types { elems: [ea, eb, acc], precision });
     };
     let row = &units.matrix[at];
