@@ -41,6 +41,7 @@ pub mod program;
 pub mod reason;
 mod rewrite;
 pub mod transfers;
+pub mod whole_rows;
 pub mod wide_sums;
 
 pub use candidates::schedule;

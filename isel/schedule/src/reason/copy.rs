@@ -148,7 +148,10 @@ impl fmt::Display for NoBulkCopy {
                 f,
                 "bulk copies write whole units of {bytes} bytes: extent {dim} of {view} is not known to be a multiple of {elements}; say so in its type"
             ),
-            CopyLimit::Row { row, least } => write!(f, "a row of {row} bytes of {view} is no multiple of {least} bytes"),
+            CopyLimit::Row { row, least } => write!(
+                f,
+                "a row of {row} bytes of {view} is no multiple of {least} bytes, to which copies are cut; outside of a view a longer row is zero"
+            ),
             CopyLimit::Span { row, asked, possible } => {
                 write!(f, "a row of {row} bytes of {view} is not cut to a swizzle of {asked} bytes; possible are ")?;
                 list(f, possible)
