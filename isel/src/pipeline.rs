@@ -32,7 +32,7 @@ use tilelift_schedule::guarded::guarded;
 use tilelift_schedule::loads_first;
 use tilelift_schedule::padded::padded;
 use tilelift_schedule::plan::{LayoutChoice, LowerOptions, Plan, Schedule, ScheduleKind, SwizzledTile, plan};
-use tilelift_schedule::program::Pipelines;
+use tilelift_schedule::program::{Pipelines, batches_apart};
 use tilelift_schedule::reason::{NotSpecialised, Stage, Unsupported};
 use tilelift_schedule::whole_rows::whole_rows;
 use tilelift_schedule::wide_sums::wide_sums;
@@ -106,17 +106,34 @@ fn pipelined_instead(
     scheduled((kernel, asked), target, &options, plan).map_err(|_| why)
 }
 
-/// Plans a kernel as it is, or with rows as long as copies take them ([`whole_rows`]), if its loops are specialised only then, or more of what they load
-/// runs ahead.
-fn in_whole_rows<'k>(kernel: &'k Kernel, target: &Target, options: &LowerOptions) -> Result<(Cow<'k, Kernel>, Plan), LowerError> {
-    let plain = summed(kernel, target, options);
-    if plain.as_ref().is_ok_and(|(_, plan)| plan.specialised().is_some()) {
-        return plain;
+/// Plans a kernel as it is, or with its batches of products taken apart ([`batches_apart`]) and rows as long as copies take them ([`whole_rows`]), if that
+/// is better.
+fn in_other_extents<'k>(kernel: &'k Kernel, target: &Target, options: &LowerOptions) -> Result<(Cow<'k, Kernel>, Plan), LowerError> {
+    let mut found = summed(kernel, target, options);
+    let specialised = |found: &Result<(Cow<'_, Kernel>, Plan), LowerError>| found.as_ref().is_ok_and(|(_, plan)| plan.specialised().is_some());
+    if specialised(&found) {
+        return found;
     }
-    let Some(made) = whole_rows(kernel, target) else { return plain };
-    debug_assert!(verify(&made).is_ok(), "{}: {:?}", made.name, verify(&made).err());
+    let apart = batches_apart(kernel);
+    if let Some(made) = &apart {
+        found = better(found, made, target, options);
+    }
+    match whole_rows(apart.as_ref().unwrap_or(kernel), target).filter(|_| !specialised(&found)) {
+        Some(made) => better(found, &made, target, options),
+        None => found,
+    }
+}
+
+/// A kernel with its plan, or another form of it, if its loops are specialised only then, or more of what they load runs ahead.
+fn better<'k>(
+    plain: Result<(Cow<'k, Kernel>, Plan), LowerError>,
+    made: &Kernel,
+    target: &Target,
+    options: &LowerOptions,
+) -> Result<(Cow<'k, Kernel>, Plan), LowerError> {
+    debug_assert!(verify(made).is_ok(), "{}: {:?}", made.name, verify(made).err());
     let ahead = |kernel: &Kernel, plan: &Plan| Pipelines::of(kernel, target, plan).map_or(0, |p| p.ahead());
-    match (summed(&made, target, options), &plain) {
+    match (summed(made, target, options), &plain) {
         (Ok((seen, plan)), _) if plan.specialised().is_some() => Ok((Cow::Owned(seen.into_owned()), plan)),
         (Ok((seen, plan)), Ok((was, own))) if ahead(&seen, &plan) > ahead(was, own) => Ok((Cow::Owned(seen.into_owned()), plan)),
         _ => plain,
@@ -236,7 +253,7 @@ fn planned_with<'k>(
     own_loops: bool,
 ) -> Result<(Cow<'k, Kernel>, Plan), LowerError> {
     if !kernel.regions[kernel.body].insts.iter().any(|&i| kernel.insts[i].op == Op::ChannelAlloc) {
-        let (seen, plan) = in_whole_rows(kernel, target, options)?;
+        let (seen, plan) = in_other_extents(kernel, target, options)?;
         let made = if own_loops { with_products_beside(&seen, target, options, &plan) } else { None };
         return Ok(made.map_or((seen, plan), |(made, plan)| (Cow::Owned(made), plan)));
     }

@@ -107,6 +107,7 @@ decisions! {
         ["isel/schedule/src/beside.rs"];
     Padding "padding", "Whether a product with fewer rows, columns or less depth than a matrix instruction has is padded with zeros", Rule, "",
         ["isel/schedule/src/padded.rs"];
+    Batches "batches", "Whether a product of a batch is products of matrices, one by one", Rule, "", ["isel/schedule/src/program/batches.rs"];
     RowLengths "row lengths", "Whether rows that copies do not take are read longer, with zeros behind, and how long", Rule, "",
         ["isel/schedule/src/whole_rows.rs"];
     GuardedProducts "guarded products", "Whether products in a choice of a loop are a loop of one round", Rule, "",

@@ -35,6 +35,7 @@ pub mod indexed;
 mod loads_first;
 mod longest_first;
 mod named;
+mod one_dimension;
 pub mod padded;
 pub mod plan;
 pub mod program;

@@ -15,22 +15,15 @@
 //! The rewrite is from tile IR to tile IR, and says nothing of how the kernel runs.
 
 use crate::access::GlobalAccess;
-use crate::plan::keeps_extents;
+use crate::one_dimension::{Axis, Near, extent};
 use crate::rewrite::Rewrite;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use tilelift_decisions::{Decision, Told, taken};
-use tilelift_ir::propagate::carried;
-use tilelift_ir::{Attr, CmpOp, Extent, Inst, Kernel, Literal, Op, Region, Scalar, TileType, Type, Value, ValueDef};
+use tilelift_ir::{Attr, CmpOp, Extent, Inst, Kernel, Literal, Op, Region, Scalar, TileType, Type, Value};
 use tilelift_lane::{Costs, Target};
 
 /// What copies and products cut rows to at least, in bytes.
 const LEAST: u32 = 32;
-
-/// A dimension of more values than so many is left as it is.
-const MOST: usize = 2048;
-
-/// A dimension of a tile.
-type Axis = (Value, usize);
 
 /// The kernel with such rows; `None` if it has none that products take, or its author says how it runs or lies.
 pub fn whole_rows(kernel: &Kernel, target: &Target) -> Option<Kernel> {
@@ -46,14 +39,14 @@ pub fn whole_rows(kernel: &Kernel, target: &Target) -> Option<Kernel> {
             && let Some(one) = near.one(axis)
         {
             seen.extend(one.iter().copied());
-            found.extend(extent(kernel, target, &one).map(|to| (one, to)));
+            found.extend(grown(kernel, target, &one).map(|to| (one, to)));
         }
     });
     if found.is_empty() {
         return None;
     }
     taken(Decision::RowLengths, || {
-        let lengths = found.iter().filter_map(|(one, to)| Some(format!("{} as {to}", of(kernel, *one.first()?)?)));
+        let lengths = found.iter().filter_map(|(one, to)| Some(format!("{} as {to}", extent(kernel, *one.first()?)?)));
         Told::of(format!("rows of {} elements", lengths.collect::<Vec<String>>().join(", ")))
     });
     let mut out = Rewrite::of(kernel);
@@ -63,11 +56,6 @@ pub fn whole_rows(kernel: &Kernel, target: &Target) -> Option<Kernel> {
     Some(out.finish())
 }
 
-/// The extent of a dimension.
-fn of(kernel: &Kernel, (v, d): Axis) -> Option<u32> {
-    kernel.ty(v).shape()?.get(d).copied()
-}
-
 /// The rows of a load that are no multiple of what copies take.
 fn ragged(kernel: &Kernel, i: Inst) -> Option<Axis> {
     if kernel.insts[i].op != Op::Load {
@@ -75,7 +63,7 @@ fn ragged(kernel: &Kernel, i: Inst) -> Option<Axis> {
     }
     let access = GlobalAccess::of(kernel, i);
     let (axis, v) = (access.contiguous()?, kernel.insts[i].results[0]);
-    let row = of(kernel, (v, axis))? * access.view.elem.bytes();
+    let row = extent(kernel, (v, axis))? * access.view.elem.bytes();
     let long = row > LEAST && !row.is_multiple_of(LEAST) && !access.packed;
     (long && kernel.insts[i].present == 0).then_some((v, axis))
 }
@@ -86,123 +74,14 @@ fn ends_there(kernel: &Kernel, i: Inst, axis: usize) -> bool {
     let tile = if d.op == Op::Load { d.results.first() } else { kernel.operand(i, "value").first() };
     let (Type::View(view), Some(&tile)) = (kernel.ty(d.args[0]), tile) else { return false };
     let first = kernel.operand(i, "indices").get(axis).and_then(|&v| kernel.as_const(v));
-    let has = of(kernel, (tile, axis)).unwrap_or(0);
+    let has = extent(kernel, (tile, axis)).unwrap_or(0);
     let all = matches!(view.dims.get(axis), Some(&Extent::Fixed(n)) if n <= has);
     all && matches!(first, Some((Literal::Int(0), _)))
 }
 
-/// Who reads what, and who hands it on.
-struct Near<'k> {
-    kernel: &'k Kernel,
-    users: BTreeMap<Value, Vec<Inst>>,
-    /// The holder of the region that a `yield` ends.
-    ends: BTreeMap<Inst, Inst>,
-}
-
-impl<'k> Near<'k> {
-    fn of(kernel: &'k Kernel) -> Near<'k> {
-        let (mut users, mut ends): (BTreeMap<Value, Vec<Inst>>, _) = (BTreeMap::new(), BTreeMap::new());
-        kernel.walk(kernel.body, &mut |i| {
-            let d = &kernel.insts[i];
-            d.args.iter().for_each(|&v| users.entry(v).or_default().push(i));
-            ends.extend(d.regions.iter().filter_map(|&r| Some((kernel.terminator(r)?, i))));
-        });
-        Near { kernel, users, ends }
-    }
-
-    /// All that is one dimension with another; `None` if somebody needs it as it is.
-    fn one(&self, axis: Axis) -> Option<BTreeSet<Axis>> {
-        let extent = of(self.kernel, axis)?;
-        let (mut todo, mut out) = (vec![axis], BTreeSet::new());
-        while let Some(axis) = todo.pop() {
-            if of(self.kernel, axis) != Some(extent) || out.len() > MOST {
-                return None;
-            }
-            if !out.insert(axis) {
-                continue;
-            }
-            let made = match self.kernel.values[axis.0].def {
-                ValueDef::Result(i, _) => i,
-                ValueDef::RegionParam(r, _) => self.kernel.holder(r)?,
-                ValueDef::KernelParam(_) => return None,
-            };
-            todo.extend(self.at(made, axis)?);
-            for &i in self.users.get(&axis.0).into_iter().flatten() {
-                todo.extend(self.at(self.ends.get(&i).copied().unwrap_or(i), axis)?);
-            }
-        }
-        Some(out)
-    }
-
-    /// What an instruction makes one with a dimension; `None` if it needs that as it is.
-    fn at(&self, i: Inst, (v, axis): Axis) -> Option<Vec<Axis>> {
-        let kernel = self.kernel;
-        let d = &kernel.insts[i];
-        let is_tile = |v: &Value| kernel.ty(*v).as_tile().is_some();
-        let all = || d.args.iter().chain(&d.results).copied().filter(is_tile);
-        match d.op {
-            Op::Load | Op::Store => (d.present == 0).then(Vec::new),
-            Op::Splat | Op::Iota => Some(Vec::new()),
-            Op::Assert => None,
-            _ if kernel.is_elementwise(i) => Some(all().map(|v| (v, axis)).collect()),
-            Op::Transpose | Op::Reshape | Op::Broadcast | Op::Reduce => {
-                let [from, to] = [d.args[0], *d.results.first()?];
-                let pairs = self.kept(i);
-                let mine = |p: &[usize; 2]| (v == from && p[0] == axis) || (v == to && p[1] == axis);
-                let p = pairs.into_iter().find(mine);
-                // A broadcast makes it, and all else that is not kept is gone.
-                match p {
-                    Some([a, b]) => Some(vec![(from, a), (to, b)]),
-                    None => (d.op == Op::Broadcast && v == to).then(Vec::new),
-                }
-            }
-            Op::Dot => self.product(i, (v, axis)),
-            Op::For | Op::While | Op::If => {
-                let list = carried(kernel, i).into_iter().map(|c| c.flows().flat_map(|(a, b)| [a, b]).collect::<Vec<Value>>());
-                let mine: Vec<Vec<Value>> = list.filter(|c| c.contains(&v)).collect();
-                (!mine.is_empty()).then(|| mine.concat().into_iter().map(|v| (v, axis)).collect())
-            }
-            _ => None,
-        }
-    }
-
-    /// Dimensions of an operand, and of the result, that are one.
-    fn kept(&self, i: Inst) -> Vec<[usize; 2]> {
-        let kernel = self.kernel;
-        let d = &kernel.insts[i];
-        let shape = |v: Value| kernel.ty(v).shape().unwrap_or_default();
-        let (from, to) = (shape(d.args[0]), d.results.first().map(|&v| shape(v)).unwrap_or_default());
-        match (d.op, d.attrs.first()) {
-            (Op::Transpose, Some(Attr::Perm(p))) => p.iter().enumerate().map(|(to, &from)| [from as usize, to]).collect(),
-            (Op::Reshape, _) if keeps_extents(kernel, i) => {
-                let real = |s: &[u32]| (0..s.len()).filter(|&n| s[n] != 1).collect::<Vec<usize>>();
-                real(from).into_iter().zip(real(to)).map(|(a, b)| [a, b]).collect()
-            }
-            (Op::Broadcast, _) if from.len() == to.len() => (0..to.len()).filter(|&n| from[n] == to[n]).map(|n| [n, n]).collect(),
-            (Op::Reduce, _) => {
-                let gone = d.attrs.iter().find_map(|a| if let Attr::Dim(d) = a { Some(*d as usize) } else { None });
-                (0..from.len()).filter(|&n| Some(n) != gone).enumerate().map(|(to, from)| [from, to]).collect()
-            }
-            _ => Vec::new(),
-        }
-    }
-
-    /// What a product of matrices makes one with a dimension of an operand or of the sums.
-    fn product(&self, i: Inst, axis: Axis) -> Option<Vec<Axis>> {
-        let d = &self.kernel.insts[i];
-        let (&[a, b, c], sums) = (&d.args[..], d.results[0]) else { return None };
-        if self.kernel.ty(sums).shape()?.len() != 2 {
-            return None;
-        }
-        let groups = [vec![(a, 0), (c, 0), (sums, 0)], vec![(b, 1), (c, 1), (sums, 1)], vec![(a, 1), (b, 0)]];
-        let mine: Vec<Vec<Axis>> = groups.into_iter().filter(|g| g.contains(&axis)).collect();
-        Some(mine.concat())
-    }
-}
-
 /// How far a dimension grows: what is copied and what is multiplied take the least time, the slower of both counting. `None` if no product has it.
-fn extent(kernel: &Kernel, target: &Target, one: &BTreeSet<Axis>) -> Option<u32> {
-    let has = of(kernel, *one.first()?)?;
+fn grown(kernel: &Kernel, target: &Target, one: &BTreeSet<Axis>) -> Option<u32> {
+    let has = extent(kernel, *one.first()?)?;
     let (mut loads, mut dots): (Vec<(&TileType, usize)>, Vec<[u64; 2]>) = (Vec::new(), Vec::new());
     let mut seen = BTreeSet::new();
     kernel.walk(kernel.body, &mut |i| {
@@ -213,8 +92,10 @@ fn extent(kernel: &Kernel, target: &Target, one: &BTreeSet<Axis>) -> Option<u32>
             loads.extend(of.and_then(|(axis, _)| Some((tile(d.results[0])?, axis))));
         } else if d.op == Op::Dot && seen.insert(i) {
             let volume = |v: Value, n: u64| tile(v).map_or(0, |t| t.elements() * n);
-            let depth = tile(d.args[0]).map_or(0, |t| u64::from(t.shape[t.shape.len() - 1]));
-            let axes = [(d.args[0], 0), (d.args[0], 1), (d.args[1], 1)].into_iter().filter(|a| one.contains(a)).count() as u64;
+            let shape = tile(d.args[0]).map_or(&[][..], |t| &t.shape);
+            let depth = shape.last().map_or(0, |&k| u64::from(k));
+            let own = (0..shape.len()).map(|n| (d.args[0], n)).chain([(d.args[1], shape.len().saturating_sub(1))]);
+            let axes = own.filter(|a| one.contains(a)).count() as u64;
             dots.extend((axes > 0).then(|| [volume(d.results[0], depth), axes]));
         }
     });
@@ -227,8 +108,8 @@ fn extent(kernel: &Kernel, target: &Target, one: &BTreeSet<Axis>) -> Option<u32>
     let cost = |&(to, swizzle): &(u32, u32)| {
         let copies: u64 = loads.iter().map(|&(t, axis)| moved(t, axis, to, swizzle, &target.costs)).sum();
         // A dimension that is more than one of a product counts once for each.
-        let grown = |[volume, axes]: [u64; 2]| (0..axes).fold(volume, |v, _| v / u64::from(has) * u64::from(to));
-        let products: u64 = dots.iter().map(|&d| grown(d) * target.costs.group_product.max(1) / 1024).sum();
+        let larger = |[volume, axes]: [u64; 2]| (0..axes).fold(volume, |v, _| v / u64::from(has) * u64::from(to));
+        let products: u64 = dots.iter().map(|&d| larger(d) * target.costs.group_product.max(1) / 1024).sum();
         (copies.max(products), to)
     };
     tried.min_by_key(cost).map(|(to, _)| to)
@@ -251,7 +132,7 @@ fn grow(out: &mut Rewrite, kernel: &Kernel, one: &BTreeSet<Axis>, to: u32) {
         }
         ty => ty.clone(),
     };
-    let has = one.first().and_then(|&axis| of(kernel, axis)).unwrap_or(to);
+    let has = one.first().and_then(|&axis| extent(kernel, axis)).unwrap_or(to);
     for &(v, axis) in one {
         let ty = resized(out.kernel.ty(v), axis);
         out.kernel.values[v].ty = ty;
@@ -261,13 +142,23 @@ fn grow(out: &mut Rewrite, kernel: &Kernel, one: &BTreeSet<Axis>, to: u32) {
             let (d, at) = (&kernel.insts[i], (region, i));
             match d.op {
                 Op::Load | Op::Store => mask(out, kernel, at, one, has),
-                Op::Dot if one.contains(&(d.args[0], 1)) => (0..2).filter(|&n| !zero_behind(kernel, d.args[n])).for_each(|n| {
-                    let masked = masked(out, at, (d.args[n], 1 - n), has);
-                    out.kernel.insts[i].args[n] = masked;
-                }),
+                Op::Dot => deep(out, kernel, at, one, has),
                 _ => {}
             }
         }
+    }
+}
+
+/// Has a product that is as deep find zeros behind both of its operands.
+fn deep(out: &mut Rewrite, kernel: &Kernel, at: (Region, Inst), one: &BTreeSet<Axis>, has: u32) {
+    let d = &kernel.insts[at.1];
+    let last = kernel.ty(d.args[0]).shape().map_or(1, |s| s.len().saturating_sub(1));
+    if !one.contains(&(d.args[0], last)) {
+        return;
+    }
+    for n in (0..2).filter(|&n| !zero_behind(kernel, d.args[n])) {
+        let masked = masked(out, at, (d.args[n], last - n), has);
+        out.kernel.insts[at.1].args[n] = masked;
     }
 }
 

@@ -18,6 +18,7 @@
 mod ahead;
 mod bounds;
 mod brought;
+mod batches;
 mod columns;
 mod consume;
 mod converted;
@@ -44,6 +45,7 @@ mod vectors;
 mod write;
 
 pub use crate::reason::Refusal;
+pub use batches::batches_apart;
 pub use pipelined::{Pipelines, not_ahead};
 
 use crate::plan::{Plan, Specialised, admit};
