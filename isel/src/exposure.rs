@@ -105,7 +105,11 @@ pub fn exposure(kernel: &Verified<'_>, target: &Target, options: &LowerOptions) 
     let looked = Looked { kernel: &kernel, target, done: &done, synchronous: synchronous(&kernel, &done) };
     let mut loops = Vec::new();
     kernel.walk(kernel.body, &mut |i| loops.extend(is_loop(&kernel, i).then(|| looked.at(i)).flatten()));
-    Ok(Exposure { outline: done.plan.outline(), loops })
+    let mut outline = done.plan.outline();
+    if let Outline::Pipelined { ahead, .. } = &mut outline {
+        *ahead = matches!(done.written, Some(Ok(_)));
+    }
+    Ok(Exposure { outline, loops })
 }
 
 fn is_loop(kernel: &Kernel, i: Inst) -> bool {

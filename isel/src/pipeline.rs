@@ -31,7 +31,7 @@ use tilelift_schedule::exchange::exchanged;
 use tilelift_schedule::guarded::guarded;
 use tilelift_schedule::loads_first;
 use tilelift_schedule::padded::padded;
-use tilelift_schedule::plan::{LayoutChoice, LowerOptions, Plan, Schedule, ScheduleKind, SwizzledTile, plan};
+use tilelift_schedule::plan::{LayoutChoice, LowerOptions, Plan, Schedule, ScheduleKind, SwizzledTile, plan, tell};
 use tilelift_schedule::program::{Pipelines, batches_apart};
 use tilelift_schedule::reason::{NotSpecialised, Stage, Unsupported};
 use tilelift_schedule::whole_rows::whole_rows;
@@ -42,6 +42,13 @@ use tilelift_schedule::wide_sums::wide_sums;
 /// # Errors
 /// [`LowerError::Unsupported`] and [`LowerError::ResourceExceeded`], placed at the guilty instruction.
 pub fn lower(kernel: &Verified<'_>, target: &Target, options: &LowerOptions) -> Result<Lowered, LowerError> {
+    let done = best_planned(kernel, target, options)?;
+    tell(&done.plan);
+    Ok(done)
+}
+
+/// Lowers a kernel as it is best planned.
+fn best_planned(kernel: &Verified<'_>, target: &Target, options: &LowerOptions) -> Result<Lowered, LowerError> {
     let (made, plan) = planned(kernel, target, options)?;
     let (many, specialised) = (made.insts.len(), plan.specialised().is_some());
     let done = as_planned(kernel, made, target, options, plan);

@@ -49,7 +49,11 @@ pub(crate) fn not_operand(kernel: &Kernel, load: Inst) -> NotOperand {
             _ => users.push(i),
         }
     });
-    users.first().map_or(NotOperand::Unread, |&i| NotOperand::Read { by: Made::of(kernel, i) })
+    users.first().map_or(NotOperand::Unread, |&i| match kernel.insts[i].op {
+        // Not what it adds to.
+        Op::Dot if kernel.insts[i].args[..2].iter().any(|a| seen.contains(a)) => NotOperand::Batch,
+        _ => NotOperand::Read { by: Made::of(kernel, i) },
+    })
 }
 
 /// M and N of a dot.

@@ -126,7 +126,7 @@ impl SwizzledTile {
                 e @ Extent::Dynamic(_) => u64::from(power_of_two(i64::from(e.divisor()))),
             };
             if (known * u64::from(size)) % u64::from(bulk.align) != 0 {
-                return Err(no(CopyLimit::Stride { dim: d, need: bulk.align }));
+                return Err(no(CopyLimit::Stride { dim: d, need: bulk.align, elements: (bulk.align / size).max(1) }));
             }
         }
         let torn = |&&at: &&Value| !(divisor(kernel, at, each * bulk.align) * size).is_multiple_of(each * bulk.align);

@@ -30,9 +30,9 @@ pub fn batches_apart(kernel: &Kernel) -> Option<Kernel> {
     let mut made: Option<Kernel> = None;
     for _ in 0..MOST_DIMENSIONS {
         let from = made.as_ref().unwrap_or(kernel);
-        let Some(next) = batch(from).and_then(|(one, count)| Apart { kernel: from, one, count, parts: BTreeMap::new() }.written().ok()) else {
-            break;
-        };
+        let Some((one, count)) = batch(from) else { break };
+        let Ok(next) = (Apart { kernel: from, one, count, parts: BTreeMap::new() }).written() else { break };
+        taken(Decision::Batches, || Told::of(format!("{count} products of matrices for one of a batch")));
         made = Some(next);
     }
     made
@@ -48,9 +48,6 @@ fn batch(kernel: &Kernel) -> Option<(BTreeMap<Value, usize>, u32)> {
             found = apart(kernel, &near, (d.args[0], 0));
         }
     });
-    if let Some((_, count)) = &found {
-        taken(Decision::Batches, || Told::of(format!("{count} products of matrices for one of a batch")));
-    }
     found
 }
 
@@ -148,7 +145,7 @@ impl Apart<'_> {
                 args(&w.for_loop(bounds, &init, |w, index, carried| {
                     w.set(params(0)[0], index);
                     self.set_all(w, &params(0)[1..], &args(carried));
-                    self.body(w, d.regions[0])
+                    self.body(w, i, d.regions[0])
                 })?)
             }
             Op::While => {
@@ -157,14 +154,14 @@ impl Apart<'_> {
                 let part = |w: &mut Writer<'_>, r: usize, carried: &[Value]| {
                     let mut this = this.borrow_mut();
                     this.set_all(w, params(r), &args(carried));
-                    this.body(w, d.regions[r])
+                    this.body(w, i, d.regions[r])
                 };
                 args(&w.while_loop(&init, |w, carried| part(w, 0, carried), |w, carried| part(w, 1, carried))?)
             }
             _ => {
                 let condition = w.get(d.args[0])?;
                 let this = std::cell::RefCell::new(&mut *self);
-                let arm = |w: &mut Writer<'_>, r: usize| this.borrow_mut().body(w, d.regions[r]);
+                let arm = |w: &mut Writer<'_>, r: usize| this.borrow_mut().body(w, i, d.regions[r]);
                 w.choice(condition, |w| arm(w, 0), |w| arm(w, 1))?
             }
         };
@@ -172,9 +169,10 @@ impl Apart<'_> {
         Ok(())
     }
 
-    /// A region, and what it gives.
-    fn body(&mut self, w: &mut Writer<'_>, r: Region) -> Result<Vec<Arg>, Refusal> {
+    /// A region of an instruction, and what it gives.
+    fn body(&mut self, w: &mut Writer<'_>, i: Inst, r: Region) -> Result<Vec<Arg>, Refusal> {
         self.region(w, r)?;
+        w.loc = self.kernel.locs[i];
         self.all(w, self.kernel.yields(r))
     }
 
@@ -226,7 +224,7 @@ impl Apart<'_> {
                     a => a.clone(),
                 };
                 let attrs: Vec<Attr> = d.attrs.iter().map(own).collect();
-                w.make(d.op, &args, &attrs, Some(&ty))?
+                w.make(d.op, &args, &attrs, Some(&ty).filter(|_| d.op == Op::Iota))?
             }
             _ => w.copy_as(i, &args, &ty)?,
         };
