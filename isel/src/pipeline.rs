@@ -117,7 +117,8 @@ fn pipelined_instead(
 /// is better.
 fn in_other_extents<'k>(kernel: &'k Kernel, target: &Target, options: &LowerOptions) -> Result<(Cow<'k, Kernel>, Plan), LowerError> {
     let mut found = summed(kernel, target, options);
-    let specialised = |found: &Result<(Cow<'_, Kernel>, Plan), LowerError>| found.as_ref().is_ok_and(|(_, plan)| plan.specialised().is_some());
+    let specialised =
+        |found: &Result<(Cow<'_, Kernel>, Plan), LowerError>| found.as_ref().is_ok_and(|(_, plan)| plan.specialised().is_some());
     if specialised(&found) {
         return found;
     }

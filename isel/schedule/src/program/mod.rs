@@ -16,9 +16,9 @@
 //! is a [`Refusal`].
 
 mod ahead;
+mod batches;
 mod bounds;
 mod brought;
-mod batches;
 mod columns;
 mod consume;
 mod converted;

@@ -372,7 +372,10 @@ impl NotOperand {
             NotOperand::Packed => write!(f, "elements of {load} share bytes"),
             NotOperand::Unread => write!(f, "nobody multiplies what {load} brings"),
             NotOperand::Batch => {
-                write!(f, "{load} brings matrices of a batch, and copies ahead bring those of single products; slice it, or have fewer in a batch")
+                write!(
+                    f,
+                    "{load} brings matrices of a batch, and copies ahead bring those of single products; slice it, or have fewer in a batch"
+                )
             }
             NotOperand::Read { by } => {
                 write!(f, "{load} is not for products alone: {by} takes what it brings")?;

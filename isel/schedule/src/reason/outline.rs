@@ -86,7 +86,9 @@ impl fmt::Display for Outline {
             Outline::Pipelined { warps, ahead: false, why, .. } => {
                 write!(f, "as written: {warps} warps, no loop copies ahead (not specialised: {why})")
             }
-            Outline::Pipelined { warps, stages, why, .. } => write!(f, "pipelined: {warps} warps, {stages} stages (not specialised: {why})"),
+            Outline::Pipelined { warps, stages, why, .. } => {
+                write!(f, "pipelined: {warps} warps, {stages} stages (not specialised: {why})")
+            }
             Outline::Specialised(l) => l.fmt(f),
             Outline::Tasks { warps, roles, idle } => {
                 write!(f, "explicit: {warps} warps")?;
