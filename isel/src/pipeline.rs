@@ -124,25 +124,29 @@ fn in_other_extents<'k>(kernel: &'k Kernel, target: &Target, options: &LowerOpti
     }
     let apart = batches_apart(kernel);
     if let Some(made) = &apart {
-        found = better(found, made, target, options);
+        found = better(found, (made, false), target, options);
     }
     match whole_rows(apart.as_ref().unwrap_or(kernel), target).filter(|_| !specialised(&found)) {
-        Some(made) => better(found, &made, target, options),
+        Some((made, masked)) => better(found, (&made, masked), target, options),
         None => found,
     }
 }
 
-/// A kernel with its plan, or another form of it, if its loops are specialised only then, or more of what they load runs ahead.
+/// A kernel with its plan, or another form of it, if its loops are specialised only then, or more of what they load runs ahead; this alone counts for a form
+/// in which lanes mask what copies bring.
 fn better<'k>(
     plain: Result<(Cow<'k, Kernel>, Plan), LowerError>,
-    made: &Kernel,
+    (made, masked): (&Kernel, bool),
     target: &Target,
     options: &LowerOptions,
 ) -> Result<(Cow<'k, Kernel>, Plan), LowerError> {
     debug_assert!(verify(made).is_ok(), "{}: {:?}", made.name, verify(made).err());
-    let ahead = |kernel: &Kernel, plan: &Plan| Pipelines::of(kernel, target, plan).map_or(0, |p| p.ahead());
+    let ahead = |kernel: &Kernel, plan: &Plan| match plan.specialised() {
+        Some(s) => s.loops().map(|l| l.loads.len()).sum(),
+        None => Pipelines::of(kernel, target, plan).map_or(0, |p| p.ahead()),
+    };
     match (summed(made, target, options), &plain) {
-        (Ok((seen, plan)), _) if plan.specialised().is_some() => Ok((Cow::Owned(seen.into_owned()), plan)),
+        (Ok((seen, plan)), _) if plan.specialised().is_some() && !masked => Ok((Cow::Owned(seen.into_owned()), plan)),
         (Ok((seen, plan)), Ok((was, own))) if ahead(&seen, &plan) > ahead(was, own) => Ok((Cow::Owned(seen.into_owned()), plan)),
         _ => plain,
     }

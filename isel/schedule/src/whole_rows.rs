@@ -25,8 +25,8 @@ use tilelift_lane::{Costs, Target};
 /// What copies and products cut rows to at least, in bytes.
 const LEAST: u32 = 32;
 
-/// The kernel with such rows; `None` if it has none that products take, or its author says how it runs or lies.
-pub fn whole_rows(kernel: &Kernel, target: &Target) -> Option<Kernel> {
+/// The kernel with such rows, and whether masks cut them; `None` if it has none that products take, or its author says how it runs or lies.
+pub fn whole_rows(kernel: &Kernel, target: &Target) -> Option<(Kernel, bool)> {
     let products = kernel.insts.values().any(|d| d.op == Op::Dot);
     if !products || kernel.is_explicit() || kernel.insts.values().any(|d| d.op == Op::RequireLayout) {
         return None;
@@ -50,10 +50,8 @@ pub fn whole_rows(kernel: &Kernel, target: &Target) -> Option<Kernel> {
         Told::of(format!("rows of {} elements", lengths.collect::<Vec<String>>().join(", ")))
     });
     let mut out = Rewrite::of(kernel);
-    for (one, to) in found {
-        grow(&mut out, kernel, &one, to);
-    }
-    Some(out.finish())
+    let masked = found.iter().map(|(one, to)| grow(&mut out, kernel, one, *to)).fold(false, |a, b| a | b);
+    Some((out.finish(), masked))
 }
 
 /// The rows of a load that are no multiple of what copies take.
@@ -122,8 +120,9 @@ fn moved(tile: &TileType, axis: usize, to: u32, swizzle: u32, c: &Costs) -> u64 
     (boxes * rows * c.box_row).max(boxes * rows * u64::from(swizzle / 32) * c.box_sector).max(boxes * c.box_start)
 }
 
-/// Has a dimension grow, with zeros behind both operands of products that are as deep.
-fn grow(out: &mut Rewrite, kernel: &Kernel, one: &BTreeSet<Axis>, to: u32) {
+/// Has a dimension grow, with zeros behind both operands of products that are as deep; true if a mask cuts an access.
+fn grow(out: &mut Rewrite, kernel: &Kernel, one: &BTreeSet<Axis>, to: u32) -> bool {
+    let mut cut = false;
     let resized = |ty: &Type, axis: usize| match ty {
         Type::Tile(t) => {
             let mut t = t.clone();
@@ -141,12 +140,13 @@ fn grow(out: &mut Rewrite, kernel: &Kernel, one: &BTreeSet<Axis>, to: u32) {
         for &i in &r.insts {
             let (d, at) = (&kernel.insts[i], (region, i));
             match d.op {
-                Op::Load | Op::Store => mask(out, kernel, at, one, has),
+                Op::Load | Op::Store => cut |= mask(out, kernel, at, one, has),
                 Op::Dot => deep(out, kernel, at, one, has),
                 _ => {}
             }
         }
     }
+    cut
 }
 
 /// Has a product that is as deep find zeros behind both of its operands.
@@ -162,18 +162,19 @@ fn deep(out: &mut Rewrite, kernel: &Kernel, at: (Region, Inst), one: &BTreeSet<A
     }
 }
 
-/// Has an access whose view goes on behind a dimension leave alone what is there.
-fn mask(out: &mut Rewrite, kernel: &Kernel, at: (Region, Inst), one: &BTreeSet<Axis>, has: u32) {
+/// Has an access whose view goes on behind a dimension leave alone what is there; true if there is such a one.
+fn mask(out: &mut Rewrite, kernel: &Kernel, at: (Region, Inst), one: &BTreeSet<Axis>, has: u32) -> bool {
     let d = &kernel.insts[at.1];
     let v = if d.op == Op::Load { d.results.first() } else { kernel.operand(at.1, "value").first() };
     let axes = || v.and_then(|&v| kernel.ty(v).shape()).map_or(0..0, |s| 0..s.len());
     let mine = v.and_then(|&v| axes().find(|&axis| one.contains(&(v, axis))).map(|axis| (v, axis)));
-    let Some(axis) = mine.filter(|axis| !ends_there(kernel, at.1, axis.1)) else { return };
-    let Some(inside) = inside(out, at, axis, has) else { return };
+    let Some(axis) = mine.filter(|axis| !ends_there(kernel, at.1, axis.1)) else { return false };
+    let Some(inside) = inside(out, at, axis, has) else { return false };
     let place = d.op.info().operands.iter().position(|o| o.name == "mask").unwrap_or(0);
     let made = &mut out.kernel.insts[at.1];
     made.args.push(inside);
     made.present |= 1 << place;
+    true
 }
 
 /// True for what a load brings, and whatever keeps zeros zero: behind the view's end there are zeros.
