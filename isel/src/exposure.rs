@@ -21,6 +21,7 @@ use tilelift_ir::{Attr, GridAxis, Inst, Kernel, Loc, Op, Region, Value, ValueDef
 use tilelift_lane::Target;
 use tilelift_lane::hash::{Map, Set};
 use tilelift_schedule::plan::{LowerOptions, Schedule};
+use tilelift_schedule::program::loads_ahead;
 use tilelift_schedule::program::not_ahead;
 use tilelift_schedule::reason::{NotAhead, Outline};
 use tilelift_schedule::{LowerError, Made};
@@ -101,13 +102,14 @@ impl LoopEstimate {
 /// As [`lower`].
 pub fn exposure(kernel: &Verified<'_>, target: &Target, options: &LowerOptions) -> Result<Exposure, LowerError> {
     let done = lower(kernel, target, options)?;
-    let (kernel, _) = planned(kernel, target, options)?;
+    let (kernel, plan) = planned(kernel, target, options)?;
     let looked = Looked { kernel: &kernel, target, done: &done, synchronous: synchronous(&kernel, &done) };
     let mut loops = Vec::new();
     kernel.walk(kernel.body, &mut |i| loops.extend(is_loop(&kernel, i).then(|| looked.at(i)).flatten()));
     let mut outline = done.plan.outline();
     if let Outline::Pipelined { ahead, .. } = &mut outline {
-        *ahead = matches!(done.written, Some(Ok(_)));
+        let by_registers = || loads_ahead(&kernel, plan.warps * target.lanes, plan.stages).is_ok_and(|made| made.is_some());
+        *ahead = matches!(done.written, Some(Ok(_))) || by_registers();
     }
     Ok(Exposure { outline, loops })
 }

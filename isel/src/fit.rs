@@ -125,7 +125,17 @@ fn specialised(
     let (mut few, mut tried) = (None, false);
     let need = loop {
         let footprint = Footprint::of(&written.kernel, target, &written.plan, &assigned, direct)?;
-        let Err(why) = footprint.fits() else { break footprint.total() };
+        let why = match footprint.fits() {
+            Err(why) => why,
+            Ok(()) => match within_share(ring, footprint.total(), depth).filter(|_| options.stages.is_none() && !direct) {
+                Some(slots) => {
+                    (slotted, depth) = (ring.slotted(slots), slots);
+                    written = write(&slotted)?;
+                    continue;
+                }
+                None => break footprint.total(),
+            },
+        };
         let left =
             fewer(&why, depth, ring.stage_bytes).map(|n| n / ring.slices * ring.slices).filter(|&n| options.stages.is_none() && n > 1);
         let next = match left {
@@ -137,7 +147,9 @@ fn specialised(
             }
             _ => None,
         };
-        let Some((slots, at_use)) = next else { return Err(why) };
+        // Sets that take steps in turns want a slot that is filled beside the one that each looks at.
+        let enough = |n: u32| ring.slices == 1 || options.stages.is_some() || n >= 2 * ring.slices;
+        let Some((slots, at_use)) = next.filter(|n| enough(n.0)) else { return Err(why) };
         if slots != depth {
             slotted = ring.slotted(slots);
             written = write(&slotted)?;
@@ -151,6 +163,14 @@ fn specialised(
     });
     let plan = Plan { warps: planned_as.warps, stages: depth, schedule: Schedule::Specialised(slotted) };
     Ok(Fitted { plan, written: Some(Ok(written)), assigned, direct, need: Some(need) })
+}
+
+/// The slots, of so many, that leave other programs of a multiprocessor their share of its memory, if this one does with fewer than it has, and still
+/// with some.
+fn within_share(ring: &Specialised, need: u64, depth: u32) -> Option<u32> {
+    let over = need.saturating_sub(u64::from(ring.share)).div_ceil(u64::from(ring.stage_bytes.max(1)));
+    let left = u64::from(depth).saturating_sub(over) as u32 / ring.slices * ring.slices;
+    (over > 0 && left >= FEW_SLOTS).then_some(left)
 }
 
 /// The slots, of so many bytes, that would be left of a ring of so many if it gave back what does not fit; `None` if that is not what is in the

@@ -32,7 +32,7 @@ use tilelift_schedule::guarded::guarded;
 use tilelift_schedule::loads_first;
 use tilelift_schedule::padded::padded;
 use tilelift_schedule::plan::{LayoutChoice, LowerOptions, Plan, Schedule, ScheduleKind, SwizzledTile, plan, tell};
-use tilelift_schedule::program::{Pipelines, batches_apart};
+use tilelift_schedule::program::{Pipelines, batches_apart, loads_ahead};
 use tilelift_schedule::reason::{NotSpecialised, Stage, Unsupported};
 use tilelift_schedule::whole_rows::whole_rows;
 use tilelift_schedule::wide_sums::wide_sums;
@@ -66,7 +66,11 @@ fn best_planned(kernel: &Verified<'_>, target: &Target, options: &LowerOptions) 
 /// Lowers what is made of a kernel, by its plan.
 fn as_planned(asked: &Kernel, kernel: Cow<'_, Kernel>, target: &Target, options: &LowerOptions, plan: Plan) -> Result<Lowered, LowerError> {
     let asked = asked.insts.len();
-    let kernel = match loads_first(&kernel, plan.warps * target.lanes) {
+    let lanes = plan.warps * target.lanes;
+    let ahead = if plan.specialised().is_none() { loads_ahead(&kernel, lanes, plan.stages).ok().flatten() } else { None };
+    let kernel = ahead.map_or(kernel, Cow::Owned);
+    debug_assert!(verify(&kernel).is_ok(), "{}: {:?}", kernel.name, verify(&kernel).err());
+    let kernel = match loads_first(&kernel, lanes) {
         Some(made) => Cow::Owned(made),
         None => kernel,
     };
@@ -146,7 +150,7 @@ fn better<'k>(
         None => Pipelines::of(kernel, target, plan).map_or(0, |p| p.ahead()),
     };
     match (summed(made, target, options), &plain) {
-        (Ok((seen, plan)), _) if plan.specialised().is_some() && !masked => Ok((Cow::Owned(seen.into_owned()), plan)),
+        (Ok((seen, plan)), _) if plan.specialised().is_some() && (!masked || plain.is_err()) => Ok((Cow::Owned(seen.into_owned()), plan)),
         (Ok((seen, plan)), Ok((was, own))) if ahead(&seen, &plan) > ahead(was, own) => Ok((Cow::Owned(seen.into_owned()), plan)),
         _ => plain,
     }

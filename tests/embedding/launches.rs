@@ -71,6 +71,48 @@ fn an_output_in_the_place_of_an_input_is_declared() {
     }
 }
 
+/// Rows whose length nobody says are copied by units for arguments whose rows are whole pieces, and nobody else may use that text.
+#[test]
+fn a_kernel_is_compiled_for_what_its_arguments_are_multiples_of() {
+    let source = "kernel @product(%a: view<bf16, [?, ?]>, %b: view<bf16, [?, ?]>, %c: view<f32, [?, ?]>, %from: i32, %scale: f32) warps=8 {
+    %k = dim %a, 1
+    %z = splat 0.0 : tile<128x128xf32>
+    %s = for %i in %from..%k step 64 carry %s0 = %z {
+        %x = load %a[0, %i] : tile<128x64xbf16>
+        %y = load %b[%i, 0] : tile<64x128xbf16>
+        %s1 = dot %x, %y, %s0
+        yield %s1
+    }
+    %r = mul %s, %scale
+    store %c[0, 0], %r
+}
+";
+    let kernel = tilelift::ir::text::parse(source).unwrap_or_else(|e| panic!("{e}")).kernels.remove(0);
+    let args = |k: i64, n: i64, from: i64| {
+        let view = |b, elem, shape: &[i64]| Arg::from(ViewArg::dense(b, elem, shape));
+        let views = [view(0, Scalar::BF16, &[100, k]), view(1, Scalar::BF16, &[k, n]), view(2, Scalar::F32, &[100, n])];
+        views.into_iter().chain([ScalarArg::int(Scalar::I32, from).into(), ScalarArg::float(Scalar::F32, 2.0).into()]).collect::<Vec<Arg>>()
+    };
+    let compiler = Compiler::new("sm_90a").unwrap_or_else(|e| panic!("{e}"));
+    let made = |a: &[Arg]| compiler.compile_for(&kernel, a).unwrap_or_else(|e| panic!("{e}"));
+    let units = |artifact: &Artifact| artifact.text.contains("cp.async.bulk");
+    let (plain, whole) = (compiler.compile(&kernel).unwrap_or_else(|e| panic!("{e}")), made(&args(4096, 128, 32)));
+    assert_eq!((units(&plain), units(&whole)), (false, true));
+    // What divides as much has the same text, and what nothing divides has that for all.
+    assert!(Arc::ptr_eq(&whole, &made(&args(1024, 1152, -16))));
+    assert!(Arc::ptr_eq(&plain, &made(&args(4095, 127, 3))));
+    assert_eq!(Artifact::from_bytes(&whole.to_bytes()).map_err(|e| e.to_string()).as_ref(), Ok(&*whole));
+    let lent: Vec<Lent> = (1..4).map(|n| Lent { address: n << 32, len: 1 << 30 }).collect();
+    let bind = |a: &[Arg]| Bound::new(whole.clone(), [1; 3], a, &lent);
+    assert!(bind(&args(256, 256, 16)).is_ok());
+    assert!(matches!(bind(&args(264, 256, 16)), Err(BindError::Args(ArgError::Extent { param: 0, dim: 1, .. }))));
+    assert!(matches!(bind(&args(256, 256, 8)), Err(BindError::Args(ArgError::Multiple { param: 3, multiple_of: 16, got: 8 }))));
+    let mut bound = bind(&args(256, 256, 16)).unwrap_or_else(|e| panic!("{e}"));
+    let refused = bound.set_scalar(3, ScalarArg::int(Scalar::I32, 17)).err().map(|e| e.to_string()).unwrap_or_default();
+    assert!(refused.contains("assumes a multiple of 16"), "{refused}");
+    assert!(bound.set_scalar(3, ScalarArg::int(Scalar::I32, 48)).is_ok() && bound.args()[3] == ScalarArg::int(Scalar::I32, 48).into());
+}
+
 /// A change of one thing is refused exactly where binding all of it anew is, and leaves the same behind: thousands of random ones.
 #[test]
 fn changes_agree_with_binding_anew() {

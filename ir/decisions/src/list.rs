@@ -113,6 +113,7 @@ decisions! {
     GuardedProducts "guarded products", "Whether products in a choice of a loop are a loop of one round", Rule, "",
         ["isel/schedule/src/guarded.rs"];
     WideSums "wide sums", "Whether 16-bit sums of products are made in 32 bits", Rule, "", ["isel/schedule/src/wide_sums.rs"];
+    LoadsAhead "loads ahead", "How many steps ahead loops without products load into registers", Rule, "", ["isel/schedule/src/program/pipelined/carried.rs"];
     LoadsFirst "loads first", "Which loads stand in front of what is computed", Rule, "", ["isel/schedule/src/loads_first.rs"];
     // How it runs.
     Specialise "specialisation", "Whether a loop gets a producer warp and consumer warpgroups", Rule, "", ["isel/schedule/src/plan/decide.rs"];

@@ -317,6 +317,16 @@ fn assign_part(kernel: &Kernel, target: &Target, plan: &Plan, part: Region, out:
             anchors.push((if t.elem.is_packed() { bytes / 2 } else { bytes }, i, v));
         }
     }
+    let vector = |v: Value| tile_shape(kernel, v).is_some_and(|s| s.iter().filter(|&&e| e > 1).count() <= 1);
+    let shared = insts.iter().filter(|&&i| kernel.insts[i].op == Op::Broadcast).filter_map(|&i| {
+        let v = kernel.insts[i].results[0];
+        let t = kernel.ty(v).as_tile()?;
+        let bytes = t.elements() * u64::from(t.elem.bytes());
+        (!vector(v) && anchors.iter().all(|a| a.0 >= bytes || vector(a.2))).then_some((bytes, i, v))
+    });
+    // Tiles that come from no memory, where rows and columns that do are shared by them: who reads an element there wants it where the tile lies.
+    let shared: Vec<(u64, Inst, Value)> = shared.collect();
+    anchors.extend(shared);
     anchors.sort_by_key(|&(bytes, i, _)| (std::cmp::Reverse(bytes), i));
     let mut anchors = anchors.into_iter();
     let mut rest = insts.iter().flat_map(|&i| kernel.insts[i].results.iter().copied()).collect::<Vec<_>>().into_iter();
@@ -342,7 +352,8 @@ fn assign_part(kernel: &Kernel, target: &Target, plan: &Plan, part: Region, out:
         }
         let next = anchors.by_ref().find(|(_, _, v)| !chosen.contains_key(&classes.find(*v)));
         if let Some((_, i, v)) = next {
-            let l = access_layout(kernel, target, plan, i, v)?;
+            let made = kernel.insts[i].op == Op::Broadcast;
+            let l = if made { default_layout(kernel, target, plan, v)? } else { access_layout(kernel, target, plan, i, v)? };
             let class = classes.find(v);
             chosen.insert(class, Rc::new(l));
             queue.push_back(class);

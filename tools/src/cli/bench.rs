@@ -28,6 +28,7 @@ outputs of sampled instances are compared with the interpreter first. docs/bench
   --iterations N      timed launches (20), each behind a copy that overwrites the L2 cache; the median counts
   --rest-ms X         rest in front of each (5)
   --check N           instances that the interpreter runs, too (4; 0 for none)
+  --any-arguments     compile for any arguments, not for what those of the launch are multiples of
   --peer-us X         what a peer takes for the launch, or for all of them in a row
   --device NAME       cuda (default), hip, or sim: counts of the sampled instances instead of times
   --target, --opt, --schedule, --seed, --json, --roofline   as below

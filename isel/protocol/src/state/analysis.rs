@@ -181,6 +181,8 @@ struct Counting<'a> {
     products: Map<LVal, (LVal, i64)>,
     slots: i64,
     bits: i64,
+    /// What is looked at is in a loop, a choice or a role.
+    inside: bool,
 }
 
 impl Analysis {
@@ -195,6 +197,7 @@ impl Analysis {
             products: Map::default(),
             slots: 1,
             bits: 1,
+            inside: false,
         };
         c.visit(&program.body, self);
         self.modulus = c.slots.saturating_mul(c.bits).min(MOST);
@@ -268,7 +271,7 @@ impl Counting<'_> {
                     {
                         e.trips.insert(l.iv, (lo, hi, step));
                     }
-                    self.visit(&l.body, e);
+                    self.within(&l.body, e);
                     let counts = l.carried.iter().filter(|c| counts(&l.body, c.next, c.param, e, 8)).map(|c| c.param);
                     let counts: Vec<LVal> = counts.collect();
                     e.counters.extend(counts);
@@ -276,8 +279,14 @@ impl Counting<'_> {
                 }
                 _ => {}
             }
-            blocks(inst).for_each(|b| self.visit(b, e));
+            blocks(inst).for_each(|b| self.within(b, e));
         }
+    }
+
+    fn within(&mut self, block: &Block, e: &mut Analysis) {
+        let outside = std::mem::replace(&mut self.inside, true);
+        self.visit(block, e);
+        self.inside = outside;
     }
 
     fn arithmetic(&mut self, dst: LVal, op: BinOp, a: LVal, b: LVal, e: &mut Analysis) {
@@ -307,8 +316,8 @@ impl Counting<'_> {
             }
             _ => {}
         }
-        // Of extents nothing is followed.
-        if self.relevant.contains(&dst) && !e.natural.contains(&a) {
+        // Of extents nothing is followed, nor of what is computed once, in front of all loops: it does not count.
+        if self.relevant.contains(&dst) && !e.natural.contains(&a) && self.inside {
             match (op, by) {
                 (BinOp::Rem | BinOp::RemU | BinOp::Div | BinOp::DivU, Some(c)) => self.slots = lcm(self.slots, c).min(MOST),
                 (BinOp::ShrS | BinOp::ShrU, Some(c)) if c < 12 => self.slots = lcm(self.slots, 1 << c).min(MOST),

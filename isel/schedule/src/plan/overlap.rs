@@ -1,7 +1,7 @@
 //! Loops that compute between two products: which products may run while the lanes compute.
 //!
 //! ```text
-//! early   a product of what arrives and what stands in front of the loop: it may be started a step ahead
+//! early   a product of what arrives and what stands in front of the loop: it may be started a step ahead, as may one that adds to it alone
 //! head    what the lanes make of it
 //! late    a product whose accumulator the loop carries, and that nothing else in the step looks at: it may end a step later
 //! tail    what is done to such accumulators before the next product is added
@@ -29,10 +29,18 @@ use tilelift_ir::{Effects, Inst, Kernel, Literal, Op, Scalar, Value, ValueDef};
 use tilelift_lane::Target;
 use tilelift_lane::hash::Set;
 
+impl Overlap {
+    /// True for an early product on which another one adds.
+    pub fn is_added_to(&self, kernel: &Kernel, i: Inst) -> bool {
+        let made = &kernel.insts[i].results;
+        self.early.iter().any(|&j| made.contains(&kernel.insts[j].args[2]))
+    }
+}
+
 /// The parts of a loop; what is in none of the lists is head.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Overlap {
-    /// Products that are started a step ahead.
+    /// Products that are started a step ahead, in program order: some add to what others make.
     pub early: Vec<Inst>,
     /// Products that end a step later.
     pub late: Vec<Inst>,
@@ -88,11 +96,13 @@ pub(super) fn overlap(
 
     let mut parts = Overlap { early: Vec::new(), late: Vec::new(), tail: Vec::new(), hold: false, read_late: Vec::new() };
     let mut after: Set<Value> = Set::default();
+    let taken_by = |v: Value, i: Inst| body.iter().all(|&j| j == i || !looks_at(kernel, j, |x| x == v));
     for &i in dots {
         let d = &kernel.insts[i];
         let result = d.results[0];
         let [a, c] = [d.args[0], d.args[2]];
-        if (from_ring(a) || outside(a)) && (outside(c) || is_zero(kernel, c)) {
+        let on_early = kernel.def_inst(c).is_some_and(|j| parts.early.contains(&j)) && taken_by(c, i);
+        if (from_ring(a) || outside(a)) && (outside(c) || is_zero(kernel, c) || on_early) {
             parts.early.push(i);
             continue;
         }

@@ -52,6 +52,12 @@ use tilelift_ir::{Inst, Kernel, Op, Precision, Value};
 use tilelift_lane::hash::Set;
 use tilelift_lane::{GroupMatrixId, Registers, Target, Units};
 
+/// Programs of a multiprocessor that share its memory, at most.
+const MOST_PROGRAMS: u32 = 3;
+/// Bytes of shared memory that each takes for itself, and for its mbarriers.
+const BYTES_OF_PROGRAM: u32 = 2048;
+/// Slots that each of them wants.
+const SLOTS_OF_SHARES: u32 = 3;
 /// Slots of a ring that loops in one ring ask for.
 const FEW_SLOTS: u32 = 3;
 /// Slots of a ring below which results take the place of operands: with a fourth, copies are ahead of products that end a step later.
@@ -585,7 +591,21 @@ fn specialised_loop(
         updates.clear();
     }
     let beside = others + bytes_of(&updates) + slice_bytes(kernel, main, slices);
-    let room = |staging: u32| target.shared_bytes.saturating_sub(staging + beside) / stage_bytes.max(1);
+    // One group alone leaves the units to nobody while its lanes compute: where registers and memory permit, other programs have their share.
+    let shared = if groups == 1 && !persistent && registers.is_none() && options.stages.is_none() {
+        let elsewhere = |i: Inst, v: Value| stored(i, v) || brought.iter().any(|b| b.value == v);
+        let need = match (mixed, promoted) {
+            (true, _) => held + a_from_registers(kernel, &dots, &loads, &elsewhere, &lanes_of) + BESIDE_ACCUMULATORS,
+            (false, true) => held + last_registers,
+            (false, false) => last_registers,
+        };
+        let results = stores.iter().map(|(_, t)| t.bytes()).sum::<u32>();
+        let slots = |bytes: u32| bytes.saturating_sub(beside + results) / stage_bytes.max(1);
+        share_of_programs(target, units, warps, need + pieces + BESIDE_ACCUMULATORS / 2, &|bytes| slots(bytes) >= SLOTS_OF_SHARES)
+    } else {
+        target.shared_bytes
+    };
+    let room = |staging: u32| shared.saturating_sub(staging + beside) / stage_bytes.max(1);
     let repetitions = accumulators.iter().map(|s| s[0] / (consumers * rows)).min().unwrap_or(1);
     let parted = stores.iter().all(|(_, t)| t.shape[t.down()].is_multiple_of(repetitions));
     let staging_parts =
@@ -628,7 +648,7 @@ fn specialised_loop(
     }
     // Vectors beside the operands go with the ring, where the producer can say from where, and bytes are left.
     let mut vectors = Vec::new();
-    let mut left = target.shared_bytes.saturating_sub(staging_bytes + beside + depth * stage_bytes) / depth;
+    let mut left = shared.saturating_sub(staging_bytes + beside + depth * stage_bytes) / depth;
     // The lanes of more warps than one are busy with operands.
     if mixed && by_lanes.is_empty() {
         for &i in
@@ -711,7 +731,7 @@ fn specialised_loop(
         registers,
         persistent,
         stage_bytes,
-        ring_bytes: target.shared_bytes.saturating_sub(staging_bytes + beside),
+        ring_bytes: shared.saturating_sub(staging_bytes + beside),
         staging_bytes,
         staging_parts,
         staging_shared,
@@ -740,7 +760,17 @@ fn specialised_loop(
         epilogue,
         promoted,
         stores,
+        share: shared,
     })
+}
+
+/// Bytes of shared memory of a program of so many warps whose lanes need so many registers: those of as many programs of a multiprocessor as registers are
+/// there for, and `suffices` says that memory is; all of it for one.
+fn share_of_programs(target: &Target, units: &Units, warps: u32, need: u32, suffices: &dyn Fn(u32) -> bool) -> u32 {
+    let registers = |programs: u32| units.registers.total / (warps * target.lanes * programs) / 8 * 8;
+    let bytes = |programs: u32| target.shared_bytes / programs - BYTES_OF_PROGRAM;
+    let share = (2..=MOST_PROGRAMS).rev().filter(|&n| need <= registers(n)).map(bytes).find(|&b| suffices(b));
+    share.unwrap_or(target.shared_bytes)
 }
 
 /// True where an instance runs several grid positions. Positions that take long drift apart where nothing deals them out, and no longer share what is in

@@ -104,6 +104,8 @@ pub struct Specialised {
     pub promoted: bool,
     /// Stores that bulk copies do.
     pub stores: Vec<(Inst, SwizzledTile)>,
+    /// Bytes of shared memory that it should do with, so that others run beside it: as many as there are, or a share of them.
+    pub share: u32,
 }
 
 impl Specialised {

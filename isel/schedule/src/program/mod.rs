@@ -46,7 +46,7 @@ mod write;
 
 pub use crate::reason::Refusal;
 pub use batches::batches_apart;
-pub use pipelined::{Pipelines, not_ahead};
+pub use pipelined::{Pipelines, loads_ahead, not_ahead};
 
 use crate::plan::{Plan, Specialised, admit};
 use tilelift_ir::Kernel;

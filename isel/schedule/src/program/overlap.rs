@@ -215,9 +215,18 @@ impl Parts<'_, '_> {
         let mut ready = Vec::new();
         for &i in early {
             let a = schedule.operand_a(w, i)?;
-            ready.push((i, a, schedule.accumulator(w, self.kernel.insts[i].args[2])?));
+            let c = self.kernel.insts[i].args[2];
+            let begun = early.iter().position(|&j| self.kernel.insts[j].results[0] == c);
+            let c = if begun.is_some() { None } else { Some(schedule.accumulator(w, c)?) };
+            ready.push((i, a, c, begun));
         }
-        ready.into_iter().map(|(i, a, c)| schedule.begin(w, i, step, [a, c])).collect()
+        let mut out: Vec<Value> = Vec::new();
+        for (i, a, c, begun) in ready {
+            let on = begun.and_then(|n| out.get(n).copied()).map(Arg::from);
+            let Some(c) = c.or(on) else { return Err(Refusal::Written { value: self.kernel.insts[i].args[2] }) };
+            out.push(schedule.begin(w, i, step, [a, c])?);
+        }
+        Ok(out)
     }
 
     /// Starts the late products of a step, whose operands A and accumulators are these.
@@ -273,7 +282,8 @@ impl Parts<'_, '_> {
 
     /// Waits for early products, with so many in flight behind them.
     fn landed(&self, w: &mut Writer<'_>, early: &[Value], behind: u32) -> Result<(), Refusal> {
-        for (&i, &v) in self.parts.early.iter().zip(early) {
+        let ends = self.parts.early.iter().zip(early).filter(|(i, _)| !self.parts.is_added_to(self.kernel, **i));
+        for (&i, &v) in ends {
             let v = w.make(Op::AsyncDotWait, &[v.into()], &[Attr::Count(behind)], None)?;
             w.set(self.kernel.insts[i].results[0], v);
         }

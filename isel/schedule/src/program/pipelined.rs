@@ -22,6 +22,7 @@
 //! The barrier shows what has arrived to all lanes, and tells that all have done with the slot that the next copy overwrites. Copies past
 //! the end of the loop are put outside of the view, where they move nothing. All else stays as it is.
 
+mod carried;
 mod pairs;
 mod rows;
 
@@ -33,6 +34,7 @@ use crate::longest_first::LaunchOrder;
 use crate::named::Named;
 use crate::plan::{Plan, Replay, Schedule, copied_loads, live, not_operand, replay, written_views};
 use crate::reason::NotAhead;
+pub use carried::loads_ahead;
 use rows::{copied_in_rows, pair_step};
 use std::collections::{BTreeMap, BTreeSet};
 use tilelift_ir::layout::{Axis, coalesced, operand_swizzle, vectors_without};
@@ -41,7 +43,7 @@ use tilelift_lane::Target;
 use tilelift_lane::hash::Set;
 
 /// The copies of a loop.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 struct Ring {
     /// The loads.
     loads: Vec<Inst>,
@@ -49,6 +51,8 @@ struct Ring {
     replay: Replay,
     /// The slots of each load.
     slots: Vec<Value>,
+    /// Steps that a loop without slots carries ([`carried`]); 0 of one that has them.
+    steps: u32,
 }
 
 /// What is written.
@@ -182,7 +186,7 @@ fn rings(kernel: &Kernel, target: &Target, warps: u32) -> BTreeMap<Inst, Ring> {
     for main in loops {
         let region = kernel.insts[main].regions[0];
         let inside = content(kernel, region);
-        let mut ring = Ring { loads: Vec::new(), replay: Replay::default(), slots: Vec::new() };
+        let mut ring = Ring::default();
         for &load in kernel.regions[region].insts.iter().filter(|&&i| staged[i]) {
             if let Ok(found) = slice_of(kernel, target, warps, load, (main, &inside, &written)) {
                 ring.loads.push(load);
@@ -212,14 +216,17 @@ fn content(kernel: &Kernel, region: Region) -> (BTreeSet<Inst>, Option<Op>) {
 /// What a body holds.
 type Content = (BTreeSet<Inst>, Option<Op>);
 
-/// What the indices and the mask of a load for products follow from in the body of a loop, if it can run ahead of all that the loop writes.
-fn slice_of(
-    kernel: &Kernel,
-    target: &Target,
-    warps: u32,
-    load: Inst,
-    (main, (inside, writes), written): (Inst, &Content, &Set<Value>),
-) -> Result<Replay, NotAhead> {
+/// What the indices and the mask of a load for products follow from in the body of a loop, if it can run ahead of all that the loop writes, and there are
+/// copies of its width.
+fn slice_of(kernel: &Kernel, target: &Target, warps: u32, load: Inst, body: (Inst, &Content, &Set<Value>)) -> Result<Replay, NotAhead> {
+    let found = run_ahead(kernel, load, body)?;
+    // What registers hold has any width.
+    let goes = target.moves_by_lanes() || copy_bytes(kernel, target, warps, load).is_some();
+    goes.then_some(found).ok_or(NotAhead::Width)
+}
+
+/// What the indices and the mask of a load follow from in the body of a loop, if it can run ahead of all that the loop writes.
+fn run_ahead(kernel: &Kernel, load: Inst, (main, (inside, writes), written): (Inst, &Content, &Set<Value>)) -> Result<Replay, NotAhead> {
     let region = kernel.insts[main].regions[0];
     if let Some(op) = *writes
         && written.contains(&kernel.insts[load].args[0])
@@ -233,10 +240,7 @@ fn slice_of(
         ValueDef::Result(i, _) => !inside.contains(&i),
     };
     let found = replay(kernel, (main, &[]), written, kernel.insts[load].args[1..].to_vec(), &there);
-    let found = found.map_err(|v| NotAhead::Address { value: Named::of(kernel, v) })?;
-    // What registers hold has any width.
-    let goes = target.moves_by_lanes() || copy_bytes(kernel, target, warps, load).is_some();
-    goes.then_some(found).ok_or(NotAhead::Width)
+    found.map_err(|v| NotAhead::Address { value: Named::of(kernel, v) })
 }
 
 /// Why a load of a loop's body is done where it is used, by a plan that does so.
@@ -289,7 +293,7 @@ impl Pipelined<'_> {
         let kernel = self.kernel;
         let d = &kernel.insts[i];
         if let Some(ring) = self.rings.get(&i) {
-            return self.pipeline(w, i, ring, nested);
+            return if ring.steps > 0 { self.carry(w, i, ring) } else { self.pipeline(w, i, ring, nested) };
         }
         let mut pipelines = false;
         d.regions.iter().for_each(|&r| kernel.walk(r, &mut |j| pipelines |= self.rings.contains_key(&j)));

@@ -12,7 +12,7 @@ pub enum Outline {
         warps: u32,
         /// Stages of its loops.
         stages: u32,
-        /// A loop copies ahead.
+        /// What a loop loads is ahead of its use.
         ahead: bool,
         /// Why it is not specialised.
         why: Box<NotSpecialised>,
@@ -84,7 +84,7 @@ impl fmt::Display for Outline {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Outline::Pipelined { warps, ahead: false, why, .. } => {
-                write!(f, "as written: {warps} warps, no loop copies ahead (not specialised: {why})")
+                write!(f, "as written: {warps} warps, no loop loads ahead (not specialised: {why})")
             }
             Outline::Pipelined { warps, stages, why, .. } => {
                 write!(f, "pipelined: {warps} warps, {stages} stages (not specialised: {why})")

@@ -1,0 +1,119 @@
+//! Loops without products whose loads are some steps ahead of what lanes compute: the loop carries the tiles in registers.
+//!
+//! ```text
+//! front:  load 0 … load K-1
+//! body:   load i+K ─ the body, which computes with what was loaded for i ─ yield, with what was loaded for i+1 … i+K
+//! ```
+//!
+//! Memory answers after some 700 cycles. A loop that asks for a row and looks at it has nothing else to do meanwhile, unless other programs of the multiprocessor have;
+//! how many there are nobody knows here. So a step that asks for few bytes, below [`ENOUGH`] a lane, is begun ahead, as many steps as `stages` says and
+//! it takes to have so many under way. Loads past the end of the loop are put outside of the view, where they move nothing.
+
+use super::super::Refusal;
+use super::super::ahead::{Ahead, Wanted};
+use super::super::write::{Arg, Writer};
+use super::{Pipelined, Ring, content, plus, run_ahead};
+use crate::plan::written_views;
+use std::collections::BTreeMap;
+use tilelift_decisions::{Decision, Told, taken};
+use tilelift_ir::{Effects, Inst, Kernel, Op, Type, Value};
+
+/// Bytes of a lane under way at which a machine's memory is busy, even where a multiprocessor runs few programs.
+const ENOUGH: u64 = 64;
+
+/// The kernel with such loops, for programs of so many lanes and loops of so many stages; `None` if there are none.
+///
+/// # Errors
+/// What can't be written.
+pub fn loads_ahead(kernel: &Kernel, lanes: u32, stages: u32) -> Result<Option<Kernel>, Refusal> {
+    if stages < 2 || kernel.is_explicit() {
+        return Ok(None);
+    }
+    let written = written_views(kernel);
+    let mut rings: BTreeMap<Inst, Ring> = BTreeMap::new();
+    let mut loops = Vec::new();
+    kernel.walk(kernel.body, &mut |i| loops.extend((kernel.insts[i].op == Op::For).then_some(i)));
+    for main in loops {
+        let region = kernel.insts[main].regions[0];
+        let inside = content(kernel, region);
+        let lanes_alone = |i: &Inst| !matches!(kernel.insts[*i].op, Op::Dot | Op::For | Op::While);
+        if !inside.0.iter().all(lanes_alone) {
+            continue;
+        }
+        let mut ring = Ring::default();
+        let mut bytes = 0;
+        for &load in kernel.regions[region].insts.iter().filter(|&&i| kernel.insts[i].op == Op::Load) {
+            if let Ok(found) = run_ahead(kernel, load, (main, &inside, &written)) {
+                bytes += bytes_of(kernel, kernel.insts[load].results[0]);
+                ring.loads.push(load);
+                ring.replay.add(found);
+            }
+        }
+        let each = bytes.div_ceil(u64::from(lanes)).max(1);
+        ring.steps = (ENOUGH.saturating_sub(1) / each).min(u64::from(stages) - 1) as u32;
+        if !ring.loads.is_empty() && ring.steps > 0 {
+            taken(Decision::LoadsAhead, || Told::of(format!("{} loads, {} steps ahead", ring.loads.len(), ring.steps)));
+            rings.insert(main, ring);
+        }
+    }
+    if rings.is_empty() {
+        return Ok(None);
+    }
+    let mut w = Writer::new(kernel);
+    let p = Pipelined { kernel, stages, rings, held: true, two: false };
+    p.region(&mut w, kernel.body, false)?;
+    Ok(Some(w.finish()))
+}
+
+/// Bytes of a value.
+fn bytes_of(kernel: &Kernel, v: Value) -> u64 {
+    match kernel.ty(v) {
+        Type::Tile(t) => t.elements() * u64::from(t.elem.bits()) / 8,
+        ty => u64::from(ty.elem().bytes()),
+    }
+}
+
+impl Pipelined<'_> {
+    /// A loop that carries what is loaded for the steps behind.
+    pub(super) fn carry(&self, w: &mut Writer<'_>, main: Inst, ring: &Ring) -> Result<(), Refusal> {
+        let kernel = self.kernel;
+        let d = &kernel.insts[main];
+        let args = d.args.iter().map(|&v| w.get(v)).collect::<Result<Vec<Arg>, Refusal>>()?;
+        let region = d.regions[0];
+        let params = &kernel.regions[region].params;
+        let ty = kernel.ty(params[0]).elem();
+        let ahead = Ahead::of(kernel, main, &ring.replay, ring.loads.clone(), Wanted::Masks);
+        let mut at = args[0];
+        let mut state = ahead.first(w, at)?;
+        let held = args.len() - 3;
+        let mut init: Vec<Arg> = args[3..].to_vec();
+        for _ in 0..ring.steps {
+            let next = plus(w, at, args[2], 1, ty)?;
+            let (tiles, behind) = self.tiles(w, (&ahead, at, &state), |_| Ok(next), (main, ring))?;
+            init.extend(tiles.into_iter().map(Arg::from));
+            (at, state) = (next, behind);
+        }
+        let tiles = init.len() - held;
+        init.extend(state);
+        let results = w.for_loop([args[0], args[1], args[2]], &init, |w, index, carried| {
+            let at = plus(w, index.into(), args[2], ring.steps, ty)?;
+            let state: Vec<Arg> = carried[held + tiles..].iter().map(|&v| v.into()).collect();
+            let (new, state) = self.tiles(w, (&ahead, at, &state), |w| plus(w, at, args[2], 1, ty), (main, ring))?;
+            w.set(params[0], index);
+            Self::set_all(w, &params[1..], &carried[..held]);
+            let here = &carried[held..held + ring.loads.len()];
+            ring.loads.iter().zip(here).for_each(|(&load, &tile)| w.set(kernel.insts[load].results[0], tile));
+            let live = crate::plan::live(kernel, region, &|i| ring.loads.contains(&i), &[]);
+            let reads = |i: Inst| kernel.insts[i].op.info().effects == Effects::Reads;
+            let taken = |i: Inst| !ring.loads.contains(&i) && kernel.insts[i].op != Op::Yield && (live.contains(&i) || !reads(i));
+            kernel.regions[region].insts.iter().filter(|&&i| taken(i)).try_for_each(|&i| self.inst(w, i, true))?;
+            let mut next = self.given(w, region)?;
+            next.extend(carried[held + ring.loads.len()..held + tiles].iter().map(|&v| Arg::from(v)));
+            next.extend(new.into_iter().map(Arg::from));
+            next.extend(state);
+            Ok(next)
+        })?;
+        Self::set_all(w, &d.results, &results[..held]);
+        Ok(())
+    }
+}
