@@ -21,8 +21,7 @@ use tilelift_ir::{Attr, GridAxis, Inst, Kernel, Loc, Op, Region, Value, ValueDef
 use tilelift_lane::Target;
 use tilelift_lane::hash::{Map, Set};
 use tilelift_schedule::plan::{LowerOptions, Schedule};
-use tilelift_schedule::program::loads_ahead;
-use tilelift_schedule::program::not_ahead;
+use tilelift_schedule::program::{loads_ahead, not_ahead};
 use tilelift_schedule::reason::{NotAhead, Outline};
 use tilelift_schedule::{LowerError, Made};
 

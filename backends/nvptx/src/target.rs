@@ -358,9 +358,12 @@ const H200: Costs = Costs {
     launch: 2100,
 };
 
-/// `wgmma` by the types of D, A and B, the K of an instruction, and whether operands may run along M or N ("Matrix shape" and
-/// "Transpose" of the asynchronous warpgroup instructions).
-const WGMMA: [(&str, [Scalar; 2], Scalar, Precision, u32, bool); 8] = [
+/// Types of D, A and B as the mnemonic has them, those of A and B, that of D, how operands are rounded, the K of an instruction, and whether operands may
+/// run along M or N.
+type GroupRow = (&'static str, [Scalar; 2], Scalar, Precision, u32, bool);
+
+/// `wgmma` ("Matrix shape" and "Transpose" of the asynchronous warpgroup instructions).
+const WGMMA: [GroupRow; 8] = [
     ("f32.bf16.bf16", [Scalar::BF16; 2], Scalar::F32, Precision::Exact, 16, true),
     ("f32.f16.f16", [Scalar::F16; 2], Scalar::F32, Precision::Exact, 16, true),
     ("f32.tf32.tf32", [Scalar::F32; 2], Scalar::F32, Precision::Tf32, 8, false),
@@ -391,7 +394,7 @@ fn hopper() -> Units {
         let shape = Coord::from_slice(&[64, warp.shape[1]]);
         FragmentMap { shape, warp: ACC_WGMMA_WARP.iter().map(|s| Coord::from_slice(s)).collect(), ..map(&warp) }
     };
-    let row = |&(name, [operand, operand_b], acc, precision, k, any_order): &(&'static str, [Scalar; 2], Scalar, Precision, u32, bool)| {
+    let row = |&(name, [operand, operand_b], acc, precision, k, any_order): &GroupRow| {
         GroupMatrix {
             name,
             m: 64,

@@ -192,7 +192,7 @@ fn uniform(bits: u64, [lo, hi]: [Number; 2], elem: Scalar) -> u64 {
     match [lo, hi] {
         [Number::Int(lo), Number::Int(hi)] if !elem.is_float() => {
             let count = u128::from(hi.abs_diff(lo)) + 1;
-            let of = (u128::from(bits) * count >> 64) as i64;
+            let of = ((u128::from(bits) * count) >> 64) as i64;
             ScalarArg::int(elem, lo.wrapping_add(of)).bits()
         }
         [lo, hi] => {

@@ -75,7 +75,7 @@ impl Apart<'_> {
         let mut w = Writer::new(self.kernel);
         self.region(&mut w, self.kernel.body)?;
         let mut out = w.finish();
-        out.hints = self.kernel.hints.clone();
+        out.hints = self.kernel.hints;
         for (&v, &own) in self.kernel.params.iter().zip(&out.params) {
             out.names[own].clone_from(&self.kernel.names[v]);
         }
@@ -243,7 +243,9 @@ fn further(w: &mut Writer<'_>, at: Arg, n: u32, ty: &Type) -> Result<Arg, Refusa
 
 /// The type of a tile without a dimension.
 fn without(kernel: &Kernel, v: Value, axis: usize) -> Type {
-    resized(kernel, v, |shape| drop(shape.remove(axis)))
+    resized(kernel, v, |shape| {
+        shape.remove(axis);
+    })
 }
 
 /// The type of a tile of which a dimension is 1.
