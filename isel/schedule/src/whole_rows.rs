@@ -25,6 +25,9 @@ use tilelift_lane::{Costs, Target};
 /// What copies and products cut rows to at least, in bytes.
 const LEAST: u32 = 32;
 
+/// Dimensions that are looked at, at most.
+const TRIED: usize = 64;
+
 /// The kernel with such rows, and whether masks cut them; `None` if it has none that products take, or its author says how it runs or lies.
 pub fn whole_rows(kernel: &Kernel, target: &Target) -> Option<(Kernel, bool)> {
     let products = kernel.insts.values().any(|d| d.op == Op::Dot);
@@ -32,10 +35,11 @@ pub fn whole_rows(kernel: &Kernel, target: &Target) -> Option<(Kernel, bool)> {
         return None;
     }
     let near = Near::of(kernel);
-    let (mut seen, mut found) = (BTreeSet::new(), Vec::new());
+    let (mut seen, mut found, mut tried) = (BTreeSet::new(), Vec::new(), 0);
     kernel.walk(kernel.body, &mut |i| {
         if let Some(axis) = ragged(kernel, i)
             && !seen.contains(&axis)
+            && std::mem::replace(&mut tried, tried + 1) < TRIED
             && let Some(one) = near.one(axis)
         {
             seen.extend(one.iter().copied());

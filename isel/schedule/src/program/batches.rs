@@ -19,6 +19,9 @@ use tilelift_ir::{Attr, Inst, Kernel, Literal, Op, Region, TileType, Type, Value
 /// Batches of more matrices than so many stay batches: each matrix has its own copies.
 const MOST: u32 = 8;
 
+/// Products of batches that are looked at, at most.
+const TRIED: usize = 64;
+
 /// Dimensions that are taken apart at most, one after the other.
 const MOST_DIMENSIONS: usize = 8;
 
@@ -41,10 +44,11 @@ pub fn batches_apart(kernel: &Kernel) -> Option<Kernel> {
 /// The dimension of a batch, by the values that have it, and its extent.
 fn batch(kernel: &Kernel) -> Option<(BTreeMap<Value, usize>, u32)> {
     let near = Near::of(kernel);
-    let mut found = None;
+    let (mut found, mut tried) = (None, 0);
     kernel.walk(kernel.body, &mut |i| {
         let d = &kernel.insts[i];
-        if found.is_none() && d.op == Op::Dot && kernel.ty(d.results[0]).shape().is_some_and(|s| s.len() > 2) {
+        if found.is_none() && d.op == Op::Dot && kernel.ty(d.results[0]).shape().is_some_and(|s| s.len() > 2) && tried < TRIED {
+            tried += 1;
             found = apart(kernel, &near, (d.args[0], 0));
         }
     });
