@@ -21,7 +21,7 @@ use tilelift_ir::{Attr, GridAxis, Inst, Kernel, Loc, Op, Region, Value, ValueDef
 use tilelift_lane::Target;
 use tilelift_lane::hash::{Map, Set};
 use tilelift_schedule::plan::{LowerOptions, Schedule};
-use tilelift_schedule::program::not_ahead;
+use tilelift_schedule::program::{loads_ahead, not_ahead};
 use tilelift_schedule::reason::{NotAhead, Outline};
 use tilelift_schedule::{LowerError, Made};
 
@@ -101,11 +101,16 @@ impl LoopEstimate {
 /// As [`lower`].
 pub fn exposure(kernel: &Verified<'_>, target: &Target, options: &LowerOptions) -> Result<Exposure, LowerError> {
     let done = lower(kernel, target, options)?;
-    let (kernel, _) = planned(kernel, target, options)?;
+    let (kernel, plan) = planned(kernel, target, options)?;
     let looked = Looked { kernel: &kernel, target, done: &done, synchronous: synchronous(&kernel, &done) };
     let mut loops = Vec::new();
     kernel.walk(kernel.body, &mut |i| loops.extend(is_loop(&kernel, i).then(|| looked.at(i)).flatten()));
-    Ok(Exposure { outline: done.plan.outline(), loops })
+    let mut outline = done.plan.outline();
+    if let Outline::Pipelined { ahead, .. } = &mut outline {
+        let by_registers = || loads_ahead(&kernel, plan.warps * target.lanes, plan.stages).is_ok_and(|made| made.is_some());
+        *ahead = matches!(done.written, Some(Ok(_))) || by_registers();
+    }
+    Ok(Exposure { outline, loops })
 }
 
 fn is_loop(kernel: &Kernel, i: Inst) -> bool {
@@ -198,7 +203,7 @@ impl Looked<'_> {
             true => of_bytes(c.product, work),
             false => work * c.alu / u64::from(target.lanes.max(1)),
         };
-        let rows = target.units.iter().flat_map(|u| &u.matrix).filter(|r| r.operand == a.elem && a.elem == b.elem);
+        let rows = target.units.iter().flat_map(|u| &u.matrix).filter(|r| [r.operand, r.operand_b] == [a.elem, b.elem]);
         let beside = rows.map(|r| of_bytes(c.group_product, batch * m.next_multiple_of(u64::from(r.m)) * k * n)).min();
         [work, by_lanes, beside.unwrap_or(by_lanes)]
     }

@@ -31,10 +31,11 @@ use tilelift_schedule::exchange::exchanged;
 use tilelift_schedule::guarded::guarded;
 use tilelift_schedule::loads_first;
 use tilelift_schedule::padded::padded;
-use tilelift_schedule::plan::{LayoutChoice, LowerOptions, Plan, Schedule, ScheduleKind, SwizzledTile, plan};
-use tilelift_schedule::program::loads_ahead;
+use tilelift_schedule::plan::{LayoutChoice, LowerOptions, Plan, Schedule, ScheduleKind, SwizzledTile, plan, tell};
+use tilelift_schedule::program::{Pipelines, batches_apart, loads_ahead};
 use tilelift_schedule::reason::{NotSpecialised, Stage, Unsupported};
 use tilelift_schedule::scaled::scaled_operands;
+use tilelift_schedule::whole_rows::whole_rows;
 use tilelift_schedule::wide_sums::wide_sums;
 
 /// Lowers a verified kernel for a target.
@@ -42,6 +43,13 @@ use tilelift_schedule::wide_sums::wide_sums;
 /// # Errors
 /// [`LowerError::Unsupported`] and [`LowerError::ResourceExceeded`], placed at the guilty instruction.
 pub fn lower(kernel: &Verified<'_>, target: &Target, options: &LowerOptions) -> Result<Lowered, LowerError> {
+    let done = best_planned(kernel, target, options)?;
+    tell(&done.plan);
+    Ok(done)
+}
+
+/// Lowers a kernel as it is best planned.
+fn best_planned(kernel: &Verified<'_>, target: &Target, options: &LowerOptions) -> Result<Lowered, LowerError> {
     let (made, plan) = planned(kernel, target, options)?;
     let (many, specialised) = (made.insts.len(), plan.specialised().is_some());
     let done = as_planned(kernel, made, target, options, plan);
@@ -108,6 +116,45 @@ fn pipelined_instead(
     let Ok(mut plan) = plan(kernel, target, &options) else { return Err(why) };
     plan.schedule = Schedule::Pipelined { why: Box::new(NotSpecialised::Unlowered { why: why.to_string() }) };
     scheduled((kernel, asked), target, &options, plan).map_err(|_| why)
+}
+
+/// Plans a kernel as it is, or with its batches of products taken apart ([`batches_apart`]) and rows as long as copies take them ([`whole_rows`]), if that
+/// is better.
+fn in_other_extents<'k>(kernel: &'k Kernel, target: &Target, options: &LowerOptions) -> Result<(Cow<'k, Kernel>, Plan), LowerError> {
+    let mut found = summed(kernel, target, options);
+    let specialised =
+        |found: &Result<(Cow<'_, Kernel>, Plan), LowerError>| found.as_ref().is_ok_and(|(_, plan)| plan.specialised().is_some());
+    if specialised(&found) {
+        return found;
+    }
+    let apart = batches_apart(kernel);
+    if let Some(made) = &apart {
+        found = better(found, (made, false), target, options);
+    }
+    match whole_rows(apart.as_ref().unwrap_or(kernel), target).filter(|_| !specialised(&found)) {
+        Some((made, masked)) => better(found, (&made, masked), target, options),
+        None => found,
+    }
+}
+
+/// A kernel with its plan, or another form of it, if its loops are specialised only then, or more of what they load runs ahead; this alone counts for a form
+/// in which lanes mask what copies bring.
+fn better<'k>(
+    plain: Result<(Cow<'k, Kernel>, Plan), LowerError>,
+    (made, masked): (&Kernel, bool),
+    target: &Target,
+    options: &LowerOptions,
+) -> Result<(Cow<'k, Kernel>, Plan), LowerError> {
+    debug_assert!(verify(made).is_ok(), "{}: {:?}", made.name, verify(made).err());
+    let ahead = |kernel: &Kernel, plan: &Plan| match plan.specialised() {
+        Some(s) => s.loops().map(|l| l.loads.len()).sum(),
+        None => Pipelines::of(kernel, target, plan).map_or(0, |p| p.ahead()),
+    };
+    match (summed(made, target, options), &plain) {
+        (Ok((seen, plan)), _) if plan.specialised().is_some() && (!masked || plain.is_err()) => Ok((Cow::Owned(seen.into_owned()), plan)),
+        (Ok((seen, plan)), Ok((was, own))) if ahead(&seen, &plan) > ahead(was, own) => Ok((Cow::Owned(seen.into_owned()), plan)),
+        _ => plain,
+    }
 }
 
 /// Plans a kernel as it is, or with sums that are wider ([`wide_sums`]), if its loops are specialised only then.
@@ -236,7 +283,7 @@ fn expanded<'k>(
     own_loops: bool,
 ) -> Result<(Cow<'k, Kernel>, Plan), LowerError> {
     if !kernel.regions[kernel.body].insts.iter().any(|&i| kernel.insts[i].op == Op::ChannelAlloc) {
-        let (seen, plan) = summed(kernel, target, options)?;
+        let (seen, plan) = in_other_extents(kernel, target, options)?;
         let made = if own_loops { with_products_beside(&seen, target, options, &plan) } else { None };
         return Ok(made.map_or((seen, plan), |(made, plan)| (Cow::Owned(made), plan)));
     }

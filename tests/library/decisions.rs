@@ -129,6 +129,8 @@ fn every_decision_is_taken_where_the_list_says() {
         "loops/guarded_products",
         "loops/half_sums",
         "loops/scaled_operands",
+        "loops/rows_of_nine_pieces",
+        "loops/batch_of_products",
         "loops/product_behind_the_loop",
         "dot/rows_short_of_an_instruction",
     ];

@@ -359,15 +359,20 @@ const H200: Costs = Costs {
     launch: 2100,
 };
 
-/// `wgmma` by the types of D, A and B, the K of an instruction, and whether operands may run along M or N ("Matrix shape" and
-/// "Transpose" of the asynchronous warpgroup instructions).
-const WGMMA: [(&str, Scalar, Scalar, Precision, u32, bool); 6] = [
-    ("f32.bf16.bf16", Scalar::BF16, Scalar::F32, Precision::Exact, 16, true),
-    ("f32.f16.f16", Scalar::F16, Scalar::F32, Precision::Exact, 16, true),
-    ("f32.tf32.tf32", Scalar::F32, Scalar::F32, Precision::Tf32, 8, false),
-    ("f32.e4m3.e4m3", Scalar::F8E4M3, Scalar::F32, Precision::Exact, 32, false),
-    ("f32.e5m2.e5m2", Scalar::F8E5M2, Scalar::F32, Precision::Exact, 32, false),
-    ("s32.s8.s8", Scalar::I8, Scalar::I32, Precision::Exact, 32, false),
+/// Types of D, A and B as the mnemonic has them, those of A and B, that of D, how operands are rounded, the K of an instruction, and whether operands may
+/// run along M or N.
+type GroupRow = (&'static str, [Scalar; 2], Scalar, Precision, u32, bool);
+
+/// `wgmma` ("Matrix shape" and "Transpose" of the asynchronous warpgroup instructions).
+const WGMMA: [GroupRow; 8] = [
+    ("f32.bf16.bf16", [Scalar::BF16; 2], Scalar::F32, Precision::Exact, 16, true),
+    ("f32.f16.f16", [Scalar::F16; 2], Scalar::F32, Precision::Exact, 16, true),
+    ("f32.tf32.tf32", [Scalar::F32; 2], Scalar::F32, Precision::Tf32, 8, false),
+    ("f32.e4m3.e4m3", [Scalar::F8E4M3; 2], Scalar::F32, Precision::Exact, 32, false),
+    ("f32.e5m2.e5m2", [Scalar::F8E5M2; 2], Scalar::F32, Precision::Exact, 32, false),
+    ("f32.e4m3.e5m2", [Scalar::F8E4M3, Scalar::F8E5M2], Scalar::F32, Precision::Exact, 32, false),
+    ("f32.e5m2.e4m3", [Scalar::F8E5M2, Scalar::F8E4M3], Scalar::F32, Precision::Exact, 32, false),
+    ("s32.s8.s8", [Scalar::I8; 2], Scalar::I32, Precision::Exact, 32, false),
 ];
 
 /// D of `wgmma`: a warp has 16 of the 64 rows, spread as D of `mma`.
@@ -390,21 +395,24 @@ fn hopper() -> Units {
         let shape = Coord::from_slice(&[64, warp.shape[1]]);
         FragmentMap { shape, warp: ACC_WGMMA_WARP.iter().map(|s| Coord::from_slice(s)).collect(), ..map(&warp) }
     };
-    let row = |&(name, operand, acc, precision, k, any_order): &(&'static str, Scalar, Scalar, Precision, u32, bool)| GroupMatrix {
-        name,
-        m: 64,
-        k,
-        // Integers skip some multiples of 8.
-        n_step: if acc == Scalar::I32 { 16 } else { 8 },
-        n_max: 256,
-        operand,
-        acc,
-        precision,
-        // Accumulators of 8-bit floats keep some 14 bits (DeepSeek-V3 report, section 3.3.2).
-        promotion_depth: (operand.is_float() && operand.bytes() == 1).then_some(128),
-        any_order,
-        a: Some(left(operand)),
-        d: d.clone(),
+    let row = |&(name, [operand, operand_b], acc, precision, k, any_order): &GroupRow| {
+        GroupMatrix {
+            name,
+            m: 64,
+            k,
+            // Integers skip some multiples of 8.
+            n_step: if acc == Scalar::I32 { 16 } else { 8 },
+            n_max: 256,
+            operand,
+            operand_b,
+            acc,
+            precision,
+            // Accumulators of 8-bit floats keep some 14 bits (DeepSeek-V3 report, section 3.3.2).
+            promotion_depth: (operand.is_float() && operand.bytes() == 1).then_some(128),
+            any_order,
+            a: Some(left(operand)),
+            d: d.clone(),
+        }
     };
     Units {
         group_warps: 4,

@@ -109,6 +109,9 @@ decisions! {
         ["isel/schedule/src/scaled.rs"];
     Padding "padding", "Whether a product with fewer rows, columns or less depth than a matrix instruction has is padded with zeros", Rule, "",
         ["isel/schedule/src/padded.rs"];
+    Batches "batches", "Whether a product of a batch is products of matrices, one by one", Rule, "", ["isel/schedule/src/program/batches.rs"];
+    RowLengths "row lengths", "Whether rows that copies do not take are read longer, with zeros behind, and how long", Rule, "",
+        ["isel/schedule/src/whole_rows.rs"];
     GuardedProducts "guarded products", "Whether products in a choice of a loop are a loop of one round", Rule, "",
         ["isel/schedule/src/guarded.rs"];
     WideSums "wide sums", "Whether 16-bit sums of products are made in 32 bits", Rule, "", ["isel/schedule/src/wide_sums.rs"];

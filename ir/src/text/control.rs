@@ -94,6 +94,9 @@ impl<'t> Parser<'t> {
         params.extend(carried.iter().zip(&args[3..]).map(|(c, &v)| (c.0, c.1, self.value_type(v))));
         let wants: Vec<Option<Scalar>> = params[1..].iter().map(|p| p.2.as_ref().map(Type::elem)).collect();
         let r = self.region(&params, &wants, head)?;
+        if carried.is_empty() {
+            self.yields_nothing(r, head);
+        }
         let results: Vec<Type> = params[1..].iter().filter_map(|p| p.2.clone()).collect();
         let sound = self.error_count() == before;
         self.control(at, head, args, &[], (&[r], &results), sound)
@@ -124,12 +127,15 @@ impl<'t> Parser<'t> {
         }
         let wants: Vec<Option<Scalar>> = params.iter().map(|p| p.2.as_ref().map(Type::elem)).collect();
         let run = self.region(&inner, &wants, head)?;
+        if carried.is_empty() {
+            self.yields_nothing(run, head);
+        }
         let results: Vec<Type> = params.iter().filter_map(|p| p.2.clone()).collect();
         let sound = self.error_count() == before;
         self.control(at, head, args, &[], (&[test, run], &results), sound)
     }
 
-    /// Closes a block of an `if` that has no `yield`.
+    /// Closes a block that has no `yield`, where nothing is to be yielded.
     fn yields_nothing(&mut self, r: Region, head: &Head<'t>) {
         if self.kernel.terminator(r).is_none() {
             let end = self.kernel.add_inst(Op::Yield, &[], 0, &[], &[], &[]);
@@ -205,6 +211,7 @@ impl<'t> Parser<'t> {
         if params.is_empty() {
             self.kernel.add_region_param(r, Type::Scalar(Scalar::I32));
         }
+        self.yields_nothing(r, head);
         self.kernel.regions[r].loc = loc;
         Ok((task, r))
     }

@@ -266,11 +266,12 @@ impl<'k> Checker<'k> {
         }
         let ended = data.insts.last().and_then(|&i| k.insts.get(i)).is_some_and(|d| d.op == Op::Yield);
         if !is_body && !ended {
+            let of = k.holder(r).and_then(|i| k.insts.get(i)).map_or_else(|| format!("{r}"), |d| format!("a block of `{}`", d.op));
             self.error(
                 VerifyCode::MissingYield,
                 Place::Region(r),
                 loc,
-                format!("{r} ends without `yield`; end it with `yield` and its values"),
+                format!("{of} ends without `yield`; end it with `yield` and its values"),
             );
         }
     }

@@ -416,10 +416,14 @@ fn examples(code: VerifyCode) -> (Vec<Kernel>, Vec<Kernel>) {
         C::ParamType => (vec![param(Scalar::I1)], vec![param(Type::tile(&[4], Scalar::F32)), param(Type::tile(&[], Scalar::F32))]),
 
         C::MissingYield => (
-            vec![text("kernel @m(v0: i1) {\n if v0 { yield } else { yield }\n}")],
             vec![
+                text("kernel @m(v0: i1) {\n if v0 { yield } else { yield }\n}"),
                 text("kernel @m(v0: i1) {\n while { yield v0 } do { }\n}"),
                 text("kernel @m(v0: i32) {\n for v1 in 0..v0 step 1 {\n v2 = add v1, v1\n }\n}"),
+            ],
+            vec![
+                text("kernel @m(v0: i1) {\n while { } do { }\n}"),
+                text("kernel @m(v0: i32) {\n v3 = for v1 in 0..v0 step 1 carry v2 = 0 {\n v4 = add v1, v2\n }\n}"),
             ],
         ),
         C::StrayYield => {

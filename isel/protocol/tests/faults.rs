@@ -28,6 +28,7 @@ fn machine() -> Target {
         n_step: 8,
         n_max: 256,
         operand: Scalar::BF16,
+        operand_b: Scalar::BF16,
         acc: Scalar::F32,
         precision: Precision::Exact,
         promotion_depth: None,

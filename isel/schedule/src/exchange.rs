@@ -18,7 +18,7 @@
 use crate::access::GlobalAccess;
 use crate::plan::{accumulates, is_zero, looks_at, mapped, moves, origin, ring_loads, trace};
 use tilelift_decisions::{Decision, Told, taken};
-use tilelift_ir::{Attr, Inst, Kernel, Op, Precision, Region, TileType, Type, Value};
+use tilelift_ir::{Attr, Inst, Kernel, Op, Precision, Region, Scalar, TileType, Type, Value};
 use tilelift_lane::hash::{Map, Set};
 use tilelift_lane::{GroupMatrix, Target, Units};
 
@@ -77,7 +77,7 @@ pub fn exchanged(kernel: &Kernel, target: &Target) -> Option<Kernel> {
     Some(made.kernel)
 }
 
-/// The instruction of warpgroups that takes a product's types, with operand A in registers.
+/// The instruction of warpgroups that takes a product's types, with operand A in registers, if one takes the exchanged types, too.
 fn instruction<'u>(kernel: &Kernel, units: &'u Units, i: Inst) -> Option<&'u GroupMatrix> {
     let d = &kernel.insts[i];
     let precision = match d.attrs.first() {
@@ -85,10 +85,9 @@ fn instruction<'u>(kernel: &Kernel, units: &'u Units, i: Inst) -> Option<&'u Gro
         _ => Precision::Exact,
     };
     let elem = |v: Value| kernel.ty(v).elem();
-    let fits = |x: &&GroupMatrix| {
-        [d.args[0], d.args[1]].iter().all(|&v| elem(v) == x.operand) && elem(d.results[0]) == x.acc && x.precision == precision
-    };
-    units.matrix.iter().find(fits).filter(|x| x.a.is_some())
+    let [a, b, acc] = [d.args[0], d.args[1], d.results[0]].map(elem);
+    let of = |factors: [Scalar; 2]| units.matrix.iter().find(|x| x.takes(factors, acc, precision)).filter(|x| x.a.is_some());
+    of([b, a]).and(of([a, b]))
 }
 
 /// True for a product whose operand B lanes compute of transposed tiles, if the unit takes it from memory in any order: then they compute it of the tiles

@@ -36,6 +36,7 @@ pub mod indexed;
 mod loads_first;
 mod longest_first;
 mod named;
+mod one_dimension;
 pub mod padded;
 pub mod plan;
 pub mod program;
@@ -43,6 +44,7 @@ pub mod reason;
 mod rewrite;
 pub mod scaled;
 pub mod transfers;
+pub mod whole_rows;
 pub mod wide_sums;
 
 pub use candidates::schedule;

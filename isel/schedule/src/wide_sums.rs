@@ -25,13 +25,12 @@ const MOST: usize = 256;
 /// The kernel with sums in `f32` that the target's group matrix instructions make in no narrower type; `None` if there are none or very many.
 pub fn wide_sums(kernel: &Kernel, target: &Target) -> Option<Kernel> {
     let units = target.units.as_ref().filter(|_| !kernel.is_explicit())?;
-    let makes =
-        |operand: Scalar, acc: Scalar| units.matrix.iter().any(|m| (m.operand, m.acc, m.precision) == (operand, acc, Precision::Exact));
+    let makes = |factors: [Scalar; 2], acc: Scalar| units.matrix.iter().any(|m| m.takes(factors, acc, Precision::Exact));
     let wanted = |i: Inst| {
         let d = &kernel.insts[i];
         let of = |v: Value| kernel.ty(v).elem();
-        d.op == Op::Dot
-            && d.results.first().is_some_and(|&v| of(v) == Scalar::F16 && !makes(of(d.args[0]), of(v)) && makes(of(d.args[0]), Scalar::F32))
+        let narrow = |v: Value, factors: [Scalar; 2]| of(v) == Scalar::F16 && !makes(factors, of(v)) && makes(factors, Scalar::F32);
+        d.op == Op::Dot && d.results.first().is_some_and(|&v| narrow(v, [of(d.args[0]), of(d.args[1])]))
     };
     let mut dots = BTreeSet::new();
     kernel.walk(kernel.body, &mut |i| {

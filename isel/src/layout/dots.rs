@@ -213,7 +213,7 @@ fn plan_async_dot(
         (Some(map), Type::Tile(t)) => Rc::new(Layout::operand_of(&t.shape, map, &spread, &order, &[Some(0), None, None])?),
         _ => acc.clone(),
     };
-    let (factors, whole, b) = ([row.operand; 2], acc.clone(), acc.clone());
+    let (factors, whole, b) = ([row.operand, row.operand_b], acc.clone(), acc.clone());
     Ok(DotPlan {
         instr: None,
         group: Some(q),

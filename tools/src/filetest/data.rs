@@ -93,7 +93,14 @@ fn fill(view: &ViewArg, t: &Tensor) -> Result<Buffer, String> {
     }
     let held = match &t.init {
         Init::File(path) => file(path, view)?,
-        Init::Poison | Init::Rand(_) | Init::Bits(_) | Init::Edge { .. } | Init::Iota | Init::Fill(_) | Init::Values(_) => Vec::new(),
+        Init::Poison
+        | Init::Rand(_)
+        | Init::Uniform(..)
+        | Init::Bits(_)
+        | Init::Edge { .. }
+        | Init::Iota
+        | Init::Fill(_)
+        | Init::Values(_) => Vec::new(),
     };
     // Bytes between and in front of the elements are no element's, so no kernel may look at them: NaN and -1.
     let mut bytes = vec![0xff; len];
@@ -167,6 +174,7 @@ fn element(init: &Init, i: u64, elem: Scalar) -> u64 {
         // A file's elements are copied.
         Init::Poison | Init::File(_) => u64::MAX,
         Init::Rand(seed) if elem.is_float() => normal(elem, rng::normal_pair(*seed, i / 2)[(i % 2) as usize]),
+        Init::Uniform(seed, ends) => uniform(rng::bits(*seed, i), *ends, elem),
         Init::Rand(seed) | Init::Bits(seed) => raw_bits(rng::bits(*seed, i), elem),
         Init::Edge { slow } => {
             let edges = edges(elem);
@@ -182,6 +190,22 @@ fn element(init: &Init, i: u64, elem: Scalar) -> u64 {
 /// The bits of a deviate; of its magnitude where a type has no sign.
 fn normal(elem: Scalar, x: f64) -> u64 {
     ScalarArg::float(elem, if elem == Scalar::F8E8M0 { x.abs() } else { x }).bits()
+}
+
+/// A number between two others, by random bits.
+fn uniform(bits: u64, [lo, hi]: [Number; 2], elem: Scalar) -> u64 {
+    match [lo, hi] {
+        [Number::Int(lo), Number::Int(hi)] if !elem.is_float() => {
+            let count = u128::from(hi.abs_diff(lo)) + 1;
+            let of = ((u128::from(bits) * count) >> 64) as i64;
+            ScalarArg::int(elem, lo.wrapping_add(of)).bits()
+        }
+        [lo, hi] => {
+            let part = (bits >> 11) as f64 / (1u64 << 53) as f64;
+            let x = lo.as_f64() + part * (hi.as_f64() - lo.as_f64());
+            if elem.is_float() { ScalarArg::float(elem, x).bits() } else { ScalarArg::int(elem, x.floor() as i64).bits() }
+        }
+    }
 }
 
 /// The low bits as a type has them: sign-extended for integers, 0 or 1 for `i1`.
@@ -417,6 +441,23 @@ mod tests {
         let large = Tensor { init: Init::Rand(3), shape: vec![300_001], strides: None, offset: 0 };
         let spread = Tensor { strides: Some(vec![1]), ..large.clone() };
         assert!(fill(&view(0, &large, Scalar::F16), &large) == fill(&view(0, &spread, Scalar::F16), &spread));
+    }
+
+    #[test]
+    fn numbers_of_a_range_are_in_it() {
+        let filled = |ends: [Number; 2], elem: Scalar| {
+            let t = Tensor { init: Init::Uniform(5, ends), shape: vec![999], strides: None, offset: 0 };
+            let (view, buffer) = (view(0, &t, elem), fill(&view(0, &t, elem), &t).unwrap());
+            let at = |p: usize| number(bits_at(buffer.bytes(), p, elem), elem).as_f64();
+            positions(&view).into_iter().map(at).collect::<Vec<f64>>()
+        };
+        let ints = filled([Number::Int(-2), Number::Int(1)], Scalar::I32);
+        assert!((-2..=1).all(|n| ints.contains(&f64::from(n))) && ints.iter().all(|x| (-2.0..=1.0).contains(x)));
+        for elem in [Scalar::F32, Scalar::F8E4M3, Scalar::F8E5M2] {
+            let floats = filled([Number::Float(-0.5), Number::Int(1)], elem);
+            assert!(floats.iter().all(|x| (-0.5..=1.0).contains(x)), "{elem}");
+            assert!(floats.iter().any(|x| *x < -0.25) && floats.iter().any(|x| *x > 0.75), "{elem}");
+        }
     }
 
     #[test]

@@ -156,7 +156,8 @@ pub fn parse(text: &str) -> Result<Directives, Vec<DirectiveError>> {
             errors.push(DirectiveError { line: run.line, message });
         }
     }
-    if let Err(message) = d.consistent() {
+    // What is wrong with a line may be why something is not there.
+    if let (true, Err(message)) = (errors.is_empty(), d.consistent()) {
         errors.push(DirectiveError { line: 1, message });
     }
     if errors.is_empty() { Ok(d) } else { Err(errors) }
@@ -282,6 +283,8 @@ mod tests {
         ] {
             let e = parse(text).unwrap_err();
             assert!(e.iter().any(|e| e.message.contains(part)), "{text}: {e:?}");
+            // What follows from a mistake is none.
+            assert_eq!(e.len(), 1, "{text}: {e:?}");
         }
     }
 }

@@ -5,7 +5,7 @@
 //!      kernel  grid        parameter 0      1       2 (written)   interpreter ⇄ device   explicit expectation
 //!
 //! tensor  = [init] "[" extents "]" [ "@" "[" strides "]" ] [ "+" bytes ]
-//! init    = rand:SEED | bits:SEED | edge | edge2 | iota | zeros | ones | fill:NUMBER | {n, n, …} | file:PATH
+//! init    = rand:SEED [ ":" LO ".." HI ] | bits:SEED | edge | edge2 | iota | zeros | ones | fill:NUMBER | {n, n, …} | file:PATH
 //! ```
 //!
 //! A tensor without `init` is poison until the kernel writes it. Parameters are numbered as the printer numbers them, or named as the kernel's text
@@ -48,6 +48,8 @@ pub enum Init {
     Poison,
     /// Seeded normal deviates; integers are uniform over the type.
     Rand(u64),
+    /// Seeded numbers, uniform from the first to the second; of integers both may be there.
+    Uniform(u64, [Number; 2]),
     /// Seeded uniform bits: every NaN, infinity and denormal may appear.
     Bits(u64),
     /// The edge values of the element type, in a cycle; with `edge2` each is repeated as often as there are edge values, so that
@@ -309,6 +311,10 @@ impl<'t> Scan<'t> {
         };
         match number {
             Some(n) => Ok(n),
+            None if matches!(word, "out" | "inout") => {
+                self.at = start;
+                self.error(format!("`{word}` stands in front of the name: `{word} %x=…`"))
+            }
             None => {
                 self.at = start;
                 self.error(format!("`{word}` is no number; write 7, -1.5, inf, nan or true"))
@@ -328,8 +334,13 @@ impl<'t> Scan<'t> {
     fn ints(&mut self, what: &str, max: i64) -> Parsed<Vec<i64>> {
         self.expect("[")?;
         let mut list = vec![self.extent(what, max)?];
-        while self.eat(",") || self.eat("x") {
+        let between = if self.peek() == Some('x') { "x" } else { "," };
+        while self.eat(between) {
             list.push(self.extent(what, max)?);
+        }
+        if matches!(self.peek(), Some(',' | 'x')) {
+            return self
+                .error("numbers of one list stand between commas, or between `x`; strides have a list of their own: `[4x8]@[16, 1]`");
         }
         self.expect("]")?;
         Ok(list)
@@ -435,7 +446,10 @@ impl<'t> Scan<'t> {
         }
         let start = self.at;
         let init = match self.word() {
-            "rand" => Init::Rand(self.seed()?),
+            "rand" => {
+                let seed = self.seed()?;
+                if self.eat(":") { Init::Uniform(seed, self.range()?) } else { Init::Rand(seed) }
+            }
             "bits" => Init::Bits(self.seed()?),
             "edge" => Init::Edge { slow: false },
             "edge2" => Init::Edge { slow: true },
@@ -453,6 +467,19 @@ impl<'t> Scan<'t> {
             }
         };
         self.tensor(init)
+    }
+    /// `LO..HI`.
+    fn range(&mut self) -> Parsed<[Number; 2]> {
+        self.space();
+        let start = self.at;
+        let ends = self.word().split_once("..").map(|(lo, hi)| [lo, hi].map(|w| Scan { text: w, at: 0, most: self.most }.number()));
+        match ends {
+            Some([Ok(lo), Ok(hi)]) if lo.as_f64() <= hi.as_f64() && (hi.as_f64() - lo.as_f64()).is_finite() => Ok([lo, hi]),
+            _ => {
+                self.at = start;
+                self.error("two numbers are expected here, the lower one first: `rand:1:-0.5..0.5`")
+            }
+        }
     }
     fn seed(&mut self) -> Parsed<u64> {
         self.expect(":")?;
@@ -556,6 +583,9 @@ mod tests {
         assert_eq!(r.tolerance, Tolerance { rel: 1e-6, abs: 2e-7 });
         assert_eq!(r.expect.len(), 2);
         assert!(r.expect[1].near);
+        let r = parse(1, "@k(grid=1, v0=rand:3:-0.5..2[4])").unwrap();
+        let ArgSpec::Tensor(t) = &r.args[0] else { panic!("a tensor") };
+        assert_eq!(t.init, Init::Uniform(3, [Number::Float(-0.5), Number::Int(2)]));
         assert_eq!(parse(1, "@k(grid=1) fails: some words").unwrap().fails.as_deref(), Some("some words"));
     }
 
@@ -616,6 +646,10 @@ mod tests {
             ("@k(grid=1, v0=iota[100000, 100000])", "may ask for"),
             ("@k(grid=1, v0=iota[4]@[1, 2])", "one stride per extent"),
             ("@k(grid=1, v0=wibble)", "no number"),
+            ("@k(grid=1, %x=inout rand:1[4])", "`inout` stands in front of the name"),
+            ("@k(grid=1, v0=rand:1[4x8, 16x1])", "strides have a list of their own"),
+            ("@k(grid=1, v0=rand:1:3..2[4])", "the lower one first"),
+            ("@k(grid=1, v0=rand:1:3[4])", "two numbers"),
             ("@k(grid=1) tol 3", "rel=… or abs=…"),
             ("@k(grid=1, v0=file:[4])", "a path"),
             ("@k(grid=1, v0=file:\"x[4])", "a path"),

@@ -326,9 +326,16 @@ impl Interpreter<'_> {
     }
 
     /// Reads an operand of a group: `rows` along M or N, `depth` along K; row-major.
-    fn operand(&mut self, row: &GroupMatrix, o: &GroupOperand, rows: u32, thread: usize, out: &mut Vec<f64>) -> Result<(), Trap> {
+    fn operand(
+        &mut self,
+        row: &GroupMatrix,
+        (o, elem): (&GroupOperand, Scalar),
+        rows: u32,
+        thread: usize,
+        out: &mut Vec<f64>,
+    ) -> Result<(), Trap> {
         let start = self.place(&o.at, thread)?;
-        let size = row.operand.bytes();
+        let size = elem.bytes();
         let swizzle = o.atoms.swizzle;
         let per = swizzle / size;
         let who = self.who(thread);
@@ -344,7 +351,7 @@ impl Interpreter<'_> {
                 let mut raw = [0; 8];
                 let at = swizzled(swizzle, at as usize);
                 self.shared.unit_read(who, at, &mut raw[..size as usize]).map_err(|f| (f, thread))?;
-                out.push(number(u64::from_le_bytes(raw), row.operand, row.precision));
+                out.push(number(u64::from_le_bytes(raw), elem, row.precision));
             }
         }
         let lock = |at: u32, len: u32| at as usize..(at + len) as usize;
@@ -404,10 +411,10 @@ impl Interpreter<'_> {
                 }
             }
             match &m.a {
-                OperandA::Shared(o) => self.operand(row, o, row.m, first, &mut a)?,
+                OperandA::Shared(o) => self.operand(row, (o, row.operand), row.m, first, &mut a)?,
                 OperandA::Regs(words) => self.fragment_a(row, words, first..first + group, &mut a)?,
             }
-            self.operand(row, &m.b, m.n, first, &mut b)?;
+            self.operand(row, (&m.b, row.operand_b), m.n, first, &mut b)?;
             let k = row.k as usize;
             for t in first..first + group {
                 let (lane, warp) = (t % self.lanes, (t - first) / self.lanes);

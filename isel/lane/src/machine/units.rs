@@ -22,8 +22,10 @@ pub struct GroupMatrix {
     pub n_step: u32,
     /// … up to this.
     pub n_max: u32,
-    /// Element type of A and B.
+    /// Element type of A.
     pub operand: Scalar,
+    /// Element type of B: as many bits as one of A.
+    pub operand_b: Scalar,
     /// Element type of C and D.
     pub acc: Scalar,
     /// How operands are rounded.
@@ -39,6 +41,11 @@ pub struct GroupMatrix {
 }
 
 impl GroupMatrix {
+    /// True if it multiplies factors of these types and sums in that one.
+    pub fn takes(&self, factors: [Scalar; 2], acc: Scalar, precision: Precision) -> bool {
+        [self.operand, self.operand_b] == factors && self.acc == acc && self.precision == precision
+    }
+
     /// How so many groups share a product of so many rows and columns: so many down the rows, as many as those permit, and so many across the columns;
     /// `None` if they can't.
     ///

@@ -111,7 +111,7 @@ pub(super) enum Order {
 /// The instruction that multiplies a product's operands, and how these come to it.
 pub(super) fn instruction<'t>(units: &'t Units, product: &Product) -> Option<(&'t GroupMatrix, Order)> {
     let precision = if product.elem == Scalar::F32 { Precision::Tf32 } else { Precision::Exact };
-    let row = units.matrix.iter().find(|r| r.operand == product.elem && r.precision == precision)?;
+    let row = units.matrix.iter().find(|r| [r.operand, r.operand_b] == [product.elem; 2] && r.precision == precision)?;
     // Bytes do not go through registers: to transpose them there takes longer than products do.
     let words = row.a.is_some() && row.operand.bytes() == 4;
     let order = match product.trans {

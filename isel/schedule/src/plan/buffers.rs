@@ -54,6 +54,8 @@ fn root_type(kernel: &Kernel, root: Inst) -> &SharedType {
 pub struct Buffers {
     pub buffers: BTreeMap<Inst, BufferLayout>,
     pub boxes: BTreeMap<Inst, SwizzledTile>,
+    /// Stores of lanes that round to tf32.
+    pub rounded: BTreeSet<Inst>,
     pub locals: Locals,
 }
 
@@ -134,8 +136,8 @@ pub fn buffers(kernel: &Kernel, target: &Target, insts: &[Inst]) -> Result<Buffe
             (tile.swizzle, tile.per) = (p.swizzle, p.swizzle / tile.elem.bytes());
         }
     }
-    round_at_copies(kernel, insts, &locals, &mut boxes)?;
-    Ok(Buffers { buffers, boxes, locals })
+    let rounded = round_at_copies(kernel, insts, &locals, &mut boxes)?;
+    Ok(Buffers { buffers, boxes, rounded, locals })
 }
 
 /// True if all that units do with an allocation is to bring rows that need no swizzle.
@@ -143,12 +145,18 @@ fn rows(asked: &[(Inst, Inst, Wish)], boxes: &BTreeMap<Inst, SwizzledTile>, kern
     !asked.is_empty() && swizzle(kernel, alloc).is_none() && asked.iter().all(|(i, ..)| boxes.get(i).is_some_and(|t| t.swizzle == 0))
 }
 
-/// Products that round on their way take f32 as the copies round it: then nothing else may look at the buffer. Where something else looks at an
-/// operand that goes through registers, it is rounded there.
-fn round_at_copies(kernel: &Kernel, insts: &[Inst], locals: &Locals, boxes: &mut BTreeMap<Inst, SwizzledTile>) -> Result<(), LowerError> {
+/// Products that round on their way take f32 as copies and stores of lanes round it: then nothing else may look at the buffer. Where something else looks
+/// at an operand that goes through registers, it is rounded there. The stores are answered.
+fn round_at_copies(
+    kernel: &Kernel,
+    insts: &[Inst],
+    locals: &Locals,
+    boxes: &mut BTreeMap<Inst, SwizzledTile>,
+) -> Result<BTreeSet<Inst>, LowerError> {
+    let mut rounded = BTreeSet::new();
     let rounding: Vec<Inst> = insts.iter().copied().filter(|&i| rounds(kernel, i)).collect();
     if rounding.is_empty() {
-        return Ok(());
+        return Ok(rounded);
     }
     // Loads whose tiles products that round take as their operand A, and nothing else.
     let mut for_rounding: SecondaryMap<Value, bool> = SecondaryMap::with_default(true);
@@ -168,8 +176,9 @@ fn round_at_copies(kernel: &Kernel, insts: &[Inst], locals: &Locals, boxes: &mut
         let loaded = kernel.def_inst(d.args[0]).filter(|&l| for_rounding(l));
         let through = loaded.and_then(|l| handle(kernel, kernel.insts[l].args[0])).map(|h| (h, false));
         let operands = d.args[..2].iter().filter_map(|&v| handle(kernel, v)).map(|h| (h, true)).chain(through);
-        let mut open: Vec<(Inst, bool)> = operands.map(|(h, must)| (allocation(kernel, h.root), must)).collect();
-        while let Some((alloc, must)) = open.pop() {
+        // With the store that moves it on, where one does.
+        let mut open: Vec<(Inst, bool, Option<Inst>)> = operands.map(|(h, must)| (allocation(kernel, h.root), must, None)).collect();
+        while let Some((alloc, must, moved)) = open.pop() {
             if !done.insert((alloc, must)) {
                 continue;
             }
@@ -178,13 +187,18 @@ fn round_at_copies(kernel: &Kernel, insts: &[Inst], locals: &Locals, boxes: &mut
                 Op::LocalLoad => !for_rounding(j) && !moves.loads.contains(&j),
                 // Lanes copy bits as they are.
                 Op::AsyncStore | Op::CopyAsync | Op::GatherAsync => true,
-                // Zeros are what they are.
-                Op::LocalStore => !moves.from.contains_key(&j) && !is_zero(kernel, kernel.insts[j].args[1]),
+                // What goes through registers is rounded there, once.
+                Op::LocalStore => !must && !moves.from.contains_key(&j) && !is_zero(kernel, kernel.insts[j].args[1]),
                 Op::RemoteLoad | Op::RemoteStore | Op::RemoteStoreAsync => !must,
                 _ => false,
             };
             if let Some(&j) = uses.iter().find(|&&j| touches(j)) {
                 if !must {
+                    continue;
+                }
+                // Whoever moves it on rounds it.
+                if let Some(store) = moved {
+                    rounded.insert(store);
                     continue;
                 }
                 let why = Unsupported::Buffer(kernel.insts[j].op, NoBufferLayout::Rounded);
@@ -195,11 +209,14 @@ fn round_at_copies(kernel: &Kernel, insts: &[Inst], locals: &Locals, boxes: &mut
                     t.tf32 = true;
                 }
             });
+            // Zeros are what they are.
+            let stores = uses.iter().filter(|&&j| kernel.insts[j].op == Op::LocalStore && !is_zero(kernel, kernel.insts[j].args[1]));
+            rounded.extend(stores.filter(|j| must && !moves.from.contains_key(j)));
             // What a task transposes is rounded where it was copied from.
-            open.extend(uses.iter().filter_map(|j| Some((*moves.from.get(j)?, must))));
+            open.extend(uses.iter().filter_map(|j| Some((*moves.from.get(j)?, must, Some(*j)))));
         }
     }
-    Ok(())
+    Ok(rounded)
 }
 
 /// Elements that tasks put in another order on their way from one allocation to another one, as a task that transposes does.

@@ -3,7 +3,7 @@
 use super::admit::admit;
 use super::options::{LowerOptions, ScheduleKind};
 use super::ring_layouts::{RingLayouts, swizzle_sites};
-use super::specialise::specialise;
+use super::specialise::{specialise, told};
 use super::specialised::Specialised;
 use super::tasks::{TaskPlan, plan_tasks};
 use crate::error::LowerError;
@@ -62,7 +62,7 @@ impl Plan {
     /// What is said of it.
     pub fn outline(&self) -> Outline {
         match &self.schedule {
-            Schedule::Pipelined { why } => Outline::Pipelined { warps: self.warps, stages: self.stages, why: why.clone() },
+            Schedule::Pipelined { why } => Outline::Pipelined { warps: self.warps, stages: self.stages, ahead: true, why: why.clone() },
             Schedule::Specialised(s) => Outline::Specialised(s.outline()),
             Schedule::Explicit(e) => e.outline(),
         }
@@ -107,7 +107,6 @@ pub fn plan_with(kernel: &Kernel, target: &Target, options: &LowerOptions, ring_
         (None, Some(warps)) => Some(NotSpecialised::Warps { warps }),
         (Some(ScheduleKind::Specialised), _) | (None, None) => match specialised() {
             Ok(s) => {
-                taken(Decision::Specialise, || Told::of(s.outline()));
                 let warps = s.consumers * target.units.as_ref().map_or(1, |u| u.group_warps);
                 return Ok(Plan { warps, stages: s.depth, schedule: Schedule::Specialised(Rc::new(s)) });
             }
@@ -118,9 +117,6 @@ pub fn plan_with(kernel: &Kernel, target: &Target, options: &LowerOptions, ring_
             Err(why) => Some(why),
         },
     };
-    if let Some(why) = why.as_ref().filter(|why| !matches!(why, NotSpecialised::Asked)) {
-        taken(Decision::Specialise, || Told::of(format!("no: {why}")));
-    }
     if let Some(e) = swizzle_refused(kernel, why.as_ref()) {
         return Err(e);
     }
@@ -150,6 +146,20 @@ pub fn plan_with(kernel: &Kernel, target: &Target, options: &LowerOptions, ring_
         return Ok(Plan { warps: e.warps, stages: 1, schedule: Schedule::Explicit(Rc::new(e)) });
     };
     Ok(Plan { warps, stages, schedule: Schedule::Pipelined { why: Box::new(why) } })
+}
+
+/// Tells what a plan decides, once it is known that the kernel runs so.
+pub fn tell(plan: &Plan) {
+    match &plan.schedule {
+        Schedule::Pipelined { why } if !matches!(**why, NotSpecialised::Asked) => {
+            taken(Decision::Specialise, || Told::of(format!("no: {why}")));
+        }
+        Schedule::Specialised(s) => {
+            taken(Decision::Specialise, || Told::of(s.outline()));
+            s.loops().for_each(told);
+        }
+        Schedule::Pipelined { .. } | Schedule::Explicit(_) => {}
+    }
 }
 
 /// Swizzles are those of bulk copies in a specialised loop: an error if some are required and there is no such loop, and why; no reason stands for a kernel

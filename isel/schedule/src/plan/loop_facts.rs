@@ -7,14 +7,16 @@ use super::masked::is_masked;
 use super::products::{accumulates, multiplication, unstaged};
 use super::replay::{Replay, around};
 use super::ring_layouts::RingLayouts;
-use super::staged::from_ring;
+use super::staged::{from_ring, in_rows};
 use super::sums::sums;
 use super::swizzled_tile::SwizzledTile;
+use super::views::trace;
+use crate::access::GlobalAccess;
 use crate::named::Named;
 use crate::reason::{CopyLimit, NoBulkCopy, NoProduct, NotSpecialised};
 use cranelift_entity::SecondaryMap;
 use std::collections::BTreeSet;
-use tilelift_ir::{Inst, Kernel, Op, Value};
+use tilelift_ir::{Attr, Inst, Kernel, Op, Precision, Value};
 use tilelift_lane::hash::Set;
 use tilelift_lane::{GroupMatrixId, Target, Units};
 
@@ -87,6 +89,9 @@ pub(super) fn loop_facts(
     }
     let (mut register_a, mut transposed_b, mut found) = (Vec::new(), Vec::new(), Vec::new());
     for i in dots {
+        if let Some(why) = better_ahead(kernel, units, written, (body, &loads), i) {
+            return Err(why);
+        }
         let by = multiplication(kernel, units, i, &mut loads, &by_lanes, ring_layouts).map_err(|why| unstaged(kernel, i, staged, why))?;
         found.push((i, by.row));
         register_a.extend(by.through.then_some(i));
@@ -107,4 +112,27 @@ pub(super) fn loop_facts(
         }));
     }
     Ok(LoopFacts { around, live, loads, masked, by_lanes, pieces, dots: found, last, mixed, replay, carried, register_a, transposed_b })
+}
+
+/// Why no ring brings an operand of tf32 that a step loads and does not hold in registers: lanes would wait for it and store it for the unit, where those of a
+/// pipelined loop copy words ahead, wherever they lie.
+fn better_ahead(
+    kernel: &Kernel,
+    units: &Units,
+    written: &Set<Value>,
+    (body, loads): (&[Inst], &[(Inst, SwizzledTile)]),
+    dot: Inst,
+) -> Option<NotSpecialised> {
+    let d = &kernel.insts[dot];
+    let plain = |j: Inst| kernel.insts[j].op == Op::Load && body.contains(&j) && loads.iter().all(|l| l.0 != j);
+    let along = |j: Inst| if plain(j) { GlobalAccess::of(kernel, j).contiguous() } else { None };
+    let rounds = d.attrs.first() == Some(&Attr::Precision(Precision::Tf32));
+    let mut stored = [1, 0].into_iter().filter(|&n| rounds && (n == 1 || !in_rows(kernel, d.args[0])));
+    let (load, _) = stored.find_map(|n| trace(kernel, d.args[n], &along))?;
+    let view = kernel.insts[load].args[0];
+    if written.contains(&view) {
+        return Some(NotSpecialised::Stored { view: Named::of(kernel, view) });
+    }
+    let shape = kernel.ty(kernel.insts[load].results[0]).shape()?;
+    SwizzledTile::of(kernel, load, shape, units, None).err().map(NotSpecialised::from)
 }

@@ -49,7 +49,11 @@ pub(crate) fn not_operand(kernel: &Kernel, load: Inst) -> NotOperand {
             _ => users.push(i),
         }
     });
-    users.first().map_or(NotOperand::Unread, |&i| NotOperand::Read { by: Made::of(kernel, i) })
+    users.first().map_or(NotOperand::Unread, |&i| match kernel.insts[i].op {
+        // Not what it adds to.
+        Op::Dot if kernel.insts[i].args[..2].iter().any(|a| seen.contains(a)) => NotOperand::Batch,
+        _ => NotOperand::Read { by: Made::of(kernel, i) },
+    })
 }
 
 /// M and N of a dot.
@@ -212,11 +216,9 @@ pub(super) fn multiplication(
         return Err(NoProduct::NoMatrices);
     };
     let k = ta.shape[1];
-    let typed = |x: &tilelift_lane::GroupMatrix| {
-        x.operand == elem(d.args[0]) && x.operand == elem(d.args[1]) && x.acc == elem(result) && x.precision == precision
-    };
-    let Some(at) = units.matrix.iter().position(typed) else {
-        return Err(NoProduct::Types { elems: [elem(d.args[0]), elem(d.args[1]), elem(result)], precision });
+    let [ea, eb, acc] = [d.args[0], d.args[1], result].map(elem);
+    let Some(at) = units.matrix.iter().position(|x| x.takes([ea, eb], acc, precision)) else {
+        return Err(NoProduct::Types { elems: [ea, eb, acc], precision });
     };
     let row = &units.matrix[at];
     if !k.is_multiple_of(row.k) || (1..=2).all(|groups| row.shares([m, n], groups).is_none()) {

@@ -22,6 +22,7 @@ use super::late_products::Late;
 use super::loads::{ring_loads, suits};
 use super::loop_facts::{LoopFacts, loop_facts};
 use super::masked::is_masked;
+use super::no_loop::no_loop;
 use super::one_ring::together;
 use super::options::LowerOptions;
 use super::overlap::overlap;
@@ -158,6 +159,9 @@ fn with_staged(
     if loops.is_empty() {
         loops = with(&|j| lane_tile(kernel, units, written, j).is_some());
     }
+    if loops.is_empty() {
+        return Err(no_loop(kernel, target, units, written));
+    }
     // What other loops read goes through the ring, too.
     let own = in_one_ring(kernel, target, units, options, ring_layouts, (staged, written), &loops)?;
     // Those that bring most stay behind until the slots of the others fit.
@@ -227,18 +231,18 @@ fn in_one_ring(
     if found.windows(2).any(|w| !same_vectors(kernel, &w[0].vectors, &w[1].vectors)) {
         found.iter_mut().for_each(|s| s.vectors.clear());
     }
-    found.iter().for_each(told);
     together(found)
 }
 
 /// Tells what was decided of a loop.
-fn told(s: &Specialised) {
+pub(super) fn told(s: &Specialised) {
     taken(Decision::Consumers, || Told::of(format!("{} sets of {}", s.consumer_sets, s.consumers)));
     taken(Decision::Persistence, || Told::of(if s.persistent { "several positions" } else { "one position" }));
     taken(Decision::Overlap, || {
         Told::of(match (&s.overlap, &s.late) {
             (Some(o), _) => format!("{} products a step ahead, {} a step later", o.early.len(), o.late.len()),
             (None, Some(_)) => "products that end a step later".to_owned(),
+            (None, None) if s.converts_ahead => "operands of the next step are computed while products run".to_owned(),
             (None, None) => "none".to_owned(),
         })
     });

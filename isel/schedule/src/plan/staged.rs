@@ -6,12 +6,14 @@
 //! operand A of a product whose columns groups share      each group needs all of it (unless each computes it, see [`super::shares`])
 //! ```
 //!
+//! What products of tf32 take is rounded as it is stored (see [`super::buffers`]).
+//!
 //! A tile is stored as lanes have it where the unit takes operands in any order, else along K.
 
 use super::swizzled_tile::SwizzledTile;
 use super::views::trace;
 use cranelift_entity::EntityRef;
-use tilelift_ir::{Attr, Inst, Kernel, Op, Precision, Region, Value, ValueDef};
+use tilelift_ir::{Attr, Inst, Kernel, Op, Region, Value, ValueDef};
 use tilelift_lane::{GroupMatrix, GroupMatrixId, Units};
 
 /// A use of a tile by a product.
@@ -78,9 +80,9 @@ pub(super) fn in_rows(kernel: &Kernel, a: Value) -> bool {
     !origin(kernel, a).1
 }
 
-/// True for an operand that may be stored for the unit: nobody rounds what is stored for products of tf32.
+/// True for an operand that may be stored for the unit.
 pub(super) fn may_be_staged(kernel: &Kernel, units: &Units, row: &GroupMatrix, v: Value, operand: usize) -> bool {
-    row.precision != Precision::Tf32 && tile(kernel, units, row, v, (operand, 1)).is_some()
+    tile(kernel, units, row, v, (operand, 1)).is_some()
 }
 
 /// The tile that is stored for an operand: what it is made of, whether it is stored transposed, how it lies, and whether the operand is that, transposed.
@@ -121,7 +123,7 @@ pub(super) fn staged_operands(
         for operand in [0, 1] {
             let v = kernel.insts[product].args[operand];
             let held = operand == 0 && row.a.is_some() && in_rows(kernel, v) && (groups == 1 || whole(product));
-            if elsewhere(v) || held || row.precision == Precision::Tf32 {
+            if elsewhere(v) || held {
                 continue;
             }
             let Some((value, transposed, tile, seen)) = tile(kernel, units, row, v, (operand, groups)) else { continue };

@@ -56,7 +56,7 @@ impl SwizzledTile {
         }
         let writes = kernel.insts[i].op.info().effects.global() != Effects::Reads;
         let tile = SwizzledTile::of_access(kernel, &access, &|d| std::slice::from_ref(&access.indices[d]), writes, (shape, units, want))?;
-        Ok(if kernel.insts[i].op == Op::AsyncLoad { tile.as_row(units) } else { tile })
+        Ok(if kernel.insts[i].op == Op::AsyncLoad { tile.into_row(units) } else { tile })
     }
 
     /// The boxes in which bulk copies bring the bytes of what a load brings: elements that share bytes travel so.
@@ -70,11 +70,11 @@ impl SwizzledTile {
         }
         let access = GlobalAccess::of(kernel, i);
         let tile = SwizzledTile::of_access(kernel, &access, &|d| std::slice::from_ref(&access.indices[d]), false, (&shape, units, None))?;
-        Ok(tile.as_row(units))
+        Ok(tile.into_row(units))
     }
 
     /// One box without a swizzle, if the tile is a row that one takes, and slots of it follow one another.
-    fn as_row(self, units: &Units) -> SwizzledTile {
+    fn into_row(self, units: &Units) -> SwizzledTile {
         let per = self.shape[self.order[0]];
         let fits = self.rows == 1 && per <= units.bulk.max_box && (per * self.held().bytes()).is_multiple_of(ROW_ALIGN);
         if fits { SwizzledTile { swizzle: 0, widest: 0, per, ..self } } else { self }
@@ -126,7 +126,7 @@ impl SwizzledTile {
                 e @ Extent::Dynamic(_) => u64::from(power_of_two(i64::from(e.divisor()))),
             };
             if (known * u64::from(size)) % u64::from(bulk.align) != 0 {
-                return Err(no(CopyLimit::Stride { dim: d, need: bulk.align }));
+                return Err(no(CopyLimit::Stride { dim: d, need: bulk.align, elements: (bulk.align / size).max(1) }));
             }
         }
         let torn = |&&at: &&Value| !(divisor(kernel, at, each * bulk.align) * size).is_multiple_of(each * bulk.align);

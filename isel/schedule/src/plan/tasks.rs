@@ -13,7 +13,7 @@ use super::swizzled_tile::SwizzledTile;
 use crate::error::LowerError;
 use crate::reason::{Lacking, NoMeeting, NoProduct, Outline, Remedy, Resource, RoleOutline, Unsupported};
 use cranelift_entity::EntityRef;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use tilelift_ir::{Attr, Effects, Inst, Kernel, Op, Precision, Region, Type};
 use tilelift_lane::Registers;
@@ -42,6 +42,8 @@ pub struct TaskPlan {
     pub buffers: BTreeMap<Inst, BufferLayout>,
     /// What each bulk copy moves.
     pub boxes: BTreeMap<Inst, SwizzledTile>,
+    /// Stores of lanes that round what they store to tf32, for products.
+    pub rounded: BTreeSet<Inst>,
     /// The matrix instruction of each asynchronous dot.
     pub dots: BTreeMap<Inst, GroupMatrixId>,
     /// Those that each group of a task computes.
@@ -195,7 +197,7 @@ pub fn plan_tasks(kernel: &Kernel, target: &Target, options: &LowerOptions, oute
     }
     let by_lanes = target.moves_by_lanes();
     let fetches = Rc::new(fetches(kernel, &placed.buffers, by_lanes));
-    let Buffers { buffers, boxes, locals } = placed;
+    let Buffers { buffers, boxes, rounded, locals } = placed;
     Ok(TaskPlan {
         roles,
         idle,
@@ -205,6 +207,7 @@ pub fn plan_tasks(kernel: &Kernel, target: &Target, options: &LowerOptions, oute
         unproven: options.unproven,
         buffers,
         boxes,
+        rounded,
         dots,
         copies: all,
         locals: Rc::new(locals),
@@ -417,7 +420,7 @@ fn product(kernel: &Kernel, units: &Units, i: Inst, groups: u32) -> Result<Group
         _ => Precision::Exact,
     };
     let (ea, eb, acc) = (kernel.ty(d.args[0]).elem(), kernel.ty(d.args[1]).elem(), kernel.ty(d.results[0]).elem());
-    let Some(at) = units.matrix.iter().position(|x| x.operand == ea && x.operand == eb && x.acc == acc && x.precision == precision) else {
+    let Some(at) = units.matrix.iter().position(|x| x.takes([ea, eb], acc, precision)) else {
         return Err(NoProduct::Types { elems: [ea, eb, acc], precision });
     };
     let row = &units.matrix[at];

@@ -16,6 +16,7 @@
 //! is a [`Refusal`].
 
 mod ahead;
+mod batches;
 mod bounds;
 mod brought;
 mod columns;
@@ -44,6 +45,7 @@ mod vectors;
 mod write;
 
 pub use crate::reason::Refusal;
+pub use batches::batches_apart;
 pub use pipelined::carried::loads_ahead;
 pub use pipelined::{Pipelines, not_ahead};
 

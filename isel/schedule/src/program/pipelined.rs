@@ -114,6 +114,11 @@ impl<'k> Pipelines<'k> {
         if self.two { asked.min(2) } else { asked }
     }
 
+    /// Loads that run ahead.
+    pub fn ahead(&self) -> usize {
+        self.rings.values().map(|r| r.loads.len()).sum()
+    }
+
     /// Stages that one slot of each ring is for: registers hold one more.
     pub fn slot_stages(&self) -> u32 {
         if self.held { 2 } else { 1 }

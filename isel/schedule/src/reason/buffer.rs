@@ -5,7 +5,7 @@ use std::fmt;
 /// Why no layout of a buffer suits a use of it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum NoBufferLayout {
-    /// Its elements are rounded to tf32 where it is copied, and something else touches it.
+    /// Its elements are rounded to tf32 where it is filled, and something else reads it, or fills it as it is.
     Rounded,
     /// A swizzle width is asked for where nothing is swizzled.
     NoUnit,
@@ -42,7 +42,7 @@ impl fmt::Display for NoBufferLayout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             NoBufferLayout::Rounded => {
-                f.write_str("the buffer of a tf32 product is rounded where it is copied, so that nothing else may touch it")
+                f.write_str("the buffer of a tf32 product is rounded where it is filled, so that nothing else may read it")
             }
             NoBufferLayout::NoUnit => f.write_str("no asynchronous unit uses it, so that nothing is swizzled; leave `swizzle=` out"),
             NoBufferLayout::RowLength => f.write_str("other asynchronous units see it in rows of another length"),

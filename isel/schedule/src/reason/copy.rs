@@ -42,6 +42,8 @@ pub enum CopyLimit {
         dim: usize,
         /// The bytes.
         need: u32,
+        /// The same in elements.
+        elements: u32,
     },
     /// An index is not known to be a multiple of what copies begin at.
     Start {
@@ -133,9 +135,11 @@ impl fmt::Display for NoBulkCopy {
             CopyLimit::Rank { rank, most } => write!(f, "{view} has {rank} dimensions, bulk copies take {most}"),
             CopyLimit::Masked => write!(f, "the access of {view} has a mask"),
             CopyLimit::Align { align, need } => write!(f, "{view} is aligned to {align} bytes, bulk copies need {need}"),
-            CopyLimit::Stride { dim, need } => {
-                write!(f, "the stride of dimension {dim} of {view} is not known to be a multiple of {need} bytes")
-            }
+            CopyLimit::Stride { dim, need, elements } => write!(
+                f,
+                "the stride of dimension {dim} of {view} is not known to be a multiple of {need} bytes; write `?%{elements}` for it, or for the extents \
+                 behind it where they are dense, or compile for a launch's arguments (`--launch`, `Divisors`)"
+            ),
             CopyLimit::Start { dim, at, bytes, elements } => {
                 write!(f, "bulk copies begin at multiples of {bytes} bytes of a row: index {dim} of {view}, ")?;
                 match at {
@@ -148,7 +152,10 @@ impl fmt::Display for NoBulkCopy {
                 f,
                 "bulk copies write whole units of {bytes} bytes: extent {dim} of {view} is not known to be a multiple of {elements}; say so in its type"
             ),
-            CopyLimit::Row { row, least } => write!(f, "a row of {row} bytes of {view} is no multiple of {least} bytes"),
+            CopyLimit::Row { row, least } => write!(
+                f,
+                "a row of {row} bytes of {view} is no multiple of {least} bytes, to which copies are cut; outside of a view a longer row is zero"
+            ),
             CopyLimit::Span { row, asked, possible } => {
                 write!(f, "a row of {row} bytes of {view} is not cut to a swizzle of {asked} bytes; possible are ")?;
                 list(f, possible)

@@ -58,7 +58,10 @@ impl fmt::Display for NotAhead {
                 write!(f, "{value} decides what it brings, and does not follow from the loop's index by scalars alone")
             }
             NotAhead::Width => {
-                f.write_str("the lanes have no asynchronous copies for how its elements lie: rows, or their alignment, are too narrow")
+                f.write_str(
+                    "the lanes have no asynchronous copies for how its elements lie: rows, or what their strides are known to be multiples of, are too \
+                     narrow; say more in the view's type (`?%8`), or compile for a launch's arguments (`--launch`, `Divisors`)",
+                )
             }
             NotAhead::Unwritten => f.write_str("slots for copies that run ahead do not fit the machine; use smaller tiles"),
         }

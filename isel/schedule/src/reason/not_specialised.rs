@@ -355,6 +355,8 @@ pub enum NotOperand {
     Packed,
     /// No dot reads it, and nothing else.
     Unread,
+    /// Products of a batch read it, and copies bring matrices.
+    Batch,
     /// Something else than a dot reads it.
     Read {
         /// What does.
@@ -369,6 +371,12 @@ impl NotOperand {
             NotOperand::Masked => write!(f, "{load} has a mask, or says what stands outside of the view"),
             NotOperand::Packed => write!(f, "elements of {load} share bytes"),
             NotOperand::Unread => write!(f, "nobody multiplies what {load} brings"),
+            NotOperand::Batch => {
+                write!(
+                    f,
+                    "{load} brings matrices of a batch, and copies ahead bring those of single products; slice it, or have fewer in a batch"
+                )
+            }
             NotOperand::Read { by } => {
                 write!(f, "{load} is not for products alone: {by} takes what it brings")?;
                 match by.op {

@@ -12,6 +12,8 @@ pub enum Outline {
         warps: u32,
         /// Stages of its loops.
         stages: u32,
+        /// What a loop loads is ahead of its use.
+        ahead: bool,
         /// Why it is not specialised.
         why: Box<NotSpecialised>,
     },
@@ -81,7 +83,12 @@ pub struct RoleOutline {
 impl fmt::Display for Outline {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Outline::Pipelined { warps, stages, why } => write!(f, "pipelined: {warps} warps, {stages} stages (not specialised: {why})"),
+            Outline::Pipelined { warps, ahead: false, why, .. } => {
+                write!(f, "as written: {warps} warps, no loop loads ahead (not specialised: {why})")
+            }
+            Outline::Pipelined { warps, stages, why, .. } => {
+                write!(f, "pipelined: {warps} warps, {stages} stages (not specialised: {why})")
+            }
             Outline::Specialised(l) => l.fmt(f),
             Outline::Tasks { warps, roles, idle } => {
                 write!(f, "explicit: {warps} warps")?;

@@ -7,7 +7,7 @@ use tilelift_ir::{Op, Precision, Scalar, Value};
 /// Why group matrix instructions do not take a product.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum NoProduct {
-    /// Its right operand is not loaded in the loop, and can't be stored for the unit: rows are too short, or the precision is tf32.
+    /// Its right operand is not loaded in the loop, and can't be stored for the unit: rows are too short.
     Right {
         /// The product.
         result: Named,
@@ -85,10 +85,9 @@ impl NoProduct {
 impl fmt::Display for NoProduct {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            NoProduct::Right { result } => write!(
-                f,
-                "the right operand of {result} is not loaded in the loop, nor stored for the unit: its rows are too short, or the precision is tf32"
-            ),
+            NoProduct::Right { result } => {
+                write!(f, "the right operand of {result} is not loaded in the loop, nor stored for the unit: its rows are too short")
+            }
             NoProduct::Unrounded { result } => write!(
                 f,
                 "the right operand of {result} is to be rounded to tf32, which bulk copies do and lanes that copy do not; its rows are no multiple of 16 bytes, or indices gather them"

@@ -388,7 +388,11 @@ impl Lower<'_> {
     pub(super) fn local_store(&mut self, b: &mut LaneBuilder, i: Inst) -> Result<(), LowerError> {
         let d = &self.kernel.insts[i];
         let local = self.local(d.args[0])?;
-        let tile = self.own_tile(b, d.args[1])?;
+        let mut tile = self.own_tile(b, d.args[1])?;
+        if self.task()?.plan.rounded.contains(&i) {
+            let regs = tile.regs.iter().map(|&r| b.round_tf32(r)).collect();
+            tile = Rc::new(Tile { layout: tile.layout.clone(), regs });
+        }
         let elem = self.kernel.ty(d.args[1]).elem();
         let layout = tile.layout.clone();
         // Of a group that acts for itself nothing but units reads what it has stored.
