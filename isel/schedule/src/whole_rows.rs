@@ -39,12 +39,10 @@ pub fn whole_rows(kernel: &Kernel, target: &Target) -> Option<(Kernel, bool)> {
     kernel.walk(kernel.body, &mut |i| {
         if let Some(axis) = ragged(kernel, i)
             && !seen.contains(&axis)
-            && {
-                tried += 1;
-                tried <= TRIED
-            }
-            && let Some(one) = near.one(axis)
+            && tried < TRIED
         {
+            tried += 1;
+            let Some(one) = near.one(axis) else { return };
             seen.extend(one.iter().copied());
             found.extend(grown(kernel, target, &one).map(|to| (one, to)));
         }

@@ -93,7 +93,7 @@ fn slots_and_barriers_lie_in_their_buffers() {
             ("v18 = local_index v3, v11", "v90 = rem v10, 3\n v18 = local_index v3, v90", &["(slot 2)", "of 3:5", "below 2"]),
             ("v25 = local_index v2, v21", "v90 = add v21, 2\n v25 = local_index v2, v90", &["(slot 2)", "of 2:5"]),
             // The one in front of the first one is the other buffer's last.
-            ("v27 = local_index v3, v21", "v90 = sub v21, 1\n v27 = local_index v3, v90", &["is not understood"]),
+            ("v27 = local_index v3, v21", "v90 = sub v21, 1\n v27 = local_index v3, v90", &["(slot -1)", "of 3:5", "at least 0"]),
             // The barrier behind the last one is the next ones' first.
             (
                 "v17 = barrier_index v4, v11",
