@@ -123,6 +123,9 @@ fn specialised(
     // Slots that would be left, if they are few: what is loaded beside the ring is loaded as it is wanted then, and results are stored as they are held.
     // Neither needs a way through shared memory, if that is enough.
     let (mut few, mut tried) = (None, false);
+    // Two slots are as good as three where a step's products end in it, and lanes compute between them.
+    let in_one_step = ring.mixed && ring.in_flight == 0 && ring.overlap.is_none() && ring.late.is_none() && ring.slices == 1;
+    let enough_ahead = if in_one_step { 2 } else { FEW_SLOTS };
     let need = loop {
         let footprint = Footprint::of(&written.kernel, target, &written.plan, &assigned, direct)?;
         let why = match footprint.fits() {
@@ -140,7 +143,7 @@ fn specialised(
             fewer(&why, depth, ring.stage_bytes).map(|n| n / ring.slices * ring.slices).filter(|&n| options.stages.is_none() && n > 1);
         let next = match left {
             _ if direct => few.take().map(|n| (n, false)).or(left.map(|n| (n, true))),
-            Some(n) if n >= FEW_SLOTS || tried => Some((n, false)),
+            Some(n) if n >= enough_ahead || tried => Some((n, false)),
             n if !std::mem::replace(&mut tried, true) => {
                 few = n;
                 Some((ring.depth, true))
