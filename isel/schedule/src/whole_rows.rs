@@ -55,7 +55,9 @@ pub fn whole_rows(kernel: &Kernel, target: &Target) -> Option<(Kernel, bool)> {
         Told::of(format!("rows of {} elements", lengths.collect::<Vec<String>>().join(", ")))
     });
     let mut out = Rewrite::of(kernel);
-    let masked = found.iter().map(|(one, to)| grow(&mut out, kernel, one, *to)).fold(false, |a, b| a | b);
+    // A tile may have two such dimensions: masks are of its extents in the end.
+    found.iter().for_each(|(one, to)| grow(&mut out, one, *to));
+    let masked = found.iter().map(|(one, _)| cut(&mut out, kernel, one)).fold(false, |a, b| a | b);
     Some((out.finish(), masked))
 }
 
@@ -125,9 +127,8 @@ fn moved(tile: &TileType, axis: usize, to: u32, swizzle: u32, c: &Costs) -> u64 
     (boxes * rows * c.box_row).max(boxes * rows * u64::from(swizzle / 32) * c.box_sector).max(boxes * c.box_start)
 }
 
-/// Has a dimension grow, with zeros behind both operands of products that are as deep; true if a mask cuts an access.
-fn grow(out: &mut Rewrite, kernel: &Kernel, one: &BTreeSet<Axis>, to: u32) -> bool {
-    let mut cut = false;
+/// Has a dimension grow.
+fn grow(out: &mut Rewrite, one: &BTreeSet<Axis>, to: u32) {
     let resized = |ty: &Type, axis: usize| match ty {
         Type::Tile(t) => {
             let mut t = t.clone();
@@ -136,11 +137,17 @@ fn grow(out: &mut Rewrite, kernel: &Kernel, one: &BTreeSet<Axis>, to: u32) -> bo
         }
         ty => ty.clone(),
     };
-    let has = one.first().and_then(|&axis| extent(kernel, axis)).unwrap_or(to);
     for &(v, axis) in one {
         let ty = resized(out.kernel.ty(v), axis);
         out.kernel.values[v].ty = ty;
     }
+}
+
+/// Has all behind a dimension's extent be zero and stay as it is, where that matters: behind both operands of products that are as deep, and where views go
+/// on. True if a mask cuts an access.
+fn cut(out: &mut Rewrite, kernel: &Kernel, one: &BTreeSet<Axis>) -> bool {
+    let Some(has) = one.first().and_then(|&axis| extent(kernel, axis)) else { return false };
+    let mut cut = false;
     for (region, r) in &kernel.regions {
         for &i in &r.insts {
             let (d, at) = (&kernel.insts[i], (region, i));
@@ -176,9 +183,19 @@ fn mask(out: &mut Rewrite, kernel: &Kernel, at: (Region, Inst), one: &BTreeSet<A
     let Some(axis) = mine.filter(|axis| !ends_there(kernel, at.1, axis.1)) else { return false };
     let Some(inside) = inside(out, at, axis, has) else { return false };
     let place = d.op.info().operands.iter().position(|o| o.name == "mask").unwrap_or(0);
-    let made = &mut out.kernel.insts[at.1];
-    made.args.push(inside);
-    made.present |= 1 << place;
+    match out.kernel.operand(at.1, "mask").first().copied() {
+        // Of its other dimension.
+        Some(other) => {
+            let ty = out.kernel.ty(other).clone();
+            let both = out.put(at, (Op::And, &[other, inside], &[]), ty);
+            out.kernel.insts[at.1].args.iter_mut().filter(|a| **a == other).for_each(|a| *a = both);
+        }
+        None => {
+            let made = &mut out.kernel.insts[at.1];
+            made.args.push(inside);
+            made.present |= 1 << place;
+        }
+    }
     true
 }
 
