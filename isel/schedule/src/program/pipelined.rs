@@ -37,6 +37,7 @@ use crate::reason::NotAhead;
 use rows::{copied_in_rows, pair_step};
 use std::collections::{BTreeMap, BTreeSet};
 use tilelift_ir::layout::{Axis, coalesced, operand_swizzle, vectors_without};
+use tilelift_ir::num::wrap;
 use tilelift_ir::{Attr, CmpOp, Effects, Extent, Inst, Kernel, Literal, Op, Region, Scalar, SharedType, Type, Value, ValueDef};
 use tilelift_lane::Target;
 use tilelift_lane::hash::Set;
@@ -551,15 +552,15 @@ fn outside(kernel: &Kernel, main: Inst, load: Inst) -> Option<(usize, Arg)> {
     Some((dim, literal(least, ty)))
 }
 
-/// So many steps further.
+/// So many steps further, as the type of the index counts.
 fn plus(w: &mut Writer<'_>, at: Arg, step: Arg, steps: u32, ty: Scalar) -> Result<Arg, Refusal> {
     let by = match step {
-        Arg::Literal(Literal::Int(step), _) => literal(step.wrapping_mul(i64::from(steps)), ty),
+        Arg::Literal(Literal::Int(step), _) => literal(wrap(step.wrapping_mul(i64::from(steps)), ty), ty),
         _ if steps == 1 => step,
         _ => w.bin(Op::Mul, step, literal(steps.into(), ty))?.into(),
     };
     Ok(match (at, by) {
-        (Arg::Literal(Literal::Int(x), _), Arg::Literal(Literal::Int(y), _)) => literal(x.wrapping_add(y), ty),
+        (Arg::Literal(Literal::Int(x), _), Arg::Literal(Literal::Int(y), _)) => literal(wrap(x.wrapping_add(y), ty), ty),
         _ => w.bin(Op::Add, at, by)?.into(),
     })
 }
