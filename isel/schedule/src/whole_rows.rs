@@ -87,6 +87,10 @@ fn ends_there(kernel: &Kernel, i: Inst, axis: usize) -> bool {
 /// How far a dimension grows: what is copied and what is multiplied take the least time, the slower of both counting. `None` if no product has it.
 fn grown(kernel: &Kernel, target: &Target, one: &BTreeSet<Axis>) -> Option<u32> {
     let has = extent(kernel, *one.first()?)?;
+    // Masks of elements that share bytes are of bytes.
+    if one.iter().any(|&(v, _)| kernel.ty(v).elem().is_packed()) {
+        return None;
+    }
     let (mut loads, mut dots): (Vec<(&TileType, usize)>, Vec<[u64; 2]>) = (Vec::new(), Vec::new());
     let mut seen = BTreeSet::new();
     kernel.walk(kernel.body, &mut |i| {

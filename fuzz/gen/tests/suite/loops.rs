@@ -15,7 +15,7 @@ fn count() -> u64 {
 /// What the sample must have, of so many kernels at least.
 const COVERED: &[(Axis, &str, u32)] = &[
     (Axis::Schedule, "specialised", 25),
-    (Axis::Schedule, "pipelined", 30),
+    (Axis::Schedule, "pipelined", 20),
     (Axis::Walk, "looked up", 8),
     (Axis::Walk, "blocks of a list", 8),
     (Axis::Walk, "bounds from memory", 4),
