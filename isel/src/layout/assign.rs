@@ -309,6 +309,7 @@ fn assign_part(kernel: &Kernel, target: &Target, plan: &Plan, part: Region, out:
     // Accesses by size, largest first, those in loops before others; the earlier one wins a tie.
     let mut again = SecondaryMap::new();
     in_loops(kernel, part, false, &mut again);
+    let weight = |i: Inst, bytes: u64| if again[i] { bytes * ROUNDS } else { bytes };
     let mut anchors: Vec<(u64, Inst, Value)> = Vec::new();
     for &i in &insts {
         let d = &kernel.insts[i];
@@ -329,14 +330,14 @@ fn assign_part(kernel: &Kernel, target: &Target, plan: &Plan, part: Region, out:
         if let Type::Tile(t) = kernel.ty(v) {
             let bytes = t.elements() * u64::from(t.elem.bytes());
             let each = if t.elem.is_packed() { bytes / 2 } else { bytes };
-            anchors.push((if again[i] { each * ROUNDS } else { each }, i, v));
+            anchors.push((weight(i, each), i, v));
         }
     }
     let vector = |v: Value| tile_shape(kernel, v).is_some_and(|s| s.iter().filter(|&&e| e > 1).count() <= 1);
     let shared = insts.iter().filter(|&&i| kernel.insts[i].op == Op::Broadcast).filter_map(|&i| {
         let v = kernel.insts[i].results[0];
         let t = kernel.ty(v).as_tile()?;
-        let bytes = t.elements() * u64::from(t.elem.bytes());
+        let bytes = weight(i, t.elements() * u64::from(t.elem.bytes()));
         (!vector(v) && anchors.iter().all(|a| a.0 >= bytes || vector(a.2))).then_some((bytes, i, v))
     });
     // Tiles that come from no memory, where rows and columns that do are shared by them: who reads an element there wants it where the tile lies.

@@ -293,7 +293,7 @@ impl Pipelined<'_> {
         let kernel = self.kernel;
         let d = &kernel.insts[i];
         if let Some(ring) = self.rings.get(&i) {
-            return if ring.steps > 0 { self.carry(w, i, ring) } else { self.pipeline(w, i, ring, nested) };
+            return self.pipeline(w, i, ring, nested);
         }
         let mut pipelines = false;
         d.regions.iter().for_each(|&r| kernel.walk(r, &mut |j| pipelines |= self.rings.contains_key(&j)));
@@ -347,11 +347,14 @@ impl Pipelined<'_> {
         let region = d.regions[0];
         let params = &kernel.regions[region].params;
         let ty = kernel.ty(params[0]).elem();
-        if nested {
+        if nested && ring.steps == 0 {
             // All are done with what the slots held when it ran before.
             w.act(Op::TaskBarrier, &[], &[]);
         }
         let ahead = Ahead::of(kernel, main, &ring.replay, ring.loads.clone(), Wanted::Masks);
+        if ring.steps > 0 {
+            return self.carry(w, main, ring, (&ahead, &args));
+        }
         if self.held {
             return self.hold(w, main, ring, (&ahead, &args));
         }

@@ -7,19 +7,21 @@
 //!
 //! Memory answers after some 700 cycles. A loop that asks for a row and looks at it has nothing else to do meanwhile, unless other programs of the multiprocessor have;
 //! how many there are nobody knows here. So a step that asks for fewer than [`ENOUGH`] bytes a lane is begun ahead, as many steps as `stages` says and
-//! it takes to have so many under way. Loads past the end of the loop are put outside of the view, where they move nothing.
+//! it takes to have so many under way, and registers hold. Loads past the end of the loop are put outside of the view, where they move nothing.
 
 use super::super::Refusal;
-use super::super::ahead::{Ahead, Wanted};
+use super::super::ahead::Ahead;
 use super::super::write::{Arg, Writer};
 use super::{Pipelined, Ring, content, plus, run_ahead};
 use crate::plan::written_views;
 use std::collections::BTreeMap;
 use tilelift_decisions::{Decision, Told, taken};
-use tilelift_ir::{Effects, Inst, Kernel, Op, Type, Value};
+use tilelift_ir::{Effects, Inst, Kernel, Op, Scalar, Type, Value};
 
 /// Bytes of a lane under way at which a machine's memory is busy, even where a multiprocessor runs few programs.
 const ENOUGH: u64 = 64;
+/// Registers of a lane that what is ahead may take.
+const HELD: u64 = 24;
 
 /// The kernel with such loops, for programs of so many lanes and loops of so many stages; `None` if there are none.
 ///
@@ -41,16 +43,18 @@ pub fn loads_ahead(kernel: &Kernel, lanes: u32, stages: u32) -> Result<Option<Ke
             continue;
         }
         let mut ring = Ring::default();
-        let mut bytes = 0;
+        let (mut bytes, mut words) = (0, 0);
         for &load in kernel.regions[region].insts.iter().filter(|&&i| kernel.insts[i].op == Op::Load) {
             if let Ok(found) = run_ahead(kernel, load, (main, &inside, &written)) {
-                bytes += bytes_of(kernel, kernel.insts[load].results[0]);
+                let (elements, elem) = elements_of(kernel, kernel.insts[load].results[0]);
+                bytes += elements * u64::from(elem.bits()) / 8;
+                words += elements * halves(elem);
                 ring.loads.push(load);
                 ring.replay.add(found);
             }
         }
-        let each = (bytes / u64::from(lanes)).max(1);
-        ring.steps = (ENOUGH.saturating_sub(1) / each).min(u64::from(stages) - 1) as u32;
+        let [each, held] = [bytes, words / 2].map(|n| (n / u64::from(lanes)).max(1));
+        ring.steps = ((ENOUGH - 1) / each).min(HELD / held).min(u64::from(stages) - 1) as u32;
         if !ring.loads.is_empty() && ring.steps > 0 {
             taken(Decision::LoadsAhead, || Told::of(format!("{} loads, {} steps ahead", ring.loads.len(), ring.steps)));
             rings.insert(main, ring);
@@ -65,31 +69,37 @@ pub fn loads_ahead(kernel: &Kernel, lanes: u32, stages: u32) -> Result<Option<Ke
     Ok(Some(w.finish()))
 }
 
-/// Bytes of a value.
-fn bytes_of(kernel: &Kernel, v: Value) -> u64 {
+/// Elements of a value, and their type.
+fn elements_of(kernel: &Kernel, v: Value) -> (u64, Scalar) {
     match kernel.ty(v) {
-        Type::Tile(t) => t.elements() * u64::from(t.elem.bits()) / 8,
-        ty => u64::from(ty.elem().bytes()),
+        Type::Tile(t) => (t.elements(), t.elem),
+        ty => (1, ty.elem()),
+    }
+}
+
+/// Halves of a register that an element takes which a loop carries: of two in a byte each has one of its own.
+fn halves(elem: Scalar) -> u64 {
+    match elem.bits() {
+        16 => 1,
+        64 => 4,
+        _ => 2,
     }
 }
 
 impl Pipelined<'_> {
     /// A loop that carries what is loaded for the steps behind.
-    pub(super) fn carry(&self, w: &mut Writer<'_>, main: Inst, ring: &Ring) -> Result<(), Refusal> {
+    pub(super) fn carry(&self, w: &mut Writer<'_>, main: Inst, ring: &Ring, (ahead, args): (&Ahead<'_>, &[Arg])) -> Result<(), Refusal> {
         let kernel = self.kernel;
-        let d = &kernel.insts[main];
-        let args = d.args.iter().map(|&v| w.get(v)).collect::<Result<Vec<Arg>, Refusal>>()?;
-        let region = d.regions[0];
+        let region = kernel.insts[main].regions[0];
         let params = &kernel.regions[region].params;
         let ty = kernel.ty(params[0]).elem();
-        let ahead = Ahead::of(kernel, main, &ring.replay, ring.loads.clone(), Wanted::Masks);
         let mut at = args[0];
         let mut state = ahead.first(w, at)?;
         let held = args.len() - 3;
         let mut init: Vec<Arg> = args[3..].to_vec();
         for _ in 0..ring.steps {
             let next = plus(w, at, args[2], 1, ty)?;
-            let (tiles, behind) = self.tiles(w, (&ahead, at, &state), |_| Ok(next), (main, ring))?;
+            let (tiles, behind) = self.tiles(w, (ahead, at, &state), |_| Ok(next), (main, ring))?;
             init.extend(tiles.into_iter().map(Arg::from));
             (at, state) = (next, behind);
         }
@@ -98,7 +108,7 @@ impl Pipelined<'_> {
         let results = w.for_loop([args[0], args[1], args[2]], &init, |w, index, carried| {
             let at = plus(w, index.into(), args[2], ring.steps, ty)?;
             let state: Vec<Arg> = carried[held + tiles..].iter().map(|&v| v.into()).collect();
-            let (new, state) = self.tiles(w, (&ahead, at, &state), |w| plus(w, at, args[2], 1, ty), (main, ring))?;
+            let (new, state) = self.tiles(w, (ahead, at, &state), |w| plus(w, at, args[2], 1, ty), (main, ring))?;
             w.set(params[0], index);
             Self::set_all(w, &params[1..], &carried[..held]);
             let here = &carried[held..held + ring.loads.len()];
@@ -113,7 +123,7 @@ impl Pipelined<'_> {
             next.extend(state);
             Ok(next)
         })?;
-        Self::set_all(w, &d.results, &results[..held]);
+        Self::set_all(w, &kernel.insts[main].results, &results[..held]);
         Ok(())
     }
 }
