@@ -168,3 +168,11 @@ pub(crate) fn once(g: &Graph, node: &Node) -> u64 {
     let kids: SmallVec<[&Type; 6]> = node.kids.iter().map(|&k| g.ty(k)).collect();
     price(op, g.attrs(node), g.node_ty(node), &kids)
 }
+
+/// The part of a machine that is busy with a node.
+pub(crate) fn pipe(g: &Graph, node: &Node) -> Pipe {
+    match node.head {
+        Head::Leaf { .. } | Head::State { .. } => Pipe::Lanes,
+        Head::Op { op, .. } | Head::Fold { op, .. } => Family::of(op, g.node_ty(node).elem()).pipe(),
+    }
+}

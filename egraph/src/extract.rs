@@ -292,6 +292,7 @@ fn improve(forest: &Forest, first: Choice, keep: usize, mut fuel: usize) -> (Cho
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cost::Pipe;
     use crate::fault::BadChoice;
     use crate::forest::Candidate;
     use crate::language::{Kids, Node, Pool};
@@ -324,6 +325,7 @@ mod tests {
                         Candidate {
                             node: Node { head, kids: Kids::new() },
                             cost: 1 + below(9),
+                            pipe: Pipe::Lanes,
                             own: below(4).saturating_sub(1) as u32,
                             kids,
                             state: None,

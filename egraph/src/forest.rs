@@ -3,7 +3,7 @@
 //! A node may be chosen only if it can be computed as early as any node of its class, and in as few loops ([`crate::analysis`]), so that
 //! each use of the class finds it.
 
-use crate::cost::once;
+use crate::cost::{Pipe, once, pipe};
 use crate::graph::{Graph, bit};
 use crate::hash::IndexSet;
 use crate::language::{Head, Node};
@@ -32,6 +32,8 @@ pub(crate) struct Forest {
 pub(crate) struct Candidate {
     pub(crate) node: Node,
     pub(crate) cost: u64,
+    /// The part of a machine that is busy with it.
+    pub(crate) pipe: Pipe,
     /// The event that makes it, if it is a leaf or a read.
     pub(crate) own: u32,
     /// What it stands on; of a state what its fold stands on.
@@ -56,7 +58,7 @@ impl Forest {
         let mut number: Vec<u32> = vec![u32::MAX; ids.last().map_or(0, |&i| usize::from(i) + 1)];
         ids.iter().enumerate().for_each(|(n, &id)| number[usize::from(id)] = n as u32);
         let at = |id: Id| number[usize::from(g.find(id))] as usize;
-        let original: IndexSet<Node> = skeleton.original.iter().map(|n| canonical(g, n)).collect();
+        let original = originals(g, skeleton);
         let mut states: Vec<(usize, Candidate, usize)> = Vec::new();
         let mut nodes: Vec<SmallVec<[Candidate; 1]>> = ids
             .iter()
@@ -69,7 +71,7 @@ impl Forest {
                     if known(g, node) == (class.data.avail, class.data.free) {
                         let cost = cost(g, skeleton, node, original.contains(node));
                         let kids = node.kids.iter().map(|&k| at(k)).collect();
-                        let c = Candidate { node: node.clone(), cost, own, kids, state: None };
+                        let c = Candidate { node: node.clone(), cost, pipe: pipe(g, node), own, kids, state: None };
                         match node.head {
                             Head::State { .. } => states.push((n, c, at(node.kids[0]))),
                             Head::Leaf { .. } | Head::Op { .. } | Head::Fold { .. } => list.push(c),
@@ -144,6 +146,32 @@ impl Forest {
         }
         Some(out)
     }
+}
+
+/// What a program costs that no rule has seen: each class has one node. `None` where one has more, or where loops are folds.
+pub(crate) fn as_written(g: &Graph, skeleton: &Skeleton) -> Option<u64> {
+    if !g.analysis.ranges.is_empty() {
+        return None;
+    }
+    let original = originals(g, skeleton);
+    let mut seen = vec![false; g.classes().map(|c| usize::from(c.id) + 1).max().unwrap_or(0)];
+    let mut open: Vec<Id> = Vec::with_capacity(seen.len());
+    skeleton.visit_classes(&mut |id, _| open.push(g.find(id)));
+    let mut total = 0u64;
+    while let Some(id) = open.pop() {
+        if std::mem::replace(&mut seen[usize::from(id)], true) {
+            continue;
+        }
+        let [node] = &g[id].nodes[..] else { return None };
+        total = total.saturating_add(cost(g, skeleton, node, original.contains(node)));
+        open.extend(node.kids.iter().map(|&k| g.find(k)));
+    }
+    Some(total)
+}
+
+/// The author's nodes.
+fn originals(g: &Graph, skeleton: &Skeleton) -> IndexSet<Node> {
+    skeleton.original.iter().map(|n| canonical(g, n)).collect()
 }
 
 /// A node over canonical classes.

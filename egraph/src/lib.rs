@@ -47,7 +47,7 @@ use extract::Mode;
 use forest::{Choice, Forest};
 use std::fmt;
 use std::time::{Duration, Instant};
-use tilelift_decisions::{Decision, Told, taken};
+use tilelift_decisions::{Decision, Told, listened_to, taken};
 use tilelift_ir::{Kernel, Verified, VerifiedKernel, VerifyCode};
 use whole::Whole;
 
@@ -154,6 +154,8 @@ impl fmt::Display for Report {
 /// A choice with its kernel.
 struct Ranked {
     choice: Choice,
+    /// By its nodes it is nowhere less work than the cheapest choice.
+    beaten: bool,
     made: Result<Kernel, Broken>,
     whole: Whole,
 }
@@ -182,7 +184,9 @@ pub(crate) fn solve(kernel: &Kernel, options: &Options, explained: bool) -> Opti
     let kernel = narrower.as_ref().unwrap_or(kernel);
     let (graph, skeleton) = skeleton::build(kernel, options.allow, explained);
     let built = Instant::now();
-    let before = extract::extract(&Forest::new(&graph, &skeleton), Mode::Best, 0, 0).map_or(0, |(c, _)| c.total);
+    let searched = || extract::extract(&Forest::new(&graph, &skeleton), Mode::Best, 0, 0).map_or(0, |(c, _)| c.total);
+    let before = forest::as_written(&graph, &skeleton).unwrap_or_else(searched);
+    debug_assert!(graph.number_of_classes() > 1 << 10 || before == searched());
     let options = &options.scaled(graph.total_number_of_nodes());
     let (graph, phases, rules) = saturate::saturate(graph, options);
     let saturated = Instant::now();
@@ -193,18 +197,29 @@ pub(crate) fn solve(kernel: &Kernel, options: &Options, explained: bool) -> Opti
     let extracted = Instant::now();
     // Nothing that is dearer than the program as written, node by node, gets a chance.
     let limit = first.total.max(before);
-    let mut ranked: Vec<Ranked> = std::iter::once(first)
-        .chain(others.into_iter().filter(|o| o.total <= limit))
-        .map(|choice| {
-            let made = elaborate::elaborate(kernel, &graph, &skeleton, &forest, &choice);
-            let whole = made.as_ref().map_or(Whole::default(), whole::judge);
-            Ranked { choice, made, whole }
-        })
-        .collect();
+    let rank = |choice: Choice, beaten: bool| {
+        let made = elaborate::elaborate(kernel, &graph, &skeleton, &forest, &choice);
+        let whole = made.as_ref().map_or(Whole::default(), whole::judge);
+        Ranked { choice, beaten, made, whole }
+    };
+    let first = rank(first, false);
+    // A kernel costs no less than another one that does not spill if no part of a machine has less to do; it is written to be told of only.
+    let least = if first.made.is_ok() && first.whole.spills == 0 { forest.work(&first.choice.of) } else { None };
+    let beaten = |o: &Choice| {
+        let pairs = least.and_then(|least| Some(least.into_iter().zip(forest.work(&o.of)?)));
+        pairs.is_some_and(|mut pairs| pairs.all(|(least, own)| own >= least))
+    };
+    let mut ranked = vec![first];
+    for other in others.into_iter().filter(|o| o.total <= limit) {
+        let beaten = beaten(&other);
+        if !beaten || explained || listened_to() {
+            ranked.push(rank(other, beaten));
+        }
+    }
     // Of kernels that cost the same the one whose nodes cost less; the sort keeps the order of choices.
-    ranked.sort_by_key(|r| (r.made.is_err(), r.whole.time(), r.choice.total));
+    ranked.sort_by_key(|r| (r.made.is_err(), r.beaten, r.whole.time(), r.choice.total));
     let mut ranked = ranked.into_iter();
-    let Ranked { choice, made, whole } = ranked.next()?;
+    let Ranked { choice, made, whole, .. } = ranked.next()?;
     let others: Vec<(Choice, Whole)> = ranked.filter(|r| r.made.is_ok()).map(|r| (r.choice, r.whole)).collect();
     taken(Decision::Algebra, || {
         let fired: Vec<&str> = rules.iter().filter(|r| r.applied > 0).map(|r| r.name).collect();
@@ -259,7 +274,8 @@ mod tests {
         for case in cases().iter().filter(|c| c.size == Size::Small) {
             let kernel = case.build().expect("kernels of the library build");
             let options = Options { allow: Class::Approx, ..Options::default() };
-            let s = solve(&kernel, &options, false).expect("a program");
+            // Those that are not written elsewhere, since they can't be better, are here.
+            let s = solve(&kernel, &options, true).expect("a program");
             for (other, whole) in &s.others {
                 assert_eq!(s.forest.check(other), Ok(()), "{}", case.name);
                 assert!((whole.time(), other.total) >= (s.whole.time(), s.choice.total), "{}: {whole} before {}", case.name, s.whole);

@@ -8,6 +8,7 @@
 //! iterations is computed once for each pass that needs it, so a program that needs a sum of exponentials behind the maximum pays the
 //! scores twice, and one that needs a state of the maximum pays them once.
 
+use crate::cost::Pipe;
 use crate::fault::{BadChoice, Broken};
 use crate::forest::{Choice, Forest};
 use crate::graph::Graph;
@@ -24,6 +25,20 @@ impl Forest {
             return Some(passes(self, of, &order).total);
         }
         Some(order.iter().fold(0u64, |sum, &c| sum.saturating_add(of[c].map_or(0, |n| self.nodes[c][n as usize].cost))))
+    }
+
+    /// What a choice has each part of a machine do; `None` where loops are folds, whose passes decide how often.
+    pub(crate) fn work(&self, of: &[Option<u32>]) -> Option<[u64; Pipe::ALL.len()]> {
+        if self.ranges > 0 {
+            return None;
+        }
+        let mut work = [0u64; Pipe::ALL.len()];
+        for class in self.order(of, &self.roots)? {
+            let c = &self.nodes[class][of[class]? as usize];
+            let slot = &mut work[c.pipe as usize];
+            *slot = slot.saturating_add(c.cost);
+        }
+        Some(work)
     }
 
     /// Checks a choice: every class that is needed has a candidate of its own, which can be computed as early as its class; no cycle; the

@@ -81,6 +81,13 @@ pub(crate) fn step(g: &mut Graph, rule: &'static str, class: Id, node: &Node, te
     g.union_trusted(left, right?, rule).then(|| g.find(left))
 }
 
+/// Puts a graph in order, if something was done to it since it was: egg sorts all classes anew in any case.
+fn rebuilt(g: &mut Graph) {
+    if !g.clean {
+        g.rebuild();
+    }
+}
+
 /// What the runs of a rule came to.
 #[derive(Clone, Copy, Default)]
 struct Count {
@@ -136,7 +143,7 @@ impl Run<'_> {
 
     /// Runs rounds until one of them changes nothing, or a limit bites.
     fn finish(&mut self, g: &mut Graph) -> Stop {
-        g.rebuild();
+        rebuilt(g);
         loop {
             let stop = self.spent(g).or_else(|| self.round(g));
             self.rounds += 1;
@@ -165,7 +172,7 @@ impl Run<'_> {
                 break;
             }
         }
-        g.rebuild();
+        rebuilt(g);
         let same = applied == 0 && before == (g.total_size(), g.number_of_classes());
         stop.or(same.then_some(Stop::Saturated))
     }

@@ -28,7 +28,7 @@ pub(crate) struct Whole {
     work: [u64; Pipe::ALL.len()],
     /// The most bytes that are alive at once.
     pub(crate) alive: u64,
-    spills: u64,
+    pub(crate) spills: u64,
 }
 
 impl Whole {

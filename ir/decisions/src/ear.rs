@@ -70,10 +70,15 @@ thread_local! {
     static HEARD: RefCell<Option<Vec<Taken>>> = const { RefCell::new(None) };
 }
 
+/// True while somebody on this thread listens: what is found out for words alone is found out only then.
+pub fn listened_to() -> bool {
+    HEARD.with_borrow(Option::is_some)
+}
+
 /// Says that a decision was taken here. Words are made only where somebody listens.
 #[track_caller]
 pub fn taken(decision: Decision, told: impl FnOnce() -> Told) {
-    if !HEARD.with_borrow(Option::is_some) {
+    if !listened_to() {
         return;
     }
     let file = Location::caller().file();
