@@ -14,7 +14,7 @@ use crate::log::{Event, Step};
 use crate::options::{Options, PhaseReport, RuleReport, Stop};
 use crate::rules::rule::{Phase, Rule};
 use crate::term::Term;
-use egg::Id;
+use egg::{Id, Language};
 use smallvec::SmallVec;
 use std::time::{Duration, Instant};
 use tilelift_ir::Op;
@@ -32,10 +32,15 @@ struct Kinds {
 
 impl Kinds {
     fn of(g: &Graph) -> Kinds {
-        let has = |kind: Kind| g.classes_for_op(&kind).is_some_and(|classes| classes.len() > 0);
-        let mut ops = [false; Op::ALL.len()];
-        Op::ALL.iter().for_each(|&op| ops[op as usize] = has(Kind::Op(op)));
-        Kinds { ops, folds: has(Kind::Fold) }
+        let mut kinds = Kinds { ops: [false; Op::ALL.len()], folds: false };
+        for node in g.classes().flat_map(|c| &c.nodes) {
+            match node.discriminant() {
+                Kind::Op(op) => kinds.ops[op as usize] = true,
+                Kind::Fold => kinds.folds = true,
+                Kind::Leaf | Kind::State => {}
+            }
+        }
+        kinds
     }
 
     fn has(&self, kind: Kind) -> bool {

@@ -160,6 +160,9 @@ pub struct Kernel {
     pub names: SecondaryMap<Value, Option<Box<str>>>,
 }
 
+/// Instructions, and values, that a kernel has room for from the start.
+const USUAL: usize = 48;
+
 /// A value's name in messages.
 struct ValueName<'a>(Option<&'a str>, Value);
 
@@ -175,7 +178,7 @@ impl fmt::Display for ValueName<'_> {
 impl Kernel {
     /// An empty kernel of that name.
     pub fn new(name: &str) -> Kernel {
-        Kernel::with_capacity(name, 0, 0)
+        Kernel::with_capacity(name, USUAL, USUAL)
     }
 
     /// An empty kernel of that name, with room for as many instructions and values.

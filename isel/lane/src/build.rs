@@ -40,7 +40,9 @@ use tilelift_ir::{CmpOp, GridAxis, Loc, Scalar, num};
 /// Instructions that many programs have: their table is made for so many.
 const MEMO: usize = 400;
 /// Values that many programs have.
-const VALUES: usize = 1024;
+const VALUES: usize = 2048;
+/// Instructions that many blocks have.
+const BLOCK: usize = 32;
 
 /// The role that is being filled.
 #[derive(Clone, Copy)]
@@ -159,7 +161,7 @@ impl LaneBuilder {
                 vals: PrimaryMap::with_capacity(VALUES),
                 body: Block::new(),
             },
-            frames: vec![Frame::default()],
+            frames: vec![Frame { block: Block::with_capacity(BLOCK), ..Frame::default() }],
             facts: PrimaryMap::with_capacity(VALUES),
             memo: Map::with_capacity_and_hasher(MEMO, Default::default()),
             lives: SecondaryMap::new(),

@@ -16,12 +16,15 @@ use super::value::Carried;
 use super::value::{LTy, LVal, Special};
 use super::visit::{blocks, reads};
 use crate::hash::{Map, Set};
-use cranelift_entity::{EntityRef, SecondaryMap};
+use cranelift_entity::{EntityRef, PrimaryMap, SecondaryMap};
 use std::collections::BTreeSet;
 use tilelift_ir::{CmpOp, Scalar};
 
 /// The most slots of a ring.
 const SLOTS: std::ops::RangeInclusive<i64> = 2..=64;
+
+/// Values that slots and phases take in many programs.
+const ADDED: usize = 64;
 
 /// How a counter is made.
 #[derive(Clone, Copy)]
@@ -511,7 +514,7 @@ fn reduced(program: &Program, slots: i64, mut facts: Facts) -> Option<Program> {
         flips,
         made: Vec::new(),
         literals: Map::default(),
-        vals: Vec::new(),
+        vals: Vec::with_capacity(ADDED),
         next,
         lost: false,
     };
@@ -527,8 +530,8 @@ fn reduced(program: &Program, slots: i64, mut facts: Facts) -> Option<Program> {
         without(&mut body, &chain);
     }
     body.splice(0..0, r.made);
-    let mut vals = program.vals.clone();
-    r.vals.into_iter().for_each(|ty| _ = vals.push(ty));
+    let mut vals = PrimaryMap::with_capacity(next + r.vals.len());
+    program.vals.values().chain(&r.vals).for_each(|&ty| _ = vals.push(ty));
     let (name, params, allocs) = (program.name.clone(), program.params.clone(), program.allocs.clone());
     Some(Program { name, params, allocs, vals, body, ..*program })
 }

@@ -1,6 +1,6 @@
 //! Loops, choices and the frames of the blocks inside them.
 
-use super::{Frame, LaneBuilder};
+use super::{BLOCK, Frame, LaneBuilder};
 use crate::inst::{Block, For, If, Inst, While};
 use crate::place::Life;
 use crate::value::Carried;
@@ -13,7 +13,7 @@ impl LaneBuilder {
         let start = self.clock;
         let id = self.next_frame;
         self.next_frame += 1;
-        self.frames.push(Frame { id, start, ..Frame::default() });
+        self.frames.push(Frame { id, start, block: Block::with_capacity(BLOCK) });
     }
 
     pub(super) fn close(&mut self) -> (Block, u32) {

@@ -103,8 +103,8 @@ impl Walk<'_> {
                 let Some(Attr::Offsets(offsets)) = d.attrs.first() else { return Err(Refused) };
                 let from = self.own_tile(d.args[0])?;
                 let to = self.layout_of(result)?.shape().to_vec();
-                match rearrange::chunk_layout(&from, offsets, &to) {
-                    Some(layout) => self.set(result, Rc::new(layout)),
+                match self.chunk_layout(&from, offsets, &to) {
+                    Some(layout) => self.set(result, layout),
                     None => through(self, from.shape())?,
                 }
             }

@@ -8,6 +8,7 @@ use crate::layout::memory_type;
 use crate::lower::explicit::beside::loads_at_use;
 use crate::lower::explicit::lanes::last_uses;
 use crate::lower::facts::is_fetched;
+use crate::lower::rearrange::chunk_layout;
 use cranelift_entity::SecondaryMap;
 use std::rc::Rc;
 use tilelift_egraph::physical::{InstLayouts, Source};
@@ -48,6 +49,8 @@ pub(super) struct Walk<'a> {
     pub variants: Map<Value, Vec<(Rc<Layout>, u32)>>,
     /// Bytes of conversions from layout to layout, of elements of so many bytes, that go through shared memory.
     converted: Map<(Rc<Layout>, Rc<Layout>, u32), Option<u64>>,
+    /// Layouts of chunks of so many elements: which one it is does not matter.
+    chunks: Vec<(Rc<Layout>, Vec<u32>, Rc<Layout>)>,
     /// Swizzled that are open, the innermost one last, and how many there have been.
     pub open: Vec<u32>,
     pub blocks: u32,
@@ -98,6 +101,7 @@ impl<'a> Walk<'a> {
             values,
             variants: Map::default(),
             converted: Map::default(),
+            chunks: Vec::new(),
             open: vec![0],
             blocks: 0,
             loc: Loc::default(),
@@ -252,6 +256,17 @@ impl<'a> Walk<'a> {
         let layout = self.layout_of(v)?;
         self.tile(v, &layout)?;
         Ok(layout)
+    }
+
+    /// The layout of a slice by renaming, if it is one.
+    pub fn chunk_layout(&mut self, from: &Rc<Layout>, offsets: &[u32], to: &[u32]) -> Option<Rc<Layout>> {
+        let whole = offsets.iter().zip(to).all(|(o, t)| o.is_multiple_of(*t));
+        if let Some((.., layout)) = self.chunks.iter().find(|c| whole && Rc::ptr_eq(&c.0, from) && c.1 == to) {
+            return Some(layout.clone());
+        }
+        let layout = Rc::new(chunk_layout(from, offsets, to)?);
+        self.chunks.push((from.clone(), to.to_vec(), layout.clone()));
+        Some(layout)
     }
 
     fn convert(&mut self, from: &Rc<Layout>, want: &Rc<Layout>, elem: Scalar) -> Walked {
