@@ -27,17 +27,16 @@ impl Forest {
         Some(order.iter().fold(0u64, |sum, &c| sum.saturating_add(of[c].map_or(0, |n| self.nodes[c][n as usize].cost))))
     }
 
-    /// What a choice has each part of a machine do; `None` where loops are folds, whose passes decide how often.
+    /// What a choice has each part of a machine do.
     pub(crate) fn work(&self, of: &[Option<u32>]) -> Option<[u64; Pipe::ALL.len()]> {
-        if self.ranges > 0 {
-            return None;
-        }
+        let order = self.order(of, &self.roots)?;
         let mut work = [0u64; Pipe::ALL.len()];
-        for class in self.order(of, &self.roots)? {
-            let c = &self.nodes[class][of[class]? as usize];
-            let slot = &mut work[c.pipe as usize];
-            *slot = slot.saturating_add(c.cost);
-        }
+        passes_with(self, of, &order, &mut |class, cost| {
+            if let Some(n) = of[class] {
+                let slot = &mut work[self.nodes[class][n as usize].pipe as usize];
+                *slot = slot.saturating_add(cost);
+            }
+        });
         Some(work)
     }
 
@@ -73,6 +72,11 @@ pub(crate) struct Passes {
 
 /// The passes and the cost of a choice, whose classes are given operands first.
 pub(crate) fn passes(forest: &Forest, choice: &[Option<u32>], order: &[usize]) -> Passes {
+    passes_with(forest, choice, order, &mut |_, _| {})
+}
+
+/// The same; says what each class costs.
+fn passes_with(forest: &Forest, choice: &[Option<u32>], order: &[usize], costs: &mut dyn FnMut(usize, u64)) -> Passes {
     let (classes, ranges) = (forest.ids.len(), forest.ranges);
     let chosen = |class: usize| choice[class].map(|n| &forest.nodes[class][n as usize]);
     let mut of = vec![0u32; classes];
@@ -111,7 +115,11 @@ pub(crate) fn passes(forest: &Forest, choice: &[Option<u32>], order: &[usize]) -
         let times = times[class * ranges..(class + 1) * ranges].iter().map(|t| u64::from(t.count_ones().max(1)));
         times.fold(chosen(class).map_or(0, |c| c.cost), u64::saturating_mul)
     };
-    let total = order.iter().fold(0u64, |sum, &class| sum.saturating_add(cost(class)));
+    let total = order.iter().fold(0u64, |sum, &class| {
+        let cost = cost(class);
+        costs(class, cost);
+        sum.saturating_add(cost)
+    });
     Passes { of, total }
 }
 
