@@ -24,6 +24,7 @@ mod locals;
 mod loop_facts;
 mod masked;
 mod no_loop;
+mod one_loop;
 mod one_ring;
 mod options;
 mod overlap;

@@ -1,0 +1,123 @@
+//! One loop of a specialised kernel: what is decided of it, in order. No part asks a later one.
+//!
+//! ```text
+//! facts ─► sharing   how groups of warps may share its products: rows, columns, computed alike by each
+//!       ─► groups    how many do, in sets; what is brought in front of the loop, stored by lanes, taken apart
+//!       ─► holding   registers: what each lane holds, sets that take steps in turns, operands that move to shared memory
+//!       ─► step      what a slot holds; products that end a step later; operands computed a step ahead
+//!       ─► memory    results and updates through shared memory, the share of a program, slots
+//!       ─► ahead     vectors in the ring, loads a step ahead, late products, tiles behind the loop ─► Specialised
+//! ```
+//!
+//! What is decided says why it is refused; nothing has changed then. The numbers are those of one loop: loops that take one ring are put together by
+//! [`super::one_ring`].
+
+mod ahead;
+mod groups;
+mod holding;
+mod memory;
+mod sharing;
+mod step;
+
+use self::ahead::Ahead;
+use self::groups::Groups;
+use self::holding::Holding;
+use self::memory::Memory;
+use self::sharing::Sharing;
+use self::step::Step;
+use super::loop_facts::LoopFacts;
+use super::options::LowerOptions;
+use super::ring_layouts::RingLayouts;
+use super::specialised::Specialised;
+use crate::reason::NotSpecialised;
+use tilelift_ir::{Inst, Kernel, Region, Value};
+use tilelift_lane::hash::Set;
+use tilelift_lane::{GroupMatrixId, Target, Units};
+
+/// A product and its matrix instruction.
+type Product = (Inst, GroupMatrixId);
+
+/// A loop, what is known of it, and what is asked for.
+#[derive(Clone, Copy)]
+pub(super) struct Asked<'a> {
+    pub kernel: &'a Kernel,
+    pub target: &'a Target,
+    pub units: &'a Units,
+    pub options: &'a LowerOptions,
+    pub ring_layouts: &'a RingLayouts,
+    /// Views that are written.
+    pub written: &'a Set<Value>,
+    /// The loop.
+    pub main: Inst,
+    /// No other loop takes the ring.
+    pub sole: bool,
+    pub facts: &'a LoopFacts,
+}
+
+impl<'a> Asked<'a> {
+    fn region(&self) -> Region {
+        self.kernel.insts[self.main].regions[0]
+    }
+
+    /// The instructions of a step.
+    fn body(&self) -> &'a [Inst] {
+        &self.kernel.regions[self.region()].insts
+    }
+}
+
+/// Decides how a loop is specialised.
+///
+/// # Errors
+/// Why it is not.
+pub(super) fn specialised_loop(asked: Asked<'_>) -> Result<Specialised, NotSpecialised> {
+    let facts = asked.facts;
+    let mut replay = facts.replay.clone();
+    let (groups, parts, columns) = Groups::of(Sharing::of(asked))?;
+    let (held, parts) = Holding::of(&groups, parts)?;
+    let (step, parts) = Step::of(&groups, &held, (parts, columns.is_some()), &mut replay)?;
+    let (memory, columns) = Memory::of(&groups, &held, &step, (parts.is_some(), columns))?;
+    let ahead = Ahead::of((&groups, &held, &step, &memory), (parts.is_some(), columns.is_some()), &mut replay);
+    let columns = columns.filter(|_| ahead.vectors.is_empty() && ahead.prefetched.is_empty());
+    let epilogue = ahead.epilogue((&groups, &held, &step), parts.is_some() || columns.is_some(), &mut replay);
+    Ok(Specialised {
+        consumers: groups.consumers,
+        consumer_sets: groups.consumer_sets,
+        slices: held.slices,
+        converts_ahead: step.converts_ahead,
+        depth: memory.depth,
+        in_flight: step.in_flight,
+        registers: held.registers,
+        persistent: groups.sharing.persistent,
+        stage_bytes: step.stage_bytes,
+        ring_bytes: memory.ring_bytes(),
+        staging_bytes: memory.staging_bytes,
+        staging_parts: memory.staging_parts,
+        staging_shared: memory.staging_shared,
+        results_over: memory.results_over,
+        mixed: facts.mixed,
+        overlap: parts,
+        late: ahead.late,
+        main: asked.main,
+        around: facts.around.clone(),
+        replay,
+        carried: facts.carried.clone(),
+        before: Vec::new(),
+        masked: facts.masked.clone(),
+        loads: groups.loads,
+        by_lanes: facts.by_lanes.clone(),
+        dots: facts.dots.clone(),
+        register_a: facts.register_a.clone(),
+        brought: held.brought,
+        staged: groups.staged,
+        columns,
+        updates: memory.updates,
+        transposed_b: facts.transposed_b.clone(),
+        prefetched: ahead.prefetched,
+        lane_tiles: step.lane_tiles,
+        vectors: ahead.vectors,
+        epilogue,
+        promoted: groups.sharing.promoted,
+        stores: memory.stores,
+        share: memory.share,
+    })
+}
