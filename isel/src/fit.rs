@@ -168,21 +168,25 @@ fn specialised(
     Ok(Fitted { plan, written: Some(Ok(written)), assigned, direct, need: Some(need) })
 }
 
+/// The slots that are left of so many, of so many bytes each, where a program that needs so much is to have no more than so much.
+fn left_within(have: u64, need: u64, depth: u32, bytes: u32) -> u32 {
+    let over = need.saturating_sub(have).div_ceil(u64::from(bytes.max(1)));
+    u64::from(depth).saturating_sub(over) as u32
+}
+
 /// The slots, of so many, that leave other programs of a multiprocessor their share of its memory, if this one does with fewer than it has, and still
 /// with some.
 fn within_share(ring: &Specialised, need: u64, depth: u32) -> Option<u32> {
-    let over = need.saturating_sub(u64::from(ring.share)).div_ceil(u64::from(ring.stage_bytes.max(1)));
-    let left = u64::from(depth).saturating_sub(over) as u32 / ring.slices * ring.slices;
-    (over > 0 && left >= FEW_SLOTS).then_some(left)
+    let left = left_within(u64::from(ring.share), need, depth, ring.stage_bytes);
+    (left < depth && left / ring.slices * ring.slices >= FEW_SLOTS).then_some(left / ring.slices * ring.slices)
 }
 
-/// The slots, of so many bytes, that would be left of a ring of so many if it gave back what does not fit; `None` if that is not what is in the
-/// way.
+/// The slots, of so many bytes, that would be left of a ring of so many if it gave back what does not fit, one at least; `None` if that is not what is in
+/// the way.
 fn fewer(why: &LowerError, depth: u32, bytes: u32) -> Option<u32> {
-    match why {
+    match *why {
         LowerError::ResourceExceeded { resource: Resource::SharedMemory, need, have, .. } => {
-            let over = need.saturating_sub(*have).div_ceil(u64::from(bytes.max(1))).max(1);
-            Some(u64::from(depth).saturating_sub(over) as u32)
+            Some(left_within(have, need.max(have + 1), depth, bytes))
         }
         _ => None,
     }
