@@ -139,10 +139,10 @@ impl Schedule<'_> {
         let [row, rows] = c.rows_of(t.shape[0]);
         let ty = Type::Tile(TileType { shape: [rows, width].into_iter().collect(), elem: t.elem });
         let inside = kernel.def_inst(v).filter(|&i| self.is_cut(i));
-        let parts = |i: Inst| column_cut(kernel, i, first, width);
-        let made = match inside {
-            Some(i) if self.plan.epilogue.operand(i).is_some() => self.operand_columns(w, c, i, first)?,
-            Some(i) if let Some(parts) = parts(i) => {
+        let parts = inside.and_then(|i| Some((i, column_cut(kernel, i, first, width)?)));
+        let made = match (inside, parts) {
+            (Some(i), _) if self.plan.epilogue.operand(i).is_some() => self.operand_columns(w, c, i, first)?,
+            (_, Some((i, parts))) => {
                 let mut args: Vec<Arg> = Vec::new();
                 for (v, at) in parts {
                     args.push(match at {
