@@ -4,6 +4,7 @@ use super::Asked;
 use super::sharing::Sharing;
 use crate::plan::columns::{ColumnTasks, column_tasks};
 use crate::plan::copied::in_ring;
+use crate::plan::lane_copies::copied_by_lanes;
 use crate::plan::loads::suits;
 use crate::plan::overlap::Overlap;
 use crate::plan::ping_pong::can_ping_pong;
@@ -127,7 +128,7 @@ fn no_shares(sharing: &Sharing<'_>, consumers: u32) -> NotSpecialised {
 
 /// What the ring brings, in swizzle atoms of which each group's columns are whole ones.
 fn narrow(sharing: &Sharing<'_>, consumers: u32) -> Result<Vec<(Inst, SwizzledTile)>, NotSpecialised> {
-    let Asked { kernel, units, ring_layouts, facts, .. } = sharing.asked;
+    let Asked { kernel, target, units, ring_layouts, written, facts, .. } = sharing.asked;
     let shares: Vec<(Inst, u32)> = facts.dots.iter().filter_map(|&d| sharing.share_of(d, consumers)).collect();
     let narrow = |(load, tile): &(Inst, SwizzledTile)| {
         let most = shares.iter().filter(|s| s.0 == *load).map(|s| s.1).min();
@@ -135,7 +136,10 @@ fn narrow(sharing: &Sharing<'_>, consumers: u32) -> Result<Vec<(Inst, SwizzledTi
         let fit = units.bulk.swizzles.iter().copied().find(|&s| most.is_multiple_of(s));
         let asked = ring_layouts.swizzles.get(load).copied().or(fit).filter(|&s| most.is_multiple_of(s));
         let asked = asked.ok_or_else(|| no_shares(sharing, consumers))?;
-        let narrow = SwizzledTile::of(kernel, *load, &tile.shape, units, Some(asked))?;
+        let narrow = match facts.by_lanes.contains(load) {
+            true => copied_by_lanes(kernel, target, units, written, *load, Some(asked))?.tile,
+            false => SwizzledTile::of(kernel, *load, &tile.shape, units, Some(asked))?,
+        };
         Ok((*load, SwizzledTile { tf32: tile.tf32, ..narrow }))
     };
     facts.loads.iter().map(narrow).collect()
