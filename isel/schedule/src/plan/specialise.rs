@@ -119,7 +119,8 @@ fn with_ring(
     // What begins anywhere, what has to be stored first, and what lies where the consumers alone know, they load beside what the ring brings. Rows that
     // begin anywhere they would load in pieces that are no better than those of a pipelined loop.
     let brought = |i: Inst| {
-        let shape = kernel.insts[i].results.first().and_then(|&v| kernel.ty(v).shape());
+        // What tiles of indices name comes in no boxes.
+        let shape = kernel.insts[i].results.first().filter(|_| kernel.insts[i].op == Op::Load).and_then(|&v| kernel.ty(v).shape());
         let boxes = shape.map(|shape| SwizzledTile::of(kernel, i, shape, units, None));
         let anywhere = matches!(boxes, Some(Err(NoBulkCopy { limit: CopyLimit::Start { .. }, .. })))
             && copied_by_lanes(kernel, target, units, written, i, None).is_err();
@@ -388,7 +389,10 @@ fn specialised_loop(
         let fit = units.bulk.swizzles.iter().copied().find(|&s| most.is_multiple_of(s));
         let asked = ring_layouts.swizzles.get(load).copied().or(fit).filter(|&s| most.is_multiple_of(s));
         let asked = asked.ok_or(NotSpecialised::Shares { consumers, rows: accumulators[0][0], each: rows })?;
-        let narrow = SwizzledTile::of(kernel, *load, &tile.shape, units, Some(asked))?;
+        let narrow = match by_lanes.contains(load) {
+            true => copied_by_lanes(kernel, target, units, written, *load, Some(asked))?.tile,
+            false => SwizzledTile::of(kernel, *load, &tile.shape, units, Some(asked))?,
+        };
         Ok((*load, SwizzledTile { tf32: tile.tf32, ..narrow }))
     };
     let narrow = loads.iter().map(narrow).collect::<Result<Vec<(Inst, SwizzledTile)>, NotSpecialised>>()?;
