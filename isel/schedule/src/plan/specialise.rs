@@ -119,8 +119,7 @@ fn with_ring(
     // What begins anywhere, what has to be stored first, and what lies where the consumers alone know, they load beside what the ring brings. Rows that
     // begin anywhere they would load in pieces that are no better than those of a pipelined loop.
     let brought = |i: Inst| {
-        // What tiles of indices name comes in no boxes.
-        let shape = kernel.insts[i].results.first().filter(|_| kernel.insts[i].op == Op::Load).and_then(|&v| kernel.ty(v).shape());
+        let shape = kernel.insts[i].results.first().and_then(|&v| kernel.ty(v).shape());
         let boxes = shape.map(|shape| SwizzledTile::of(kernel, i, shape, units, None));
         let anywhere = matches!(boxes, Some(Err(NoBulkCopy { limit: CopyLimit::Start { .. }, .. })))
             && copied_by_lanes(kernel, target, units, written, i, None).is_err();
