@@ -156,7 +156,8 @@ pub struct Kernel {
     pub hint_locs: [Loc; 3],
     /// Where instructions stand in the text, or in the program that built the kernel.
     pub locs: SecondaryMap<Inst, Loc>,
-    /// What the author calls values, without the `%`; most have a number only. No two values have one name.
+    /// What the author calls values, without the `%`; most have a number only. Where two values of one name are seen in one place, the
+    /// text numbers one of them.
     pub names: SecondaryMap<Value, Option<Box<str>>>,
 }
 

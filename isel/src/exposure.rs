@@ -21,7 +21,7 @@ use tilelift_ir::{Attr, GridAxis, Inst, Kernel, Loc, Op, Region, Value, ValueDef
 use tilelift_lane::Target;
 use tilelift_lane::hash::{Map, Set};
 use tilelift_schedule::plan::{LowerOptions, Schedule};
-use tilelift_schedule::program::{loads_ahead, not_ahead};
+use tilelift_schedule::program::{held_ahead, loads_ahead, not_ahead};
 use tilelift_schedule::reason::{NotAhead, Outline};
 use tilelift_schedule::{LowerError, Made};
 
@@ -156,6 +156,7 @@ impl Looked<'_> {
             return None;
         }
         let ahead = |i: &Inst| matches!(&self.done.plan.schedule, Schedule::Specialised(s) if s.loops().any(|s| s.prefetched.contains(i)));
+        let ahead = |i: &Inst| ahead(i) || held_ahead(kernel, self.target, &self.done.plan, main, *i);
         let waits = |i: &Inst| self.synchronous.contains(&(kernel.insts[*i].op, kernel.locs[*i])) && !ahead(i);
         let waiting: Vec<Inst> = loads.iter().copied().filter(waits).collect();
         let c = &self.target.costs;

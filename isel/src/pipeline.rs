@@ -30,6 +30,7 @@ use tilelift_schedule::counted::counted;
 use tilelift_schedule::exchange::exchanged;
 use tilelift_schedule::guarded::guarded;
 use tilelift_schedule::loads_first;
+use tilelift_schedule::offsets::offsets;
 use tilelift_schedule::padded::padded;
 use tilelift_schedule::plan::{LayoutChoice, LowerOptions, Plan, Schedule, ScheduleKind, SwizzledTile, plan, tell};
 use tilelift_schedule::program::{Pipelines, batches_apart, loads_ahead};
@@ -118,7 +119,7 @@ fn pipelined_instead(
     scheduled((kernel, asked), target, &options, plan).map_err(|_| why)
 }
 
-/// Plans a kernel as it is, or with its batches of products taken apart ([`batches_apart`]) and rows as long as copies take them ([`whole_rows`]), if that
+/// Plans a kernel as it is, with numbers that loops carry for tiles ([`offsets`]), or with its batches of products taken apart ([`batches_apart`]) and rows as long as copies take them ([`whole_rows`]), if that
 /// is better.
 fn in_other_extents<'k>(kernel: &'k Kernel, target: &Target, options: &LowerOptions) -> Result<(Cow<'k, Kernel>, Plan), LowerError> {
     let mut found = summed(kernel, target, options);
@@ -126,6 +127,12 @@ fn in_other_extents<'k>(kernel: &'k Kernel, target: &Target, options: &LowerOpti
         |found: &Result<(Cow<'_, Kernel>, Plan), LowerError>| found.as_ref().is_ok_and(|(_, plan)| plan.specialised().is_some());
     if specialised(&found) {
         return found;
+    }
+    if let Some(made) = offsets(kernel) {
+        found = better(found, (&made, false), target, options);
+        if specialised(&found) {
+            return found;
+        }
     }
     let apart = batches_apart(kernel);
     if let Some(made) = &apart {

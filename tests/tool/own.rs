@@ -103,6 +103,70 @@ fn explain_says_how_a_kernel_runs_on_every_target() {
     assert!(waits.contains("`for` at 8:5: every iteration waits for 2 of 2 loads") && waits.contains("one stage is asked for"), "{waits}");
 }
 
+/// Loops without products: the loads of one run ahead, but for one that the loop may have written; a step of another asks for enough; a third holds a loop.
+const WITHOUT_PRODUCTS: &str = "kernel @sums(%x: view<f32, [?, ?]>, %w: view<f32, [?, ?]>, %y: view<f32, [?]>, %n: i32) warps=1 {
+    %p = program_id x
+    for %i in 0..%n step 32 {
+        %j = sub %i, 32
+        %a = load %x[%p, %i] : tile<1x32xf32>
+        %b = load %w[%p, %j] : tile<1x32xf32>
+        %c = add %a, %b
+        store %w[%p, %i], %c
+    }
+    for %i in 0..%n step 1024 {
+        %a = load %x[%p, %i] : tile<1x1024xf32>
+        %b = exp %a
+        store %w[%p, %i], %b
+    }
+    for %i in 0..%n step 1 {
+        %a = load %x[%p, %i] : tile<1x32xf32>
+        for %j in 0..%n step 32 {
+            store %w[%j, %i], %a
+        }
+    }
+    for %i in 0..%n step 3 {
+        %k = iota 0 : tile<32xi32>
+        %z = splat %p : tile<32xi32>
+        %a = gather %x[%z, %k]
+        store %y[%i], %a
+    }
+}
+";
+
+#[test]
+fn explain_knows_what_runs_ahead_in_registers() {
+    let folder = Folder::new("registers");
+    let said = explained(&folder.file("sums.tile", WITHOUT_PRODUCTS), "sm_90a");
+    let waits: Vec<&str> =
+        said.lines().map(|l| l.trim_start_matches("; ")).filter(|l| l.contains(" waits") || l.contains("none of which")).collect();
+    let wanted = [
+        "`for` at 3:5: every iteration waits for 1 of 2 loads and 0 of 0 dots",
+        "`load` of %w at 6:9 waits: the loop writes memory (`store`), and copies ahead of it would read what is older",
+        "`for` at 10:5: every iteration waits for 1 of 1 loads and 0 of 0 dots",
+        "`load` of %x at 11:9 waits: a step brings 128 bytes a lane, which keeps memory busy",
+        "`for` at 15:5: every iteration waits for 1 of 1 loads and 0 of 0 dots",
+        "`load` of %x at 16:9 waits: it is for no product, and the loop holds a loop or a product",
+        "`for` at 21:5: every iteration waits for 1 of 1 loads and 0 of 0 dots",
+        "`gather` at 24:9 waits: each of its elements has an address of its own",
+    ];
+    assert_eq!(waits.len(), wanted.len(), "{said}");
+    waits.iter().zip(wanted).for_each(|(line, want)| assert!(line.trim_start().starts_with(want), "{line}\n{want}"));
+    // Copies by lanes: the tile's extents leave warps without pieces, whatever is known of its rows.
+    let odd = "kernel @odd(%a: view<f32, [?%128, ?%128]>, %b: view<f32, [?%128, ?%128]>, %c: view<f32, [?, ?]>, %k: i32) warps=4 {
+    %z = splat 0.0 : tile<48x80xf32>
+    %s = for %i in 0..%k step 24 carry %t = %z {
+        %x = load %a[0, %i] : tile<48x24xf32>
+        %y = load %b[%i, 0] : tile<24x80xf32>
+        %u = dot %x, %y, %t
+        yield %u
+    }
+    store %c[0, 0], %s
+}
+";
+    let said = explained(&folder.file("odd.tile", odd), "sm_80");
+    assert!(said.contains("lanes share the powers of two in a tile's extents") && !said.contains("too narrow"), "{said}");
+}
+
 #[test]
 fn explain_lists_the_decisions_of_a_compile() {
     let folder = Folder::new("decisions");

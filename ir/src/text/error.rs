@@ -158,14 +158,16 @@ impl std::error::Error for ParseErrors {}
 
 /// The word nearest to a misspelt one, as `; did you mean …?`, or nothing if none is near.
 pub(super) fn did_you_mean<'a>(wrong: &str, words: impl Iterator<Item = &'a str>) -> String {
+    nearest(wrong, words).map_or_else(String::new, |w| format!("; did you mean `{w}`?"))
+}
+
+/// The word nearest to a misspelt one, if one is near.
+pub fn nearest<'a>(wrong: &str, words: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     if wrong.len() > 32 {
-        return String::new();
+        return None;
     }
     let limit = if wrong.chars().count() <= 3 { 1 } else { 2 };
-    match words.map(|w| (distance(wrong, w), w)).min() {
-        Some((d, w)) if d <= limit => format!("; did you mean `{w}`?"),
-        Some(_) | None => String::new(),
-    }
+    words.map(|w| (distance(wrong, w), w)).min().filter(|&(d, _)| d <= limit).map(|(_, w)| w)
 }
 
 /// Edit distance with transpositions of neighbours (optimal string alignment).

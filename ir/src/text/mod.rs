@@ -43,7 +43,7 @@ mod printer;
 mod tests;
 mod types;
 
-pub use error::{ParseCode, ParseError, ParseErrors};
+pub use error::{ParseCode, ParseError, ParseErrors, nearest};
 pub use file::{File, MAX_ERRORS, MAX_NESTING, MAX_TEXT};
 pub use lexer::Comment;
 pub use literal::literal_text;

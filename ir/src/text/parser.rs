@@ -458,9 +458,9 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// Gives a name to a value, or to the result of a mistake.
+    /// Gives a name to a value, or to the result of a mistake. One whose block has ended is free again.
     pub(super) fn bind(&mut self, name: Name<'t>, value: Option<Value>, token: Token<'_>) {
-        if let Some(b) = self.names.get(&name) {
+        if let Some(b) = self.names.get(&name).filter(|b| b.open) {
             let line = b.line;
             let other = if let Name::Number(_) = name { "number" } else { "name" };
             self.error(ParseCode::Redefined, token, format!("{name} is defined on line {line} already; use another {other}"));
@@ -478,7 +478,7 @@ impl<'t> Parser<'t> {
     /// Gives names without a value to what could not be parsed; names that are taken stay.
     pub(super) fn bind_unknown(&mut self, names: &[(Name<'t>, Token<'t>)]) {
         for &(n, token) in names {
-            if !self.names.contains_key(&n) {
+            if !self.names.get(&n).is_some_and(|b| b.open) {
                 self.bind(n, None, token);
             }
         }

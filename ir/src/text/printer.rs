@@ -1,7 +1,8 @@
 //! The printer: a kernel as text, following the op table.
 //!
 //! Values are numbered in the order in which they appear, so printing what was parsed from a print changes nothing. A `const` is
-//! printed where it is used. The printer accepts kernels that do not verify, so that messages can show them: what does not exist
+//! printed where it is used. Of values with one name each has it, where the block of the one before has ended, as the parser takes it; others are
+//! numbered. The printer accepts kernels that do not verify, so that messages can show them: what does not exist
 //! gets a name of its own, and a region that stands inside itself is printed once.
 
 use super::file::MAX_NESTING;
@@ -11,6 +12,7 @@ use crate::kernel::{InstData, Kernel, ValueDef, is_identifier};
 use crate::ops::{Attr, AttrKind, CacheHint, Literal, MemoryOrder, Op, OperandKind, Precision, Scope, Task};
 use crate::types::Type;
 use smallvec::SmallVec;
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
 
@@ -66,6 +68,7 @@ pub fn lines(kernel: &Kernel) -> Vec<Line> {
         kernel,
         names: HashMap::new(),
         given: HashMap::new(),
+        scopes: vec![Vec::new()],
         printed: HashSet::new(),
         done: Vec::new(),
         line: Line::default(),
@@ -78,8 +81,10 @@ pub fn lines(kernel: &Kernel) -> Vec<Line> {
 struct Printer<'k> {
     kernel: &'k Kernel,
     names: HashMap<Value, usize>,
-    /// The names that values have been given, and whose they are.
+    /// The names that values of open blocks have been given, and whose they are.
     given: HashMap<&'k str, Value>,
+    /// Those of each open block.
+    scopes: Vec<Vec<&'k str>>,
     printed: HashSet<Region>,
     done: Vec<Line>,
     line: Line,
@@ -103,11 +108,33 @@ impl<'k> Printer<'k> {
         let next = self.names.len();
         let n = *self.names.entry(v).or_insert(next);
         self.line.values.push(v);
-        // A kernel that does not verify may have names that are none, or one name for two values: those get their numbers.
-        let given = self.kernel.names[v].as_deref().filter(|name| is_identifier(name));
-        match given {
-            Some(name) if *self.given.entry(name).or_insert(v) == v => self.put(format!("%{name}")),
+        // Names that are none, or another value's here, are numbers.
+        match self.kernel.names[v].as_deref().filter(|name| is_identifier(name)) {
+            Some(name) if self.holds(name, v) => self.put(format!("%{name}")),
             Some(_) | None => self.put(format!("v{n}")),
+        }
+    }
+
+    /// True for the value whose name this is in the blocks that are open: the first one that asks.
+    fn holds(&mut self, name: &'k str, v: Value) -> bool {
+        match self.given.entry(name) {
+            Entry::Occupied(e) => *e.get() == v,
+            Entry::Vacant(e) => {
+                e.insert(v);
+                if let Some(s) = self.scopes.last_mut() {
+                    s.push(name);
+                }
+                true
+            }
+        }
+    }
+
+    /// Writes a block and what stands in front of it, whose names end with it.
+    fn scope(&mut self, write: impl FnOnce(&mut Self)) {
+        self.scopes.push(Vec::new());
+        write(self);
+        for name in self.scopes.pop().unwrap_or_default() {
+            self.given.remove(name);
         }
     }
 
@@ -200,9 +227,17 @@ impl<'k> Printer<'k> {
             self.name(v);
         }
         self.put(if d.results.is_empty() { "" } else { " = " });
+        // Results are there behind the blocks that yield them.
+        let results: Vec<(&str, Value)> = d.results.iter().filter_map(|&v| Some((self.kernel.names[v].as_deref()?, v))).collect();
+        let mine: Vec<(&str, Value)> = results.into_iter().filter(|(name, v)| self.given.get(name) == Some(v)).collect();
+        if !d.regions.is_empty() {
+            for (name, _) in &mine {
+                self.given.remove(name);
+            }
+        }
         // Ops with regions have a form of their own; every other op follows its row.
         if d.op == Op::For {
-            self.for_loop(d);
+            self.scope(|p| p.for_loop(d));
         } else if d.op == Op::While {
             self.while_loop(d);
         } else if d.op == Op::If {
@@ -210,10 +245,11 @@ impl<'k> Printer<'k> {
         } else if d.op == Op::Tasks {
             self.tasks(d);
         } else if matches!(d.op, Op::ReduceBy | Op::ScanBy | Op::ScanReverseBy) {
-            self.combine(d);
+            self.scope(|p| p.combine(d));
         } else {
             self.row(d.op, d);
         }
+        self.given.extend(mine);
         self.end_line();
     }
 
@@ -256,22 +292,26 @@ impl<'k> Printer<'k> {
 
     fn while_loop(&mut self, d: &InstData) {
         self.put("while");
-        self.carried(&self.params(d, 0), &d.args);
-        self.put(" ");
-        self.region(d, 0);
+        self.scope(|p| {
+            p.carried(&p.params(d, 0), &d.args);
+            p.put(" ");
+            p.region(d, 0);
+        });
         self.put(" do");
-        self.carried(&self.params(d, 1), &[]);
-        self.put(" ");
-        self.region(d, 1);
+        self.scope(|p| {
+            p.carried(&p.params(d, 1), &[]);
+            p.put(" ");
+            p.region(d, 1);
+        });
     }
 
     fn if_else(&mut self, d: &InstData) {
         self.put("if ");
         self.operands(&d.args);
         self.put(" ");
-        self.region(d, 0);
+        self.scope(|p| p.region(d, 0));
         self.put(" else ");
-        self.region(d, 1);
+        self.scope(|p| p.region(d, 1));
     }
 
     fn tasks(&mut self, d: &InstData) {
@@ -282,15 +322,17 @@ impl<'k> Printer<'k> {
         for (n, task) in tasks.iter().enumerate() {
             self.put(task.to_string());
             let replica = self.params(d, n).first().copied();
-            if let Some(v) = replica
-                && (task.replicas != 1 || self.is_used(v))
-            {
-                self.put(format!(" replicas {} as ", task.replicas));
-                self.name(v);
-            }
-            self.put(" ");
-            self.region(d, n);
-            self.end_line();
+            self.scope(|p| {
+                if let Some(v) = replica
+                    && (task.replicas != 1 || p.is_used(v))
+                {
+                    p.put(format!(" replicas {} as ", task.replicas));
+                    p.name(v);
+                }
+                p.put(" ");
+                p.region(d, n);
+                p.end_line();
+            });
         }
         self.indent -= 1;
         self.put("}");

@@ -375,7 +375,7 @@ fn coordinates(mut i: usize, shape: &[i64]) -> SmallVec<[usize; 4]> {
 /// A sentence that names the first one that does not.
 pub fn written(e: &Expect, view: &ViewArg, memory: &Memory) -> Result<(), String> {
     match positions(view).into_iter().position(|at| !is_written(view, memory, at)) {
-        Some(n) => Err(format!("v{}: element {:?} is compared, and the kernel has not written it", e.param, coordinates(n, &view.shape))),
+        Some(n) => Err(format!("{}: element {:?} is compared, and the kernel has not written it", e.name, coordinates(n, &view.shape))),
         None => Ok(()),
     }
 }
@@ -388,14 +388,14 @@ pub fn expected(e: &Expect, view: &ViewArg, memory: &Memory, tolerance: &Toleran
     let exact = Tolerance::default();
     let tolerance = if e.near { tolerance } else { &exact };
     match &e.want {
-        Want::Values(values) => compare_values(e.param, view, memory, values, tolerance),
+        Want::Values(values) => compare_values(&e.name, view, memory, values, tolerance),
         Want::File(path) => {
-            let held = file(path, view).map_err(|why| format!("v{}: {why}", e.param))?;
+            let held = file(path, view).map_err(|why| format!("{}: {why}", e.name))?;
             let got = memory.buffers[view.buffer].bytes();
             for (i, at) in positions(view).into_iter().enumerate() {
                 let (x, y) = (value(&held, i * width(view.elem), view.elem), value(got, at, view.elem));
                 if !tolerance.accepts_number(x, y) {
-                    return Err(format!("v{}: element {:?} is {y}, {path} has {x}", e.param, coordinates(i, &view.shape)));
+                    return Err(format!("{}: element {:?} is {y}, {path} has {x}", e.name, coordinates(i, &view.shape)));
                 }
             }
             Ok(())
@@ -407,16 +407,16 @@ pub fn expected(e: &Expect, view: &ViewArg, memory: &Memory, tolerance: &Toleran
 ///
 /// # Errors
 /// A sentence that names the first difference.
-pub fn compare_values(param: usize, view: &ViewArg, memory: &Memory, want: &[Number], tolerance: &Tolerance) -> Result<(), String> {
+pub fn compare_values(name: &str, view: &ViewArg, memory: &Memory, want: &[Number], tolerance: &Tolerance) -> Result<(), String> {
     let got = elements(view, memory);
     if got.len() != want.len() {
-        return Err(format!("v{param} has {} elements, but {} are expected", got.len(), want.len()));
+        return Err(format!("{name} has {} elements, but {} are expected", got.len(), want.len()));
     }
     for (i, (&y, n)) in got.iter().zip(want).enumerate() {
         let x = number(bits_of(*n, view.elem), view.elem);
         if !tolerance.accepts_number(x, y) {
             let all: Vec<String> = got.iter().map(Number::to_string).collect();
-            return Err(format!("v{param}: element {:?} is {y}, expected {x}; all: [{}]", coordinates(i, &view.shape), all.join(", ")));
+            return Err(format!("{name}: element {:?} is {y}, expected {x}; all: [{}]", coordinates(i, &view.shape), all.join(", ")));
         }
     }
     Ok(())
@@ -471,7 +471,8 @@ mod tests {
         memory.buffers[1].write(4, &1f32.to_le_bytes());
         let args = views.clone().map(Arg::from);
         assert_eq!(unwritten(&run, &args, &memory), [0]);
-        let zeros = |param| Expect { param, near: false, want: Want::Values(vec![Number::Int(0), Number::Int(1)]) };
+        let zeros =
+            |param| Expect { param, name: format!("v{param}"), near: false, want: Want::Values(vec![Number::Int(0), Number::Int(1)]) };
         let e = written(&zeros(1), &views[1], &memory).unwrap_err();
         assert_eq!(e, "v1: element [0] is compared, and the kernel has not written it");
     }
@@ -499,7 +500,7 @@ mod tests {
         memory.add(fill(&strided, &t).unwrap());
         let read: Vec<f64> = elements(&strided, &memory).iter().map(|n| n.as_f64()).collect();
         assert_eq!(read, [1.5, -2.0, 3.0, 4.0]);
-        let mut e = Expect { param: 0, near: false, want: Want::File(name.clone()) };
+        let mut e = Expect { param: 0, name: "%y".into(), near: false, want: Want::File(name.clone()) };
         assert_eq!(expected(&e, &strided, &memory, &Tolerance::default()), Ok(()));
         e.want = Want::Values(vec![Number::Float(1.5)]);
         assert!(expected(&e, &strided, &memory, &Tolerance::default()).unwrap_err().contains("1 are expected"));
@@ -516,7 +517,7 @@ mod tests {
         let mut memory = Memory::new();
         let buffer = memory.add(Buffer::from_bytes(big.to_le_bytes().to_vec()));
         let view = ViewArg::dense(buffer, Scalar::I64, &[1]);
-        let check = |want: i64| compare_values(0, &view, &memory, &[Number::Int(want)], &Tolerance::default());
+        let check = |want: i64| compare_values("v0", &view, &memory, &[Number::Int(want)], &Tolerance::default());
         assert_eq!(check(big), Ok(()));
         let message = check(big - 1).unwrap_err();
         assert!(message.contains("is 9007199254740993, expected 9007199254740992"), "{message}");

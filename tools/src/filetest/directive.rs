@@ -15,6 +15,7 @@
 
 use super::runline::{self, RunLine};
 use std::fmt;
+use tilelift::ir::text::nearest;
 
 /// A stage of the compiler that a file test runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, PartialOrd, Ord)]
@@ -131,6 +132,9 @@ impl std::error::Error for DirectiveError {}
 /// Prefix of the lines of an expected output block.
 pub const OUTPUT_PREFIX: &str = ";>";
 
+/// Directives that a colon follows.
+const KNOWN: [&str; 5] = ["run", "check", "check-next", "check-not", "error"];
+
 /// Collects the directives of a text.
 ///
 /// # Errors
@@ -195,10 +199,14 @@ impl Directives {
                 let line = if own_line { (line + 1).min(last_line) } else { line };
                 self.errors.push(ExpectedError { line, code: code.to_owned(), part: part.trim().to_owned() });
             }
+            // Other words are prose, such as `x: one row a token`.
             _ => {
-                return Err(format!(
-                    "`{word}:` is no directive; known are test, target, unproven, run:, check:, check-next:, check-not:, error: (write prose without a leading word and colon)"
-                ));
+                if let Some(near) = nearest(word, KNOWN.into_iter()) {
+                    return Err(format!(
+                        "`{word}:` is no directive; did you mean `{near}:`? (known are test, target, unproven, {}:)",
+                        KNOWN.join(":, ")
+                    ));
+                }
             }
         }
         Ok(())
@@ -267,11 +275,19 @@ mod tests {
     }
 
     #[test]
+    fn prose_may_begin_with_a_word_and_a_colon() {
+        let d = parse("; test verify\n    ; x: one row a token\n; columns: 64\n; note: nothing").unwrap();
+        assert!(d.runs.is_empty() && d.checks.is_empty() && d.errors.is_empty());
+    }
+
+    #[test]
     fn senseless_directives_are_refused() {
         for (text, part) in [
             ("", "no `; test"),
             ("; test wibble", "no stage"),
-            ("; test verify\n; chek: x", "no directive"),
+            ("; test verify\n; chek: x", "did you mean `check:`"),
+            ("; test verify\n; runs: @k(grid=1)", "did you mean `run:`"),
+            ("; test verify\n; eror: V0401", "did you mean `error:`"),
             ("; test verify\n; check: x", "no stage with output"),
             ("; test print, emit", "split the file"),
             ("; test run", "needs a `; run:`"),

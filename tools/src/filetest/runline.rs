@@ -121,6 +121,8 @@ impl Tolerance {
 pub struct Expect {
     /// Parameter number.
     pub param: usize,
+    /// What the line calls it.
+    pub name: String,
     /// True for `~=`: within the line's tolerance; else equal.
     pub near: bool,
     /// All elements in row-major order.
@@ -291,7 +293,8 @@ impl<'t> Scan<'t> {
         let end = rest
             .char_indices()
             .find(|&(i, c)| {
-                let sign = (c == '-' || c == '+') && (i == 0 || before == 'e' || before == 'E');
+                // A sign stands in front of a number, an exponent, or the upper end of a range.
+                let sign = (c == '-' || c == '+') && (i == 0 || matches!(before, 'e' | 'E' | '.'));
                 let part = c.is_alphanumeric() || c == '_' || c == '.' || sign;
                 before = c;
                 !part
@@ -563,7 +566,7 @@ pub fn parse_within(line: u32, text: &str, most: i64) -> Result<RunLine, RunLine
                 return s.error(format!("{name} is no tensor of this line"));
             }
             let want = if s.eat("file") { Want::File(s.path()?) } else { Want::Values(s.numbers()?) };
-            run.expect.push(Expect { param, near, want });
+            run.expect.push(Expect { param, name, near, want });
         }
     }
     Ok(run)
@@ -586,6 +589,11 @@ mod tests {
         let r = parse(1, "@k(grid=1, v0=rand:3:-0.5..2[4])").unwrap();
         let ArgSpec::Tensor(t) = &r.args[0] else { panic!("a tensor") };
         assert_eq!(t.init, Init::Uniform(3, [Number::Float(-0.5), Number::Int(2)]));
+        let r = parse(1, "@k(grid=1, v0=rand:3:-1..-0.25[4], v1=rand:4:-3e2..-1.5e-1[4])").unwrap();
+        let ArgSpec::Tensor(t) = &r.args[0] else { panic!("a tensor") };
+        assert_eq!(t.init, Init::Uniform(3, [Number::Int(-1), Number::Float(-0.25)]));
+        let ArgSpec::Tensor(t) = &r.args[1] else { panic!("a tensor") };
+        assert_eq!(t.init, Init::Uniform(4, [Number::Float(-300.0), Number::Float(-0.15)]));
         assert_eq!(parse(1, "@k(grid=1) fails: some words").unwrap().fails.as_deref(), Some("some words"));
     }
 

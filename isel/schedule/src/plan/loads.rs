@@ -14,7 +14,7 @@ pub fn staged_loads(kernel: &Kernel) -> SecondaryMap<Inst, bool> {
 
 /// The same, and those with a mask and `other`: lanes that copy a tile leave out what these say.
 pub(crate) fn copied_loads(kernel: &Kernel) -> SecondaryMap<Inst, bool> {
-    loads_for_dots(kernel, &[Op::Load], &|_| true, &|_| false)
+    loads_for_dots(kernel, &[Op::Load, Op::Gather], &|_| true, &|_| false)
 }
 
 /// The same of tiles in buffers.

@@ -49,6 +49,9 @@ impl SwizzledTile {
     /// # Errors
     /// Why they do not take it.
     pub fn of(kernel: &Kernel, i: Inst, shape: &[u32], units: &Units, want: Option<u32>) -> Result<SwizzledTile, NoBulkCopy> {
+        if kernel.insts[i].op == Op::Gather {
+            return Err(NoBulkCopy { view: Named::of(kernel, kernel.insts[i].args[0]), limit: CopyLimit::Gathered });
+        }
         let access = GlobalAccess::of(kernel, i);
         // A buffer is one of bytes.
         if access.packed && kernel.insts[i].op != Op::AsyncLoad {

@@ -47,7 +47,7 @@ mod write;
 pub use crate::reason::Refusal;
 pub use batches::batches_apart;
 pub use pipelined::carried::loads_ahead;
-pub use pipelined::{Pipelines, not_ahead};
+pub use pipelined::{Pipelines, held_ahead, not_ahead};
 
 use crate::plan::{Plan, Specialised, admit};
 use tilelift_ir::Kernel;

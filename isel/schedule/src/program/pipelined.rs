@@ -30,6 +30,8 @@ use super::Refusal;
 use super::ahead::{Ahead, Wanted};
 use super::write::{Arg, Writer, number};
 use crate::access::GlobalAccess;
+use crate::facts::divisor;
+use crate::indexed::indexed_vectors;
 use crate::longest_first::LaunchOrder;
 use crate::named::Named;
 use crate::plan::{Plan, Replay, Schedule, copied_loads, live, not_operand, replay, written_views};
@@ -38,9 +40,12 @@ use rows::{copied_in_rows, pair_step};
 use std::collections::{BTreeMap, BTreeSet};
 use tilelift_ir::layout::{Axis, coalesced, operand_swizzle, vectors_without};
 use tilelift_ir::num::wrap;
-use tilelift_ir::{Attr, CmpOp, Effects, Extent, Inst, Kernel, Literal, Op, Region, Scalar, SharedType, Type, Value, ValueDef};
+use tilelift_ir::{Attr, CmpOp, Effects, Extent, Inst, Kernel, Literal, Op, Region, Scalar, SharedType, TileType, Type, Value, ValueDef};
 use tilelift_lane::Target;
 use tilelift_lane::hash::Set;
+
+/// The bit of `present` that says that a gather has a mask.
+const MASK: u8 = 0b0100;
 
 /// The copies of a loop.
 #[derive(Clone, Default)]
@@ -162,18 +167,30 @@ impl<'k> Pipelines<'k> {
     }
 }
 
-/// Bytes of one copy of a load by the lanes of so many warps, if the target has copies of that width.
-fn copy_bytes(kernel: &Kernel, target: &Target, warps: u32, load: Inst) -> Option<u32> {
-    let access = GlobalAccess::of(kernel, load);
-    let bytes = access.view.elem.bytes();
-    let shape = kernel.ty(kernel.insts[load].results[0]).shape()?;
-    let order = access.order();
-    let vec = access.vector_elements(target.vector_bytes);
-    let layout = coalesced(shape, bytes, &order, vec, target.lanes, warps).ok()?;
-    let columns = operand_swizzle(shape, bytes, *order.first()?).ok()?.columns_from(&layout).ok()?;
+/// Says why the lanes of so many warps do not copy what a load brings, if they do not: each piece once, in a width that the target has copies of.
+fn copied_once(kernel: &Kernel, target: &Target, warps: u32, load: Inst) -> Result<(), NotAhead> {
+    let d = &kernel.insts[load];
+    let bytes = kernel.ty(d.args[0]).elem().bytes();
+    let shape = kernel.ty(d.results[0]).shape().ok_or(NotAhead::Width)?;
+    let (order, vec) = match d.op {
+        Op::Gather => {
+            let v = indexed_vectors(kernel, load, shape.len(), target.vector_bytes);
+            (v.order.to_vec(), v.elements)
+        }
+        _ => {
+            let access = GlobalAccess::of(kernel, load);
+            (access.order(), access.vector_elements(target.vector_bytes))
+        }
+    };
+    let layout = coalesced(shape, bytes, &order, vec, target.lanes, warps).map_err(|_| NotAhead::Width)?;
+    let swizzle = order.first().and_then(|&fast| operand_swizzle(shape, bytes, fast).ok());
+    let columns = swizzle.and_then(|s| s.columns_from(&layout).ok()).ok_or(NotAhead::Width)?;
     let size = vectors_without(&columns, bytes, vec * bytes, 0).width * bytes;
-    let once = layout.free_mask(Axis::Lane) | layout.free_mask(Axis::Warp) == 0;
-    (once && target.copy_async.contains(&size)).then_some(size)
+    if !target.copy_async.contains(&size) {
+        return Err(NotAhead::Width);
+    }
+    let shared = layout.free_mask(Axis::Lane) | layout.free_mask(Axis::Warp);
+    if shared == 0 { Ok(()) } else { Err(NotAhead::Shares) }
 }
 
 /// The loops that are pipelined, and what of them runs ahead.
@@ -220,9 +237,15 @@ type Content = (BTreeSet<Inst>, Option<Op>);
 /// copies of its width.
 fn slice_of(kernel: &Kernel, target: &Target, warps: u32, load: Inst, body: (Inst, &Content, &Set<Value>)) -> Result<Replay, NotAhead> {
     let found = run_ahead(kernel, load, body)?;
+    // What stands where a mask leaves something out is zero in a buffer.
+    if kernel.insts[load].op == Op::Gather && kernel.insts[load].present & !MASK != 0 {
+        return Err(NotAhead::Gathered);
+    }
     // What registers hold has any width.
-    let goes = target.moves_by_lanes() || copy_bytes(kernel, target, warps, load).is_some();
-    goes.then_some(found).ok_or(NotAhead::Width)
+    if !target.moves_by_lanes() {
+        copied_once(kernel, target, warps, load)?;
+    }
+    Ok(found)
 }
 
 /// What the indices and the mask of a load follow from in the body of a loop, if it can run ahead of all that the loop writes.
@@ -230,6 +253,7 @@ fn run_ahead(kernel: &Kernel, load: Inst, (main, (inside, writes), written): (In
     let region = kernel.insts[main].regions[0];
     if let Some(op) = *writes
         && written.contains(&kernel.insts[load].args[0])
+        && !stays_behind(kernel, load, (main, inside))
     {
         return Err(NotAhead::Writes { op });
     }
@@ -243,6 +267,42 @@ fn run_ahead(kernel: &Kernel, load: Inst, (main, (inside, writes), written): (In
     found.map_err(|v| NotAhead::Address { value: Named::of(kernel, v) })
 }
 
+/// True if all that a loop writes to the view of a load lies behind what the load brings in later iterations: along a dimension both go with the index, which
+/// steps by no less than what either of them covers there.
+fn stays_behind(kernel: &Kernel, load: Inst, (main, inside): (Inst, &BTreeSet<Inst>)) -> bool {
+    let (view, index) = (kernel.insts[load].args[0], kernel.regions[kernel.insts[main].regions[0]].params[0]);
+    let step = kernel.insts[main].args[2];
+    // A step is positive, or the launch stops: it is no less than a power of two that divides it, however it wrapped.
+    let covers = |extent: u32| match kernel.as_const(step) {
+        Some((Literal::Int(step), _)) => i64::from(extent) <= step,
+        _ => extent.checked_next_power_of_two().is_some_and(|most| divisor(kernel, step, most) >= extent),
+    };
+    // The dimensions in which an access goes so.
+    let goes = |i: Inst, tile: Value| -> Vec<usize> {
+        let Some(shape) = kernel.ty(tile).shape() else { return Vec::new() };
+        let indices = kernel.operand(i, "indices").iter().zip(shape).enumerate();
+        indices.filter(|&(_, (&at, &extent))| at == index && covers(extent)).map(|(d, _)| d).collect()
+    };
+    let own = goes(load, kernel.insts[load].results[0]);
+    let writes = |i: &Inst| {
+        let d = &kernel.insts[*i];
+        matches!(d.op.info().effects.global(), Effects::Writes | Effects::Updates) && d.args.first() == Some(&view)
+    };
+    kernel.insts[load].op == Op::Load
+        && inside.iter().copied().filter(writes).all(|i| {
+            let value = kernel.operand(i, "value").first();
+            kernel.insts[i].op == Op::Store && value.is_some_and(|&v| goes(i, v).iter().any(|d| own.contains(d)))
+        })
+}
+
+/// True for a load of a loop that is begun ahead in registers ([`carried`]), by a plan.
+pub fn held_ahead(kernel: &Kernel, target: &Target, plan: &Plan, main: Inst, load: Inst) -> bool {
+    matches!(plan.schedule, Schedule::Pipelined { .. })
+        && kernel.insts[main].op == Op::For
+        && !kernel.is_explicit()
+        && carried::held(kernel, (plan.warps * target.lanes, plan.stages), main, load).is_ok()
+}
+
 /// Why a load of a loop's body is done where it is used, by a plan that does so.
 pub fn not_ahead(kernel: &Kernel, target: &Target, plan: &Plan, main: Inst, load: Inst) -> NotAhead {
     match plan.schedule {
@@ -250,21 +310,31 @@ pub fn not_ahead(kernel: &Kernel, target: &Target, plan: &Plan, main: Inst, load
         Schedule::Specialised(ref s) if s.loops().all(|s| s.main != main) => return NotAhead::Elsewhere,
         Schedule::Specialised(_) | Schedule::Pipelined { .. } => {}
     }
-    let (d, region) = (&kernel.insts[load], *kernel.insts[main].regions.last().unwrap_or(&kernel.body));
+    let region = *kernel.insts[main].regions.last().unwrap_or(&kernel.body);
     if kernel.insts[main].op != Op::For {
         NotAhead::While
-    } else if d.op != Op::Load {
-        NotAhead::Gathered
     } else if !kernel.regions[region].insts.contains(&load) {
         NotAhead::Choice
     } else if !copied_loads(kernel)[load] {
-        NotAhead::Beside { why: not_operand(kernel, load) }
+        match (&plan.schedule, carried::held(kernel, (plan.warps * target.lanes, plan.stages), main, load)) {
+            // Of a loop with products it is told what else takes the tile.
+            (Schedule::Pipelined { .. }, Err(why)) if !multiplies(kernel, region) => why,
+            _ => NotAhead::Beside { why: not_operand(kernel, load) },
+        }
     } else if plan.stages < 2 {
         NotAhead::Stages
     } else {
         let found = slice_of(kernel, target, plan.warps, load, (main, &content(kernel, region), &written_views(kernel)));
         found.err().unwrap_or(NotAhead::Unwritten)
     }
+}
+
+/// True for a region with products, loops in it left out.
+fn multiplies(kernel: &Kernel, region: Region) -> bool {
+    kernel.regions[region].insts.iter().any(|&i| {
+        let d = &kernel.insts[i];
+        d.op.factors().is_some() || d.op == Op::If && d.regions.iter().any(|&r| multiplies(kernel, r))
+    })
 }
 
 /// A number of a scalar type.
@@ -470,7 +540,10 @@ impl Pipelined<'_> {
         let (mut places, state) = ahead.step(w, at, state, then)?;
         let mut more = None;
         for (&load, place) in ring.loads.iter().zip(&mut places) {
-            let Some((dim, out)) = outside(kernel, main, load) else { continue };
+            let (gathers, out) = (kernel.insts[load].op == Op::Gather, outside(kernel, main, load));
+            if !gathers && out.is_none() {
+                continue;
+            }
             let more = match more {
                 Some(more) => more,
                 None => {
@@ -478,7 +551,11 @@ impl Pipelined<'_> {
                     *more.insert(w.cmp(CmpOp::Lt, at, end)?)
                 }
             };
-            place[dim] = w.make(Op::Select, &[more.into(), place[dim], out], &[], None)?.into();
+            if gathers {
+                mask_all(kernel, w, load, place, more)?;
+            } else if let Some((dim, out)) = out {
+                place[dim] = w.make(Op::Select, &[more.into(), place[dim], out], &[], None)?.into();
+            }
         }
         Ok((places, state))
     }
@@ -497,7 +574,10 @@ impl Pipelined<'_> {
             let d = &kernel.insts[load];
             let mut args = vec![w.get(d.args[0])?];
             args.extend(at);
-            w.make_with(Op::Load, (&args, d.present), &d.attrs, Some(kernel.ty(d.results[0])))
+            match d.op {
+                Op::Gather => w.make_with(d.op, (&args, d.present | MASK), &d.attrs, None),
+                _ => w.make_with(d.op, (&args, d.present), &d.attrs, Some(kernel.ty(d.results[0]))),
+            }
         });
         Ok((tiles.collect::<Result<Vec<Value>, Refusal>>()?, state))
     }
@@ -519,16 +599,40 @@ impl Pipelined<'_> {
             args.extend(at);
             // A mask and what stands instead come behind the buffer, as the bits that tell of them do.
             args.insert(1 + indices, buffer.into());
-            w.act_with(Op::CopyAsync, &args, d.present << 1);
+            match d.op {
+                Op::Gather => w.act_with(Op::GatherAsync, &args, (d.present | MASK) << 1),
+                _ => w.act_with(Op::CopyAsync, &args, d.present << 1),
+            }
         }
         w.act(Op::CopyAsyncCommit, &[], &[]);
         Ok(state)
     }
 }
 
+/// Leaves out all that a gather brings where a step is past the end of a loop: by its mask, which it has then.
+fn mask_all(kernel: &Kernel, w: &mut Writer<'_>, gather: Inst, place: &mut Vec<Arg>, more: Value) -> Result<(), Refusal> {
+    let d = &kernel.insts[gather];
+    let Some(t) = kernel.ty(d.results[0]).as_tile() else { return Err(Refusal::Written { value: d.results[0] }) };
+    let ty = Type::Tile(TileType::new(&t.shape, Scalar::I1));
+    let more = w.make(Op::Splat, &[more.into()], &[], Some(&ty))?;
+    match kernel.operand(gather, "mask") {
+        [] => place.push(more.into()),
+        [_] => {
+            if let Some(own) = place.last_mut() {
+                *own = w.bin(Op::And, *own, more)?.into();
+            }
+        }
+        _ => return Err(Refusal::Written { value: d.results[0] }),
+    }
+    Ok(())
+}
+
 /// The index by which a copy for a step past the end of a loop is put outside of its view, and which dimension it is of: there it brings zeros, and nothing
 /// moves. `None` where steps past the end are outside of the view by themselves.
 fn outside(kernel: &Kernel, main: Inst, load: Inst) -> Option<(usize, Arg)> {
+    if kernel.insts[load].op != Op::Load {
+        return None;
+    }
     let (d, region) = (&kernel.insts[load], kernel.insts[main].regions[0]);
     let (Type::View(view), index) = (kernel.ty(d.args[0]), kernel.regions[region].params[0]) else { return None };
     let end = kernel.insts[main].args[1];

@@ -18,6 +18,8 @@ pub struct NoBulkCopy {
 pub enum CopyLimit {
     /// Elements share bytes.
     Packed,
+    /// Each element has an address of its own.
+    Gathered,
     /// No dimension is known to be contiguous.
     NotContiguous,
     /// The view has more dimensions than copies take.
@@ -131,6 +133,7 @@ impl fmt::Display for NoBulkCopy {
         let view = &self.view;
         match &self.limit {
             CopyLimit::Packed => write!(f, "two elements of {view} share a byte"),
+            CopyLimit::Gathered => write!(f, "each element of {view} that is read has an address of its own, and boxes begin at one place"),
             CopyLimit::NotContiguous => write!(f, "no dimension of {view} is known to be contiguous"),
             CopyLimit::Rank { rank, most } => write!(f, "{view} has {rank} dimensions, bulk copies take {most}"),
             CopyLimit::Masked => write!(f, "the access of {view} has a mask"),

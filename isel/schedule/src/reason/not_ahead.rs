@@ -37,6 +37,20 @@ pub enum NotAhead {
     },
     /// Lanes have no asynchronous copies for how its elements lie.
     Width,
+    /// The loop holds a loop or a product, which it is not for: only what loops without them load is held in registers ahead.
+    Around,
+    /// A lane has so many bytes of what a step of a loop without products loads, that memory is busy.
+    Enough {
+        /// The bytes.
+        bytes: u64,
+    },
+    /// A lane would hold so many registers of what a step of a loop without products loads.
+    Held {
+        /// The registers.
+        registers: u64,
+    },
+    /// The powers of two in its extents are fewer than lanes: several would copy the same.
+    Shares,
     /// The loop was not written as a program with copies that run ahead: they do not fit the machine.
     Unwritten,
 }
@@ -62,6 +76,17 @@ impl fmt::Display for NotAhead {
                     "the lanes have no asynchronous copies for how its elements lie: rows, or what their strides are known to be multiples of, are too \
                      narrow; say more in the view's type (`?%8`), or compile for a launch's arguments (`--launch`, `Divisors`)",
                 )
+            }
+            NotAhead::Shares => f.write_str(
+                "lanes share the powers of two in a tile's extents, which are too few for each lane to copy something of its own; use such extents, larger \
+                 tiles, or fewer warps",
+            ),
+            NotAhead::Around => f.write_str("it is for no product, and the loop holds a loop or a product: only what loops without them load is held in registers ahead"),
+            NotAhead::Enough { bytes } => {
+                write!(f, "a step brings {bytes} bytes a lane, which keeps memory busy: nothing is begun ahead; smaller tiles, or more warps, run ahead")
+            }
+            NotAhead::Held { registers } => {
+                write!(f, "a step takes {registers} registers of a lane, too many to hold ahead; smaller tiles, or more warps, run ahead")
             }
             NotAhead::Unwritten => f.write_str("slots for copies that run ahead do not fit the machine; use smaller tiles"),
         }

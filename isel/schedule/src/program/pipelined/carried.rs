@@ -14,6 +14,7 @@ use super::super::ahead::Ahead;
 use super::super::write::{Arg, Writer};
 use super::{Pipelined, Ring, content, plus, run_ahead};
 use crate::plan::written_views;
+use crate::reason::NotAhead;
 use std::collections::BTreeMap;
 use tilelift_decisions::{Decision, Told, taken};
 use tilelift_ir::{Effects, Inst, Kernel, Op, Scalar, Type, Value};
@@ -31,33 +32,15 @@ pub fn loads_ahead(kernel: &Kernel, lanes: u32, stages: u32) -> Result<Option<Ke
     if stages < 2 || kernel.is_explicit() {
         return Ok(None);
     }
-    let written = written_views(kernel);
     let mut rings: BTreeMap<Inst, Ring> = BTreeMap::new();
     let mut loops = Vec::new();
     kernel.walk(kernel.body, &mut |i| loops.extend((kernel.insts[i].op == Op::For).then_some(i)));
     for main in loops {
-        let region = kernel.insts[main].regions[0];
-        let inside = content(kernel, region);
-        let lanes_alone = |i: &Inst| !matches!(kernel.insts[*i].op, Op::Dot | Op::For | Op::While);
-        if !inside.0.iter().all(lanes_alone) {
-            continue;
-        }
-        let mut ring = Ring::default();
-        let (mut bytes, mut words) = (0, 0);
-        for &load in kernel.regions[region].insts.iter().filter(|&&i| kernel.insts[i].op == Op::Load) {
-            if let Ok(found) = run_ahead(kernel, load, (main, &inside, &written)) {
-                let (elements, elem) = elements_of(kernel, kernel.insts[load].results[0]);
-                bytes += elements * u64::from(elem.bits()) / 8;
-                words += elements * halves(elem);
-                ring.loads.push(load);
-                ring.replay.add(found);
-            }
-        }
-        let [each, held] = [bytes, words / 2].map(|n| (n / u64::from(lanes)).max(1));
-        ring.steps = ((ENOUGH - 1) / each).min(HELD / held).min(u64::from(stages) - 1) as u32;
-        if !ring.loads.is_empty() && ring.steps > 0 {
-            taken(Decision::LoadsAhead, || Told::of(format!("{} loads, {} steps ahead", ring.loads.len(), ring.steps)));
-            rings.insert(main, ring);
+        let Some(step) = Step::of(kernel, main) else { continue };
+        let (steps, loads) = (step.ahead(lanes, stages), step.ring.loads.len());
+        if loads > 0 && steps > 0 {
+            taken(Decision::LoadsAhead, || Told::of(format!("{loads} loads, {steps} steps ahead")));
+            rings.insert(main, Ring { steps, ..step.ring });
         }
     }
     if rings.is_empty() {
@@ -67,6 +50,71 @@ pub fn loads_ahead(kernel: &Kernel, lanes: u32, stages: u32) -> Result<Option<Ke
     let p = Pipelined { kernel, stages, rings, held: true, two: false };
     p.region(&mut w, kernel.body, false)?;
     Ok(Some(w.finish()))
+}
+
+/// What a loop without products loads in a step.
+struct Step {
+    /// The loads that can run ahead, and what their places follow from.
+    ring: Ring,
+    /// Their bytes.
+    bytes: u64,
+    /// Halves of registers that they take.
+    halves: u64,
+}
+
+impl Step {
+    /// Of a loop that holds neither loops nor products.
+    fn of(kernel: &Kernel, main: Inst) -> Option<Step> {
+        let region = kernel.insts[main].regions[0];
+        let inside = content(kernel, region);
+        let lanes_alone = |i: &Inst| !matches!(kernel.insts[*i].op, Op::Dot | Op::For | Op::While);
+        if !inside.0.iter().all(lanes_alone) {
+            return None;
+        }
+        let written = written_views(kernel);
+        let mut step = Step { ring: Ring::default(), bytes: 0, halves: 0 };
+        for &load in kernel.regions[region].insts.iter().filter(|&&i| kernel.insts[i].op == Op::Load) {
+            if let Ok(found) = run_ahead(kernel, load, (main, &inside, &written)) {
+                let (elements, elem) = elements_of(kernel, kernel.insts[load].results[0]);
+                step.bytes += elements * u64::from(elem.bits()) / 8;
+                step.halves += elements * halves(elem);
+                step.ring.loads.push(load);
+                step.ring.replay.add(found);
+            }
+        }
+        Some(step)
+    }
+
+    /// Bytes and registers that a lane of so many has of it.
+    fn of_lane(&self, lanes: u32) -> [u64; 2] {
+        [self.bytes, self.halves / 2].map(|n| (n / u64::from(lanes)).max(1))
+    }
+
+    /// How many steps ahead it is begun.
+    fn ahead(&self, lanes: u32, stages: u32) -> u32 {
+        let [each, held] = self.of_lane(lanes);
+        ((ENOUGH - 1) / each).min(HELD / held).min(u64::from(stages.max(1)) - 1) as u32
+    }
+}
+
+/// Why a load of a loop is not begun ahead in registers, where programs have so many lanes and loops so many stages; `Ok` if it is.
+pub(super) fn held(kernel: &Kernel, (lanes, stages): (u32, u32), main: Inst, load: Inst) -> Result<(), NotAhead> {
+    let Some(step) = Step::of(kernel, main) else { return Err(NotAhead::Around) };
+    if !step.ring.loads.contains(&load) {
+        let body = content(kernel, kernel.insts[main].regions[0]);
+        return match run_ahead(kernel, load, (main, &body, &written_views(kernel))) {
+            Err(why) => Err(why),
+            Ok(_) if kernel.insts[load].op == Op::Load => Err(NotAhead::Choice),
+            Ok(_) => Err(NotAhead::Gathered),
+        };
+    }
+    let [bytes, registers] = step.of_lane(lanes);
+    match step.ahead(lanes, stages) {
+        0 if stages < 2 => Err(NotAhead::Stages),
+        0 if bytes >= ENOUGH => Err(NotAhead::Enough { bytes }),
+        0 => Err(NotAhead::Held { registers }),
+        _ => Ok(()),
+    }
 }
 
 /// Elements of a value, and their type.

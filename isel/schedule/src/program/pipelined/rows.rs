@@ -20,7 +20,7 @@ pub(super) fn pair_step(kernel: &Kernel, main: Inst) -> Option<i64> {
 /// True if copies whose pieces lie side by side bring a load for its products: whole pieces, as many as there are lanes, in rows along the dimension
 /// that is summed over, which may go through a window, whose bounds follow from parameters.
 pub(super) fn copied_in_rows(kernel: &Kernel, target: &Target, warps: u32, load: Inst) -> bool {
-    let Some(&size) = target.copy_async.iter().max() else { return false };
+    let Some(&size) = target.copy_async.iter().max().filter(|_| kernel.insts[load].op == Op::Load) else { return false };
     let access = GlobalAccess::of(kernel, load);
     let (elem, order) = (access.view.elem.bytes(), access.order());
     let result = kernel.insts[load].results[0];
