@@ -15,5 +15,6 @@ mod run;
 mod select;
 mod stages;
 mod text;
+mod triton_attention;
 mod triton_gemm;
 mod windows;
