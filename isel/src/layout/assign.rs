@@ -15,6 +15,7 @@
 
 use crate::layout::dot_plan::DotPlan;
 use crate::layout::dots::{chain, plan_dot};
+use crate::layout::kept_operands::{Known, kept_operands};
 use crate::layout::packed;
 use crate::layout::require::{RequiredLayouts, holds};
 use crate::layout::sorted_pairs::{OtherHalf, sorted_pairs};
@@ -50,6 +51,8 @@ pub(crate) struct Assignment {
     pub variants: SecondaryMap<Value, Rc<[Variant]>>,
     /// The instructions that take each value, in order.
     pub users: SecondaryMap<Value, SmallVec<[Inst; 2]>>,
+    /// Loads of operands that stay in registers ([`kept_operands`]).
+    pub kept: SecondaryMap<Inst, bool>,
     /// What is sorted with each sort.
     pub sorted_pairs: SecondaryMap<Inst, Option<OtherHalf>>,
 }
@@ -180,6 +183,7 @@ pub(crate) fn assign(kernel: &Kernel, target: &Target, plan: &Plan) -> Result<As
         held: SecondaryMap::new(),
         variants: SecondaryMap::new(),
         users: users(kernel),
+        kept: SecondaryMap::new(),
         sorted_pairs: sorted_pairs(kernel),
     };
     // Tasks have warps of their own, and no tile goes from one to another. The replicas of one have the same layouts.
@@ -276,6 +280,15 @@ fn assign_part(kernel: &Kernel, target: &Target, plan: &Plan, part: Region, out:
                 dot.whole.clone()
             });
         }
+    }
+
+    for (i, layout) in kept_operands(&Known { kernel, dots: &out.dots, users: &out.users }, target, &insts) {
+        out.kept[i] = true;
+        let class = classes.find(kernel.insts[i].results[0]);
+        chosen.entry(class).or_insert_with(|| {
+            queue.push_back(class);
+            layout
+        });
     }
 
     // Scales are few, and neighbours of theirs lie in the same lines of the cache: lanes read those that the instruction wants of them.

@@ -219,7 +219,7 @@ impl Lower<'_> {
             return self.load_packed(b, i, access);
         }
         let elem = access.view.elem;
-        let layout = if self.direct || self.searched() {
+        let layout = if self.direct || self.searched() || self.assigned.kept[i] {
             want
         } else {
             access_layout_for(self.target, self.plan.warps, &access, &want, elem, true)?
