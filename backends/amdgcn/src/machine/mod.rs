@@ -48,7 +48,7 @@ pub fn target(chip: Chip) -> Target {
         name: chip.name(),
         lanes: matrix::LANES,
         max_warps: 16,
-        shared_bytes: if new { 160 << 10 } else { 64 << 10 },
+        shared_bytes: lds_bytes(chip),
         registers: 512,
         vector_bytes: 16,
         banks: if new { BankModel::cdna4() } else { BankModel::cdna3() },
@@ -71,6 +71,14 @@ pub fn target(chip: Chip) -> Target {
         costs: costs::of(chip),
         rates: None,
         units: None,
+    }
+}
+
+/// Bytes of local data share of a compute unit: one workgroup may have all of them.
+pub(crate) const fn lds_bytes(chip: Chip) -> u32 {
+    match chip {
+        Chip::Gfx90a | Chip::Gfx942 => 64 << 10,
+        Chip::Gfx950 => 160 << 10,
     }
 }
 

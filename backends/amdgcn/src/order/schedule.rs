@@ -19,7 +19,7 @@ use std::collections::BinaryHeap;
 use std::ops::Range;
 
 /// Instructions that are looked at.
-const WINDOW: usize = 96;
+const WINDOW: usize = 256;
 
 /// Slots of matrix instructions by which fragments are loaded ahead, beside those that pass until the first one is there.
 const AHEAD: u32 = latency::LDS;
@@ -102,6 +102,10 @@ fn cuts(data: &BlockData, chip: Chip) -> Vec<usize> {
 fn memory(inst: &Inst) -> ([bool; 2], [bool; 2]) {
     if inst.op == Opcode::SBarrier {
         return ([true; 2], [true; 2]);
+    }
+    // Lanes hand values to one another through the unit of local data share; what is stored there nobody reads or writes.
+    if matches!(inst.op, Opcode::DsBpermuteB32 | Opcode::DsPermuteB32 | Opcode::DsSwizzleB32) {
+        return ([false; 2], [false; 2]);
     }
     let desc = inst.op.desc();
     let data = desc.slots.iter().any(|s| s.kind == Kind::VectorOrAcc && s.access != Access::Def);

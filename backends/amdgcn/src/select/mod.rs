@@ -12,8 +12,9 @@
 //! webs       values in one register; tuple              memory      loads, stores, guards;  atomic: updates
 //! selector   blocks, registers, values; operands       compute     rows, int, wide, float, quotient, convert, compare, bits
 //! lanes      shuffles                                   matrix      matrix instructions
-//! halves     words of halves of others                  pairs       loads two by two
+//! halves     words of halves of others                  pairs       loads two by two;  packs: computations
 //! words      64-bit values put together of words        windows     accesses with bounds of their own
+//! extremes   of several numbers                         triples     those of three
 //! role       kinds of instructions                      ops         kinds of operations
 //! ```
 //!
@@ -31,6 +32,7 @@ mod copies;
 mod demote;
 mod entry;
 mod error;
+mod extremes;
 mod float;
 mod halves;
 mod int;
@@ -40,6 +42,7 @@ mod matrix;
 mod memory;
 mod operands;
 mod ops;
+mod packs;
 mod pairs;
 mod quotient;
 mod rearrange;
@@ -50,6 +53,7 @@ mod selector;
 mod source;
 #[cfg(test)]
 mod tests;
+mod triples;
 mod tuple;
 mod uniform;
 mod webs;
@@ -87,9 +91,10 @@ pub fn select_within(source: &Source<'_>, reach: Reach) -> Result<mir::Program, 
     let live = Live::new(program);
     let mut uniform = source.uniform(program);
     demote::demote(program, &live, &mut uniform);
-    let webs = Webs::new(program, &live, &uniform);
+    let packs = source.packs(reach);
+    let webs = Webs::new(program, &live, &uniform, packs);
     let windows = Windows::new(program, &uniform);
-    let mut s = Selector::new((program, source.chip, &source.target), &live, &uniform, (&webs, &windows));
+    let mut s = Selector::new((program, source.chip, &source.target), &live, &uniform, (&webs, &windows, packs));
     s.prologue()?;
     s.block(&program.body)?;
     s.end();
@@ -102,9 +107,18 @@ impl Selector<'_> {
     fn block(&mut self, block: &Block) -> Done {
         let mut rest = block.iter().peekable();
         while let Some(inst) = rest.next() {
-            match rest.peek().and_then(|second| pairs::pair(self.program, inst, second)) {
-                Some(pair) if self.load_pair(&pair)? => drop(rest.next()),
-                Some(_) | None => self.inst(inst)?,
+            let second = rest.peek();
+            let together = match second.and_then(|second| pairs::pair(self.program, inst, second)) {
+                Some(pair) => self.load_pair(&pair)?,
+                None => match second.and_then(|second| triples::triple(self.program, self.live, inst, second)) {
+                    Some(triple) => self.extreme_of_three(&triple)?,
+                    None => second.and_then(|second| self.packs.pack(self.program, inst, second)).is_some_and(|pack| self.computed_together(&pack)),
+                },
+            };
+            if together {
+                rest.next();
+            } else {
+                self.inst(inst)?;
             }
         }
         Ok(())
