@@ -424,7 +424,9 @@ impl Graph {
 
     /// Schedules a piece that begins at instruction `base` of its block.
     fn place(&mut self, base: usize, piece: &[Inst], order: &mut Vec<usize>) {
-        if piece.len() < 3 {
+        // Where nothing is waited for, another order gains no time, and may need more registers.
+        let waits = |inst: &Inst| matches!(class(inst, self.chip), Class::Matrix(..) | Class::Memory);
+        if piece.len() < 3 || !piece.iter().any(waits) {
             order.extend(base..base + piece.len());
             return;
         }

@@ -9,7 +9,7 @@ use super::uniform::{Class, Uniform};
 use super::webs::{Web, Webs};
 use super::windows::Windows;
 use crate::chip::Chip;
-use crate::isa::Opcode;
+use crate::isa::{Kind, Opcode};
 use crate::mir::{ArgKind, Block, File, KernArg, Operand, Program, Reg, Span, Spilled, VReg, VRegData};
 use cranelift_entity::{EntityRef, SecondaryMap};
 use rustc_hash::FxHashMap;
@@ -151,7 +151,23 @@ impl<'a> Selector<'a> {
             }
             self.mir.blocks.push(data);
         }
+        self.free_choice();
         self.mir
+    }
+
+    /// Registers that all instructions take from either vector file may be in either.
+    fn free_choice(&mut self) {
+        let mut bound: SecondaryMap<VReg, bool> = SecondaryMap::new();
+        for inst in self.mir.blocks.values().flat_map(|b| &b.insts) {
+            for (operand, slot) in inst.operands.iter().zip(inst.op.desc().slots) {
+                if let Operand::Reg(Span { reg: Reg::Virtual(v), .. }) = operand {
+                    bound[*v] |= !matches!(slot.kind, Kind::VectorOrAcc | Kind::AccSource);
+                }
+            }
+        }
+        for (v, data) in self.mir.vregs.iter_mut() {
+            data.either = data.file == File::Vector && !bound[v];
+        }
     }
 
     // Blocks.
