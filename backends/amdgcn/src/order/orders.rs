@@ -3,6 +3,7 @@
 //! An order that loads early may cost spills, or wavefronts that could run at a time. It is kept where it costs neither. The other order is
 //! looked at no further than is needed to know which one does better.
 
+use super::class::{Class, class};
 use super::schedule::schedule;
 use crate::alloc::{AllocError, Allocated, Draft, Spills};
 use crate::mir::Program;
@@ -12,13 +13,16 @@ const REGISTERS: u32 = 512;
 /// Wavefronts that share a unit, of which more do not hide more latency than an order with loads early.
 const ENOUGH_WAVES: u32 = 4;
 
+/// The same of those that multiply matrices in loops: what one does beside its products runs beside those of the other.
+const ENOUGH_THAT_MULTIPLY: u32 = 2;
 /// Units of vector instructions that the wavefronts of a compute unit share.
 const SIMDS: u32 = 4;
 
 /// Wavefronts that share a unit, as far as more of them count: those of the workgroups for which a compute unit has local data share.
 fn most_waves(program: &Program) -> u32 {
     let groups = crate::machine::lds_bytes(program.chip) / program.lds_bytes.max(1);
-    (groups.saturating_mul(program.waves) / SIMDS).clamp(1, ENOUGH_WAVES)
+    let multiplies = program.blocks.values().filter(|b| b.depth > 0).flat_map(|b| &b.insts).any(|i| matches!(class(i, program.chip), Class::Matrix(..)));
+    (groups.saturating_mul(program.waves) / SIMDS).clamp(1, if multiplies { ENOUGH_THAT_MULTIPLY } else { ENOUGH_WAVES })
 }
 
 /// Wavefronts that can run at a time with so many registers, of at most so many.

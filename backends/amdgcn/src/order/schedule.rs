@@ -7,7 +7,7 @@
 //! Pieces are scheduled from the top: of the instructions that could be issued now, the one with the longest way to the end goes first. Only the
 //! next [`WINDOW`] instructions in the old order are looked at, so that loads do not go so far up that registers become scarce.
 
-use super::class::{Class, Unit, class, is_transcendental};
+use super::class::{Class, Unit, class, is_transcendental, keeps_part};
 use super::words::{WORDS, named, words};
 use crate::chip::Chip;
 use crate::isa::{Access, Format, Kind, Opcode, Variant};
@@ -19,7 +19,7 @@ use std::collections::BinaryHeap;
 use std::ops::Range;
 
 /// Instructions that are looked at.
-const WINDOW: usize = 256;
+const WINDOW: usize = 192;
 
 /// Slots of matrix instructions by which fragments are loaded ahead, beside those that pass until the first one is there.
 const AHEAD: u32 = latency::LDS;
@@ -337,8 +337,9 @@ impl Graph {
 
     /// Edges that registers make to the newest instruction.
     fn registers(&mut self, at: u32, inst: &Inst) {
-        let desc = inst.op.desc();
+        let (desc, keeps) = (inst.op.desc(), keeps_part(inst));
         let operands = inst.operands.iter().zip(desc.slots).filter_map(|(operand, slot)| match operand {
+            Operand::Reg(span) if slot.access == Access::Def && keeps => Some((self.words(*span), Access::Update)),
             Operand::Reg(span) => Some((self.words(*span), slot.access)),
             _ => None,
         });

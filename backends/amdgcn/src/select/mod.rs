@@ -14,7 +14,7 @@
 //! lanes      shuffles                                   matrix      matrix instructions
 //! halves     words of halves of others                  pairs       loads two by two;  packs: computations
 //! words      64-bit values put together of words        windows     accesses with bounds of their own
-//! extremes   of several numbers                         triples     those of three
+//! extremes   of several numbers                         triples     those of three;  fused: words of two conversions
 //! role       kinds of instructions                      ops         kinds of operations
 //! ```
 //!
@@ -34,6 +34,7 @@ mod entry;
 mod error;
 mod extremes;
 mod float;
+mod fused;
 mod halves;
 mod int;
 mod lanes;
@@ -70,6 +71,7 @@ use crate::chip::Chip;
 use crate::mir;
 use live::Live;
 use selector::{Done, Selector};
+use tilelift_ir::Scalar;
 use tilelift_lane::{BinOp, Block, Inst, Program};
 use webs::Webs;
 use windows::Windows;
@@ -185,9 +187,9 @@ impl Selector<'_> {
             Inst::For(l) => self.for_loop(l),
             Inst::While(l) => self.while_loop(l),
             Inst::If(c) => self.choice(c),
+            Inst::CvtF16x2 { dst, low, high } => self.halves_of(*dst, [*low, *high], Scalar::F16),
+            Inst::CvtBf16x2 { dst, low, high } => self.halves_of(*dst, [*low, *high], Scalar::BF16),
             Inst::FmaBf16x2 { .. }
-            | Inst::CvtF16x2 { .. }
-            | Inst::CvtBf16x2 { .. }
             | Inst::CvtE4M3x2 { .. }
             | Inst::CvtE5M2x2 { .. }
             | Inst::LoadMatrix { .. }

@@ -4,7 +4,7 @@ use super::error::SelectError;
 use super::packs::Packs;
 use super::pairs::Reach;
 use super::uniform::{Uniform, Varies};
-use super::{extremes, halves, pairs, reorder};
+use super::{extremes, fused, halves, pairs, reorder};
 use crate::chip::Chip;
 use crate::machine;
 use std::borrow::Cow;
@@ -30,7 +30,10 @@ impl<'p> Source<'p> {
     pub fn new(program: &'p Program, chip: Chip) -> Result<Source<'p>, SelectError> {
         let target = machine::target(chip);
         verify(program, &target).map_err(|e| SelectError::Invalid(Box::new(e)))?;
-        let picked = halves::picked(program);
+        let picked = match fused::fused(program, chip) {
+            Cow::Owned(fused) => Cow::Owned(halves::picked(&fused).into_owned()),
+            Cow::Borrowed(program) => halves::picked(program),
+        };
         let uniform = Uniform::new(&picked);
         let reordered = match reorder::reordered(&picked, &uniform) {
             Cow::Owned(reordered) => Some(reordered),
