@@ -19,7 +19,7 @@ use std::collections::BinaryHeap;
 use std::ops::Range;
 
 /// Instructions that are looked at.
-const WINDOW: usize = 192;
+const WINDOW: usize = 96;
 
 /// Slots of matrix instructions by which fragments are loaded ahead, beside those that pass until the first one is there.
 const AHEAD: u32 = latency::LDS;
