@@ -371,7 +371,12 @@ impl Graph {
     /// Orders edges by where they come from, and finds how long the ways behind instructions are.
     fn link(&mut self) {
         let (nodes, edges) = (&mut self.nodes, &self.edges);
-        nodes.iter_mut().for_each(|node| node.edges = 0);
+        // The matrix unit has all that come later still in front of it.
+        let mut left = 0;
+        for node in nodes.iter_mut().rev() {
+            left += node.busy;
+            (node.edges, node.length) = (0, if node.busy > 0 { left } else { 0 });
+        }
         for edge in edges.iter().rev() {
             // All edges from where this one goes come later in the list.
             let length = nodes[edge.to as usize].length + edge.slots.max(1);
