@@ -27,7 +27,7 @@ use tilelift_decisions::{Decision, Told, taken};
 use tilelift_egraph::physical::{InstLayouts, Solution, Variant};
 use tilelift_ir::layout::{Layout, LayoutError, coalesced, coalesced_rows, coalesced_runs};
 use tilelift_ir::propagate::{Map, Tie, Touch, carried, passage};
-use tilelift_ir::{Inst, Kernel, Op, Region, Type, Value};
+use tilelift_ir::{Inst, InstData, Kernel, Op, Region, Type, Value};
 use tilelift_lane::Target;
 use tilelift_schedule::LowerError;
 use tilelift_schedule::access::GlobalAccess;
@@ -457,6 +457,13 @@ fn in_loops(kernel: &Kernel, part: Region, inside: bool, again: &mut SecondaryMa
 
 /// Instructions that are looked at behind an operand.
 const MOST_BEHIND: usize = 32;
+
+/// True if an operand of a product is computed of the sums of another one: where these lie decides what lies between the two costs.
+pub(crate) fn multiplies_products(kernel: &Kernel, assigned: &Assignment) -> bool {
+    let factors = |d: &InstData| d.op.factors().into_iter().flat_map(|[a, b, _]| [d.args[a], d.args[b]]).collect::<SmallVec<[Value; 2]>>();
+    let behind = |v| product_behind(kernel, v, &assigned.dots).is_some();
+    assigned.dots.iter().any(|(i, plan)| plan.as_ref().is_some_and(|p| p.instr.is_some()) && factors(&kernel.insts[i]).into_iter().any(behind))
+}
 
 /// The product of which a value is computed element by element, and whether transposed.
 fn product_behind(kernel: &Kernel, v: Value, dots: &SecondaryMap<Inst, Option<Rc<DotPlan>>>) -> Option<(Inst, bool)> {

@@ -56,9 +56,9 @@ pub fn target(chip: Chip) -> Target {
         // Loads straight to local data share: pieces of four bytes on all chips, which take more instructions than they save, and of 16 on gfx950.
         copy_async: if new { &[16] } else { &[] },
         copies_in_rows: new,
-        code_casts: &[],
+        code_casts: codes(chip),
         packed_halves: false,
-        functions: FUNCTIONS,
+        functions: if chip == Chip::Gfx942 { FUNCTIONS } else { &FUNCTIONS[OF_CODES..] },
         // `v_div_scale`, `v_div_fmas` and `v_div_fixup` are there for them.
         quotients: &[Scalar::F32, Scalar::F64, Scalar::F16],
         extremes: false,
@@ -94,7 +94,13 @@ fn dies(chip: Chip) -> Option<Dies> {
 
 /// `v_exp`, `v_log`, `v_rsq` and `v_rcp` of `f32` and `f16` are off by a unit in the last place ("AMD Instinct MI300 Instruction Set
 /// Architecture"); those of `f64` are first guesses, and `v_sqrt` does not round to nearest.
+///
+/// The first ones, which gfx942 has, convert the codes of its 8-bit floats.
 const FUNCTIONS: &[(UnOp, Scalar)] = &[
+    (UnOp::EncodeE4M3Fnuz, Scalar::I32),
+    (UnOp::EncodeE5M2Fnuz, Scalar::I32),
+    (UnOp::DecodeE4M3Fnuz, Scalar::I32),
+    (UnOp::DecodeE5M2Fnuz, Scalar::I32),
     (UnOp::Exp2, Scalar::F32),
     (UnOp::Exp2, Scalar::F16),
     (UnOp::Log2, Scalar::F32),
@@ -105,6 +111,18 @@ const FUNCTIONS: &[(UnOp, Scalar)] = &[
     (UnOp::Rcp, Scalar::F16),
     (UnOp::RcpNormal, Scalar::F32),
 ];
+
+/// So many of them.
+const OF_CODES: usize = 4;
+
+/// The formats of 8-bit floats that `v_cvt_pk_fp8_f32` and its siblings convert.
+const fn codes(chip: Chip) -> &'static [Scalar] {
+    match chip {
+        Chip::Gfx90a => &[],
+        Chip::Gfx942 => &[Scalar::F8E4M3Fnuz, Scalar::F8E5M2Fnuz],
+        Chip::Gfx950 => &[Scalar::F8E4M3, Scalar::F8E5M2],
+    }
+}
 
 #[cfg(test)]
 mod tests {

@@ -24,6 +24,7 @@
 mod atomic;
 mod begun;
 mod bits;
+mod codes;
 mod compare;
 mod compute;
 mod control;
@@ -107,23 +108,32 @@ pub fn select_within(source: &Source<'_>, reach: Reach) -> Result<mir::Program, 
 
 impl Selector<'_> {
     fn block(&mut self, block: &Block) -> Done {
-        let mut rest = block.iter().peekable();
-        while let Some(inst) = rest.next() {
-            let second = rest.peek();
-            let together = match second.and_then(|second| pairs::pair(self.program, inst, second)) {
-                Some(pair) => self.load_pair(&pair)?,
-                None => match second.and_then(|second| triples::triple(self.program, self.live, inst, second)) {
-                    Some(triple) => self.extreme_of_three(&triple)?,
-                    None => second.and_then(|second| self.packs.pack(self.program, inst, second)).is_some_and(|pack| self.computed_together(&pack)),
-                },
-            };
-            if together {
-                rest.next();
-            } else {
+        let mut at = 0;
+        while let Some(inst) = block.get(at) {
+            let together = self.several(&block[at..])?;
+            if together == 0 {
                 self.inst(inst)?;
             }
+            at += together.max(1);
         }
         Ok(())
+    }
+
+    /// Takes the first instructions at once, if there is one instruction for them; says how many.
+    fn several(&mut self, block: &[Inst]) -> Result<usize, SelectError> {
+        let [first, second, ..] = block else { return Ok(0) };
+        if let Some(pair) = pairs::pair(self.program, first, second) {
+            return Ok(if self.load_pair(&pair)? { 2 } else { 0 });
+        }
+        if let Some(triple) = triples::triple(self.program, self.live, first, second) {
+            return Ok(if self.extreme_of_three(&triple)? { 2 } else { 0 });
+        }
+        if let Some(word) = codes::word(self.live, block) {
+            self.word_of_codes(&word)?;
+            return Ok(3);
+        }
+        let pack = self.packs.pack(self.program, first, second);
+        Ok(if pack.is_some_and(|pack| self.computed_together(&pack)) { 2 } else { 0 })
     }
 
     fn inst(&mut self, inst: &Inst) -> Done {
@@ -189,9 +199,9 @@ impl Selector<'_> {
             Inst::If(c) => self.choice(c),
             Inst::CvtF16x2 { dst, low, high } => self.halves_of(*dst, [*low, *high], Scalar::F16),
             Inst::CvtBf16x2 { dst, low, high } => self.halves_of(*dst, [*low, *high], Scalar::BF16),
+            Inst::CvtE4M3x2 { dst, low, high } => self.code_pair(*dst, [*low, *high], false),
+            Inst::CvtE5M2x2 { dst, low, high } => self.code_pair(*dst, [*low, *high], true),
             Inst::FmaBf16x2 { .. }
-            | Inst::CvtE4M3x2 { .. }
-            | Inst::CvtE5M2x2 { .. }
             | Inst::LoadMatrix { .. }
             | Inst::Unit(_)
             | Inst::Roles(_) => Err(SelectError::Instruction(inst.code(), Reason::NoMachinery)),

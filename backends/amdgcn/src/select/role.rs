@@ -66,6 +66,8 @@ impl Role<'_> {
             | Inst::FmaF16x2 { .. }
             | Inst::CvtF16x2 { .. }
             | Inst::CvtBf16x2 { .. }
+            | Inst::CvtE4M3x2 { .. }
+            | Inst::CvtE5M2x2 { .. }
             | Inst::Permute { .. }
             | Inst::MaskFlip { .. }
             | Inst::Cmp { .. }
@@ -88,8 +90,6 @@ impl Role<'_> {
             Inst::If(c) => Role::Control(Control::If(c)),
             Inst::Roles(r) => Role::Control(Control::Roles(r)),
             Inst::FmaBf16x2 { .. }
-            | Inst::CvtE4M3x2 { .. }
-            | Inst::CvtE5M2x2 { .. }
             | Inst::LoadMatrix { .. }
             | Inst::Unit(_) => Role::Foreign,
         }
