@@ -3,6 +3,7 @@
 
 mod attention;
 mod checkers;
+mod codes;
 mod common;
 mod encode;
 mod fills;
