@@ -462,7 +462,10 @@ const MOST_BEHIND: usize = 32;
 pub(crate) fn multiplies_products(kernel: &Kernel, assigned: &Assignment) -> bool {
     let factors = |d: &InstData| d.op.factors().into_iter().flat_map(|[a, b, _]| [d.args[a], d.args[b]]).collect::<SmallVec<[Value; 2]>>();
     let behind = |v| product_behind(kernel, v, &assigned.dots).is_some();
-    assigned.dots.iter().any(|(i, plan)| plan.as_ref().is_some_and(|p| p.instr.is_some()) && factors(&kernel.insts[i]).into_iter().any(behind))
+    assigned
+        .dots
+        .iter()
+        .any(|(i, plan)| plan.as_ref().is_some_and(|p| p.instr.is_some()) && factors(&kernel.insts[i]).into_iter().any(behind))
 }
 
 /// The product of which a value is computed element by element, and whether transposed.

@@ -279,7 +279,8 @@ impl Lower<'_> {
         };
         let choose = parts.len() >= MIN_MASKED && (self.target.masked_lanes || inst.is_some_and(|i| self.in_rounds(i)));
         let zeros = other.is_none_or(|o| b.as_const(o) == Some(0));
-        let window = if parts.len() >= MIN_WINDOW && zeros { self.window(b, &points, layout, parts[0].len() as u32 * elem.bytes()) } else { None };
+        let window =
+            if parts.len() >= MIN_WINDOW && zeros { self.window(b, &points, layout, parts[0].len() as u32 * elem.bytes()) } else { None };
         let inside = if choose && window.is_none() { self.inside(b, &points, layout) } else { None };
         // Where all of the tile is inside, or it has a window, no lane is switched off.
         let words = match (&window, inside) {

@@ -21,7 +21,8 @@ const SIMDS: u32 = 4;
 /// Wavefronts that share a unit, as far as more of them count: those of the workgroups for which a compute unit has local data share.
 fn most_waves(program: &Program) -> u32 {
     let groups = crate::machine::lds_bytes(program.chip) / program.lds_bytes.max(1);
-    let multiplies = program.blocks.values().filter(|b| b.depth > 0).flat_map(|b| &b.insts).any(|i| matches!(class(i, program.chip), Class::Matrix(..)));
+    let multiplies =
+        program.blocks.values().filter(|b| b.depth > 0).flat_map(|b| &b.insts).any(|i| matches!(class(i, program.chip), Class::Matrix(..)));
     (groups.saturating_mul(program.waves) / SIMDS).clamp(1, if multiplies { ENOUGH_THAT_MULTIPLY } else { ENOUGH_WAVES })
 }
 

@@ -29,7 +29,7 @@ mod latency {
     pub(super) const GLOBAL: u32 = 120;
     pub(super) const SCALAR_MEMORY: u32 = 40;
     pub(super) const LDS: u32 = 24;
-    pub(super) const TRANSCENDENTAL: u32 = 4;
+    pub(super) const TRANSCENDENTAL: u32 = 5;
     pub(super) const VECTOR: u32 = 2;
     pub(super) const SCALAR: u32 = 1;
 }
@@ -139,6 +139,11 @@ fn costs(inst: &Inst, chip: Chip) -> (u32, u32) {
         (Class::Scalar, _) if writes_m0(inst) => (latency::VECTOR, 0),
         (Class::Scalar, _) => (latency::SCALAR, 0),
     }
+}
+
+/// Slots that an instruction takes to be issued.
+fn issue(inst: &Inst) -> u32 {
+    if is_transcendental(inst.op) { latency::TRANSCENDENTAL - 1 } else { 1 }
 }
 
 /// An instruction of a piece.
@@ -473,7 +478,7 @@ impl Graph {
             let at = at as usize;
             ready[usize::from(nodes[at].busy > 0)].pop();
             open -= 1;
-            now = start + 1;
+            now = start + issue(&piece[at]);
             if nodes[at].busy > 0 {
                 matrix_free = start + nodes[at].busy;
             }

@@ -6,12 +6,12 @@
 //!              v_cvt_pk_fp8_f32 d, c, c'                two at once
 //! ```
 
+use super::live::Live;
 use super::selector::{Done, Selector, f32_imm};
+use crate::chip::Chip;
 use crate::isa::Opcode;
 use crate::mir::{Mods, Operand, Span};
 use tilelift_ir::{Scalar, num};
-use super::live::Live;
-use crate::chip::Chip;
 use tilelift_lane::{Inst, LTy, LVal, UnOp};
 
 /// The format that an operation encodes to, if the chip's instructions have it.

@@ -120,7 +120,9 @@ impl Words {
     }
 
     fn any(&self, program: &Program, block: &Block) -> bool {
-        block.iter().any(|inst| self.word(program, inst).is_some() || self.four(inst).is_some() || visit::blocks(inst).any(|b| self.any(program, b)))
+        block.iter().any(|inst| {
+            self.word(program, inst).is_some() || self.four(inst).is_some() || visit::blocks(inst).any(|b| self.any(program, b))
+        })
     }
 
     /// Conversions that nobody reads any more are not selected.
@@ -159,7 +161,9 @@ impl Selector<'_> {
             let high = s.in_vector(operands[1], 1);
             s.valu(Opcode::VCvtF16F32, word, &operands[..1]);
             let upper = Sdwa { dst: Part::Word1, rest: Rest::Keep, src: [Part::Dword; 2], signed: 0 };
-            s.push(crate::mir::Inst::new(Opcode::VCvtF16F32, [word.into(), high.into()]).with(Mods { sdwa: Some(upper), ..Mods::default() }));
+            s.push(
+                crate::mir::Inst::new(Opcode::VCvtF16F32, [word.into(), high.into()]).with(Mods { sdwa: Some(upper), ..Mods::default() }),
+            );
             Ok(())
         })
     }

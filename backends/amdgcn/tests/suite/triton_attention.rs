@@ -128,9 +128,8 @@ impl Compiled {
         let mut memory = Memory::new();
         let dim = self.dim;
         let operands = [(QUERIES, 1), (keys, 2), (keys, 3)].map(|(rows, seed)| numbers(rows * dim, seed));
-        let [q, k, v] = [0, 1, 2].map(|n| {
-            memory.alloc(&format!("operand {n}"), Init::Bytes(operands[n].iter().flat_map(|x: &u16| x.to_le_bytes()).collect()))
-        });
+        let [q, k, v] = [0, 1, 2]
+            .map(|n| memory.alloc(&format!("operand {n}"), Init::Bytes(operands[n].iter().flat_map(|x: &u16| x.to_le_bytes()).collect())));
         let bytes = (2 * QUERIES * dim) as usize;
         let o = memory.alloc("out", Init::Uninit(bytes));
         let kernel = module.kernel(&self.entry).expect("the kernel");

@@ -95,7 +95,12 @@ impl Product {
         let d = &module.kernel(&self.entry).expect("the kernel").descriptor;
         let runs = DEPTHS.map(|depth| self.run(&module, depth));
         let steps = (DEPTHS[1] - DEPTHS[0]) / STEP;
-        Row::of([&runs[0], &runs[1]], steps, &Resources { waves: self.waves, lds_bytes: d.lds_bytes + self.dynamic_lds, unit_lds: self.unit_lds }, d)
+        Row::of(
+            [&runs[0], &runs[1]],
+            steps,
+            &Resources { waves: self.waves, lds_bytes: d.lds_bytes + self.dynamic_lds, unit_lds: self.unit_lds },
+            d,
+        )
     }
 }
 
