@@ -18,7 +18,7 @@ use tilelift_ir::CmpOp;
 use tilelift_lane::{BinOp, Block, Inst, LTy, LVal, Program, visit};
 
 /// Numbers from which on it is worth it, and how many are alive at a time.
-const FEWEST: usize = 4;
+const FEWEST: usize = 3;
 const MOST: usize = 64;
 
 /// Bits of a quiet NaN.
