@@ -10,7 +10,7 @@
 //! way again, pipelined: a plan that comes to that lacks a question of its own.
 
 use crate::fit::{Fitted, Written, fit};
-use crate::layout::assign::Assignment;
+use crate::layout::assign::{Assignment, multiplies_products};
 use crate::layout::search::{Search, is_searched, with_slots};
 use crate::lower::footprint::Footprint;
 use crate::lower::origin::placed;
@@ -382,6 +382,9 @@ struct Laid {
 /// Chooses layouts, where they are searched, and lowers. What a choice needs of shared memory and registers follows from sizes; one that does not
 /// fit the machine is not the kernel's fault.
 fn laid_out(kernel: &Kernel, target: &Target, plain: Laid, layouts: LayoutChoice) -> Result<Lowered, LowerError> {
+    // Where lanes bring all fragments by themselves, products of products gain more by a search than it costs.
+    let chained = || target.moves_by_lanes() && multiplies_products(kernel, &plain.assigned);
+    let layouts = if layouts == LayoutChoice::Spread && chained() { LayoutChoice::Searched } else { layouts };
     if layouts == LayoutChoice::Spread || plain.direct || !is_searched(kernel, target, &plain.plan) {
         return proved(kernel, target, plain);
     }

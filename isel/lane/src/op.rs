@@ -120,7 +120,7 @@ macro_rules! operations {
 
 operations! {
     /// One-operand operations; meanings as the tile ops of the same name. What is optional exists for the types in
-    /// [`crate::machine::Target::functions`]; the last five are for machines that convert codes, see [`crate::machine::Target::code_casts`].
+    /// [`crate::machine::Target::functions`]; the last nine are for machines that convert codes, see [`crate::machine::Target::code_casts`].
     #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, PartialOrd, Ord)]
     #[allow(missing_docs)]
     pub enum UnOp {
@@ -153,6 +153,14 @@ operations! {
         DecodeE4M3 Words 2,
         /// As [`UnOp::DecodeE4M3`], for `f8e5m2`.
         DecodeE5M2 Words 2,
+        /// As [`UnOp::EncodeE4M3`], for `f8e4m3fnuz`; exists where [`crate::machine::Target::functions`] says so, as the next three.
+        EncodeE4M3Fnuz Words 2 optional,
+        /// As [`UnOp::EncodeE4M3`], for `f8e5m2fnuz`.
+        EncodeE5M2Fnuz Words 2 optional,
+        /// As [`UnOp::DecodeE4M3`], for `f8e4m3fnuz`.
+        DecodeE4M3Fnuz Words 2 optional,
+        /// As [`UnOp::DecodeE4M3`], for `f8e5m2fnuz`.
+        DecodeE5M2Fnuz Words 2 optional,
         /// The two `f16` that the codes of `f8e4m3` in the lower bytes stand for; the upper bytes do not matter.
         DecodeE4M3x2 Words 1,
     }

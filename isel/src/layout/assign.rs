@@ -15,6 +15,7 @@
 
 use crate::layout::dot_plan::DotPlan;
 use crate::layout::dots::{chain, plan_dot};
+use crate::layout::kept_operands::{Known, kept_operands};
 use crate::layout::packed;
 use crate::layout::require::{RequiredLayouts, holds};
 use crate::layout::sorted_pairs::{OtherHalf, sorted_pairs};
@@ -26,7 +27,7 @@ use tilelift_decisions::{Decision, Told, taken};
 use tilelift_egraph::physical::{InstLayouts, Solution, Variant};
 use tilelift_ir::layout::{Layout, LayoutError, coalesced, coalesced_rows, coalesced_runs};
 use tilelift_ir::propagate::{Map, Tie, Touch, carried, passage};
-use tilelift_ir::{Inst, Kernel, Op, Region, Type, Value};
+use tilelift_ir::{Inst, InstData, Kernel, Op, Region, Type, Value};
 use tilelift_lane::Target;
 use tilelift_schedule::LowerError;
 use tilelift_schedule::access::GlobalAccess;
@@ -50,6 +51,8 @@ pub(crate) struct Assignment {
     pub variants: SecondaryMap<Value, Rc<[Variant]>>,
     /// The instructions that take each value, in order.
     pub users: SecondaryMap<Value, SmallVec<[Inst; 2]>>,
+    /// Loads of operands that stay in registers ([`kept_operands`]).
+    pub kept: SecondaryMap<Inst, bool>,
     /// What is sorted with each sort.
     pub sorted_pairs: SecondaryMap<Inst, Option<OtherHalf>>,
 }
@@ -180,6 +183,7 @@ pub(crate) fn assign(kernel: &Kernel, target: &Target, plan: &Plan) -> Result<As
         held: SecondaryMap::new(),
         variants: SecondaryMap::new(),
         users: users(kernel),
+        kept: SecondaryMap::new(),
         sorted_pairs: sorted_pairs(kernel),
     };
     // Tasks have warps of their own, and no tile goes from one to another. The replicas of one have the same layouts.
@@ -276,6 +280,15 @@ fn assign_part(kernel: &Kernel, target: &Target, plan: &Plan, part: Region, out:
                 dot.whole.clone()
             });
         }
+    }
+
+    for (i, layout) in kept_operands(&Known { kernel, dots: &out.dots, users: &out.users }, target, &insts) {
+        out.kept[i] = true;
+        let class = classes.find(kernel.insts[i].results[0]);
+        chosen.entry(class).or_insert_with(|| {
+            queue.push_back(class);
+            layout
+        });
     }
 
     // Scales are few, and neighbours of theirs lie in the same lines of the cache: lanes read those that the instruction wants of them.
@@ -444,6 +457,16 @@ fn in_loops(kernel: &Kernel, part: Region, inside: bool, again: &mut SecondaryMa
 
 /// Instructions that are looked at behind an operand.
 const MOST_BEHIND: usize = 32;
+
+/// True if an operand of a product is computed of the sums of another one: where these lie decides what lies between the two costs.
+pub(crate) fn multiplies_products(kernel: &Kernel, assigned: &Assignment) -> bool {
+    let factors = |d: &InstData| d.op.factors().into_iter().flat_map(|[a, b, _]| [d.args[a], d.args[b]]).collect::<SmallVec<[Value; 2]>>();
+    let behind = |v| product_behind(kernel, v, &assigned.dots).is_some();
+    assigned
+        .dots
+        .iter()
+        .any(|(i, plan)| plan.as_ref().is_some_and(|p| p.instr.is_some()) && factors(&kernel.insts[i]).into_iter().any(behind))
+}
 
 /// The product of which a value is computed element by element, and whether transposed.
 fn product_behind(kernel: &Kernel, v: Value, dots: &SecondaryMap<Inst, Option<Rc<DotPlan>>>) -> Option<(Inst, bool)> {

@@ -10,6 +10,7 @@ pub(crate) mod dot_plan;
 pub(crate) mod dots;
 mod k_order;
 pub(crate) mod kept;
+mod kept_operands;
 mod owners;
 pub(crate) mod packed;
 pub(crate) mod require;

@@ -13,7 +13,7 @@ pub(crate) fn staged_of(kernel: &Kernel, assigned: &Assignment) -> SecondaryMap<
     // Operands that were found to be better off in registers are multiplied from there.
     let waits = |i: Inst| assigned.runs[i].iter().all(|f| f.results.iter().flatten().all(|l| in_memory(l)));
     kernel.insts.keys().for_each(|i| {
-        if staged[i] && !waits(i) {
+        if staged[i] && (assigned.kept[i] || !waits(i)) {
             staged[i] = false;
         }
     });

@@ -28,6 +28,8 @@ use tilelift_schedule::reason::NoRegister;
 
 /// Vectors of a lane from which on a choice between a tile that is all inside and one that may not be is worth its place.
 const MIN_MASKED: usize = 4;
+/// Accesses of a lane from which on a window costs less than guards of their own.
+const MIN_WINDOW: usize = 2;
 
 impl Lower<'_> {
     /// Declares the launch parameters of a view argument.
@@ -219,7 +221,7 @@ impl Lower<'_> {
             return self.load_packed(b, i, access);
         }
         let elem = access.view.elem;
-        let layout = if self.direct || self.searched() {
+        let layout = if self.direct || self.searched() || self.assigned.kept[i] {
             want
         } else {
             access_layout_for(self.target, self.plan.warps, &access, &want, elem, true)?
@@ -277,7 +279,8 @@ impl Lower<'_> {
         };
         let choose = parts.len() >= MIN_MASKED && (self.target.masked_lanes || inst.is_some_and(|i| self.in_rounds(i)));
         let zeros = other.is_none_or(|o| b.as_const(o) == Some(0));
-        let window = if choose && zeros { self.window(b, &points, layout, parts[0].len() as u32 * elem.bytes()) } else { None };
+        let window =
+            if parts.len() >= MIN_WINDOW && zeros { self.window(b, &points, layout, parts[0].len() as u32 * elem.bytes()) } else { None };
         let inside = if choose && window.is_none() { self.inside(b, &points, layout) } else { None };
         // Where all of the tile is inside, or it has a window, no lane is switched off.
         let words = match (&window, inside) {
@@ -385,7 +388,7 @@ impl Lower<'_> {
             Ok::<_, LowerError>(Vec::new())
         };
         // Elsewhere elements are computed one by one, from stores back to loads, and no choice stands around all stores.
-        let window = if parts.len() >= MIN_MASKED && self.products {
+        let window = if parts.len() >= MIN_WINDOW && self.products {
             self.window(b, &points, &layout, parts[0].len() as u32 * elem.bytes())
         } else {
             None

@@ -5,8 +5,8 @@
 //! ```
 //!
 //! What a mask compares is known between bounds: `base + 0 … base + span`, base a scalar, span a constant. Where the bounds already
-//! decide for true, a choice around the selects leaves out both them and the mask. That is done where lanes compute beside units that multiply, and in
-//! the rounds of a loop without products.
+//! decide for true, a choice around the selects leaves out both them and the mask. That is done where lanes compute beside units that multiply, in
+//! the rounds of a loop without products, and where a choice that is alike in all lanes is a branch that no lane is switched off for.
 
 use super::Lower;
 use super::location::Tile;
@@ -65,7 +65,7 @@ impl Lower<'_> {
         self.task.as_ref().is_some_and(TaskState::multiplies)
     }
 
-    /// True in the body of a counted loop without products: rounds over a row, all but the last of which are whole.
+    /// True in the body of a counted loop: rounds over a row, all but the last of which are whole; with products only where lanes do all else, too.
     pub(super) fn in_rounds(&self, i: Inst) -> bool {
         self.in_rounds[i]
     }

@@ -102,7 +102,7 @@ pub(crate) struct Lower<'a> {
     histories: SecondaryMap<Value, History>,
     /// The task that is being lowered, of a kernel with explicit control.
     task: Option<TaskState>,
-    /// Instructions in bodies of counted loops without products.
+    /// Instructions in bodies of counted loops without products, and of those with products where lanes do all else, too.
     in_rounds: SecondaryMap<Inst, bool>,
     /// Loads are done in the layout in which their tile is wanted.
     direct: bool,
@@ -146,7 +146,7 @@ pub(crate) fn lane_program(
         values: kernel.by_value(),
         variants: Map::default(),
         task: None,
-        in_rounds: rounds::in_rounds(kernel),
+        in_rounds: rounds::in_rounds(kernel, target.masked_lanes),
         direct,
         as_held: direct,
         running: None,

@@ -146,6 +146,8 @@ fn machine_casts(b: &LaneBuilder, elem: Scalar) -> Option<(UnOp, UnOp)> {
         _ if !b.code_casts.contains(&elem) => None,
         Scalar::F8E4M3 => Some((UnOp::EncodeE4M3, UnOp::DecodeE4M3)),
         Scalar::F8E5M2 => Some((UnOp::EncodeE5M2, UnOp::DecodeE5M2)),
+        Scalar::F8E4M3Fnuz => Some((UnOp::EncodeE4M3Fnuz, UnOp::DecodeE4M3Fnuz)),
+        Scalar::F8E5M2Fnuz => Some((UnOp::EncodeE5M2Fnuz, UnOp::DecodeE5M2Fnuz)),
         _ => None,
     }
 }

@@ -1,7 +1,7 @@
 //! What an instruction does to registers, as allocation sees it: the instruction table's answer, corrected by what modifiers say.
 
 use crate::isa::{Access, Fixed, Format, Kind, Opcode, Slot};
-use crate::mir::{Inst, Operand, Span};
+use crate::mir::{Inst, Operand, Part, Rest, Span};
 
 /// A register that an instruction names.
 #[derive(Clone, Copy, Debug)]
@@ -29,7 +29,8 @@ pub(super) fn touches(inst: &Inst) -> impl Iterator<Item = Touch> + Clone + '_ {
 fn writes_partly(inst: &Inst) -> bool {
     let upper_half_only = inst.mods.op_sel & 0b1000 != 0;
     let lanes_without_source = inst.mods.dpp.is_some_and(|d| d.row_mask != 0xf || d.bank_mask != 0xf || !d.bound_ctrl);
-    upper_half_only || lanes_without_source
+    let part = inst.mods.sdwa.is_some_and(|s| s.rest == Rest::Keep && s.dst != Part::Dword);
+    upper_half_only || lanes_without_source || part
 }
 
 /// The shortest encoding's format: what kind of instruction it is.

@@ -1,7 +1,7 @@
 //! What an instruction reads and writes, word by word, for the checkers.
 
 use crate::isa::{Access, Format, Kind};
-use crate::mir::{Fixed, Inst, Operand, Span};
+use crate::mir::{Fixed, Inst, Operand, Part, Rest, Span};
 
 /// What happens to a register that an operand names.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -29,6 +29,9 @@ pub(super) fn effects(inst: &Inst) -> Vec<Effect> {
         reads |= writes && inst.mods.op_sel >> 3 & 1 == 1;
         if let Some(dpp) = inst.mods.dpp {
             reads |= writes && !(dpp.bound_ctrl && dpp.row_mask == 15 && dpp.bank_mask == 15);
+        }
+        if let Some(parts) = inst.mods.sdwa {
+            reads |= writes && parts.rest == Rest::Keep && parts.dst != Part::Dword;
         }
         found.push(Effect { at, span, reads, writes, kind: slot.kind });
     }

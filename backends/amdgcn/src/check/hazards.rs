@@ -4,7 +4,7 @@ use super::effects::{Effect, asks_exec, effects, is_matrix, named};
 use super::walk::{Position, all, forward};
 use crate::chip::Chip;
 use crate::isa::{Access, Fixed, Format, Kind, Opcode, Variant};
-use crate::mir::{File, Inst, Operand, Program, Reg, Span};
+use crate::mir::{File, Inst, Operand, Part, Program, Reg, Span};
 use std::collections::BTreeSet;
 
 /// Two instructions that are too near.
@@ -290,7 +290,8 @@ fn dot(op: Opcode) -> bool {
     sums || matches!(op, VDot2cF32F16 | VDot2cF32Bf16 | VDot4cI32I8)
 }
 
-/// The instruction writes the upper half of a register.
+/// The instruction writes the upper half of a register, or another part.
 fn half(inst: &Inst) -> bool {
-    inst.mods.op_sel >> 3 & 1 == 1 && asks_exec(inst)
+    let upper = inst.mods.op_sel >> 3 & 1 == 1 || inst.mods.sdwa.is_some_and(|s| s.dst != Part::Dword);
+    upper && asks_exec(inst)
 }

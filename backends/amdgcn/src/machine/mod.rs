@@ -48,7 +48,7 @@ pub fn target(chip: Chip) -> Target {
         name: chip.name(),
         lanes: matrix::LANES,
         max_warps: 16,
-        shared_bytes: if new { 160 << 10 } else { 64 << 10 },
+        shared_bytes: lds_bytes(chip),
         registers: 512,
         vector_bytes: 16,
         banks: if new { BankModel::cdna4() } else { BankModel::cdna3() },
@@ -56,9 +56,9 @@ pub fn target(chip: Chip) -> Target {
         // Loads straight to local data share: pieces of four bytes on all chips, which take more instructions than they save, and of 16 on gfx950.
         copy_async: if new { &[16] } else { &[] },
         copies_in_rows: new,
-        code_casts: &[],
+        code_casts: codes(chip),
         packed_halves: false,
-        functions: FUNCTIONS,
+        functions: if chip == Chip::Gfx942 { FUNCTIONS } else { &FUNCTIONS[OF_CODES..] },
         // `v_div_scale`, `v_div_fmas` and `v_div_fixup` are there for them.
         quotients: &[Scalar::F32, Scalar::F64, Scalar::F16],
         extremes: false,
@@ -74,6 +74,14 @@ pub fn target(chip: Chip) -> Target {
     }
 }
 
+/// Bytes of local data share of a compute unit: one workgroup may have all of them.
+pub(crate) const fn lds_bytes(chip: Chip) -> u32 {
+    match chip {
+        Chip::Gfx90a | Chip::Gfx942 => 64 << 10,
+        Chip::Gfx950 => 160 << 10,
+    }
+}
+
 /// Dies with a cache of 4 MiB each: eight of 38 compute units, or of 32. A device of gfx90a is one die.
 fn dies(chip: Chip) -> Option<Dies> {
     let processors = match chip {
@@ -86,7 +94,13 @@ fn dies(chip: Chip) -> Option<Dies> {
 
 /// `v_exp`, `v_log`, `v_rsq` and `v_rcp` of `f32` and `f16` are off by a unit in the last place ("AMD Instinct MI300 Instruction Set
 /// Architecture"); those of `f64` are first guesses, and `v_sqrt` does not round to nearest.
+///
+/// The first ones, which gfx942 has, convert the codes of its 8-bit floats.
 const FUNCTIONS: &[(UnOp, Scalar)] = &[
+    (UnOp::EncodeE4M3Fnuz, Scalar::I32),
+    (UnOp::EncodeE5M2Fnuz, Scalar::I32),
+    (UnOp::DecodeE4M3Fnuz, Scalar::I32),
+    (UnOp::DecodeE5M2Fnuz, Scalar::I32),
     (UnOp::Exp2, Scalar::F32),
     (UnOp::Exp2, Scalar::F16),
     (UnOp::Log2, Scalar::F32),
@@ -97,6 +111,19 @@ const FUNCTIONS: &[(UnOp, Scalar)] = &[
     (UnOp::Rcp, Scalar::F16),
     (UnOp::RcpNormal, Scalar::F32),
 ];
+
+/// So many of them.
+const OF_CODES: usize = 4;
+
+/// The formats of 8-bit floats that `v_cvt_pk_fp8_f32` and its siblings convert.
+const fn codes(chip: Chip) -> &'static [Scalar] {
+    match chip {
+        Chip::Gfx90a => &[],
+        Chip::Gfx942 => &[Scalar::F8E4M3Fnuz, Scalar::F8E5M2Fnuz],
+        // Which of several NaN codes a chip makes of `f8e5m2` is not known.
+        Chip::Gfx950 => &[Scalar::F8E4M3],
+    }
+}
 
 #[cfg(test)]
 mod tests {

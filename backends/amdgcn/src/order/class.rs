@@ -2,7 +2,7 @@
 
 use crate::chip::Chip;
 use crate::isa::{Access, Fixed, Format, Opcode};
-use crate::mir::Inst;
+use crate::mir::{Inst, Part, Rest};
 
 /// Units that multiply matrices.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
@@ -107,10 +107,19 @@ pub(super) fn is_dot(op: Opcode) -> bool {
     )
 }
 
+/// True if results keep some bits or lanes of what was there for reasons other than `exec`.
+pub(super) fn keeps_part(inst: &Inst) -> bool {
+    let mods = &inst.mods;
+    mods.op_sel & 8 != 0
+        || mods.dpp.is_some_and(|d| !d.bound_ctrl || d.row_mask != 15 || d.bank_mask != 15)
+        || mods.sdwa.is_some_and(|s| s.rest == Rest::Keep && s.dst != Part::Dword)
+}
+
 /// True if the instruction writes a part of a register: half of it, or bytes.
 pub(super) fn writes_half(inst: &Inst) -> bool {
     let narrow = inst.op.desc().slots.iter().any(|s| s.access == Access::Update && inst.op.desc().form.format == Format::Vop3a);
-    inst.mods.op_sel & 8 != 0 || narrow
+    let part = inst.mods.sdwa.is_some_and(|s| s.dst != Part::Dword);
+    inst.mods.op_sel & 8 != 0 || narrow || part
 }
 
 /// True if the instruction loads from memory into local data share.

@@ -3,6 +3,7 @@
 //! An order that loads early may cost spills, or wavefronts that could run at a time. It is kept where it costs neither. The other order is
 //! looked at no further than is needed to know which one does better.
 
+use super::class::{Class, class};
 use super::schedule::schedule;
 use crate::alloc::{AllocError, Allocated, Draft, Spills};
 use crate::mir::Program;
@@ -12,9 +13,22 @@ const REGISTERS: u32 = 512;
 /// Wavefronts that share a unit, of which more do not hide more latency than an order with loads early.
 const ENOUGH_WAVES: u32 = 4;
 
-/// Wavefronts that can run at a time with so many registers.
-fn waves(pool: u32) -> u32 {
-    (REGISTERS / pool.max(1)).min(ENOUGH_WAVES)
+/// The same of those that multiply matrices in loops: what one does beside its products runs beside those of the other.
+const ENOUGH_THAT_MULTIPLY: u32 = 2;
+/// Units of vector instructions that the wavefronts of a compute unit share.
+const SIMDS: u32 = 4;
+
+/// Wavefronts that share a unit, as far as more of them count: those of the workgroups for which a compute unit has local data share.
+fn most_waves(program: &Program) -> u32 {
+    let groups = crate::machine::lds_bytes(program.chip) / program.lds_bytes.max(1);
+    let multiplies =
+        program.blocks.values().filter(|b| b.depth > 0).flat_map(|b| &b.insts).any(|i| matches!(class(i, program.chip), Class::Matrix(..)));
+    (groups.saturating_mul(program.waves) / SIMDS).clamp(1, if multiplies { ENOUGH_THAT_MULTIPLY } else { ENOUGH_WAVES })
+}
+
+/// Wavefronts that can run at a time with so many registers, of at most so many.
+fn waves(pool: u32, most: u32) -> u32 {
+    (REGISTERS / pool.max(1)).min(most)
 }
 
 /// Allocates a program, reordered if that costs neither spills nor wavefronts that could run at a time.
@@ -54,6 +68,8 @@ enum Progress {
 
 /// A program, and how far its orders have come.
 pub(crate) struct Orders {
+    /// See [`most_waves`].
+    most: u32,
     program: Option<Program>,
     early: Progress,
     selected: Progress,
@@ -66,7 +82,7 @@ impl Orders {
     /// Nothing is known of its orders.
     pub(crate) fn new(program: Program) -> Orders {
         let unknown = || Progress::Fails(AllocError::Spilling);
-        Orders { program: Some(program), early: unknown(), selected: unknown() }
+        Orders { most: most_waves(&program), program: Some(program), early: unknown(), selected: unknown() }
     }
 
     /// The better order, if it spills nothing.
@@ -75,6 +91,7 @@ impl Orders {
     /// If the first order takes too much work.
     pub(crate) fn without_spills(&mut self) -> Result<Option<Made>, AllocError> {
         let Some(program) = self.program.take() else { return Ok(None) };
+        let all = self.most;
         let early = match placed(Draft::new(schedule(&program))) {
             Ok(early) => Some(early),
             // What is too much work in one order is so in the other.
@@ -84,8 +101,8 @@ impl Orders {
                 None
             }
         };
-        let most = early.as_ref().map_or(0, |a| waves(a.facts.pool()));
-        if most == ENOUGH_WAVES {
+        let most = early.as_ref().map_or(0, |a| waves(a.facts.pool(), all));
+        if most == all {
             return Ok(early.map(|a| (Order::Early, a)));
         }
         let draft = Draft::new(program);
@@ -100,8 +117,8 @@ impl Orders {
         };
         // The first order needs no spills: the second one is better only if it leaves room for more wavefronts.
         let better = match draft {
-            Ok(draft) if waves(draft.fewest()) > most => match draft.place() {
-                Ok(Ok(selected)) if waves(selected.facts.pool()) > most => Some((Order::Selected, selected)),
+            Ok(draft) if waves(draft.fewest(), all) > most => match draft.place() {
+                Ok(Ok(selected)) if waves(selected.facts.pool(), all) > most => Some((Order::Selected, selected)),
                 _ => None,
             },
             _ => None,
@@ -130,7 +147,7 @@ impl Orders {
             Progress::Spills(draft) => draft.finish(bound),
             Progress::Fails(e) => Err(e),
         };
-        let cost = |a: &Allocated| (a.facts.spills.order(), ENOUGH_WAVES - waves(a.facts.pool()));
+        let cost = |a: &Allocated| (a.facts.spills.order(), self.most - waves(a.facts.pool(), self.most));
         Ok(match (early, selected) {
             (Ok(Some(a)), Ok(Some(b))) if cost(&a) > cost(&b) => Some((Order::Selected, b)),
             (Ok(Some(a)), _) => Some((Order::Early, a)),

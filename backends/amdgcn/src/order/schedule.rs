@@ -7,7 +7,7 @@
 //! Pieces are scheduled from the top: of the instructions that could be issued now, the one with the longest way to the end goes first. Only the
 //! next [`WINDOW`] instructions in the old order are looked at, so that loads do not go so far up that registers become scarce.
 
-use super::class::{Class, Unit, class, is_transcendental};
+use super::class::{Class, Unit, class, is_transcendental, keeps_part};
 use super::words::{WORDS, named, words};
 use crate::chip::Chip;
 use crate::isa::{Access, Format, Kind, Opcode, Variant};
@@ -29,7 +29,7 @@ mod latency {
     pub(super) const GLOBAL: u32 = 120;
     pub(super) const SCALAR_MEMORY: u32 = 40;
     pub(super) const LDS: u32 = 24;
-    pub(super) const TRANSCENDENTAL: u32 = 4;
+    pub(super) const TRANSCENDENTAL: u32 = 5;
     pub(super) const VECTOR: u32 = 2;
     pub(super) const SCALAR: u32 = 1;
 }
@@ -103,6 +103,10 @@ fn memory(inst: &Inst) -> ([bool; 2], [bool; 2]) {
     if inst.op == Opcode::SBarrier {
         return ([true; 2], [true; 2]);
     }
+    // Lanes hand values to one another through the unit of local data share; what is stored there nobody reads or writes.
+    if matches!(inst.op, Opcode::DsBpermuteB32 | Opcode::DsPermuteB32 | Opcode::DsSwizzleB32) {
+        return ([false; 2], [false; 2]);
+    }
     let desc = inst.op.desc();
     let data = desc.slots.iter().any(|s| s.kind == Kind::VectorOrAcc && s.access != Access::Def);
     let result = desc.slots.iter().any(|s| s.access != Access::Use);
@@ -135,6 +139,11 @@ fn costs(inst: &Inst, chip: Chip) -> (u32, u32) {
         (Class::Scalar, _) if writes_m0(inst) => (latency::VECTOR, 0),
         (Class::Scalar, _) => (latency::SCALAR, 0),
     }
+}
+
+/// Slots that an instruction takes to be issued.
+fn issue(inst: &Inst) -> u32 {
+    if is_transcendental(inst.op) { latency::TRANSCENDENTAL - 1 } else { 1 }
 }
 
 /// An instruction of a piece.
@@ -333,8 +342,9 @@ impl Graph {
 
     /// Edges that registers make to the newest instruction.
     fn registers(&mut self, at: u32, inst: &Inst) {
-        let desc = inst.op.desc();
+        let (desc, keeps) = (inst.op.desc(), keeps_part(inst));
         let operands = inst.operands.iter().zip(desc.slots).filter_map(|(operand, slot)| match operand {
+            Operand::Reg(span) if slot.access == Access::Def && keeps => Some((self.words(*span), Access::Update)),
             Operand::Reg(span) => Some((self.words(*span), slot.access)),
             _ => None,
         });
@@ -366,7 +376,12 @@ impl Graph {
     /// Orders edges by where they come from, and finds how long the ways behind instructions are.
     fn link(&mut self) {
         let (nodes, edges) = (&mut self.nodes, &self.edges);
-        nodes.iter_mut().for_each(|node| node.edges = 0);
+        // The matrix unit has all that come later still in front of it.
+        let mut left = 0;
+        for node in nodes.iter_mut().rev() {
+            left += node.busy;
+            (node.edges, node.length) = (0, if node.busy > 0 { left } else { 0 });
+        }
         for edge in edges.iter().rev() {
             // All edges from where this one goes come later in the list.
             let length = nodes[edge.to as usize].length + edge.slots.max(1);
@@ -420,7 +435,9 @@ impl Graph {
 
     /// Schedules a piece that begins at instruction `base` of its block.
     fn place(&mut self, base: usize, piece: &[Inst], order: &mut Vec<usize>) {
-        if piece.len() < 3 {
+        // Where nothing is waited for, another order gains no time, and may need more registers.
+        let waits = |inst: &Inst| matches!(class(inst, self.chip), Class::Matrix(..) | Class::Memory);
+        if piece.len() < 3 || !piece.iter().any(waits) {
             order.extend(base..base + piece.len());
             return;
         }
@@ -461,7 +478,7 @@ impl Graph {
             let at = at as usize;
             ready[usize::from(nodes[at].busy > 0)].pop();
             open -= 1;
-            now = start + 1;
+            now = start + issue(&piece[at]);
             if nodes[at].busy > 0 {
                 matrix_free = start + nodes[at].busy;
             }

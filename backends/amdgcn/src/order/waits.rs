@@ -14,12 +14,15 @@ use super::words::{WORDS, used};
 use crate::isa::{Counter, Format, Opcode, Variant, Wait};
 use crate::mir::{BlockData, Inst, Operand, Program};
 use cranelift_entity::EntityRef;
+use std::collections::VecDeque;
 
 /// Nothing is in flight.
 const DONE: u8 = u8::MAX;
 /// The most operations that a counter can leave in flight.
 const MOST_VECTOR: u8 = 63;
 const MOST_LDS: u8 = 15;
+/// Instructions behind which an operation on local data share is done, as a rule.
+const LONG: usize = 24;
 
 /// What may be in flight at a point: per word, how many operations of its counter were issued behind the one that writes it.
 #[derive(Clone, PartialEq)]
@@ -189,17 +192,31 @@ fn explicit(inst: &Inst) -> Option<Wait> {
 
 /// Walks a block; hands each instruction with the wait that it needs to `each`.
 fn walk(block: &BlockData, flight: &mut Flight, mut each: impl FnMut(usize, Wait)) {
+    // Where operations on local data share in flight were issued in this block, the newest first.
+    let mut issued: VecDeque<usize> = VecDeque::new();
     for (at, inst) in block.insts.iter().enumerate() {
         if let Some(wait) = explicit(inst) {
             flight.wait(wait);
+            issued.truncate(usize::from(wait.lgkm));
             continue;
         }
-        let wait = flight.needed(inst);
+        let mut wait = flight.needed(inst);
+        if wait.lgkm < MOST_LDS && !flight.any_scalar {
+            // Others are there, too: one wait does for several.
+            let old = |n: &u8| issued.get(usize::from(n - 1)).is_some_and(|&from| at - from >= LONG);
+            while wait.lgkm > 0 && old(&wait.lgkm) {
+                wait.lgkm -= 1;
+            }
+        }
         if wait != Wait::NONE {
             flight.wait(wait);
+            issued.truncate(usize::from(wait.lgkm));
             each(at, wait);
         }
         flight.issue(inst);
+        if inst.op.desc().counter() == Some(Counter::Lds) {
+            issued.push_front(at);
+        }
     }
 }
 

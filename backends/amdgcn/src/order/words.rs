@@ -1,5 +1,6 @@
 //! Words of physical registers, and what instructions do to them, for the passes behind allocation.
 
+use super::class::keeps_part;
 use crate::isa::{Access, Fixed};
 use crate::mir::{File, Inst, Operand, Reg, Span};
 use std::ops::Range;
@@ -54,7 +55,7 @@ pub(super) struct Used {
 #[inline]
 pub(super) fn used(inst: &Inst) -> impl Iterator<Item = Used> + '_ {
     let desc = inst.op.desc();
-    let keeps = inst.mods.op_sel & 8 != 0 || inst.mods.dpp.is_some_and(|d| !d.bound_ctrl || d.row_mask != 15 || d.bank_mask != 15);
+    let keeps = keeps_part(inst);
     let operands = inst.operands.iter().enumerate().filter_map(move |(operand, value)| match value {
         Operand::Reg(span) => {
             let slot = desc.slots.get(operand)?;

@@ -7,6 +7,8 @@ use crate::mir::{Operand, Span};
 pub(super) struct EntryValues {
     pub params: Vec<Option<Span>>,
     pub lane: Option<Span>,
+    /// What names lanes by their distance, for those that loops ask for.
+    pub far: Vec<(u32, Span)>,
     pub warp: Option<Span>,
     pub program: [Option<Span>; 3],
     pub grid: [Option<Span>; 3],

@@ -41,6 +41,9 @@ impl Selector<'_> {
             self.salu(Opcode::SNotB64, Some(to), &[a]);
             return Ok(());
         }
+        if self.code(dst, op, a)? {
+            return Ok(());
+        }
         if let Some(r) = row(Op::Un(op), ty) {
             let a = self.op(a);
             if let (true, Some(scalar)) = (self.in_scalars(dst), r.scalar) {

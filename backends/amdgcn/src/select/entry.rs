@@ -12,13 +12,17 @@ use super::role::Role;
 use super::selector::{Done, Home, Selector, axis};
 use crate::isa::Opcode;
 use crate::mir::{ArgKind, File, Operand, Span};
-use tilelift_lane::{Block, LTy, Opcode as LaneOpcode, ParamSource, ShuffleFrom, Special, visit};
+use tilelift_lane::{Block, Control, LTy, Opcode as LaneOpcode, ParamSource, ShuffleFrom, Special, visit};
 
 /// What a program asks for.
 #[derive(Default)]
 struct Asked {
     params: Vec<bool>,
     lane: bool,
+    /// Distances of far lanes that loops ask for.
+    far: Vec<u32>,
+    /// Loops around what is looked at.
+    depth: u32,
     warp: bool,
     program: [bool; 3],
     grid: [bool; 3],
@@ -34,7 +38,12 @@ impl Asked {
                     }
                 }
                 // Far lanes are named by number.
-                Role::Shuffle(ShuffleFrom::Xor(32..)) => self.lane = true,
+                Role::Shuffle(ShuffleFrom::Xor(mask @ 32..)) => {
+                    self.lane = true;
+                    if self.depth > 0 && !self.far.contains(&mask) {
+                        self.far.push(mask);
+                    }
+                }
                 Role::Special { what, dst } if sel.live.read(dst) => match what {
                     Special::Lane => self.lane = true,
                     Special::Warp => self.warp = true,
@@ -44,7 +53,12 @@ impl Asked {
                     Special::Workers => self.grid[0] = true,
                     Special::ClusterRank | Special::Replica => {}
                 },
-                Role::Control(_) => visit::blocks(inst).for_each(|b| self.block(b, sel)),
+                Role::Control(control) => {
+                    let inside = u32::from(matches!(control, Control::For(_) | Control::While(_)));
+                    self.depth += inside;
+                    visit::blocks(inst).for_each(|b| self.block(b, sel));
+                    self.depth -= inside;
+                }
                 Role::Param { .. } | Role::Special { .. } | Role::Shuffle(_) | Role::Literal(_) => {}
                 Role::Compute(_) | Role::Matrix { .. } | Role::Load(_) | Role::Store(_) | Role::Act | Role::Foreign => {}
             }
@@ -76,6 +90,7 @@ impl Selector<'_> {
             self.emit(Opcode::VMovB32, [thread.into(), Span::physical(File::Vector, 0, 1).into()]);
             if asked.lane {
                 self.entry.lane = Some(self.v_of(Opcode::VAndB32, &[63.into(), thread.into()]));
+                self.entry.far = asked.far.iter().map(|&mask| (mask, self.far_lane(mask))).collect();
             }
             if asked.warp {
                 let warp = self.v_of(Opcode::VBfeU32, &[thread.into(), 6.into(), 4.into()]);

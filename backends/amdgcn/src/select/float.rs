@@ -2,6 +2,7 @@
 //! has more than twice its bits).
 
 use super::error::{Computation, Reason};
+use super::extremes::says_nan;
 use super::ops::{bit_bin, float_bin, float_un, int_bin, narrow, number_bin, word_un};
 use super::selector::{Done, Selector, f32_imm, part};
 use crate::isa::Opcode;
@@ -192,6 +193,10 @@ impl Selector<'_> {
 
     /// The smaller or the larger number; a NaN if either is.
     fn extreme(&mut self, to: Span, s: Scalar, x: Operand, y: Operand, least: bool) {
+        if s == Scalar::F32 && says_nan(self.chip) {
+            let code = if least { Opcode::VMinimum3F32 } else { Opcode::VMaximum3F32 };
+            return self.valu(code, to, &[x, y, y]);
+        }
         let (code, unordered, nan) = match (s, least) {
             (Scalar::F16, true) => (Opcode::VMinF16, Opcode::VCmpUF16, 0x7e00),
             (Scalar::F16, false) => (Opcode::VMaxF16, Opcode::VCmpUF16, 0x7e00),

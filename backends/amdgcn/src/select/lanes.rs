@@ -49,6 +49,12 @@ impl Selector<'_> {
         Ok(())
     }
 
+    /// What `ds_bpermute` takes for the lane at a distance.
+    pub(super) fn far_lane(&mut self, mask: u32) -> Span {
+        let bytes = self.v_of(Opcode::VLshlrevB32, &[2.into(), self.entry.lane()]);
+        self.v_of(Opcode::VXorB32, &[Operand::Imm(i64::from(4 * mask)), bytes.into()])
+    }
+
     fn exchange(&mut self, to: Span, x: Span, mask: u32) {
         match mask {
             0 => self.valu(Opcode::VMovB32, to, &[x.into()]),
@@ -68,8 +74,8 @@ impl Selector<'_> {
                 self.push(Inst::new(Opcode::DsSwizzleB32, [to.into(), x.into()]).with(Mods { offset, ..Mods::default() }));
             }
             _ => {
-                let bytes = self.v_of(Opcode::VLshlrevB32, &[2.into(), self.entry.lane()]);
-                let at = self.v_of(Opcode::VXorB32, &[Operand::Imm(i64::from(4 * mask)), bytes.into()]);
+                let known = self.entry.far.iter().find(|f| f.0 == mask).map(|f| f.1);
+                let at = known.unwrap_or_else(|| self.far_lane(mask));
                 self.emit(Opcode::DsBpermuteB32, [to.into(), at.into(), x.into()]);
             }
         }

@@ -12,8 +12,9 @@
 //! webs       values in one register; tuple              memory      loads, stores, guards;  atomic: updates
 //! selector   blocks, registers, values; operands       compute     rows, int, wide, float, quotient, convert, compare, bits
 //! lanes      shuffles                                   matrix      matrix instructions
-//! halves     words of halves of others                  pairs       loads two by two
+//! halves     words of halves of others                  pairs       loads two by two;  packs: computations
 //! words      64-bit values put together of words        windows     accesses with bounds of their own
+//! extremes   of several numbers                         triples     those of three;  fused: words of two conversions
 //! role       kinds of instructions                      ops         kinds of operations
 //! ```
 //!
@@ -23,6 +24,7 @@
 mod atomic;
 mod begun;
 mod bits;
+mod codes;
 mod compare;
 mod compute;
 mod control;
@@ -31,7 +33,9 @@ mod copies;
 mod demote;
 mod entry;
 mod error;
+mod extremes;
 mod float;
+mod fused;
 mod halves;
 mod int;
 mod lanes;
@@ -40,6 +44,7 @@ mod matrix;
 mod memory;
 mod operands;
 mod ops;
+mod packs;
 mod pairs;
 mod quotient;
 mod rearrange;
@@ -50,6 +55,7 @@ mod selector;
 mod source;
 #[cfg(test)]
 mod tests;
+mod triples;
 mod tuple;
 mod uniform;
 mod webs;
@@ -66,6 +72,7 @@ use crate::chip::Chip;
 use crate::mir;
 use live::Live;
 use selector::{Done, Selector};
+use tilelift_ir::Scalar;
 use tilelift_lane::{BinOp, Block, Inst, Program};
 use webs::Webs;
 use windows::Windows;
@@ -87,9 +94,10 @@ pub fn select_within(source: &Source<'_>, reach: Reach) -> Result<mir::Program, 
     let live = Live::new(program);
     let mut uniform = source.uniform(program);
     demote::demote(program, &live, &mut uniform);
-    let webs = Webs::new(program, &live, &uniform);
+    let packs = source.packs(reach);
+    let webs = Webs::new(program, &live, &uniform, packs);
     let windows = Windows::new(program, &uniform);
-    let mut s = Selector::new((program, source.chip, &source.target), &live, &uniform, (&webs, &windows));
+    let mut s = Selector::new((program, source.chip, &source.target), &live, &uniform, (&webs, &windows, packs));
     s.prologue()?;
     s.block(&program.body)?;
     s.end();
@@ -100,14 +108,32 @@ pub fn select_within(source: &Source<'_>, reach: Reach) -> Result<mir::Program, 
 
 impl Selector<'_> {
     fn block(&mut self, block: &Block) -> Done {
-        let mut rest = block.iter().peekable();
-        while let Some(inst) = rest.next() {
-            match rest.peek().and_then(|second| pairs::pair(self.program, inst, second)) {
-                Some(pair) if self.load_pair(&pair)? => drop(rest.next()),
-                Some(_) | None => self.inst(inst)?,
+        let mut at = 0;
+        while let Some(inst) = block.get(at) {
+            let together = self.several(&block[at..])?;
+            if together == 0 {
+                self.inst(inst)?;
             }
+            at += together.max(1);
         }
         Ok(())
+    }
+
+    /// Takes the first instructions at once, if there is one instruction for them; says how many.
+    fn several(&mut self, block: &[Inst]) -> Result<usize, SelectError> {
+        let [first, second, ..] = block else { return Ok(0) };
+        if let Some(pair) = pairs::pair(self.program, first, second) {
+            return Ok(if self.load_pair(&pair)? { 2 } else { 0 });
+        }
+        if let Some(triple) = triples::triple(self.program, self.live, first, second) {
+            return Ok(if self.extreme_of_three(&triple)? { 2 } else { 0 });
+        }
+        if let Some(word) = codes::word(self.live, block) {
+            self.word_of_codes(&word)?;
+            return Ok(3);
+        }
+        let pack = self.packs.pack(self.program, first, second);
+        Ok(if pack.is_some_and(|pack| self.computed_together(&pack)) { 2 } else { 0 })
     }
 
     fn inst(&mut self, inst: &Inst) -> Done {
@@ -171,14 +197,13 @@ impl Selector<'_> {
             Inst::For(l) => self.for_loop(l),
             Inst::While(l) => self.while_loop(l),
             Inst::If(c) => self.choice(c),
-            Inst::FmaBf16x2 { .. }
-            | Inst::CvtF16x2 { .. }
-            | Inst::CvtBf16x2 { .. }
-            | Inst::CvtE4M3x2 { .. }
-            | Inst::CvtE5M2x2 { .. }
-            | Inst::LoadMatrix { .. }
-            | Inst::Unit(_)
-            | Inst::Roles(_) => Err(SelectError::Instruction(inst.code(), Reason::NoMachinery)),
+            Inst::CvtF16x2 { dst, low, high } => self.halves_of(*dst, [*low, *high], Scalar::F16),
+            Inst::CvtBf16x2 { dst, low, high } => self.halves_of(*dst, [*low, *high], Scalar::BF16),
+            Inst::CvtE4M3x2 { dst, low, high } => self.code_pair(*dst, [*low, *high], false),
+            Inst::CvtE5M2x2 { dst, low, high } => self.code_pair(*dst, [*low, *high], true),
+            Inst::FmaBf16x2 { .. } | Inst::LoadMatrix { .. } | Inst::Unit(_) | Inst::Roles(_) => {
+                Err(SelectError::Instruction(inst.code(), Reason::NoMachinery))
+            }
         }
     }
 }

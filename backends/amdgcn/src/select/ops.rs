@@ -60,7 +60,16 @@ macro_rules! float_un {
 /// Of one operand, on words alone: the same in other registers, and the codes of 8-bit floats.
 macro_rules! word_un {
     () => {
-        UnOp::Own | UnOp::EncodeE4M3 | UnOp::EncodeE5M2 | UnOp::DecodeE4M3 | UnOp::DecodeE5M2 | UnOp::DecodeE4M3x2
+        UnOp::Own
+            | UnOp::EncodeE4M3
+            | UnOp::EncodeE5M2
+            | UnOp::EncodeE4M3Fnuz
+            | UnOp::EncodeE5M2Fnuz
+            | UnOp::DecodeE4M3
+            | UnOp::DecodeE5M2
+            | UnOp::DecodeE4M3Fnuz
+            | UnOp::DecodeE5M2Fnuz
+            | UnOp::DecodeE4M3x2
     };
 }
 

@@ -65,10 +65,25 @@ pub(super) fn adjacent(program: &Program, reach: Reach) -> Option<Block> {
     rearranged(&program.body, &|block, _| order(program, block, reach))
 }
 
+/// Words of the operands of matrix instructions of which values are parts.
+fn parts_of_operands(program: &Program, block: &Block) -> FxHashMap<LVal, u32> {
+    let mut out = FxHashMap::default();
+    for inst in block {
+        if let Inst::Matrix { a, b, .. } = inst {
+            for vals in [a, b] {
+                let words = vals.iter().map(|&v| program.vals[v].bits() / 32).sum();
+                out.extend(vals.iter().map(|&v| (v, words)));
+            }
+        }
+    }
+    out
+}
+
 fn order(program: &Program, old: &Block, reach: Reach) -> Order {
     let mut changed = false;
     // The load that goes behind each, and those that go.
     let (mut behind, mut gone) = (vec![None; old.len()], vec![false; old.len()]);
+    let parts = parts_of_operands(program, old);
     let mut waiting: FxHashMap<LVal, SmallVec<[usize; 4]>> = FxHashMap::default();
     for (i, inst) in old.iter().enumerate() {
         let passes = match inst {
@@ -79,7 +94,11 @@ fn order(program: &Program, old: &Block, reach: Reach) -> Order {
         if !passes {
             waiting.clear();
         }
-        let Some((_, addr, ..)) = load(program, inst) else { continue };
+        let Some((vals, addr, _, bytes)) = load(program, inst) else { continue };
+        // What a matrix instruction takes beside other words stands beside those, and not beside the other load's.
+        if vals.first().and_then(|v| parts.get(v)).is_some_and(|&words| 4 * words > bytes) {
+            continue;
+        }
         let list = waiting.entry(addr).or_default();
         match list.iter().position(|&first| pair(program, &old[first], inst).is_some()) {
             Some(at) => {

@@ -64,6 +64,10 @@ impl Role<'_> {
             | Inst::MadWideU { .. }
             | Inst::Funnel { .. }
             | Inst::FmaF16x2 { .. }
+            | Inst::CvtF16x2 { .. }
+            | Inst::CvtBf16x2 { .. }
+            | Inst::CvtE4M3x2 { .. }
+            | Inst::CvtE5M2x2 { .. }
             | Inst::Permute { .. }
             | Inst::MaskFlip { .. }
             | Inst::Cmp { .. }
@@ -85,13 +89,7 @@ impl Role<'_> {
             Inst::While(l) => Role::Control(Control::While(l)),
             Inst::If(c) => Role::Control(Control::If(c)),
             Inst::Roles(r) => Role::Control(Control::Roles(r)),
-            Inst::FmaBf16x2 { .. }
-            | Inst::CvtF16x2 { .. }
-            | Inst::CvtBf16x2 { .. }
-            | Inst::CvtE4M3x2 { .. }
-            | Inst::CvtE5M2x2 { .. }
-            | Inst::LoadMatrix { .. }
-            | Inst::Unit(_) => Role::Foreign,
+            Inst::FmaBf16x2 { .. } | Inst::LoadMatrix { .. } | Inst::Unit(_) => Role::Foreign,
         }
     }
 }

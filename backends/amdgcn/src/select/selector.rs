@@ -4,11 +4,12 @@
 
 use super::error::{Computation, Reason, SelectError};
 use super::live::Live;
+use super::packs::Packs;
 use super::uniform::{Class, Uniform};
 use super::webs::{Web, Webs};
 use super::windows::Windows;
 use crate::chip::Chip;
-use crate::isa::Opcode;
+use crate::isa::{Kind, Opcode};
 use crate::mir::{ArgKind, Block, File, KernArg, Operand, Program, Reg, Span, Spilled, VReg, VRegData};
 use cranelift_entity::{EntityRef, SecondaryMap};
 use rustc_hash::FxHashMap;
@@ -49,6 +50,8 @@ enum Pooled {
     Vector(u32),
     /// A copy of scalar registers in vector registers.
     Copy(Span),
+    /// A word twice in vector registers.
+    Twice(Operand),
     /// The descriptor of a buffer: its address and its size.
     Buffer(LVal, LVal),
     /// What an address of local data share has beside the lane's part.
@@ -69,6 +72,7 @@ pub(super) struct Selector<'a> {
     pub(super) uniform: &'a Uniform<'a>,
     pub(super) webs: &'a Webs,
     pub(super) windows: &'a Windows,
+    pub(super) packs: &'a Packs,
     pub(super) mir: Program,
     /// Blocks in the order in which they are printed.
     order: Vec<Block>,
@@ -90,7 +94,7 @@ impl<'a> Selector<'a> {
         (program, chip, target): (&'a tilelift_lane::Program, Chip, &'a Target),
         live: &'a Live,
         uniform: &'a Uniform<'a>,
-        (webs, windows): (&'a Webs, &'a Windows),
+        (webs, windows, packs): (&'a Webs, &'a Windows, &'a Packs),
     ) -> Selector<'a> {
         let mut mir = Program {
             name: program.name.clone(),
@@ -113,6 +117,7 @@ impl<'a> Selector<'a> {
             uniform,
             webs,
             windows,
+            packs,
             mir,
             order: vec![at],
             at,
@@ -146,7 +151,23 @@ impl<'a> Selector<'a> {
             }
             self.mir.blocks.push(data);
         }
+        self.free_choice();
         self.mir
+    }
+
+    /// Registers that all instructions take from either vector file may be in either.
+    fn free_choice(&mut self) {
+        let mut bound: SecondaryMap<VReg, bool> = SecondaryMap::new();
+        for inst in self.mir.blocks.values().flat_map(|b| &b.insts) {
+            for (operand, slot) in inst.operands.iter().zip(inst.op.desc().slots) {
+                if let Operand::Reg(Span { reg: Reg::Virtual(v), .. }) = operand {
+                    bound[*v] |= !matches!(slot.kind, Kind::VectorOrAcc | Kind::AccSource);
+                }
+            }
+        }
+        for (v, data) in self.mir.vregs.iter_mut() {
+            data.either = data.file == File::Vector && !bound[v];
+        }
     }
 
     // Blocks.
@@ -388,6 +409,21 @@ impl<'a> Selector<'a> {
         to
     }
 
+    /// A word in both of two vector registers.
+    pub(super) fn twice(&mut self, v: LVal) -> Span {
+        let word = self.op(v);
+        let key = Pooled::Twice(word);
+        if let Some(&known) = self.pool.get(&key) {
+            return known;
+        }
+        let to = self.vs(2);
+        for w in 0..2 {
+            self.emit(Opcode::VMovB32, [to.part(w, 1).into(), word]);
+        }
+        self.pool.insert(key, to);
+        to
+    }
+
     /// A value as an operand of a scalar instruction.
     pub(super) fn scalar(&mut self, v: LVal) -> Operand {
         let (op, words) = (self.op(v), self.words(v));
@@ -495,8 +531,8 @@ impl<'a> Selector<'a> {
     /// Registers have changed: copies of what was there are none any more.
     pub(super) fn forget(&mut self, changed: Span) {
         self.pool.retain(|k, _| match k {
-            Pooled::Copy(of) => of.reg != changed.reg,
-            Pooled::Scalar(..) | Pooled::Vector(_) | Pooled::Buffer(..) | Pooled::Row(_) => true,
+            Pooled::Copy(of) | Pooled::Twice(Operand::Reg(of)) => of.reg != changed.reg,
+            Pooled::Twice(_) | Pooled::Scalar(..) | Pooled::Vector(_) | Pooled::Buffer(..) | Pooled::Row(_) => true,
         });
     }
 

@@ -1,9 +1,10 @@
 //! A program on its way to selection: what does not depend on how far loads go is done once.
 
 use super::error::SelectError;
+use super::packs::Packs;
 use super::pairs::Reach;
 use super::uniform::{Uniform, Varies};
-use super::{halves, pairs, reorder};
+use super::{extremes, fused, halves, pairs, reorder};
 use crate::chip::Chip;
 use crate::machine;
 use std::borrow::Cow;
@@ -17,8 +18,8 @@ pub struct Source<'p> {
     program: Cow<'p, Program>,
     /// What differs per lane.
     varies: Varies,
-    /// Its body within each reach, where it is another.
-    bodies: [OnceCell<Option<Block>>; 2],
+    /// Its body within each reach, where it is another, and computations that go together.
+    bodies: [OnceCell<(Option<Block>, Packs)>; 2],
 }
 
 impl<'p> Source<'p> {
@@ -29,7 +30,10 @@ impl<'p> Source<'p> {
     pub fn new(program: &'p Program, chip: Chip) -> Result<Source<'p>, SelectError> {
         let target = machine::target(chip);
         verify(program, &target).map_err(|e| SelectError::Invalid(Box::new(e)))?;
-        let picked = halves::picked(program);
+        let picked = match fused::fused(program, chip) {
+            Cow::Owned(fused) => Cow::Owned(halves::picked(&fused).into_owned()),
+            Cow::Borrowed(program) => halves::picked(program),
+        };
         let uniform = Uniform::new(&picked);
         let reordered = match reorder::reordered(&picked, &uniform) {
             Cow::Owned(reordered) => Some(reordered),
@@ -37,16 +41,32 @@ impl<'p> Source<'p> {
         };
         let varies = uniform.varies();
         let program = reordered.map_or(picked, Cow::Owned);
+        let (program, varies) = match extremes::gathered(&program, chip) {
+            Cow::Borrowed(_) => (program, varies),
+            Cow::Owned(gathered) => {
+                let varies = Uniform::new(&gathered).varies();
+                (Cow::Owned(gathered), varies)
+            }
+        };
         Ok(Source { chip, target, program, varies, bodies: Default::default() })
     }
 
-    fn body(&self, reach: Reach) -> &Option<Block> {
-        self.bodies[reach as usize].get_or_init(|| pairs::adjacent(&self.program, reach))
+    fn body(&self, reach: Reach) -> &(Option<Block>, Packs) {
+        self.bodies[reach as usize].get_or_init(|| {
+            let near = pairs::adjacent(&self.program, reach);
+            let (packs, body) = Packs::of(&self.program, near.as_ref().unwrap_or(&self.program.body));
+            (body.or(near), packs)
+        })
+    }
+
+    /// Computations of the program within a reach that go together.
+    pub(super) fn packs(&self, reach: Reach) -> &Packs {
+        &self.body(reach).1
     }
 
     /// The program with loads within a reach.
     pub(super) fn within(&self, reach: Reach) -> Cow<'_, Program> {
-        match self.body(reach) {
+        match &self.body(reach).0 {
             Some(body) => Cow::Owned(reorder::with_body(&self.program, body.clone())),
             None => Cow::Borrowed(&self.program),
         }
@@ -59,6 +79,6 @@ impl<'p> Source<'p> {
 
     /// True if some loads go past matrix instructions.
     pub fn reaches_far(&self) -> bool {
-        self.body(Reach::Far) != self.body(Reach::Near)
+        self.body(Reach::Far).0 != self.body(Reach::Near).0
     }
 }

@@ -9,6 +9,7 @@
 //! A refused tie costs copies and nothing else: whoever needs a tuple and does not find one puts it together.
 
 use super::live::{Live, Step, words_of};
+use super::packs::Packs;
 use super::pairs::pair;
 use super::role::Role;
 use super::tuple::Tuple;
@@ -42,8 +43,8 @@ pub(super) struct Webs {
 
 impl Webs {
     /// Finds them.
-    pub(super) fn new(program: &Program, live: &Live, uniform: &Uniform<'_>) -> Webs {
-        Ties::new(program, live, uniform).finish()
+    pub(super) fn new(program: &Program, live: &Live, uniform: &Uniform<'_>, packs: &Packs) -> Webs {
+        Ties::new(program, live, uniform, packs).finish()
     }
 
     /// Where a value lives, if it shares registers.
@@ -101,7 +102,7 @@ struct Ties<'a> {
 
 impl Ties<'_> {
     /// Ties all that can be.
-    fn new<'a>(program: &'a Program, live: &'a Live, uniform: &'a Uniform<'a>) -> Ties<'a> {
+    fn new<'a>(program: &'a Program, live: &'a Live, uniform: &'a Uniform<'a>, packs: &Packs) -> Ties<'a> {
         let mut t = Ties {
             program,
             live,
@@ -114,9 +115,12 @@ impl Ties<'_> {
             steps: 0,
         };
         t.literals(&program.body);
-        for pass in [Pass::Results, Pass::Matrices, Pass::Carried, Pass::Loads, Pass::Operands, Pass::Stores] {
-            t.block(&program.body, pass);
+        let body = &program.body;
+        [Pass::Results, Pass::Matrices, Pass::Carried].into_iter().for_each(|pass| t.block(body, pass));
+        for pair in packs.all() {
+            t.tuple(&Vals::from_slice(pair));
         }
+        [Pass::Loads, Pass::Operands, Pass::Stores].into_iter().for_each(|pass| t.block(body, pass));
         t
     }
 
@@ -355,7 +359,7 @@ mod tests {
         let source = Source::new(&a.p, Chip::Gfx942).unwrap_or_else(|e| panic!("{e}"));
         let program = &*source.within(Reach::Far);
         let (live, uniform) = (Live::new(program), source.uniform(program));
-        let ties = Ties::new(program, &live, &uniform);
+        let ties = Ties::new(program, &live, &uniform, source.packs(Reach::Far));
         let most = ties.sets.values().flatten().map(|set| set.tuple.len()).max();
         (ties.steps, most.unwrap_or(0))
     }

@@ -130,23 +130,23 @@ fn step(chip: Chip, elem: (&str, u32), layouts: LayoutChoice) -> (Step, Vec<f32>
 /// instruction's order of k is.
 #[test]
 fn scores_lie_as_the_second_product_takes_them() {
-    println!("| attention, {QUERIES} x {KEYS} x {DIM} | layouts | matrix instructions | vector | LDS | conflicts | estimate |");
-    println!("|---|---|---|---|---|---|---|");
+    println!("| attention, {QUERIES} x {KEYS} x {DIM} | matrix instructions | vector | LDS | conflicts | estimate |");
+    println!("|---|---|---|---|---|---|");
     let kinds = [
-        (Chip::Gfx942, ("f16", 2), 160),
-        (Chip::Gfx942, ("f8e4m3fnuz", 1), 60),
-        (Chip::Gfx950, ("f16", 2), 64),
-        (Chip::Gfx950, ("f8e4m3", 1), 64),
+        (Chip::Gfx942, ("f16", 2), [64, 3500]),
+        (Chip::Gfx942, ("f8e4m3fnuz", 1), [64, 3500]),
+        (Chip::Gfx950, ("f16", 2), [80, 2500]),
+        (Chip::Gfx950, ("f8e4m3", 1), [80, 2500]),
     ];
-    for (chip, elem, most) in kinds {
-        let [(plain, want), (found, got)] = [LayoutChoice::Spread, LayoutChoice::Searched].map(|l| step(chip, elem, l));
-        for (name, s) in [("plain", &plain), ("searched", &found)] {
-            let Step { matrix, vector, lds, conflicts, estimate } = s;
-            println!("| {} on `{chip}` | {name} | {matrix} | {vector} | {lds} | {conflicts} | {estimate} |", elem.0);
-        }
+    for (chip, elem, [most, longest]) in kinds {
+        let (found, got) = step(chip, elem, LayoutChoice::default());
+        let Step { matrix, vector, lds, conflicts, estimate } = &found;
+        println!("| {} on `{chip}` | {matrix} | {vector} | {lds} | {conflicts} | {estimate} |", elem.0);
+        // Any other layouts give the same.
+        let (_, want) = launched(chip, elem, LayoutChoice::Random(7), LONG[1]);
         let apart = want.iter().zip(&got).map(|(w, g)| (w - g).abs()).fold(0.0, f32::max);
         let scale = want.iter().fold(0.0f32, |m, x| m.max(x.abs()));
         assert!(apart <= 1e-3 * scale, "{} on {chip}: {apart} of {scale}", elem.0);
-        assert!(found.lds <= most && found.estimate * 10 < plain.estimate * 7, "{} on {chip}: {plain:?} {found:?}", elem.0);
+        assert!(found.lds <= most && (elem.1 == 1 || found.conflicts == 0) && found.estimate <= longest, "{} on {chip}: {found:?}", elem.0);
     }
 }

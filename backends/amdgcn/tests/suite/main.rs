@@ -3,6 +3,7 @@
 
 mod attention;
 mod checkers;
+mod codes;
 mod common;
 mod encode;
 mod fills;
@@ -15,5 +16,6 @@ mod run;
 mod select;
 mod stages;
 mod text;
+mod triton_attention;
 mod triton_gemm;
 mod windows;

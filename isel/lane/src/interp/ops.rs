@@ -121,6 +121,10 @@ pub(crate) fn un(op: UnOp, ty: LTy, d: &mut [u64], a: &[u64]) -> Result<(), Lane
         UnOp::RoundBf16 => float1(elem, d, a, |x| num::round(x, Scalar::BF16)),
         UnOp::EncodeE4M3 => int1(elem, d, a, |x| encode(x, Scalar::F8E4M3)),
         UnOp::EncodeE5M2 => int1(elem, d, a, |x| encode(x, Scalar::F8E5M2)),
+        UnOp::EncodeE4M3Fnuz => int1(elem, d, a, |x| encode(x, Scalar::F8E4M3Fnuz)),
+        UnOp::EncodeE5M2Fnuz => int1(elem, d, a, |x| encode(x, Scalar::F8E5M2Fnuz)),
+        UnOp::DecodeE4M3Fnuz => int1(elem, d, a, |x| decode(x, Scalar::F8E4M3Fnuz)),
+        UnOp::DecodeE5M2Fnuz => int1(elem, d, a, |x| decode(x, Scalar::F8E5M2Fnuz)),
         UnOp::DecodeE4M3 => int1(elem, d, a, |x| decode(x, Scalar::F8E4M3)),
         UnOp::DecodeE4M3x2 => int1(elem, d, a, |x| {
             let half = |code: i64| num::to_bits(num::from_bits(code as u64 & 0xff, Scalar::F8E4M3), Scalar::F16) as i64;

@@ -35,7 +35,7 @@ pub struct LowerOptions {
 /// How the layouts of tiles are chosen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hash)]
 pub enum LayoutChoice {
-    /// Dots and accesses propose, the first proposal spreads.
+    /// Dots and accesses propose, the first proposal spreads; but where lanes bring all fragments by themselves, products of products are searched.
     #[default]
     Spread,
     /// Equality saturation over layouts, conversions and their places, by machine cost.

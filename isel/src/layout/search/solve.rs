@@ -14,14 +14,14 @@ use tilelift_schedule::LowerError;
 use tilelift_schedule::plan::{LayoutChoice, Plan, Schedule, needs_units, slots, staged_loads};
 
 /// The values that wait in shared memory for dots: staged loads, tiles of rings that dots fetch, and other views of them.
-fn waiting(kernel: &Kernel, plan: &Plan) -> SecondaryMap<Value, bool> {
+fn waiting(kernel: &Kernel, plan: &Plan, plain: &Assignment) -> SecondaryMap<Value, bool> {
     let staged = staged_loads(kernel);
     let fetched = |i| plan.task_plan().is_some_and(|e| e.fetches.loads[i]);
     let mut out = SecondaryMap::with_default(false);
     kernel.walk(kernel.body, &mut |i| {
         let d = &kernel.insts[i];
         let here = match d.op {
-            Op::Load => staged[i],
+            Op::Load => staged[i] && !plain.kept[i],
             Op::LocalLoad => fetched(i),
             Op::Transpose | Op::Reshape => out[d.args[0]],
             _ => false,
@@ -42,7 +42,7 @@ pub(crate) struct Search<'a> {
 impl<'a> Search<'a> {
     /// The search for a kernel that [`is_searched`].
     pub fn new(kernel: &'a Kernel, target: &'a Target, plan: &'a Plan, plain: &'a Assignment) -> Search<'a> {
-        let prices = Prices::new(kernel, target, plan, plain, waiting(kernel, plan));
+        let prices = Prices::new(kernel, target, plan, plain, waiting(kernel, plan, plain));
         let mut pinned = SecondaryMap::with_default(false);
         plain.held.iter().for_each(|(v, l)| pinned[v] = l.is_some());
         let mut base = SecondaryMap::new();

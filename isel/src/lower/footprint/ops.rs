@@ -185,7 +185,7 @@ impl Walk<'_> {
             return Ok(());
         }
         let elem = access.view.elem;
-        let layout = if self.direct || self.searched() {
+        let layout = if self.direct || self.searched() || self.assigned.kept[i] {
             want
         } else {
             access_layout_for(self.target, self.plan.warps, &access, &want, elem, true)?

@@ -233,6 +233,7 @@ macro_rules! vector_rows {
         VCvtPkrtzF16F32       "v_cvt_pkrtz_f16_f32"        VOP3       0x296           [DV1 F32 F32]         LANES;
         VCvtPknormI16F32      "v_cvt_pknorm_i16_f32"       VOP3       0x294           [DV1 F32 F32]         LANES;
         VCvtPknormU16F32      "v_cvt_pknorm_u16_f32"       VOP3       0x295           [DV1 F32 F32]         LANES;
+        VCvtPkF16F32          "v_cvt_pk_f16_f32"           VOP3       [- - 0x267]     [DV1 F32 F32]         LANES;
         VCvtPkBf16F32         "v_cvt_pk_bf16_f32"          VOP3       [- - 0x268]     [DV1 F32 F32]         LANES;
         VCvtPkU8F32           "v_cvt_pk_u8_f32"            VOP3       0x1dd           [DV1 F32 B32 B32]     LANES;
         VCvtPkU16U32          "v_cvt_pk_u16_u32"           VOP3       0x297           [DV1 B32 B32]         LANES;

@@ -1,7 +1,7 @@
 //! What a step of a product's loop costs a wavefront, counted in the simulator: a launch over twice the depth executes the loop's steps and nothing else
 //! besides, so differences of counts are those of steps.
 
-use tilelift_amdgcn_sim::{ArgumentKind, Fault, Init, Launch, Memory, Module, Report, SimConfig};
+use tilelift_amdgcn_sim::{ArgumentKind, Descriptor, Fault, Init, Kernel, Launch, Memory, Module, Report, SimConfig};
 use tilelift_lane::{Param, ParamSource};
 
 /// The head of the table whose lines [`Row::line`] gives.
@@ -79,13 +79,7 @@ impl Product {
         let bytes = 2 * (self.size * self.size) as usize;
         let c = memory.alloc("c", Init::Uninit(bytes));
         let kernel = module.kernel(&self.entry).expect("the kernel");
-        let declared = kernel.arguments.iter().filter(|a| matches!(a.kind, ArgumentKind::Buffer | ArgumentKind::Value));
-        let mut args = Vec::new();
-        for (argument, value) in declared.zip((self.args)([a, b, c], depth)) {
-            args.resize(args.len().max((argument.offset + argument.size) as usize), 0);
-            args[argument.offset as usize..][..argument.size as usize].copy_from_slice(&value.to_le_bytes()[..argument.size as usize]);
-        }
-        args.resize((kernel.descriptor.kernarg_bytes as usize).max(args.len()), 0);
+        let args = segment(kernel, (self.args)([a, b, c], depth));
         let block = [64 * self.waves, 1, 1];
         let dynamic_lds = self.dynamic_lds;
         let launch = Launch { kernel: &self.entry, grid: [1, 1, 1], block, dynamic_lds, args: &args, config: SimConfig::default() };
@@ -98,13 +92,45 @@ impl Product {
 
     pub(crate) fn row(&self) -> Row {
         let module = Module::load(&self.object).expect("a code object");
-        let d = module.kernel(&self.entry).expect("the kernel").descriptor.clone();
-        let [short, long] = DEPTHS.map(|depth| self.run(&module, depth));
-        let steps = u64::from((DEPTHS[1] - DEPTHS[0]) / STEP);
-        let each = |of: fn(&Report) -> u64| (of(&long) - of(&short)) / steps / u64::from(self.waves);
-        let lds_bytes = d.lds_bytes + self.dynamic_lds;
+        let d = &module.kernel(&self.entry).expect("the kernel").descriptor;
+        let runs = DEPTHS.map(|depth| self.run(&module, depth));
+        let steps = (DEPTHS[1] - DEPTHS[0]) / STEP;
+        Row::of(
+            [&runs[0], &runs[1]],
+            steps,
+            &Resources { waves: self.waves, lds_bytes: d.lds_bytes + self.dynamic_lds, unit_lds: self.unit_lds },
+            d,
+        )
+    }
+}
+
+/// What a workgroup takes.
+pub(crate) struct Resources {
+    pub(crate) waves: u32,
+    /// Bytes of local data share.
+    pub(crate) lds_bytes: u32,
+    /// Those of a unit.
+    pub(crate) unit_lds: u32,
+}
+
+/// The segment of arguments of a kernel, whose arguments have these values, in the order of the metadata.
+pub(crate) fn segment(kernel: &Kernel, values: impl IntoIterator<Item = u64>) -> Vec<u8> {
+    let mut args = vec![0; kernel.descriptor.kernarg_bytes as usize];
+    let declared = kernel.arguments.iter().filter(|a| matches!(a.kind, ArgumentKind::Buffer | ArgumentKind::Value));
+    for (argument, value) in declared.zip(values) {
+        args.resize(args.len().max((argument.offset + argument.size) as usize), 0);
+        args[argument.offset as usize..][..argument.size as usize].copy_from_slice(&value.to_le_bytes()[..argument.size as usize]);
+    }
+    args
+}
+
+impl Row {
+    /// What a step costs, of the reports of two launches, the longer one of so many steps more.
+    pub(crate) fn of([short, long]: [&Report; 2], steps: u32, taken: &Resources, d: &Descriptor) -> Row {
+        let Resources { waves, lds_bytes, unit_lds } = *taken;
+        let each = |of: fn(&Report) -> u64| (of(long) - of(short)) / u64::from(steps * waves);
         let by_registers = REGISTERS / d.registers.next_multiple_of(8).max(1);
-        let groups = (by_registers * SIMDS / self.waves).min(self.unit_lds / lds_bytes.max(1));
+        let groups = (by_registers * SIMDS / waves).min(unit_lds / lds_bytes.max(1));
         Row {
             matrix: each(|r| r.matrix),
             raised: each(|r| r.matrix_raised),
@@ -113,11 +139,11 @@ impl Product {
             vector: each(|r| r.vector),
             lds: each(|r| r.lds),
             conflicts: each(|r| r.lds_conflict_cycles),
-            estimate: (long.longest_wave - short.longest_wave) / steps,
+            estimate: (long.longest_wave - short.longest_wave) / u64::from(steps),
             scratch: d.scratch_bytes,
             lds_bytes,
             registers: d.registers,
-            occupancy: groups * self.waves / SIMDS,
+            occupancy: groups * waves / SIMDS,
         }
     }
 }

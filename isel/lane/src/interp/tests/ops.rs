@@ -141,9 +141,12 @@ fn codes_of_8_bit_floats() {
     let codes: Vec<u64> = (0..256).collect();
     let numbers = samples(Scalar::F32);
     let words: Vec<u64> = numbers.iter().map(|&b| b as i32 as u64).collect();
-    for (encode, decode, elem) in
-        [(UnOp::EncodeE4M3, UnOp::DecodeE4M3, Scalar::F8E4M3), (UnOp::EncodeE5M2, UnOp::DecodeE5M2, Scalar::F8E5M2)]
-    {
+    for (encode, decode, elem) in [
+        (UnOp::EncodeE4M3, UnOp::DecodeE4M3, Scalar::F8E4M3),
+        (UnOp::EncodeE5M2, UnOp::DecodeE5M2, Scalar::F8E5M2),
+        (UnOp::EncodeE4M3Fnuz, UnOp::DecodeE4M3Fnuz, Scalar::F8E4M3Fnuz),
+        (UnOp::EncodeE5M2Fnuz, UnOp::DecodeE5M2Fnuz, Scalar::F8E5M2Fnuz),
+    ] {
         let got = eval(&[LTy::I32], &[(LTy::I32, &codes)], |d, s| Inst::Un { dst: d[0], op: decode, a: s[0] });
         for (&code, &got) in codes.iter().zip(&got[0]) {
             assert!(same(Scalar::F32, got & 0xffff_ffff, num::to_bits(num::from_bits(code, elem), Scalar::F32)), "{elem} {code:#x}");
