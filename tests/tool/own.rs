@@ -137,8 +137,7 @@ const WITHOUT_PRODUCTS: &str = "kernel @sums(%x: view<f32, [?, ?]>, %w: view<f32
 fn explain_knows_what_runs_ahead_in_registers() {
     let folder = Folder::new("registers");
     let said = explained(&folder.file("sums.tile", WITHOUT_PRODUCTS), "sm_90a");
-    let waits: Vec<&str> =
-        said.lines().map(|l| l.trim_start_matches("; ")).filter(|l| l.contains(" waits") || l.contains("none of which")).collect();
+    let waits: Vec<&str> = said.lines().map(|l| l.trim_start_matches("; ")).filter(|l| l.trim_start().starts_with('`')).collect();
     let wanted = [
         "`for` at 3:5: every iteration waits for 1 of 2 loads and 0 of 0 dots",
         "`load` of %w at 6:9 waits: the loop writes memory (`store`), and copies ahead of it would read what is older",
@@ -221,7 +220,7 @@ fn explain_names_the_line_the_reason_and_the_cost_of_a_loop_that_waits() {
     let gathered = PAGED.replace(
         "        v14 = load v1[v13, 0, 0] : tile<1x16x64xbf16>\n",
         "        v30 = splat v13 : tile<16x64xi32>\n        v31 = iota 0 : tile<16x64xi32>\n        v32 = iota 1 : tile<16x64xi32>\n        \
-         v33 = gather v1[v30, v31, v32]\n        v14 = reshape v33 : tile<1x16x64xbf16>\n        store v3[0, 0, 0], v40\n",
+         v33 = gather v1[v30, v31, v32], other=1.0\n        v14 = reshape v33 : tile<1x16x64xbf16>\n        store v3[0, 0, 0], v40\n",
     );
     let gathered = gathered.replace("    v8 = splat", "    v40 = splat 0.0 : tile<1x16x16xf32>\n    v8 = splat");
     let said = explained(&folder.file("writes.tile", gathered), "sm_90a");
