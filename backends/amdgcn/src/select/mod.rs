@@ -12,7 +12,7 @@
 //! webs       values in one register; tuple              memory      loads, stores, guards;  atomic: updates
 //! selector   blocks, registers, values; operands       compute     rows, int, wide, float, quotient, convert, compare, bits
 //! lanes      shuffles                                   matrix      matrix instructions
-//! halves     words of halves of others                  pairs       loads two by two;  packs: computations
+//! halves     words of halves of others                  pairs       loads two by two;  packs, packed: computations
 //! words      64-bit values put together of words        windows     accesses with bounds of their own
 //! extremes   of several numbers                         triples     those of three;  fused: words of two conversions
 //! role       kinds of instructions                      ops         kinds of operations
@@ -44,6 +44,7 @@ mod matrix;
 mod memory;
 mod operands;
 mod ops;
+mod packed;
 mod packs;
 mod pairs;
 mod quotient;
