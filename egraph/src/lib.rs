@@ -45,10 +45,11 @@ pub use rules::{Class, Rule};
 
 use extract::Mode;
 use forest::{Choice, Forest};
+use graph::Read;
 use std::fmt;
 use std::time::{Duration, Instant};
 use tilelift_decisions::{Decision, Told, listened_to, taken};
-use tilelift_ir::{Kernel, Verified, VerifiedKernel, VerifyCode};
+use tilelift_ir::{Kernel, Type, Verified, VerifiedKernel, VerifyCode};
 use whole::Whole;
 
 /// Instructions beyond which a program stays as it is: the graph takes about 1 KB and 4 us of one, 28 us at most, and a compile of so many may take 2 s.
@@ -203,15 +204,19 @@ pub(crate) fn solve(kernel: &Kernel, options: &Options, explained: bool) -> Opti
         Ranked { choice, beaten, made, whole }
     };
     let first = rank(first, false);
-    // A kernel costs no less than another one that does not spill if no part of a machine has less to do; it is written to be told of only.
-    let least = if first.made.is_ok() && first.whole.spills == 0 { forest.work(&first.choice.of) } else { None };
-    let beaten = |o: &Choice| {
+    // A kernel costs no less than another one if no part of a machine has less to do, and that one does not spill, or differs in numbers alone; it is
+    // written to be told of only.
+    let least = if first.made.is_ok() { forest.work(&first.choice.of) } else { None };
+    let fits = first.whole.spills == 0;
+    let beaten = |first: &Choice, o: &Choice| {
+        let number = |class: usize| matches!(graph.ty(forest.ids[class]), Type::Scalar(_));
         let pairs = least.and_then(|least| Some(least.into_iter().zip(forest.work(&o.of)?)));
-        pairs.is_some_and(|mut pairs| pairs.all(|(least, own)| own >= least))
+        (fits || (0..forest.ids.len()).all(|c| first.of[c] == o.of[c] || number(c)))
+            && pairs.is_some_and(|mut pairs| pairs.all(|(least, own)| own >= least))
     };
     let mut ranked = vec![first];
     for other in others.into_iter().filter(|o| o.total <= limit) {
-        let beaten = beaten(&other);
+        let beaten = beaten(&ranked[0].choice, &other);
         if !beaten || explained || listened_to() {
             ranked.push(rank(other, beaten));
         }

@@ -17,6 +17,7 @@ mod origins;
 mod pairs;
 mod picks;
 pub(crate) mod roles;
+mod room;
 #[cfg(test)]
 mod tests;
 mod words;
@@ -24,6 +25,7 @@ mod words;
 pub use budget::{Budget, INSTRUCTIONS};
 use known::{Fact, Known};
 
+use self::room::{BLOCK, MEMO, VALUES};
 use crate::fold::{eval_cmp, eval_int};
 use crate::frame::{AllocId, Param};
 use crate::hash::{Map, Set};
@@ -36,13 +38,6 @@ use crate::value::{LTy, LVal, ShuffleFrom, Special, Vals};
 use cranelift_entity::{EntityRef, PrimaryMap, SecondaryMap};
 use std::collections::hash_map::Entry;
 use tilelift_ir::{CmpOp, GridAxis, Loc, Scalar, num};
-
-/// Instructions that many programs have: their table is made for so many.
-const MEMO: usize = 400;
-/// Values that many programs have.
-const VALUES: usize = 2048;
-/// Instructions that many blocks have.
-const BLOCK: usize = 32;
 
 /// The role that is being filled.
 #[derive(Clone, Copy)]

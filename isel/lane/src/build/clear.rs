@@ -1,6 +1,6 @@
 //! What is known of the bits of 32-bit integers: see [`super::bits`].
 
-use super::VALUES;
+use super::room::VALUES;
 use crate::value::LVal;
 use cranelift_entity::SecondaryMap;
 

@@ -1,6 +1,7 @@
 //! Loops, choices and the frames of the blocks inside them.
 
-use super::{BLOCK, Frame, LaneBuilder};
+use super::room::BLOCK;
+use super::{Frame, LaneBuilder};
 use crate::inst::{Block, For, If, Inst, While};
 use crate::place::Life;
 use crate::value::Carried;

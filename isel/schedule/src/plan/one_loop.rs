@@ -13,6 +13,7 @@
 //! [`super::one_ring`].
 
 mod ahead;
+mod asked;
 mod groups;
 mod holding;
 mod memory;
@@ -20,50 +21,14 @@ mod sharing;
 mod step;
 
 use self::ahead::Ahead;
+pub(super) use self::asked::Asked;
 use self::groups::Groups;
 use self::holding::Holding;
 use self::memory::Memory;
 use self::sharing::Sharing;
 use self::step::Step;
-use super::loop_facts::LoopFacts;
-use super::options::LowerOptions;
-use super::ring_layouts::RingLayouts;
 use super::specialised::Specialised;
 use crate::reason::NotSpecialised;
-use tilelift_ir::{Inst, Kernel, Region, Value};
-use tilelift_lane::hash::Set;
-use tilelift_lane::{GroupMatrixId, Target, Units};
-
-/// A product and its matrix instruction.
-type Product = (Inst, GroupMatrixId);
-
-/// A loop, what is known of it, and what is asked for.
-#[derive(Clone, Copy)]
-pub(super) struct Asked<'a> {
-    pub kernel: &'a Kernel,
-    pub target: &'a Target,
-    pub units: &'a Units,
-    pub options: &'a LowerOptions,
-    pub ring_layouts: &'a RingLayouts,
-    /// Views that are written.
-    pub written: &'a Set<Value>,
-    /// The loop.
-    pub main: Inst,
-    /// No other loop takes the ring.
-    pub sole: bool,
-    pub facts: &'a LoopFacts,
-}
-
-impl<'a> Asked<'a> {
-    fn region(&self) -> Region {
-        self.kernel.insts[self.main].regions[0]
-    }
-
-    /// The instructions of a step.
-    fn body(&self) -> &'a [Inst] {
-        &self.kernel.regions[self.region()].insts
-    }
-}
 
 /// Decides how a loop is specialised.
 ///

@@ -30,6 +30,7 @@ mod lane_tiles;
 mod late;
 mod masked;
 mod mixed;
+mod not_ahead;
 mod overlap;
 mod ping_pong;
 mod pipelined;
@@ -46,8 +47,9 @@ mod write;
 
 pub use crate::reason::Refusal;
 pub use batches::batches_apart;
+pub use not_ahead::{held_ahead, not_ahead};
+pub use pipelined::Pipelines;
 pub use pipelined::carried::loads_ahead;
-pub use pipelined::{Pipelines, held_ahead, not_ahead};
 
 use crate::plan::{Plan, Specialised, admit};
 use tilelift_ir::Kernel;

@@ -34,7 +34,7 @@ use crate::facts::divisor;
 use crate::indexed::indexed_vectors;
 use crate::longest_first::LaunchOrder;
 use crate::named::Named;
-use crate::plan::{Plan, Replay, Schedule, copied_loads, live, not_operand, replay, written_views};
+use crate::plan::{Plan, Replay, Schedule, copied_loads, live, replay, written_views};
 use crate::reason::NotAhead;
 use rows::{copied_in_rows, pair_step};
 use std::collections::{BTreeMap, BTreeSet};
@@ -218,7 +218,7 @@ fn rings(kernel: &Kernel, target: &Target, warps: u32) -> BTreeMap<Inst, Ring> {
 }
 
 /// The instructions in a region, and the first op among them that writes.
-fn content(kernel: &Kernel, region: Region) -> (BTreeSet<Inst>, Option<Op>) {
+pub(super) fn content(kernel: &Kernel, region: Region) -> (BTreeSet<Inst>, Option<Op>) {
     let (mut inside, mut writes) = (BTreeSet::new(), None);
     kernel.walk(region, &mut |i| {
         inside.insert(i);
@@ -235,7 +235,13 @@ type Content = (BTreeSet<Inst>, Option<Op>);
 
 /// What the indices and the mask of a load for products follow from in the body of a loop, if it can run ahead of all that the loop writes, and there are
 /// copies of its width.
-fn slice_of(kernel: &Kernel, target: &Target, warps: u32, load: Inst, body: (Inst, &Content, &Set<Value>)) -> Result<Replay, NotAhead> {
+pub(super) fn slice_of(
+    kernel: &Kernel,
+    target: &Target,
+    warps: u32,
+    load: Inst,
+    body: (Inst, &Content, &Set<Value>),
+) -> Result<Replay, NotAhead> {
     let found = run_ahead(kernel, load, body)?;
     // What stands where a mask leaves something out is zero in a buffer.
     if kernel.insts[load].op == Op::Gather && kernel.insts[load].present & !MASK != 0 {
@@ -293,48 +299,6 @@ fn stays_behind(kernel: &Kernel, load: Inst, (main, inside): (Inst, &BTreeSet<In
             let value = kernel.operand(i, "value").first();
             kernel.insts[i].op == Op::Store && value.is_some_and(|&v| goes(i, v).iter().any(|d| own.contains(d)))
         })
-}
-
-/// True for a load of a loop that is begun ahead in registers ([`carried`]), by a plan.
-pub fn held_ahead(kernel: &Kernel, target: &Target, plan: &Plan, main: Inst, load: Inst) -> bool {
-    matches!(plan.schedule, Schedule::Pipelined { .. })
-        && kernel.insts[main].op == Op::For
-        && !kernel.is_explicit()
-        && carried::held(kernel, (plan.warps * target.lanes, plan.stages), main, load).is_ok()
-}
-
-/// Why a load of a loop's body is done where it is used, by a plan that does so.
-pub fn not_ahead(kernel: &Kernel, target: &Target, plan: &Plan, main: Inst, load: Inst) -> NotAhead {
-    match plan.schedule {
-        Schedule::Explicit(_) => return NotAhead::Tasks,
-        Schedule::Specialised(ref s) if s.loops().all(|s| s.main != main) => return NotAhead::Elsewhere,
-        Schedule::Specialised(_) | Schedule::Pipelined { .. } => {}
-    }
-    let region = *kernel.insts[main].regions.last().unwrap_or(&kernel.body);
-    if kernel.insts[main].op != Op::For {
-        NotAhead::While
-    } else if !kernel.regions[region].insts.contains(&load) {
-        NotAhead::Choice
-    } else if !copied_loads(kernel)[load] {
-        match (&plan.schedule, carried::held(kernel, (plan.warps * target.lanes, plan.stages), main, load)) {
-            // Of a loop with products it is told what else takes the tile.
-            (Schedule::Pipelined { .. }, Err(why)) if !multiplies(kernel, region) => why,
-            _ => NotAhead::Beside { why: not_operand(kernel, load) },
-        }
-    } else if plan.stages < 2 {
-        NotAhead::Stages
-    } else {
-        let found = slice_of(kernel, target, plan.warps, load, (main, &content(kernel, region), &written_views(kernel)));
-        found.err().unwrap_or(NotAhead::Unwritten)
-    }
-}
-
-/// True for a region with products, loops in it left out.
-fn multiplies(kernel: &Kernel, region: Region) -> bool {
-    kernel.regions[region].insts.iter().any(|&i| {
-        let d = &kernel.insts[i];
-        d.op.factors().is_some() || d.op == Op::If && d.regions.iter().any(|&r| multiplies(kernel, r))
-    })
 }
 
 /// A number of a scalar type.

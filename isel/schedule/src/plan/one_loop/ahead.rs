@@ -1,6 +1,6 @@
 //! What is there a step ahead, and what ends a step later: vectors in the ring, loads into registers, late products; and tiles behind the loop.
 
-use super::Asked;
+use super::asked::Asked;
 use super::groups::Groups;
 use super::holding::{Holding, held_in, most_held};
 use super::memory::Memory;

@@ -1,6 +1,6 @@
 //! How many groups of warps share a step, and in how many sets.
 
-use super::Asked;
+use super::asked::Asked;
 use super::sharing::Sharing;
 use crate::plan::columns::{ColumnTasks, column_tasks};
 use crate::plan::copied::in_ring;

@@ -1,7 +1,7 @@
 //! What lanes hold in registers: how many each has, sets that take steps in turns, and what goes to shared memory so that the rest fits.
 
+use super::asked::{Asked, Product};
 use super::groups::Groups;
-use super::{Asked, Product};
 use crate::plan::brought::{shared_as_quick, used_only_by};
 use crate::plan::budget::{BESIDE_ACCUMULATORS, Held, budget, loaded_behind};
 use crate::plan::copied::{behind, in_ring};

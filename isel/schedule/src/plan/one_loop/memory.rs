@@ -1,6 +1,6 @@
 //! Shared memory: results and updates that leave through it, the share of a program, and the slots of the ring.
 
-use super::Asked;
+use super::asked::Asked;
 use super::groups::Groups;
 use super::holding::Holding;
 use super::step::Step;

@@ -1,6 +1,6 @@
 //! How groups of warps may share the products of a loop.
 
-use super::{Asked, Product};
+use super::asked::{Asked, Product};
 use crate::plan::brought::narrowed;
 use crate::plan::options::LowerOptions;
 use crate::plan::overlap::{Overlap, overlap};

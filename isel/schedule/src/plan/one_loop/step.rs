@@ -1,6 +1,6 @@
 //! What a slot of the ring holds, and what of a step reaches into the next one.
 
-use super::Asked;
+use super::asked::Asked;
 use super::groups::Groups;
 use super::holding::{Holding, most_held};
 use crate::plan::budget::BESIDE_ACCUMULATORS;

@@ -98,7 +98,7 @@ impl Step {
 }
 
 /// Why a load of a loop is not begun ahead in registers, where programs have so many lanes and loops so many stages; `Ok` if it is.
-pub(super) fn held(kernel: &Kernel, (lanes, stages): (u32, u32), main: Inst, load: Inst) -> Result<(), NotAhead> {
+pub(in super::super) fn held(kernel: &Kernel, (lanes, stages): (u32, u32), main: Inst, load: Inst) -> Result<(), NotAhead> {
     let Some(step) = Step::of(kernel, main) else { return Err(NotAhead::Around) };
     if !step.ring.loads.contains(&load) {
         let body = content(kernel, kernel.insts[main].regions[0]);
