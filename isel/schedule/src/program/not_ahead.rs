@@ -6,7 +6,7 @@ use crate::reason::NotAhead;
 use tilelift_ir::{Inst, Kernel, Op, Region};
 use tilelift_lane::Target;
 
-/// True for a load of a loop that is begun ahead in registers ([`super::pipelined::carried`]), by a plan.
+/// True for a load of a loop that is begun ahead in registers (`pipelined/carried.rs`), by a plan.
 pub fn held_ahead(kernel: &Kernel, target: &Target, plan: &Plan, main: Inst, load: Inst) -> bool {
     matches!(plan.schedule, Schedule::Pipelined { .. })
         && kernel.insts[main].op == Op::For
