@@ -18,6 +18,7 @@ use crate::reason::NotAhead;
 use std::collections::BTreeMap;
 use tilelift_decisions::{Decision, Told, taken};
 use tilelift_ir::{Effects, Inst, Kernel, Op, Scalar, Type, Value};
+use tilelift_lane::hash::Set;
 
 /// Bytes of a lane under way at which a machine's memory is busy, even where a multiprocessor runs few programs.
 const ENOUGH: u64 = 64;
@@ -35,8 +36,12 @@ pub fn loads_ahead(kernel: &Kernel, lanes: u32, stages: u32) -> Result<Option<Ke
     let mut rings: BTreeMap<Inst, Ring> = BTreeMap::new();
     let mut loops = Vec::new();
     kernel.walk(kernel.body, &mut |i| loops.extend((kernel.insts[i].op == Op::For).then_some(i)));
+    if loops.is_empty() {
+        return Ok(None);
+    }
+    let written = written_views(kernel);
     for main in loops {
-        let Some(step) = Step::of(kernel, main) else { continue };
+        let Some(step) = Step::of(kernel, main, &written) else { continue };
         let (steps, loads) = (step.ahead(lanes, stages), step.ring.loads.len());
         if loads > 0 && steps > 0 {
             taken(Decision::LoadsAhead, || Told::of(format!("{loads} loads, {steps} steps ahead")));
@@ -63,18 +68,17 @@ struct Step {
 }
 
 impl Step {
-    /// Of a loop that holds neither loops nor products.
-    fn of(kernel: &Kernel, main: Inst) -> Option<Step> {
+    /// Of a loop that holds neither loops nor products, in a kernel that writes these views.
+    fn of(kernel: &Kernel, main: Inst, written: &Set<Value>) -> Option<Step> {
         let region = kernel.insts[main].regions[0];
         let inside = content(kernel, region);
         let lanes_alone = |i: &Inst| !matches!(kernel.insts[*i].op, Op::Dot | Op::For | Op::While);
         if !inside.0.iter().all(lanes_alone) {
             return None;
         }
-        let written = written_views(kernel);
         let mut step = Step { ring: Ring::default(), bytes: 0, halves: 0 };
         for &load in kernel.regions[region].insts.iter().filter(|&&i| kernel.insts[i].op == Op::Load) {
-            if let Ok(found) = run_ahead(kernel, load, (main, &inside, &written)) {
+            if let Ok(found) = run_ahead(kernel, load, (main, &inside, written)) {
                 let (elements, elem) = elements_of(kernel, kernel.insts[load].results[0]);
                 step.bytes += elements * u64::from(elem.bits()) / 8;
                 step.halves += elements * halves(elem);
@@ -99,10 +103,11 @@ impl Step {
 
 /// Why a load of a loop is not begun ahead in registers, where programs have so many lanes and loops so many stages; `Ok` if it is.
 pub(in super::super) fn held(kernel: &Kernel, (lanes, stages): (u32, u32), main: Inst, load: Inst) -> Result<(), NotAhead> {
-    let Some(step) = Step::of(kernel, main) else { return Err(NotAhead::Around) };
+    let written = written_views(kernel);
+    let Some(step) = Step::of(kernel, main, &written) else { return Err(NotAhead::Around) };
     if !step.ring.loads.contains(&load) {
         let body = content(kernel, kernel.insts[main].regions[0]);
-        return match run_ahead(kernel, load, (main, &body, &written_views(kernel))) {
+        return match run_ahead(kernel, load, (main, &body, &written)) {
             Err(why) => Err(why),
             Ok(_) if kernel.insts[load].op == Op::Load => Err(NotAhead::Choice),
             Ok(_) => Err(NotAhead::Gathered),
