@@ -45,7 +45,8 @@ fn layouts_of_every_kernel_are_searched_and_fit() {
                 let Ok(plain) = lower(&verified, &target, &LowerOptions::default()) else { continue };
                 let found = lower(&verified, &target, &options).expect("what lowers plainly lowers");
                 assert!(found.fallback.is_none(), "{} {}: what was found does not fit: {:?}", target.name, case.name, found.fallback);
-                assert!(!plain.searched);
+                // Where lanes bring all fragments, products of products are searched by default.
+                assert!(!plain.searched || target.moves_by_lanes());
                 // Where nothing is worth a change the plain assignment stays.
                 assert!(found.searched || found.program == plain.program, "{} {}", target.name, case.name);
                 all += 1;

@@ -128,7 +128,7 @@ fn every_decision_is_taken_where_the_list_says() {
         "loops/narrow_weights",
         "loops/guarded_products",
         "loops/half_sums",
-        "loops/advanced_offsets",
+        "memory/advanced_offsets",
         "loops/scaled_operands",
         "loops/rows_of_nine_pieces",
         "loops/batch_of_products",

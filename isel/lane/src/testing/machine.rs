@@ -14,8 +14,12 @@ fn fragment(shape: [u32; 2], reg: &[[u32; 2]], lane: &[[u32; 2]]) -> FragmentMap
 
 const FUNCTIONS: &[(UnOp, Scalar)] = {
     use Scalar::{BF16, F16, F32, F64};
-    use UnOp::{Exp2, Log2, Rcp, RcpNormal, Rsqrt, Sqrt};
+    use UnOp::{DecodeE4M3Fnuz, DecodeE5M2Fnuz, EncodeE4M3Fnuz, EncodeE5M2Fnuz, Exp2, Log2, Rcp, RcpNormal, Rsqrt, Sqrt};
     &[
+        (EncodeE4M3Fnuz, Scalar::I32),
+        (EncodeE5M2Fnuz, Scalar::I32),
+        (DecodeE4M3Fnuz, Scalar::I32),
+        (DecodeE5M2Fnuz, Scalar::I32),
         (Exp2, F16),
         (Exp2, BF16),
         (Exp2, F32),
