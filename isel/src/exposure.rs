@@ -155,8 +155,10 @@ impl Looked<'_> {
         if loads.is_empty() && dots.is_empty() {
             return None;
         }
-        let ahead = |i: &Inst| matches!(&self.done.plan.schedule, Schedule::Specialised(s) if s.loops().any(|s| s.prefetched.contains(i)));
-        let ahead = |i: &Inst| ahead(i) || held_ahead(kernel, self.target, &self.done.plan, main, *i);
+        let ahead = |i: &Inst| match &self.done.plan.schedule {
+            Schedule::Specialised(s) => s.loops().any(|s| s.prefetched.contains(i)),
+            Schedule::Pipelined { .. } | Schedule::Explicit(_) => held_ahead(kernel, self.target, &self.done.plan, main, *i),
+        };
         let waits = |i: &Inst| self.synchronous.contains(&(kernel.insts[*i].op, kernel.locs[*i])) && !ahead(i);
         let waiting: Vec<Inst> = loads.iter().copied().filter(waits).collect();
         let c = &self.target.costs;

@@ -178,7 +178,8 @@ fn left_within(have: u64, need: u64, depth: u32, bytes: u32) -> u32 {
 /// with some.
 fn within_share(ring: &Specialised, need: u64, depth: u32) -> Option<u32> {
     let left = left_within(u64::from(ring.share), need, depth, ring.stage_bytes);
-    (left < depth && left / ring.slices * ring.slices >= FEW_SLOTS).then_some(left / ring.slices * ring.slices)
+    let whole = left / ring.slices * ring.slices;
+    (left < depth && whole >= FEW_SLOTS).then_some(whole)
 }
 
 /// The slots, of so many bytes, that would be left of a ring of so many if it gave back what does not fit, one at least; `None` if that is not what is in

@@ -28,4 +28,4 @@ pub use once::Once;
 pub use parallel::in_parallel;
 pub use ptxas::ptxas;
 pub use required::required;
-pub use triton::{TRITON, TritonKernel, compile_triton, triton};
+pub use triton::{TRITON, TritonFiles, TritonKernel, compile_triton, triton};

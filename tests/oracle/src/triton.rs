@@ -2,10 +2,12 @@
 //!
 //! Places in order: `TILELIFT_TRITON_PYTHON`, `.oracles/bin/python` in the repository, `python3` on the search path.
 
+use crate::required::required;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// The version whose output the tests expect to understand.
 pub const TRITON: &str = "3.6.0";
@@ -49,14 +51,62 @@ fn has_triton(python: &Path) -> bool {
 /// A sentence: no Triton, or what it says.
 pub fn compile_triton(folder: &Path) -> Result<Vec<TritonKernel>, String> {
     let python = triton().ok_or_else(|| format!("no Python with triton {TRITON}; set TILELIFT_TRITON_PYTHON"))?;
-    fs::create_dir_all(folder).map_err(|e| format!("{}: {e}", folder.display()))?;
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/triton_kernels.py");
-    let out = Command::new(python).arg(&script).arg(folder).env("TRITON_CACHE_DIR", folder.join("cache")).output();
+    ran(python, &script, folder, &[])?.lines().map(|line| kernel(folder, line)).collect()
+}
+
+/// What a script says that leaves what it compiles in a folder.
+fn ran(python: &Path, script: &Path, folder: &Path, arguments: &[&str]) -> Result<String, String> {
+    fs::create_dir_all(folder).map_err(|e| format!("{}: {e}", folder.display()))?;
+    let out = Command::new(python).arg(script).arg(folder).args(arguments).env("TRITON_CACHE_DIR", folder.join("cache")).output();
     let out = out.map_err(|e| format!("{}: {e}", python.display()))?;
     if !out.status.success() {
         return Err(format!("{}: {}", script.display(), String::from_utf8_lossy(&out.stderr)));
     }
-    String::from_utf8_lossy(&out.stdout).lines().map(|line| kernel(folder, line)).collect()
+    Ok(String::from_utf8_lossy(&out.stdout).into_owned())
+}
+
+/// What a test's own script had Triton compile for a chip: files in a folder, which goes with this.
+#[derive(Debug)]
+pub struct TritonFiles {
+    folder: PathBuf,
+    /// The words that the script said of each kernel.
+    pub kernels: Vec<Vec<String>>,
+}
+
+impl TritonFiles {
+    /// Runs a script that takes a folder and a chip's name; `None` without Triton, unless oracles are required.
+    ///
+    /// # Panics
+    /// Triton is required and not there; the script fails.
+    pub fn of(script: &Path, chip: &str) -> Option<TritonFiles> {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let Some(python) = triton() else {
+            assert!(!required(), "TILELIFT_REQUIRE_ORACLES is set, and there is no Triton (set TILELIFT_TRITON_PYTHON)");
+            eprintln!("no Triton: nothing is tested");
+            return None;
+        };
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let folder = std::env::temp_dir().join(format!("tilelift-triton-{}-{number}", std::process::id()));
+        let mut files = TritonFiles { folder, kernels: Vec::new() };
+        let said = ran(python, script, &files.folder, &[chip]).unwrap_or_else(|e| panic!("{e}"));
+        files.kernels = said.lines().map(|line| line.split_whitespace().map(str::to_owned).collect()).collect();
+        Some(files)
+    }
+
+    /// A file that the script left.
+    ///
+    /// # Panics
+    /// It left none of that name.
+    pub fn read(&self, name: &str) -> Vec<u8> {
+        fs::read(self.folder.join(name)).unwrap_or_else(|e| panic!("{name}: {e}"))
+    }
+}
+
+impl Drop for TritonFiles {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.folder);
+    }
 }
 
 /// A kernel from the script's line: name, entry, warps, bytes of shared memory.

@@ -5,14 +5,14 @@
 //! A launch over twice the keys executes the loop's steps and nothing else besides: differences of counts are those of steps.
 
 use crate::common::loops::{HEAD, Resources, Row, arguments, segment};
-use std::path::PathBuf;
-use std::process::Command;
+use std::path::Path;
 use tilelift_amdgcn::{Chip, emit, machine};
 use tilelift_amdgcn_sim::{Init, Launch, Memory, Module, Report, SimConfig};
 use tilelift_ir::{Scalar, num};
 use tilelift_isel::{LowerOptions, lower};
 use tilelift_kernels::Attention;
 use tilelift_lane::ParamSource;
+use tilelift_oracle::TritonFiles;
 
 /// Queries of a workgroup, keys of a step, wavefronts.
 const QUERIES: u32 = 128;
@@ -60,26 +60,16 @@ fn ours(chip: Chip, dim: u32) -> Compiled {
 
 /// Triton's, each with bounds checked as ours, and without.
 fn theirs(chip: Chip) -> Option<Vec<Compiled>> {
-    let Some(python) = tilelift_oracle::triton() else {
-        assert!(!tilelift_oracle::required(), "TILELIFT_REQUIRE_ORACLES is set, and there is no Triton (set TILELIFT_TRITON_PYTHON)");
-        return None;
-    };
-    let folder = std::env::temp_dir().join(format!("tilelift-triton-attention-{chip}-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).expect("a temporary folder");
-    let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/data/triton_attention.py");
-    let run = Command::new(python).arg(script).arg(&folder).arg(chip.name()).env("TRITON_CACHE_DIR", folder.join("cache")).output();
-    let run = run.expect("Python runs");
-    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+    let files = TritonFiles::of(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/triton_attention.py"), chip.name())?;
     let unit_lds = machine::target(chip).shared_bytes;
-    let compiled = |line: &str| {
-        let words: Vec<&str> = line.split_whitespace().collect();
+    let compiled = |words: &Vec<String>| {
         let (dim, guard) = words[0].split_once('_').expect("a size and whether it is guarded");
         let dim: u32 = dim.parse().expect("a size");
         assert_eq!(words[2].parse(), Ok(WAVES));
         Compiled {
             name: format!("{QUERIES}x{KEYS}x{dim}, Triton, {guard}"),
             dim,
-            object: std::fs::read(folder.join(format!("{}.hsaco", words[0]))).expect("an object"),
+            object: files.read(&format!("{}.hsaco", words[0])),
             entry: words[1].to_owned(),
             dynamic_lds: words[3].parse().expect("a number"),
             unit_lds,
@@ -89,9 +79,7 @@ fn theirs(chip: Chip) -> Option<Vec<Compiled>> {
             }),
         }
     };
-    let all = String::from_utf8_lossy(&run.stdout).lines().map(compiled).collect();
-    let _ = std::fs::remove_dir_all(&folder);
-    Some(all)
+    Some(files.kernels.iter().map(compiled).collect())
 }
 
 /// Numbers between 1/8 and 1, of either sign, no two rows alike.

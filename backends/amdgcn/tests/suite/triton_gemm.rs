@@ -5,12 +5,12 @@
 //! A launch over twice the depth executes the loop's steps and nothing else besides: differences of counts are those of steps.
 
 use crate::common::loops::{HEAD, Product, STEP, arguments};
-use std::path::PathBuf;
-use std::process::Command;
+use std::path::Path;
 use tilelift_amdgcn::{Chip, emit, machine};
 use tilelift_ir::Scalar;
 use tilelift_isel::{LowerOptions, lower};
 use tilelift_kernels::Gemm;
+use tilelift_oracle::TritonFiles;
 
 const CHIP: Chip = Chip::Gfx942;
 /// Bytes of local data share of a unit.
@@ -34,24 +34,14 @@ fn ours(size: u32, waves: u32) -> Product {
 
 /// Triton's, each with bounds checked as ours, and without.
 fn theirs() -> Option<Vec<Product>> {
-    let Some(python) = tilelift_oracle::triton() else {
-        assert!(!tilelift_oracle::required(), "TILELIFT_REQUIRE_ORACLES is set, and there is no Triton (set TILELIFT_TRITON_PYTHON)");
-        return None;
-    };
-    let folder = std::env::temp_dir().join(format!("tilelift-triton-gemm-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).expect("a temporary folder");
-    let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/data/triton_gemm.py");
-    let run = Command::new(python).arg(script).arg(&folder).arg(CHIP.name()).env("TRITON_CACHE_DIR", folder.join("cache")).output();
-    let run = run.expect("Python runs");
-    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
-    let product = |line: &str| {
-        let words: Vec<&str> = line.split_whitespace().collect();
+    let files = TritonFiles::of(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/triton_gemm.py"), CHIP.name())?;
+    let product = |words: &Vec<String>| {
         let number = |i: usize| words[i].parse::<u32>().expect("a number");
         let (size, guard) = words[0].split_once('_').expect("a size and whether it is guarded");
         let size: u32 = size.parse().expect("a size");
         Product {
             name: format!("{size}x{size}x{STEP}, Triton, {guard}"),
-            object: std::fs::read(folder.join(format!("{}.hsaco", words[0]))).expect("an object"),
+            object: files.read(&format!("{}.hsaco", words[0])),
             entry: words[1].to_owned(),
             size,
             waves: number(2),
@@ -61,9 +51,7 @@ fn theirs() -> Option<Vec<Product>> {
             args: Box::new(move |[a, b, c], depth| vec![a, b, c, u64::from(size), u64::from(size), u64::from(depth), 0, 0]),
         }
     };
-    let all = String::from_utf8_lossy(&run.stdout).lines().map(product).collect();
-    let _ = std::fs::remove_dir_all(&folder);
-    Some(all)
+    Some(files.kernels.iter().map(product).collect())
 }
 
 /// `cargo test -p tilelift-amdgcn triton_gemm:: -- --nocapture`

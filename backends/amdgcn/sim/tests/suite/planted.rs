@@ -3,10 +3,10 @@
 //! What remains without a finding is listed: a wait may be redundant where another one covers it, and waits behind which the program reads nothing
 //! are. For barriers and for `s_nop`s that stand alone every one must be found.
 
-use crate::common::{Buf, Random, assemble, launch_kernel, required};
-use std::path::PathBuf;
-use std::process::Command;
+use crate::common::{Buf, Random, assemble, launch_kernel};
+use std::path::Path;
 use tilelift_amdgcn_sim::{Chip, FaultKind, SimConfig};
+use tilelift_oracle::TritonFiles;
 
 /// A kernel's object, its name, waves and LDS.
 struct Compiled {
@@ -18,28 +18,15 @@ struct Compiled {
 }
 
 fn compile(names: &[&str]) -> Vec<Compiled> {
-    let Some(python) = tilelift_oracle::triton() else {
-        assert!(!required(), "TILELIFT_REQUIRE_ORACLES is set, and there is no Triton (set TILELIFT_TRITON_PYTHON)");
-        return Vec::new();
-    };
-    let folder = std::env::temp_dir().join(format!("tilelift-sim-planted-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).expect("a temporary folder");
-    let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/data/triton_kernels.py");
-    let run = Command::new(python).arg(script).arg(&folder).arg("gfx942").env("TRITON_CACHE_DIR", folder.join("cache")).output();
-    let run = run.expect("Python runs");
-    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/triton_kernels.py");
+    let Some(files) = TritonFiles::of(&script, "gfx942") else { return Vec::new() };
     let mut all = Vec::new();
-    for line in String::from_utf8_lossy(&run.stdout).lines() {
-        let words: Vec<&str> = line.split_whitespace().collect();
-        if !names.contains(&words[0]) {
-            continue;
-        }
-        let text = std::fs::read_to_string(folder.join(format!("{}.s", words[0]))).expect("a text");
-        let Some(object) = assemble(&text, Chip::Gfx942) else { return Vec::new() };
+    for words in files.kernels.iter().filter(|words| names.contains(&words[0].as_str())) {
+        let text = files.read(&format!("{}.s", words[0]));
+        let Some(object) = assemble(&String::from_utf8_lossy(&text), Chip::Gfx942) else { return Vec::new() };
         let number = |i: usize| words[i].parse().expect("a number");
-        all.push(Compiled { name: words[0].into(), entry: words[1].into(), waves: number(2), shared: number(3), object });
+        all.push(Compiled { name: words[0].clone(), entry: words[1].clone(), waves: number(2), shared: number(3), object });
     }
-    let _ = std::fs::remove_dir_all(&folder);
     all
 }
 

@@ -1,10 +1,10 @@
 //! Foreign code: what Triton compiles for gfx942 and gfx90a runs under several orders of waves without a finding, and gives the numbers
 //! that plain Rust gives.
 
-use crate::common::{Buf, Random, assemble, bytes, f32s, launch_kernel, required, u32s};
-use std::path::PathBuf;
-use std::process::Command;
+use crate::common::{Buf, Random, assemble, bytes, f32s, launch_kernel, u32s};
+use std::path::Path;
 use tilelift_amdgcn_sim::{Chip, Report, SimConfig};
+use tilelift_oracle::TritonFiles;
 
 /// A compiled kernel: name, entry, waves of a workgroup, text.
 struct Compiled {
@@ -17,30 +17,18 @@ struct Compiled {
 
 /// Compiles all kernels for a chip; `None` without Triton or LLVM's tools.
 fn compile(chip: Chip) -> Option<Vec<Compiled>> {
-    let Some(python) = tilelift_oracle::triton() else {
-        assert!(!required(), "TILELIFT_REQUIRE_ORACLES is set, and there is no Triton (set TILELIFT_TRITON_PYTHON)");
-        eprintln!("no Triton: nothing is tested");
-        return None;
-    };
-    let folder = std::env::temp_dir().join(format!("tilelift-sim-triton-{chip}-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).expect("a temporary folder");
-    let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/data/triton_kernels.py");
-    let run = Command::new(python).arg(script).arg(&folder).arg(chip.name()).env("TRITON_CACHE_DIR", folder.join("cache")).output();
-    let run = run.expect("Python runs");
-    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+    let files = TritonFiles::of(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/triton_kernels.py"), chip.name())?;
     let mut all = Vec::new();
-    for line in String::from_utf8_lossy(&run.stdout).lines() {
-        let words: Vec<&str> = line.split_whitespace().collect();
+    for words in &files.kernels {
         let number = |i: usize| words[i].parse().expect("a number");
-        let file = |ext: &str| folder.join(format!("{}.{ext}", words[0]));
+        let file = |ext: &str| files.read(&format!("{}.{ext}", words[0]));
         // LLVM 19 does not know gfx950: there Triton's own object is taken.
         let object = match chip {
-            Chip::Gfx950 => std::fs::read(file("hsaco")).expect("an object"),
-            _ => assemble(&std::fs::read_to_string(file("s")).expect("a text"), chip)?,
+            Chip::Gfx950 => file("hsaco"),
+            _ => assemble(&String::from_utf8_lossy(&file("s")), chip)?,
         };
-        all.push(Compiled { name: words[0].into(), entry: words[1].into(), waves: number(2), shared: number(3), object });
+        all.push(Compiled { name: words[0].clone(), entry: words[1].clone(), waves: number(2), shared: number(3), object });
     }
-    let _ = std::fs::remove_dir_all(&folder);
     Some(all)
 }
 
