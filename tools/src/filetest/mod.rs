@@ -202,14 +202,16 @@ impl Test<'_> {
                 Stage::Lower => compiled(kernels, &targets, (&self.headers, reported), |k, t| {
                     lower(k, t, &Options::default()).map(|l| l.program.to_string())
                 }),
-                Stage::Emit => {
-                    let out =
-                        compiled(kernels, &targets, (&self.headers, reported), |k, t| compile(k, t, &Options::default()).map(|a| a.text));
-                    if let Some(target) = targets.first() {
+                // The text for a target is judged by this target's assembler.
+                Stage::Emit => targets
+                    .iter()
+                    .map(|target| {
+                        let compile = |k: &Kernel, t: &Target| compile(k, t, &Options::default()).map(|a| a.text);
+                        let out = compiled(kernels, std::slice::from_ref(target), (&self.headers, reported), compile);
                         self.assembles(1, &out, target);
-                    }
-                    out
-                }
+                        out
+                    })
+                    .collect(),
             };
             if let Some((line, message)) = check::checks(&self.directives.checks, &output) {
                 self.fail(line, message);
