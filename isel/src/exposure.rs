@@ -21,7 +21,7 @@ use tilelift_ir::{Attr, GridAxis, Inst, Kernel, Loc, Op, Region, Value, ValueDef
 use tilelift_lane::Target;
 use tilelift_lane::hash::{Map, Set};
 use tilelift_schedule::plan::{LowerOptions, Schedule};
-use tilelift_schedule::program::{held_ahead, loads_ahead, not_ahead};
+use tilelift_schedule::program::{held_ahead, loads_ahead, not_ahead, without_places};
 use tilelift_schedule::reason::{NotAhead, Outline};
 use tilelift_schedule::{LowerError, Made};
 
@@ -107,7 +107,7 @@ pub fn exposure(kernel: &Verified<'_>, target: &Target, options: &LowerOptions) 
     kernel.walk(kernel.body, &mut |i| loops.extend(is_loop(&kernel, i).then(|| looked.at(i)).flatten()));
     let mut outline = done.plan.outline();
     if let Outline::Pipelined { ahead, .. } = &mut outline {
-        let by_registers = || loads_ahead(&kernel, plan.warps * target.lanes, plan.stages).is_ok_and(|made| made.is_some());
+        let by_registers = || loads_ahead(&kernel, target, plan.warps, plan.stages).is_ok_and(|made| made.is_some());
         *ahead = matches!(done.written, Some(Ok(_))) || by_registers();
     }
     Ok(Exposure { outline, loops })
@@ -160,7 +160,8 @@ impl Looked<'_> {
             Schedule::Pipelined { .. } | Schedule::Explicit(_) => held_ahead(kernel, self.target, &self.done.plan, main, *i),
         };
         let waits = |i: &Inst| self.synchronous.contains(&(kernel.insts[*i].op, kernel.locs[*i])) && !ahead(i);
-        let waiting: Vec<Inst> = loads.iter().copied().filter(waits).collect();
+        let mut waiting: Vec<Inst> = loads.iter().copied().filter(waits).collect();
+        without_places(kernel, main, &mut waiting);
         let c = &self.target.costs;
         let (mut taken, mut quickest, mut multiply_adds, mut waiting_dots) = (0, 0, 0, Vec::new());
         for &i in &dots {

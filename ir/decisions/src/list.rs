@@ -116,7 +116,7 @@ decisions! {
         ["isel/schedule/src/guarded.rs"];
     Offsets "offsets", "Whether loops carry a number instead of a tile that it is added to", Rule, "", ["isel/schedule/src/offsets.rs"];
     WideSums "wide sums", "Whether 16-bit sums of products are made in 32 bits", Rule, "", ["isel/schedule/src/wide_sums.rs"];
-    LoadsAhead "loads ahead", "How many steps ahead loops without products load into registers", Rule, "", ["isel/schedule/src/program/pipelined/carried.rs"];
+    LoadsAhead "loads ahead", "How many steps ahead loops load into registers what no product takes", Rule, "", ["isel/schedule/src/program/pipelined/carried.rs"];
     LoadsFirst "loads first", "Which loads stand in front of what is computed", Rule, "", ["isel/schedule/src/loads_first.rs"];
     // How it runs.
     Specialise "specialisation", "Whether a loop gets a producer warp and consumer warpgroups", Rule, "", ["isel/schedule/src/plan/decide.rs"];

@@ -65,7 +65,7 @@ pub(crate) use lane_copies::places;
 pub(crate) use lanes::summed;
 pub use lanes::{Fetches, stores_load};
 pub use late_products::Late;
-pub(crate) use live::live;
+pub(crate) use live::{computed_with, live, places_alone};
 pub(crate) use loads::copied_loads;
 pub use loads::{ring_loads, staged_loads};
 pub use locals::Locals;

@@ -1,9 +1,10 @@
 //! What is said of a load in a loop: whether it is begun ahead, or why it is done where it is used.
 
-use super::pipelined::{carried, content, slice_of};
-use crate::plan::{Plan, Schedule, copied_loads, not_operand, written_views};
+use super::pipelined::carried::{self, Programs};
+use super::pipelined::{content, slice_of};
+use crate::plan::{Plan, Schedule, copied_loads, not_operand, places_alone, written_views};
 use crate::reason::NotAhead;
-use tilelift_ir::{Inst, Kernel, Op, Region};
+use tilelift_ir::{Inst, Kernel, Op};
 use tilelift_lane::Target;
 
 /// True for a load of a loop that is begun ahead in registers (`pipelined/carried.rs`), by a plan.
@@ -11,7 +12,19 @@ pub fn held_ahead(kernel: &Kernel, target: &Target, plan: &Plan, main: Inst, loa
     matches!(plan.schedule, Schedule::Pipelined { .. })
         && kernel.insts[main].op == Op::For
         && !kernel.is_explicit()
-        && carried::held(kernel, (plan.warps * target.lanes, plan.stages), main, load).is_ok()
+        && carried::held(kernel, Programs::of(target, plan.warps, plan.stages), main, load).is_ok()
+}
+
+/// Takes from loads that wait in a loop those that say where others stand which are begun ahead, and nothing else: they are read a step ahead of these.
+pub fn without_places(kernel: &Kernel, main: Inst, waiting: &mut Vec<Inst>) {
+    let Some(&region) = kernel.insts[main].regions.last().filter(|_| kernel.insts[main].op == Op::For) else { return };
+    let (inside, _) = content(kernel, region);
+    // A list may say where another one is read.
+    for i in waiting.clone().into_iter().rev() {
+        if places_alone(kernel, region, &inside, i, &|other| !waiting.contains(&other)) {
+            waiting.retain(|&j| j != i);
+        }
+    }
 }
 
 /// Why a load of a loop's body is done where it is used, by a plan that does so.
@@ -27,9 +40,8 @@ pub fn not_ahead(kernel: &Kernel, target: &Target, plan: &Plan, main: Inst, load
     } else if !kernel.regions[region].insts.contains(&load) {
         NotAhead::Choice
     } else if !copied_loads(kernel)[load] {
-        match (&plan.schedule, carried::held(kernel, (plan.warps * target.lanes, plan.stages), main, load)) {
-            // Of a loop with products it is told what else takes the tile.
-            (Schedule::Pipelined { .. }, Err(why)) if !multiplies(kernel, region) => why,
+        match (&plan.schedule, carried::held(kernel, Programs::of(target, plan.warps, plan.stages), main, load)) {
+            (Schedule::Pipelined { .. }, Err(why)) => why,
             _ => NotAhead::Beside { why: not_operand(kernel, load) },
         }
     } else if plan.stages < 2 {
@@ -38,12 +50,4 @@ pub fn not_ahead(kernel: &Kernel, target: &Target, plan: &Plan, main: Inst, load
         let found = slice_of(kernel, target, plan.warps, load, (main, &content(kernel, region), &written_views(kernel)));
         found.err().unwrap_or(NotAhead::Unwritten)
     }
-}
-
-/// True for a region with products, loops in it left out.
-fn multiplies(kernel: &Kernel, region: Region) -> bool {
-    kernel.regions[region].insts.iter().any(|&i| {
-        let d = &kernel.insts[i];
-        d.op.factors().is_some() || d.op == Op::If && d.regions.iter().any(|&r| multiplies(kernel, r))
-    })
 }

@@ -37,14 +37,14 @@ pub enum NotAhead {
     },
     /// Lanes have no asynchronous copies for how its elements lie.
     Width,
-    /// The loop holds a loop or a product, which it is not for: only what loops without them load is held in registers ahead.
+    /// The loop holds a loop: what is for no product is held in registers ahead by innermost loops alone.
     Around,
-    /// A lane has so many bytes of what a step of a loop without products loads, that memory is busy.
+    /// A lane has so many bytes of what a step loads for no product, that memory is busy.
     Enough {
         /// The bytes.
         bytes: u64,
     },
-    /// A lane would hold so many registers of what a step of a loop without products loads.
+    /// A lane would hold so many registers of what a step loads for no product, beside the sums of products.
     Held {
         /// The registers.
         registers: u64,
@@ -81,7 +81,7 @@ impl fmt::Display for NotAhead {
                 "lanes share the powers of two in a tile's extents, which are too few for each lane to copy something of its own; use such extents, larger \
                  tiles, or fewer warps",
             ),
-            NotAhead::Around => f.write_str("it is for no product, and the loop holds a loop or a product: only what loops without them load is held in registers ahead"),
+            NotAhead::Around => f.write_str("it is for no product, and the loop holds a loop: only innermost loops hold in registers what is loaded ahead"),
             NotAhead::Enough { bytes } => {
                 write!(f, "a step brings {bytes} bytes a lane, which keeps memory busy: nothing is begun ahead; smaller tiles, or more warps, run ahead")
             }

@@ -1,4 +1,4 @@
-//! Loops without products whose loads are some steps ahead of what lanes compute: the loop carries the tiles in registers.
+//! Loads that no product takes, some steps ahead of what lanes compute: the loop carries the tiles in registers.
 //!
 //! ```text
 //! front:  load 0 … load K-1
@@ -8,16 +8,20 @@
 //! Memory answers after some 700 cycles. A loop that asks for a row and looks at it has nothing else to do meanwhile, unless other programs of the multiprocessor have;
 //! how many there are nobody knows here. So a step that asks for fewer than [`ENOUGH`] bytes a lane is begun ahead, as many steps as `stages` says and
 //! it takes to have so many under way, and registers hold. Loads past the end of the loop are put outside of the view, where they move nothing.
+//!
+//! Of a loop with products that is what only lanes look at: vectors of biases, scales, states. Its sums take registers, too, and those come first. The
+//! operands are copied ahead by [`super`], behind this.
 
 use super::super::Refusal;
 use super::super::ahead::Ahead;
 use super::super::write::{Arg, Writer};
 use super::{Pipelined, Ring, content, plus, run_ahead};
-use crate::plan::written_views;
+use crate::plan::{Replay, computed_with, copied_loads, needs, not_operand, slice_by, written_views};
 use crate::reason::NotAhead;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use tilelift_decisions::{Decision, Told, taken};
-use tilelift_ir::{Effects, Inst, Kernel, Op, Scalar, Type, Value};
+use tilelift_ir::{Effects, Inst, Kernel, Op, Region, Scalar, Type, Value};
+use tilelift_lane::Target;
 use tilelift_lane::hash::Set;
 
 /// Bytes of a lane under way at which a machine's memory is busy, even where a multiprocessor runs few programs.
@@ -25,24 +29,52 @@ const ENOUGH: u64 = 64;
 /// Registers of a lane that what is ahead may take.
 const HELD: u64 = 24;
 
-/// The kernel with such loops, for programs of so many lanes and loops of so many stages; `None` if there are none.
+/// Registers of a lane for operands and places of products; where lanes alone bring those, twice as many.
+const COMPUTING: u64 = 64;
+/// Of a matrix instruction's sums the lanes that have parts of one row.
+const LANES_OF_ROW: u64 = 4;
+
+/// Lanes of a program that may use as many registers as a lane can name; of more each has less.
+const LANES_OF_ALL: u64 = 256;
+
+/// What programs are like: their lanes, the registers that one may use, and the stages of their loops.
+#[derive(Clone, Copy)]
+pub(in super::super) struct Programs {
+    lanes: u32,
+    registers: u64,
+    stages: u32,
+    /// Lanes hold operands of the next step, too, and their fragments have columns where those of other machines have rows.
+    by_lanes: bool,
+}
+
+impl Programs {
+    /// Of so many warps, and loops of so many stages.
+    pub fn of(target: &Target, warps: u32, stages: u32) -> Programs {
+        let (lanes, all) = (warps * target.lanes, u64::from(target.registers));
+        let registers = all.min(all * LANES_OF_ALL / u64::from(lanes));
+        Programs { lanes, registers, stages, by_lanes: target.moves_by_lanes() }
+    }
+}
+
+/// The kernel with such loops, for programs of so many warps and loops of so many stages; `None` if there are none.
 ///
 /// # Errors
 /// What can't be written.
-pub fn loads_ahead(kernel: &Kernel, lanes: u32, stages: u32) -> Result<Option<Kernel>, Refusal> {
+pub fn loads_ahead(kernel: &Kernel, target: &Target, warps: u32, stages: u32) -> Result<Option<Kernel>, Refusal> {
     if stages < 2 || kernel.is_explicit() {
         return Ok(None);
     }
+    let programs = Programs::of(target, warps, stages);
     let mut rings: BTreeMap<Inst, Ring> = BTreeMap::new();
     let mut loops = Vec::new();
     kernel.walk(kernel.body, &mut |i| loops.extend((kernel.insts[i].op == Op::For).then_some(i)));
     if loops.is_empty() {
         return Ok(None);
     }
-    let written = written_views(kernel);
+    let (written, operands) = (written_views(kernel), copied_loads(kernel));
     for main in loops {
-        let Some(step) = Step::of(kernel, main, &written) else { continue };
-        let (steps, loads) = (step.ahead(lanes, stages), step.ring.loads.len());
+        let Some(step) = Step::of(kernel, main, &written, &|i| operands[i], programs) else { continue };
+        let (steps, loads) = (step.ahead(programs), step.ring.loads.len());
         if loads > 0 && steps > 0 {
             taken(Decision::LoadsAhead, || Told::of(format!("{loads} loads, {steps} steps ahead")));
             rings.insert(main, Ring { steps, ..step.ring });
@@ -57,67 +89,161 @@ pub fn loads_ahead(kernel: &Kernel, lanes: u32, stages: u32) -> Result<Option<Ke
     Ok(Some(w.finish()))
 }
 
-/// What a loop without products loads in a step.
+/// What a loop loads in a step, for no product.
 struct Step {
-    /// The loads that can run ahead, and what their places follow from.
+    /// The loads that can run ahead and that registers hold, and what their places follow from.
     ring: Ring,
-    /// Their bytes.
+    /// Bytes of a lane that they bring.
     bytes: u64,
-    /// Halves of registers that they take.
-    halves: u64,
+    /// Registers of a lane that they take.
+    registers: u64,
+    /// Registers of a lane that what is ahead may take.
+    room: u64,
+    /// The loop has products.
+    multiplies: bool,
+    /// The loads that can run ahead, beside products that leave no room for their registers.
+    crowded: Vec<(Inst, u64)>,
+}
+
+/// A load that can run ahead.
+struct Found {
+    load: Inst,
+    replay: Replay,
+    /// Of a lane.
+    registers: u64,
 }
 
 impl Step {
-    /// Of a loop that holds neither loops nor products, in a kernel that writes these views.
-    fn of(kernel: &Kernel, main: Inst, written: &Set<Value>) -> Option<Step> {
+    /// Of a loop that holds no loop, in a kernel that writes these views; `operands` are loads that products alone take.
+    fn of(kernel: &Kernel, main: Inst, written: &Set<Value>, operands: &dyn Fn(Inst) -> bool, programs: Programs) -> Option<Step> {
         let region = kernel.insts[main].regions[0];
         let inside = content(kernel, region);
-        let lanes_alone = |i: &Inst| !matches!(kernel.insts[*i].op, Op::Dot | Op::For | Op::While);
-        if !inside.0.iter().all(lanes_alone) {
+        if inside.0.iter().any(|&i| matches!(kernel.insts[i].op, Op::For | Op::While)) {
             return None;
         }
-        let mut step = Step { ring: Ring::default(), bytes: 0, halves: 0 };
-        for &load in kernel.regions[region].insts.iter().filter(|&&i| kernel.insts[i].op == Op::Load) {
-            if let Ok(found) = run_ahead(kernel, load, (main, &inside, written)) {
-                let (elements, elem) = elements_of(kernel, kernel.insts[load].results[0]);
-                step.bytes += elements * u64::from(elem.bits()) / 8;
-                step.halves += elements * halves(elem);
-                step.ring.loads.push(load);
-                step.ring.replay.add(found);
+        let products: Vec<Inst> = inside.0.iter().copied().filter(|&i| kernel.insts[i].op.factors().is_some()).collect();
+        let multiplies = !products.is_empty();
+        let beside = multiplies.then(|| beside_products(kernel, region, &inside.0, &products));
+        let loads = kernel.regions[region].insts.iter().copied().filter(|&i| kernel.insts[i].op == Op::Load && !operands(i));
+        let mut found: Vec<Found> = Vec::new();
+        for load in loads.filter(|i| beside.as_ref().is_none_or(|b| b.contains(i))) {
+            if let Ok(replay) = run_ahead(kernel, load, (main, &inside, written)) {
+                let registers = registers_of(kernel, load, programs, multiplies);
+                found.push(Found { load, replay, registers });
             }
         }
+        let room = if multiplies { room_beside(kernel, region, (&products, operands), programs) } else { HELD };
+        let mut step = Step { ring: Ring::default(), bytes: 0, registers: 0, room, multiplies, crowded: Vec::new() };
+        // Beside products those that take the fewest come first.
+        if multiplies {
+            found.sort_by_key(|f| f.registers);
+        }
+        let mut bytes = 0;
+        for f in found {
+            if multiplies && step.registers + f.registers > room {
+                step.crowded.push((f.load, f.registers));
+                continue;
+            }
+            let (elements, elem) = elements_of(kernel, kernel.insts[f.load].results[0]);
+            bytes += elements * u64::from(elem.bits()) / 8;
+            step.registers += f.registers;
+            step.ring.loads.push(f.load);
+            step.ring.replay.add(f.replay);
+        }
+        step.bytes = (bytes / u64::from(programs.lanes)).max(1);
+        if !multiplies {
+            let halves = step.ring.loads.iter().map(|&i| halves_of(kernel, i)).sum::<u64>();
+            step.registers = halves / 2 / u64::from(programs.lanes);
+        }
+        step.registers = step.registers.max(1);
         Some(step)
     }
 
-    /// Bytes and registers that a lane of so many has of it.
-    fn of_lane(&self, lanes: u32) -> [u64; 2] {
-        [self.bytes, self.halves / 2].map(|n| (n / u64::from(lanes)).max(1))
-    }
-
     /// How many steps ahead it is begun.
-    fn ahead(&self, lanes: u32, stages: u32) -> u32 {
-        let [each, held] = self.of_lane(lanes);
-        ((ENOUGH - 1) / each).min(HELD / held).min(u64::from(stages.max(1)) - 1) as u32
+    fn ahead(&self, programs: Programs) -> u32 {
+        // Products wait for what is loaded, and memory for products: one step ahead pays whatever it brings.
+        let asked = ((ENOUGH - 1) / self.bytes).max(u64::from(self.multiplies));
+        asked.min(self.room / self.registers).min(u64::from(programs.stages.max(1)) - 1) as u32
     }
 }
 
-/// Why a load of a loop is not begun ahead in registers, where programs have so many lanes and loops so many stages; `Ok` if it is.
-pub(in super::super) fn held(kernel: &Kernel, (lanes, stages): (u32, u32), main: Inst, load: Inst) -> Result<(), NotAhead> {
-    let written = written_views(kernel);
-    let Some(step) = Step::of(kernel, main, &written) else { return Err(NotAhead::Around) };
+/// Halves of registers of all that a load brings.
+fn halves_of(kernel: &Kernel, load: Inst) -> u64 {
+    let (elements, elem) = elements_of(kernel, kernel.insts[load].results[0]);
+    elements * halves(elem)
+}
+
+/// Registers of a lane that what a load brings takes, which lies as sums of products do if it stands beside products: of a vector the lanes of a row, or all
+/// rows, have the same.
+fn registers_of(kernel: &Kernel, load: Inst, programs: Programs, multiplies: bool) -> u64 {
+    let shape = kernel.ty(kernel.insts[load].results[0]).shape().unwrap_or(&[]);
+    let spread = shape.iter().filter(|&&e| e > 1).count() > 1;
+    let column = shape.len() > 1 && shape.last() == Some(&1) && !programs.by_lanes;
+    let lanes = u64::from(programs.lanes);
+    let over = match (spread || !multiplies, column) {
+        (true, _) => lanes,
+        (false, true) => lanes / LANES_OF_ROW,
+        (false, false) => LANES_OF_ROW,
+    };
+    halves_of(kernel, load).div_ceil(2 * over.max(1))
+}
+
+/// Registers of a lane that what is ahead may take beside products: half of what sums, what the loop carries, operands that are ahead, and [`COMPUTING`] leave.
+fn room_beside(kernel: &Kernel, region: Region, (products, operands): (&[Inst], &dyn Fn(Inst) -> bool), programs: Programs) -> u64 {
+    let sums: Vec<Value> = products.iter().map(|&i| kernel.insts[i].results[0]).collect();
+    let carried = kernel.yields(region).iter().filter(|v| !sums.contains(v));
+    let words = |&v: &Value| {
+        let (elements, elem) = elements_of(kernel, v);
+        (elements * halves(elem)).div_ceil(2)
+    };
+    let ahead =
+        kernel.regions[region].insts.iter().filter(|&&i| programs.by_lanes && operands(i)).map(|&i| halves_of(kernel, i).div_ceil(2));
+    let taken = (sums.iter().chain(carried).map(words).sum::<u64>() + ahead.sum::<u64>()) / u64::from(programs.lanes);
+    let computing = if programs.by_lanes { 2 * COMPUTING } else { COMPUTING };
+    (programs.registers.saturating_sub(computing + taken) / 2).min(HELD)
+}
+
+/// The loads of a loop's body that lanes compute with, of which no product's operand is a matrix' worth: such operands take the registers of fragments, which
+/// many lanes have the same of.
+fn beside_products(kernel: &Kernel, region: Region, inside: &BTreeSet<Inst>, products: &[Inst]) -> BTreeSet<Inst> {
+    let factors = |&i: &Inst| {
+        let d = &kernel.insts[i];
+        d.op.factors().into_iter().flat_map(|[a, b, _]| [d.args[a], d.args[b]])
+    };
+    let behind = slice_by(kernel, products.iter().flat_map(factors).collect(), &|i, take| {
+        if inside.contains(&i) {
+            needs(kernel, i, take);
+        }
+    });
+    let matrix = |i: &Inst| {
+        kernel.insts[*i].results.first().and_then(|&v| kernel.ty(v).shape()).is_some_and(|s| s.iter().filter(|&&e| e > 1).count() > 1)
+    };
+    let mut seen = computed_with(kernel, region, inside);
+    seen.retain(|i| !(matrix(i) && behind.contains(i)));
+    seen
+}
+
+/// Why a load of a loop is not begun ahead in registers, in such programs; `Ok` if it is.
+pub(in super::super) fn held(kernel: &Kernel, programs: Programs, main: Inst, load: Inst) -> Result<(), NotAhead> {
+    let (written, operands) = (written_views(kernel), copied_loads(kernel));
+    let Some(step) = Step::of(kernel, main, &written, &|i| operands[i], programs) else { return Err(NotAhead::Around) };
+    if let Some(&(_, registers)) = step.crowded.iter().find(|c| c.0 == load) {
+        return Err(NotAhead::Held { registers });
+    }
+    let region = kernel.insts[main].regions[0];
     if !step.ring.loads.contains(&load) {
-        let body = content(kernel, kernel.insts[main].regions[0]);
+        let body = content(kernel, region);
         return match run_ahead(kernel, load, (main, &body, &written)) {
             Err(why) => Err(why),
-            Ok(_) if kernel.insts[load].op == Op::Load => Err(NotAhead::Choice),
+            Ok(_) if !kernel.regions[region].insts.contains(&load) => Err(NotAhead::Choice),
+            Ok(_) if kernel.insts[load].op == Op::Load => Err(NotAhead::Beside { why: not_operand(kernel, load) }),
             Ok(_) => Err(NotAhead::Gathered),
         };
     }
-    let [bytes, registers] = step.of_lane(lanes);
-    match step.ahead(lanes, stages) {
-        0 if stages < 2 => Err(NotAhead::Stages),
-        0 if bytes >= ENOUGH => Err(NotAhead::Enough { bytes }),
-        0 => Err(NotAhead::Held { registers }),
+    match step.ahead(programs) {
+        0 if programs.stages < 2 => Err(NotAhead::Stages),
+        0 if step.bytes >= ENOUGH && !step.multiplies => Err(NotAhead::Enough { bytes: step.bytes }),
+        0 => Err(NotAhead::Held { registers: step.registers }),
         _ => Ok(()),
     }
 }
