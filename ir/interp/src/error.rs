@@ -2,10 +2,10 @@
 
 use super::protocol::Protocol;
 use std::fmt;
-use tilelift_ir::Inst;
 use tilelift_ir::kernel::Loc;
 use tilelift_ir::ops::Op;
 use tilelift_ir::types::{Extent, Scalar};
+use tilelift_ir::{Inst, Kernel};
 
 /// Why an interpretation ended without an answer.
 #[derive(Clone, PartialEq, Debug)]
@@ -52,7 +52,33 @@ pub enum InterpError {
         loc: Loc,
         /// The program instance that ran.
         program: [u32; 3],
+        /// The author's name of the parameter that the fault is about.
+        name: Option<Box<str>>,
     },
+}
+
+impl InterpError {
+    /// A fault of an instruction, told by the names of the kernel.
+    pub(crate) fn at(kernel: &Kernel, inst: Inst, program: [u32; 3], fault: Fault) -> InterpError {
+        let name = fault.param().and_then(|p| kernel.params.get(p)).and_then(|&v| kernel.names[v].clone());
+        InterpError::Fault { fault, inst, op: kernel.insts[inst].op, loc: kernel.locs[inst], program, name }
+    }
+}
+
+/// A parameter as a message calls it.
+struct Called<'a> {
+    /// From 0.
+    param: usize,
+    name: Option<&'a str>,
+}
+
+impl fmt::Display for Called<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.name {
+            Some(name) => write!(f, "%{name}"),
+            None => write!(f, "parameter {}", self.param),
+        }
+    }
 }
 
 /// What can go wrong at an instruction.
@@ -130,8 +156,28 @@ pub enum Fault {
     Malformed(&'static str),
 }
 
-impl fmt::Display for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Fault {
+    /// The parameter that it is about.
+    fn param(&self) -> Option<usize> {
+        match *self {
+            Fault::Uninitialised { param, .. }
+            | Fault::Conflict { param, .. }
+            | Fault::InsideByte { param, .. }
+            | Fault::Collision { param, .. } => Some(param),
+            Fault::Fuel { .. }
+            | Fault::Instructions { .. }
+            | Fault::Step { .. }
+            | Fault::Rounds { .. }
+            | Fault::Assumption { .. }
+            | Fault::Assertion { .. }
+            | Fault::Protocol(_)
+            | Fault::Malformed(_) => None,
+        }
+    }
+
+    /// Tells it, where the parameter has a name, by that.
+    fn tell(&self, f: &mut fmt::Formatter<'_>, name: Option<&str>) -> fmt::Result {
+        let called = |param: &usize| Called { param: *param, name };
         match self {
             Fault::Fuel { limit, rounds } => {
                 write!(f, "no more than {limit} element operations are allowed")?;
@@ -148,29 +194,38 @@ impl fmt::Display for Fault {
             }
             Fault::Step { step } => write!(f, "the step of the loop is {step}; steps are positive"),
             Fault::Uninitialised { param, at } => {
-                write!(f, "element {at:?} of parameter {param} is read but was never written; fill the buffer or mask the load")
+                write!(f, "element {at:?} of {} is read but was never written; fill the buffer or mask the load", called(param))
             }
             Fault::Conflict { param, at, other } => write!(
                 f,
-                "element {at:?} of parameter {param} was read or written by program {other:?}, and programs have no order; \
-                 let one program own each element that is written"
+                "element {at:?} of {} was read or written by program {other:?}, and programs have no order; \
+                 let one program own each element that is written",
+                called(param)
             ),
             Fault::InsideByte { param, index } => write!(
                 f,
-                "the access to parameter {param} begins at the odd innermost index {index}, inside a byte that two elements share; use even indices"
+                "the access to {} begins at the odd innermost index {index}, inside a byte that two elements share; use even indices",
+                called(param)
             ),
             Fault::Collision { param, at } => write!(
                 f,
-                "element {at:?} of parameter {param} is written twice by one scatter with different values, and which one stays is not \
-                 defined; mask one of them, or use an atomic update"
+                "element {at:?} of {} is written twice by one scatter with different values, and which one stays is not \
+                 defined; mask one of them, or use an atomic update",
+                called(param)
             ),
             Fault::Assumption { value, divisor } => {
                 write!(f, "{value} is no multiple of {divisor}, as the kernel promises; pass other arguments or drop the promise")
             }
             Fault::Assertion { element } => write!(f, "the assertion fails at element {element}"),
-            Fault::Protocol(p) => p.fmt(f),
+            Fault::Protocol(p) => write!(f, "{p}"),
             Fault::Malformed(what) => write!(f, "the kernel is malformed ({what}); run the verifier"),
         }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.tell(f, None)
     }
 }
 
@@ -193,11 +248,13 @@ impl fmt::Display for InterpError {
                 "{programs} programs of at least {each} instructions are more than the {limit} instructions that are allowed; \
                  run a smaller grid with larger tiles, or allow more (`--steps`, `Options::instructions`)"
             ),
-            InterpError::Fault { fault, inst, op, loc, program } => {
-                if loc.is_known() {
-                    write!(f, "{loc}: ")?;
+            InterpError::Fault { fault, inst, op, loc, program, name } => {
+                match loc.is_known() {
+                    true => write!(f, "{loc}: `{op}`")?,
+                    false => write!(f, "`{op}` ({inst})")?,
                 }
-                write!(f, "`{op}` ({inst}) in program {program:?}: {fault}")
+                write!(f, " in program {program:?}: ")?;
+                fault.tell(f, name.as_deref())
             }
         }
     }

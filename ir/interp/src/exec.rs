@@ -92,8 +92,7 @@ impl Interpreter<'_> {
     }
 
     pub(crate) fn fault(&self, inst: Inst, fault: Fault) -> InterpError {
-        let op = self.kernel.insts[inst].op;
-        InterpError::Fault { fault, inst, op, loc: self.kernel.locs[inst], program: self.program }
+        InterpError::at(self.kernel, inst, self.program, fault)
     }
 
     /// Runs a region to its end and returns what it yields.

@@ -19,7 +19,8 @@ pub(super) fn checks(checks: &[Check], output: &str) -> Option<(u32, String)> {
         };
         let Some(found) = found else {
             let place = lines.get(next).map_or("the end of the output".to_owned(), |l| format!("`{}`", l.trim()));
-            return Some((check.line, format!("`{}` is not found at or behind output line {}: {place}\n{output}", check.text, next + 1)));
+            let said = format!("`{}` is not found at or behind output line {}: {place}{}", check.text, next + 1, behind(&lines, next));
+            return Some((check.line, said));
         };
         if let Some(failure) = absent(&forbidden, &lines[next..found], next) {
             return Some(failure);
@@ -28,6 +29,19 @@ pub(super) fn checks(checks: &[Check], output: &str) -> Option<(u32, String)> {
         next = found + 1;
     }
     absent(&forbidden, &lines[next.min(lines.len())..], next)
+}
+
+/// Lines of output that a failed check shows.
+const SHOWN: usize = 24;
+
+/// The output from a line on, as far as somebody reads it.
+fn behind(lines: &[&str], from: usize) -> String {
+    let rest = lines.get(from..).unwrap_or(&[]);
+    let mut said: String = rest.iter().take(SHOWN).flat_map(|l| ["\n", l]).collect();
+    if rest.len() > SHOWN {
+        said += &format!("\n… and {} lines more", rest.len() - SHOWN);
+    }
+    said
 }
 
 fn absent(forbidden: &[&Check], lines: &[&str], first: usize) -> Option<(u32, String)> {
@@ -88,6 +102,13 @@ mod tests {
         assert_eq!(check("; check: a\n; check-not: c\n; check: b\n", output), None);
         assert_eq!(check("; check: b\n; check-not: d\n", output).map(|f| f.0), Some(3));
         assert_eq!(check("; check-not: x\n", output), None);
+    }
+
+    #[test]
+    fn a_failed_check_shows_what_somebody_reads() {
+        let output: String = (0..1000).map(|n| format!("line {n}\n")).collect();
+        let (_, said) = check("; check: line 9\n; check: nowhere\n", &output).expect("it is not there");
+        assert!(said.contains("\nline 10\n") && said.ends_with("\nline 33\n… and 966 lines more"), "{said}");
     }
 
     #[test]

@@ -160,7 +160,7 @@ impl Cluster<'_, '_> {
     fn unawaited(&self, copy: &Copy) -> InterpError {
         let (kernel, inst) = (self.machine.kernel, copy.inst);
         let program = copy.blocks.first().map_or([0; 3], |&b| self.blocks[b].program);
-        InterpError::Fault { fault: Fault::Protocol(Protocol::Unawaited), inst, op: kernel.insts[inst].op, loc: kernel.locs[inst], program }
+        InterpError::at(kernel, inst, program, Fault::Protocol(Protocol::Unawaited))
     }
 
     fn deadlock(&self) -> InterpError {
@@ -173,6 +173,6 @@ impl Cluster<'_, '_> {
         let kernel = self.machine.kernel;
         let inst = all.first().map_or_else(|| kernel.regions[kernel.body].insts[0], |w| w.0);
         let fault = Fault::Protocol(Protocol::Deadlock(all.into_iter().map(|w| w.1).collect()));
-        InterpError::Fault { fault, inst, op: kernel.insts[inst].op, loc: kernel.locs[inst], program }
+        InterpError::at(kernel, inst, program, fault)
     }
 }

@@ -146,6 +146,22 @@ fn programs_that_disagree_are_reported() {
 }
 
 #[test]
+fn faults_are_told_by_the_names_of_the_text() {
+    let text = "kernel @k(%x: view<i32, [?]>, %out: view<i32, [?]>) {
+    %p = program_id x
+    %t = splat %p : tile<4xi32>
+    %at = mul %p, 2
+    store %out[%at], %t
+}";
+    let file = tilelift_ir::text::parse(text).expect("it is read");
+    let kernel = tilelift_ir::verify(&file.kernels[0]).expect("it keeps the rules");
+    let buffers = vec![Buffer::zeroed(64), Buffer::zeroed(64)];
+    let args = [0, 1].map(|b| Arg::View(ViewArg::dense(b, Scalar::I32, &[16])));
+    let e = run(&kernel, [2, 1, 1], &args, &mut Memory { buffers, ..Memory::default() }, &Options::default()).expect_err("programs meet");
+    assert!(e.to_string().starts_with("5:5: `store` in program [1, 0, 0]: element [2] of %out was read or written by program [0, 0, 0]"), "{e}");
+}
+
+#[test]
 fn reading_what_another_program_wrote_is_reported() {
     let (kernel, args) = overlapping(4, |k, pid, out| {
         let at = k.mul(pid, 4);
