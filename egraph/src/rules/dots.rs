@@ -129,19 +129,6 @@ pub(super) const RULES: &[Rule] = &[
         keeps: "v20 = cast m : tile<8x16xi8>\nv21 = cast v20 : A\nv22 = transpose b, [1, 0]\nv24 = splat 0.0 : tile<8x8xf32>\nv25 = dot v21, v22, v24",
     },
     Rule {
-        name: "dot-integers-add",
-        class: Class::Reassoc,
-        says: "dot of two operands that are i8 made floats = the conversion of the dot of the integers + c; a sum -0 may become +0",
-        phase: Phase::Simplify,
-        roots: Roots::Ops(&[Op::Dot]),
-        apply: |g, _, n| {
-            if plus_zero(g, n.kids[2]) { None } else { Some(Term::op(Op::Add, [of_integers(g, n)?, n.kids[2].into()])) }
-        },
-        over: INTO_F32,
-        fires: "v20 = cast m : tile<8x16xi8>\nv21 = cast v20 : A\nv22 = transpose v13, [1, 0]\nv23 = cast v22 : tile<16x8xT>\nv24 = splat 0.5 : tile<8x8xf32>\nv25 = dot v21, v23, v24",
-        keeps: "v20 = cast m : tile<8x16xi8>\nv21 = cast v20 : A\nv22 = transpose v13, [1, 0]\nv23 = cast v22 : tile<16x8xT>\nv24 = splat 0.0 : tile<8x8xf32>\nv25 = dot v21, v23, v24",
-    },
-    Rule {
         name: "dot-scale",
         class: Class::Reassoc,
         says: "dot (a * s) b 0 = (dot a b 0) * s, for s that is the same along the axis that is summed; b likewise",

@@ -97,32 +97,6 @@ pub(super) const RULES: &[Rule] = &[
         keeps: "v20 = sub a, b\nv21 = sub v20, b",
     },
     Rule {
-        name: "int-factor",
-        class: Class::Exact,
-        says: "x * c + x * d = x * (c + d), with x = x * 1, for integers",
-        phase: Phase::Simplify,
-        roots: Roots::Ops(&[Op::Add, Op::Sub]),
-        apply: |g, _, n| {
-            if !ints(g, n) || n.kids.iter().any(|&k| g.int(k).is_some()) {
-                return None;
-            }
-            let scaled = |id: Id| by_constant(g, id, Op::Mul);
-            let (a, b) = (n.kids[0], n.kids[1]);
-            let (x, c, d) = match (scaled(a), scaled(b)) {
-                (Some((x, c)), Some((y, d))) if x == y => (x, c, d),
-                (Some((x, c)), _) if x == b => (x, c, 1),
-                (_, Some((y, d))) if y == a => (y, 1, d),
-                _ if a == b => (a, 1, 1),
-                _ => return None,
-            };
-            let sum = if n.op() == Some(Op::Add) { c.wrapping_add(d) } else { c.wrapping_sub(d) };
-            Some(Term::op(Op::Mul, [x.into(), Term::int(sum, g.node_ty(n))]))
-        },
-        over: Types::Each(INTS),
-        fires: "v20 = splat 5 : A\nv21 = mul a, v20\nv22 = add v21, a\nv23 = sub v22, a",
-        keeps: "v20 = splat 5 : A\nv21 = mul a, v20\nv22 = add v21, b",
-    },
-    Rule {
         name: "int-shift-zero",
         class: Class::Exact,
         says: "x << 0 = x >> 0 = x",
@@ -260,24 +234,6 @@ pub(super) const RULES: &[Rule] = &[
         over: I32,
         fires: "v20 = mul i, 32\nv21 = assume v20, multiple 16\nv22 = splat v21 : A",
         keeps: "v20 = mul i, 32\nv21 = assume v20, multiple 64\nv23 = mul v21, 0\nv22 = splat v23 : A",
-    },
-    Rule {
-        name: "cmp-same",
-        class: Class::Exact,
-        says: "x < x = false, x <= x = true, and so on, for integers",
-        phase: Phase::Simplify,
-        roots: Roots::Ops(&[Op::Cmp]),
-        apply: |g, _, n| {
-            let Some(Attr::Cmp(c)) = g.attrs(n).first() else { return None };
-            if n.kids[0] != n.kids[1] || g.ty(n.kids[0]).elem().is_float() {
-                return None;
-            }
-            let holds = matches!(c, CmpOp::Eq | CmpOp::Le | CmpOp::Ge | CmpOp::Ule | CmpOp::Uge);
-            Some(Term::int(i64::from(holds), g.node_ty(n)))
-        },
-        over: Types::Each(INTS),
-        fires: "v20 = cmp le a, a\nv21 = cmp ult b, b\nv22 = xor v20, v21",
-        keeps: "v20 = cmp le a, b",
     },
     Rule {
         name: "cmp-bounds",

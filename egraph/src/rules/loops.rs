@@ -84,21 +84,6 @@ pub(super) const RULES: &[Rule] = &[
         keeps: "v20 = cast zero : T\nv21 = splat v20 : A\nv22 = for v23 in 0..i step 1 carry v24 = v21 {\nv25 = cast v23 : T\nv26 = splat v25 : A\nv27 = mul a, v26\nv28 = add v27, b\nv29 = div c, v28\nv30 = add v24, v29\nyield v30\n}",
     },
     Rule {
-        name: "int-fold-linear",
-        class: Class::Exact,
-        says: "sum over j of x * s = (sum over j of x) * s, for integers, and s that is the same for all j",
-        phase: Phase::Simplify,
-        roots: Roots::Folds,
-        apply: |g, _, n| {
-            let range = plain(g, n, Op::Add).filter(|_| g.node_ty(n).elem().is_int())?;
-            let (x, s) = factor(g, n.kids[4], range, Op::Mul)?;
-            Some(Term::op(Op::Mul, [folded(n, x), s.into()]))
-        },
-        over: Types::Each(super::rule::INTS),
-        fires: "v20 = cast zero : T\nv21 = splat v20 : A\nv22 = for v23 in 0..i step 1 carry v24 = v21 {\nv25 = cast v23 : T\nv26 = splat v25 : A\nv27 = mul a, v26\nv30 = add v24, v27\nyield v30\n}",
-        keeps: "v20 = cast zero : T\nv21 = splat v20 : A\nv22 = for v23 in 0..i step 1 carry v24 = v21 {\nv25 = cast v23 : T\nv26 = splat v25 : A\nv27 = add a, v26\nv30 = add v24, v27\nyield v30\n}",
-    },
-    Rule {
         name: "fold-scale",
         class: Class::Exact,
         says: "maximum over j of x * c = (maximum over j of x) * c, for a constant c above 0 and a start of -inf; minimum likewise",

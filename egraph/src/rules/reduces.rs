@@ -51,21 +51,6 @@ pub(super) const RULES: &[Rule] = &[
         keeps: "v22 = reduce add a, axis 1",
     },
     Rule {
-        name: "reduce-choose-equal",
-        class: Class::Exact,
-        says: "minimum, maximum, and, or of equal elements are the first of them",
-        phase: Phase::Simplify,
-        roots: Roots::Ops(&[Op::Reduce]),
-        apply: |g, _, n| {
-            let (op, axis) = parts(g, n)?;
-            equal_along(g, n, axis)?;
-            matches!(op, ReduceOp::Minimum | ReduceOp::Maximum | ReduceOp::And | ReduceOp::Or).then(|| first(g, n, axis)).flatten()
-        },
-        over: Types::Each(NUMBERS),
-        fires: "v20 = slice a, [0, 3] : tile<8x1xT>\nv21 = broadcast v20 : A\nv22 = reduce maximum v21, axis 1",
-        keeps: "v20 = slice a, [0, 3] : tile<8x1xT>\nv21 = broadcast v20 : A\nv22 = reduce maximum v21, axis 0",
-    },
-    Rule {
         name: "reduce-add-equal",
         class: Class::Exact,
         says: "the sum of n equal elements is n times the first: for integers, and for floats where n is a power of two",
