@@ -124,16 +124,17 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "int-div-mul",
         class: Class::Exact,
-        says: "(x / c) * c = x, for x a multiple of c, a power of two",
+        says: "(x / c) * c = x, for x a multiple of c, a power of two; div_u likewise",
         phase: Phase::Simplify,
         roots: Roots::Ops(&[Op::Mul]),
         apply: |g, _, n| {
-            let d = g.int(n.kids[1])?;
-            let (x, c) = by_constant(g, n.kids[0], Op::Div)?;
-            (c == d && g.int(g.get(n.kids[0], Op::Div)?.kids[1]).is_some() && exponent(c)? <= i64::from(g.fact(x).zeros)).then(|| x.into())
+            let c = g.int(n.kids[1])?;
+            let over = |op: Op| g.get(n.kids[0], op).filter(|m| g.int(m.kids[1]) == Some(c)).map(|m| m.kids[0]);
+            let x = over(Op::Div).or_else(|| over(Op::DivU))?;
+            (exponent(c)? <= i64::from(g.fact(x).zeros)).then(|| x.into())
         },
         over: Types::Each(INTS),
-        fires: "v20 = splat 16 : A\nv21 = mul a, v20\nv22 = splat 8 : A\nv23 = div v21, v22\nv24 = mul v23, v22",
+        fires: "v20 = splat 16 : A\nv21 = mul a, v20\nv22 = splat 8 : A\nv23 = div v21, v22\nv24 = mul v23, v22\nv25 = div_u v21, v20\nv26 = mul v25, v20\nv27 = add v24, v26",
         keeps: "v22 = splat 8 : A\nv23 = div a, v22\nv24 = mul v23, v22",
     },
     Rule {
