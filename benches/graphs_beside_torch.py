@@ -3,11 +3,11 @@
 
 usage: graphs_beside_torch.py [GRAPH…] [--ways eager,default,max] [--rounds N] [--rest-ms X] [--batch-ms X]
 
-Graphs, extents and element types are those of kernels/plain (`tilelift layer --graph all` prints them). Ways are torch as it is (eager),
-torch.compile (default), torch.compile in the mode max-autotune-no-cudagraphs (max), and for attention FlexAttention (flex). Each way is
-captured in a CUDA graph, which calls it once for each of some sets of inputs, so that no cache holds what comes next; rounds in which the
-ways come in shuffled order, each after a rest, replay that graph; the median of the rounds counts. Kernels are those of one call, as
-torch's profiler counts them. Without torch or a GPU it says so and ends.
+Graphs, extents and element types are those of kernels/plain (`tilelift layer --graph all` prints them); those as exporters write them
+are not here. Ways are torch as it is (eager), torch.compile (default), torch.compile in the mode max-autotune-no-cudagraphs (max), and
+for attention FlexAttention (flex). Each way is captured in a CUDA graph, which calls it once for each of some sets of inputs, so that
+no cache holds what comes next; rounds in which the ways come in shuffled order, each after a rest, replay that graph; the median of the
+rounds counts. Kernels are those of one call, as torch's profiler counts them. Without torch or a GPU it says so and ends.
 """
 
 import argparse

@@ -92,6 +92,9 @@ impl Context {
                 let by = if kids[1].range.0 >= 0 { kids[1].range.0.min(63) } else { 0 };
                 (0, kids[0].range.1 >> by)
             }
+            Op::ShrU if kids[1].range.0 > 0 && kids[1].range.1 < i64::from(elem.bits()) => {
+                (0, (u64::MAX >> (64 - elem.bits()) >> kids[1].range.0) as i64)
+            }
             Op::Select => (kids[1].range.0.min(kids[2].range.0), kids[1].range.1.max(kids[2].range.1)),
             Op::Cast if whole(0) && elem != Scalar::I1 => fit(wide(0), elem),
             Op::Concat | Op::Join => (kids[0].range.0.min(kids[1].range.0), kids[0].range.1.max(kids[1].range.1)),

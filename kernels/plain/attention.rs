@@ -6,7 +6,7 @@
 //! o[h, i, :] = sum over j of p[h, i, j] * v[h / group, j, :]
 //! ```
 
-use super::operators::{Id, Operators, Passed, unit};
+use super::operators::{Fill, Id, Operators, Passed, unit};
 use crate::facts::programs;
 use tilelift_ir::{Access, BuildErrors, CmpOp, Kernel, KernelBuilder, ReduceOp, Scalar, Value, ViewType};
 
@@ -32,10 +32,24 @@ pub enum Variant {
     Sink,
     /// Scores fall with the distance of the key, by a slope for each head.
     Alibi,
+    /// Queries and keys are made `f32` in front of their product, and scores are divided by the root of the depth (GPT-J, ViT in half precision).
+    Upcast,
+    /// Scores are products as they are, plus a number for each head, query and key (T5's position bias).
+    Bias,
+    /// Scores are products times a learned number for each head (CLIP, Swin v2).
+    Temperature,
+    /// What is seen is composed of functions: causal, a window that is causal itself, and keys that are no padding, which one library says as
+    /// "not to be ignored" and the next one hides where it does not hold (Hugging Face in front of `masked_fill`).
+    Composed,
+    /// Weights are scores over their sum (linear attention, written out).
+    Linear,
 }
 
 /// Where scores end that are capped.
 const CAP: f32 = 20.0;
+/// Keys up to a query that a composed mask shows, and the token that is padding.
+const WINDOW: i32 = 1024;
+const PADDING: i32 = 5;
 
 /// An attention.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -104,22 +118,29 @@ impl PlainAttention {
     pub fn draw(&self, seen: bool) -> Result<Operators, BuildErrors> {
         let mut g = Operators::default();
         let of = self.heads / self.group.max(1);
-        let q = g.input("q", self.elem, &[self.heads, self.rows, self.depth]);
-        let [k, v] = ["k", "v"].map(|name| g.input(name, self.elem, &[of, self.keys, self.depth]));
+        // Sums of scores are far from 0 where something is divided by them.
+        let least = if self.variant == Variant::Linear { 0.5 } else { -1.0 };
+        let q = g.filled("q", self.elem, &[self.heads, self.rows, self.depth], Fill::Between(least, 1.0));
+        let k = g.filled("k", self.elem, &[of, self.keys, self.depth], Fill::Between(least, 1.0));
+        let v = g.input("v", self.elem, &[of, self.keys, self.depth]);
         let s = g.between("s", self.scores, &[self.heads, self.rows, self.keys]);
         let weights = [self.heads, self.rows, self.keys];
         let p = if seen { g.output("p", self.weights, &weights) } else { g.between("p", self.weights, &weights) };
         let o = g.output("o", self.elem, &[self.heads, self.rows, self.depth]);
-        let per_head =
-            (self.variant != Variant::Plain && self.variant != Variant::SoftCap).then(|| g.input("per_head", Scalar::F32, &[self.heads]));
-        let with = |mut args: Vec<Passed>, wanted: Variant| {
-            args.extend(per_head.filter(|_| self.variant == wanted).map(Passed::Tensor));
+        let more = match self.variant {
+            Variant::Plain | Variant::SoftCap | Variant::Upcast | Variant::Linear => None,
+            Variant::Sink | Variant::Alibi | Variant::Temperature => Some(g.input("per_head", Scalar::F32, &[self.heads])),
+            Variant::Bias => Some(g.input("bias", Scalar::F32, &[self.heads, self.rows, self.keys])),
+            Variant::Composed => Some(g.filled("tokens", Scalar::I32, &[self.keys], Fill::Steps(1))),
+        };
+        let with = |mut args: Vec<Passed>, of_softmax: bool| {
+            args.extend(more.filter(|_| (self.variant == Variant::Sink) == of_softmax).map(Passed::Tensor));
             args
         };
         let grid = [programs(self.keys, self.tile[1]), programs(self.rows, self.tile[0]), self.heads];
-        let [scores, softmax, values] = [self.scores(&g, [q, k, s])?, self.softmax(&g, [s, p])?, self.values(&g, [p, v, o])?];
-        g.step("scores", scores, grid, &with(vec![q.into(), k.into(), s.into()], Variant::Alibi));
-        g.step("softmax", softmax, [programs(self.rows, self.lines), self.heads, 1], &with(vec![s.into(), p.into()], Variant::Sink));
+        let [scores, softmax, values] = [self.scores(&g, [q, k, s], more)?, self.softmax(&g, [s, p])?, self.values(&g, [p, v, o])?];
+        g.step("scores", scores, grid, &with(vec![q.into(), k.into(), s.into()], false));
+        g.step("softmax", softmax, [programs(self.rows, self.lines), self.heads, 1], &with(vec![s.into(), p.into()], true));
         g.step("values", values, [programs(self.rows, self.out[0]), self.heads, 1], &[p.into(), v.into(), o.into()]);
         // Keys behind a query are half of all.
         let keys = if self.sees == Sees::Causal { self.keys.div_ceil(2) } else { self.keys };
@@ -135,8 +156,13 @@ impl PlainAttention {
     /// of up to 1, and weights add up to 1.
     pub fn bound(&self) -> f64 {
         let (depth, keys) = (f64::from(self.depth), f64::from(self.keys));
-        let far = if self.variant == Variant::Alibi { f64::from(self.rows.max(self.keys)) } else { 0.0 };
-        let scores = depth * f64::from(self.scale) + far;
+        let far = match self.variant {
+            Variant::Alibi => f64::from(self.rows.max(self.keys)),
+            Variant::Bias => 1.0,
+            _ => 0.0,
+        };
+        let by = if matches!(self.variant, Variant::Bias | Variant::Temperature) { 1.0 } else { f64::from(self.scale) };
+        let scores = depth * by + far;
         let word = unit(Scalar::F32);
         // Each way: scores as stored and as summed change an exponent; exp, sums and quotients are off by 2^-21 and a unit per term.
         let exponent = scores * (unit(self.scores) + depth * word);
@@ -144,12 +170,12 @@ impl PlainAttention {
         2.0 * (weight + unit(self.weights) + keys * word + unit(self.elem)) + 2f64.powi(-24)
     }
 
-    fn scores(&self, g: &Operators, [q, k, s]: [Id; 3]) -> Result<Kernel, BuildErrors> {
+    fn scores(&self, g: &Operators, [q, k, s]: [Id; 3], more: Option<Id>) -> Result<Kernel, BuildErrors> {
         let mut b = KernelBuilder::new("scores");
         let tile @ [high, wide] = self.tile;
         b.warps((high / 16).clamp(4, 8));
         let [q, k, s] = [q, k, s].map(|id| b.param(g.view(id)));
-        let slope = (self.variant == Variant::Alibi).then(|| b.param(self.per_head()));
+        let more = more.filter(|_| self.variant != Variant::Sink).map(|id| b.param(g.view(id)));
         let [j, i, h] = [0, 1, 2].map(|axis| b.program_id(axis));
         let (col, row, zero) = (b.mul(j, wide), b.mul(i, high), b.constant(0, Scalar::I32));
         let of = if self.group == 1 { h } else { b.div(h, self.group) };
@@ -157,7 +183,10 @@ impl PlainAttention {
         let pair = |b: &mut KernelBuilder, at: Value, deep: u32| {
             let p = b.load(q, &[h, row, at], &[1, high, deep]);
             let r = b.load(k, &[of, col, at], &[1, wide, deep]);
-            let (p, r) = (b.reshape(p, &[high, deep]), b.reshape(r, &[wide, deep]));
+            let (mut p, mut r) = (b.reshape(p, &[high, deep]), b.reshape(r, &[wide, deep]));
+            if self.variant == Variant::Upcast {
+                (p, r) = (b.cast(p, Scalar::F32), b.cast(r, Scalar::F32));
+            }
             (p, b.transpose(r, &[1, 0]))
         };
         let t = match self.step {
@@ -173,7 +202,23 @@ impl PlainAttention {
                 })[0]
             }
         };
-        let mut t = b.mul(t, self.scale);
+        let per_head = |b: &mut KernelBuilder, of: Value| {
+            let by = b.load(of, &[h], &[1]);
+            b.reshape(by, &[1, 1])
+        };
+        let mut t = match (self.variant, more) {
+            (Variant::Bias, Some(bias)) => {
+                let bias = b.load(bias, &[h, row, col], &[1, high, wide]);
+                let bias = b.reshape(bias, &tile);
+                b.add(t, bias)
+            }
+            (Variant::Temperature, Some(numbers)) => {
+                let by = per_head(&mut b, numbers);
+                b.mul(t, by)
+            }
+            (Variant::Upcast, _) => b.div(t, (self.depth as f32).sqrt()),
+            _ => b.mul(t, self.scale),
+        };
         if self.variant == Variant::SoftCap {
             t = b.mul(t, 1.0 / CAP);
             t = b.tanh(t);
@@ -183,16 +228,33 @@ impl PlainAttention {
             let steps = b.iota(&tile, axis);
             b.add(steps, start)
         };
-        if let Some(slope) = slope {
+        if let (Variant::Alibi, Some(slope)) = (self.variant, more) {
             let (r, c) = (along(&mut b, row, 0), along(&mut b, col, 1));
             let far = b.sub(c, r);
             let far = b.cast(far, Scalar::F32);
-            let by = b.load(slope, &[h], &[1]);
-            let by = b.reshape(by, &[1, 1]);
+            let by = per_head(&mut b, slope);
             let far = b.mul(far, by);
             t = b.add(t, far);
         }
-        if self.sees != Sees::All {
+        if let (Variant::Composed, Some(tokens)) = (self.variant, more) {
+            let (r, c) = (along(&mut b, row, 0), along(&mut b, col, 1));
+            let causal = b.cmp(CmpOp::Le, c, r);
+            let far = b.add(c, WINDOW);
+            let near = b.cmp(CmpOp::Gt, far, r);
+            let window = b.and(causal, near);
+            let all = b.full(&tile, 1, Scalar::I1);
+            let sees = [window, causal].into_iter().fold(all, |sees, mask| b.and(sees, mask));
+            let tokens = b.load(tokens, &[col], &[wide]);
+            let kept = b.cmp(CmpOp::Ne, tokens, PADDING);
+            let ignored = b.not(kept);
+            let kept = b.not(ignored);
+            let kept = b.expand_dims(kept, 0);
+            let kept = b.broadcast(kept, &tile);
+            let sees = b.and(sees, kept);
+            let hidden = b.not(sees);
+            let none = b.full(&tile, f64::NEG_INFINITY, Scalar::F32);
+            t = b.select(hidden, none, t);
+        } else if self.sees != Sees::All {
             let (r, c) = (along(&mut b, row, 0), along(&mut b, col, 1));
             let mut sees = b.cmp(CmpOp::Le, c, r);
             if let Sees::Window(w) = self.sees {
@@ -243,6 +305,14 @@ impl PlainAttention {
             let t = b.exp(t);
             b.add(sum, t)
         };
+        if self.variant == Variant::Linear {
+            let t = b.load(x, &[h, row, zero], &[1, lines, width]);
+            let t = b.reshape(t, &[lines, width]);
+            let t = b.cast(t, Scalar::F32);
+            let sum = b.reduce_keep(ReduceOp::Add, t, 1);
+            stored(&mut b, t, sum, zero);
+            return b.finish();
+        }
         if self.pieces.is_none() {
             let t = piece(&mut b, zero);
             let most = b.reduce_keep(ReduceOp::Maximum, t, 1);
@@ -303,11 +373,13 @@ impl PlainAttention {
     }
 }
 
-/// A causal attention of rows, heads and a depth.
+/// An attention of rows, heads and a depth; causal, but where the variant is one of encoders.
 ///
 /// # Errors
 /// The builder's.
 pub(super) fn variant(extents: &[u32], variant: Variant) -> Result<Operators, BuildErrors> {
     let [rows, heads, depth] = [extents[0], extents[1], extents[2]];
-    PlainAttention { sees: Sees::Causal, variant, ..PlainAttention::new(Scalar::BF16, heads, rows, depth) }.draw(false)
+    let encodes = matches!(variant, Variant::Upcast | Variant::Bias | Variant::Temperature | Variant::Linear);
+    let sees = if encodes { Sees::All } else { Sees::Causal };
+    PlainAttention { sees, variant, ..PlainAttention::new(Scalar::BF16, heads, rows, depth) }.draw(false)
 }

@@ -32,7 +32,7 @@ fn planned(problem: &Problem, target: &Target) -> Gemm {
 }
 
 /// `to = from · wᵀ`, with the tile that the planner of products chooses for the target.
-fn linear(g: &mut Operators, name: &'static str, [from, w, to]: [Id; 3], target: &Target) -> Result<(), BuildErrors> {
+pub(super) fn linear(g: &mut Operators, name: &'static str, [from, w, to]: [Id; 3], target: &Target) -> Result<(), BuildErrors> {
     let [m, k] = g.matrix(from);
     let [_, n] = g.matrix(to);
     let gemm = planned(&Problem::new(ELEM, [m, n, k]).transposed(false, true), target);

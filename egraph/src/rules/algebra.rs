@@ -153,17 +153,6 @@ pub(super) const RULES: &[Rule] = &[
         keeps: "v20 = neg a\nv22 = mul v20, b",
     },
     Rule {
-        name: "choose-equal",
-        class: Class::Exact,
-        says: "minimum x x = maximum x x = and x x = or x x = x",
-        phase: Phase::Simplify,
-        roots: Roots::Ops(&[Op::Minimum, Op::Maximum, Op::MinimumU, Op::MaximumU, Op::MinNum, Op::MaxNum, Op::And, Op::Or]),
-        apply: |_, _, n| (n.kids[0] == n.kids[1]).then(|| n.kids[0].into()),
-        over: Types::Each(NUMBERS),
-        fires: "v20 = minimum a, a\nv21 = maximum v20, a",
-        keeps: "v20 = minimum a, b\nv21 = maximum v20, b",
-    },
-    Rule {
         name: "choose-again",
         class: Class::Exact,
         says: "minimum (minimum x y) x = minimum x y, and so for the other choices",
@@ -229,40 +218,6 @@ pub(super) const RULES: &[Rule] = &[
         over: Types::Each(INTS),
         fires: "v20 = splat -1 : A\nv21 = and a, v20\nv22 = xor v21, v20\nv23 = or b, v20\nv24 = sub v22, v23",
         keeps: "v20 = splat 1 : A\nv21 = and a, v20",
-    },
-    Rule {
-        name: "bits-cancel",
-        class: Class::Exact,
-        says: "x and not x = 0, x or not x = ones, (x xor y) xor y = x",
-        phase: Phase::Simplify,
-        roots: Roots::Ops(&[Op::And, Op::Or, Op::Xor]),
-        apply: |g, _, n| {
-            let (a, b) = (n.kids[0], n.kids[1]);
-            if n.op() == Some(Op::Xor) {
-                let other = |x: Id, y: Id| {
-                    let m = g.get(x, Op::Xor)?;
-                    (m.kids[0] == y).then(|| m.kids[1]).or_else(|| (m.kids[1] == y).then(|| m.kids[0]))
-                };
-                return other(a, b).or_else(|| other(b, a)).map(Term::Class);
-            }
-            let not = |x: Id, y: Id| g.get(x, Op::Not).is_some_and(|m| m.kids[0] == y);
-            let ones = if g.node_ty(n).elem() == Scalar::I1 { 1 } else { -1 };
-            (not(a, b) || not(b, a)).then(|| Term::int(if n.op() == Some(Op::And) { 0 } else { ones }, g.node_ty(n)))
-        },
-        over: Types::Each(BITS),
-        fires: "v20 = xor a, b\nv21 = xor v20, a\nv22 = not c\nv23 = and c, v22\nv24 = or v21, v23",
-        keeps: "v20 = xor a, b\nv21 = xor v20, c",
-    },
-    Rule {
-        name: "select-same",
-        class: Class::Exact,
-        says: "select c x x = x",
-        phase: Phase::Simplify,
-        roots: Roots::Ops(&[Op::Select]),
-        apply: |_, _, n| (n.kids[1] == n.kids[2]).then(|| n.kids[1].into()),
-        over: ALL,
-        fires: "v20 = select m, a, a",
-        keeps: "v20 = select m, a, b",
     },
     Rule {
         name: "select-known",

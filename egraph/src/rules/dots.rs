@@ -9,7 +9,7 @@ use crate::rescale::{is_share, passes_cast};
 use crate::term::Term;
 use egg::Id;
 use smallvec::SmallVec;
-use tilelift_ir::{Attr, Literal, Op, Precision, Scalar, Type, num};
+use tilelift_ir::{Attr, Literal, Op, Precision, Scalar, Shape, Type, num};
 
 const INTO_F32: Types = Types::Each(&[Scalar::F16, Scalar::BF16]);
 
@@ -21,46 +21,67 @@ fn zero(g: &Graph, id: Id) -> bool {
     }
 }
 
-/// A factor of an operand that is the same along the axis that the product sums over, as a factor of the result.
-fn outside(g: &Graph, s: Id, axis: usize, to: &Type) -> Option<Term> {
+/// A factor of an operand that is the same along the axis that the product sums over, as a factor of the result. The operand may be a transpose
+/// of what has the factor.
+fn outside(g: &Graph, s: Id, axis: usize, perm: Option<&Shape>, to: &Type) -> Option<Term> {
     if let Some(c) = g.float(s) {
         return Some(Term::float(c, to));
     }
-    let widened = |id: Id, ty: Type| if *g.ty(id) == ty { id.into() } else { Term::with(Op::Cast, &[], Some(ty), [id.into()]) };
+    let widened = |x: Term, from: Scalar, ty: Type| if from == ty.elem() { x } else { Term::with(Op::Cast, &[], Some(ty), [x]) };
     if let Some(x) = g.get(s, Op::Splat).map(|n| n.kids[0]) {
-        return Some(Term::with(Op::Splat, &[], Some(to.clone()), [widened(x, Type::Scalar(to.elem()))]));
+        return Some(Term::with(Op::Splat, &[], Some(to.clone()), [widened(x.into(), g.ty(x).elem(), Type::Scalar(to.elem()))]));
     }
     let x = g.get(s, Op::Broadcast)?.kids[0];
-    let from = g.ty(x).as_tile().filter(|t| t.shape[axis] == 1)?;
-    let wide = widened(x, Type::tile(&from.shape, to.elem()));
-    Some(if from.shape[..] == *to.shape()? { wide } else { Term::with(Op::Broadcast, &[], Some(to.clone()), [wide]) })
+    let from = g.ty(x).as_tile().filter(|t| t.shape[perm.map_or(axis, |p| p[axis] as usize)] == 1)?;
+    let shape: Shape = perm.map_or_else(|| from.shape.clone(), |p| p.iter().map(|&d| from.shape[d as usize]).collect());
+    let moved = perm.map_or_else(|| x.into(), |p| transposed(x.into(), p));
+    let wide = widened(moved, from.elem, Type::tile(&shape, to.elem()));
+    Some(if shape[..] == *to.shape()? { wide } else { Term::with(Op::Broadcast, &[], Some(to.clone()), [wide]) })
 }
 
-/// What an operand becomes, of what is left without its scale.
-type Made<'m> = dyn Fn(Id) -> Option<Term> + 'm;
+fn transposed(x: Term, perm: &Shape) -> Term {
+    Term::with(Op::Transpose, &[Attr::Perm(perm.clone())], None, [x])
+}
 
-/// `dot x y 0` and the factor, where operand `side` is made of `x * s`.
-fn unscaled(g: &Graph, n: &Node, side: usize, operand: Id, made: &Made<'_>) -> Option<Term> {
-    let m = g.get(operand, Op::Mul)?;
-    let rank = g.node_ty(n).shape()?.len();
-    let axis = if side == 0 { rank - 1 } else { rank - 2 };
-    (0..2).find_map(|k| {
-        let factor = outside(g, m.kids[1 - k], axis, g.node_ty(n))?;
-        let mut kids: SmallVec<[Term; 3]> = n.kids.iter().map(Term::from).collect();
-        kids[side] = made(m.kids[k])?;
-        Some(Term::op(Op::Mul, [Term::make(Op::Dot, g.attrs(n), None, kids), factor]))
+/// `(dot x y 0) op s`, where operand `side` is made of `x op s`, perhaps cast to a narrower float, perhaps transposed.
+fn without_scale(g: &Graph, n: &Node, side: usize, op: Op, cast: bool) -> Option<Term> {
+    let whole = n.kids[side];
+    let straight = || without_scale_of(g, n, (side, op, cast), whole, None);
+    straight().or_else(|| {
+        let t = g.get(whole, Op::Transpose)?;
+        let Some(Attr::Perm(perm)) = g.attrs(t).first() else { return None };
+        without_scale_of(g, n, (side, op, cast), t.kids[0], Some(perm))
     })
 }
 
-/// `dot x y 0` divided by `s`, where operand `side` is made of `x / s`.
-fn undivided(g: &Graph, n: &Node, side: usize, operand: Id, made: &Made<'_>) -> Option<Term> {
-    let m = g.get(operand, Op::Div)?;
+fn without_scale_of(g: &Graph, n: &Node, (side, op, cast): (usize, Op, bool), made: Id, perm: Option<&Shape>) -> Option<Term> {
+    let from = if cast { g.get(made, Op::Cast)?.kids[0] } else { made };
+    let m = g.get(from, op)?;
     let rank = g.node_ty(n).shape()?.len();
     let axis = if side == 0 { rank - 1 } else { rank - 2 };
-    let divisor = outside(g, m.kids[1], axis, g.node_ty(n))?;
-    let mut kids: SmallVec<[Term; 3]> = n.kids.iter().map(Term::from).collect();
-    kids[side] = made(m.kids[0])?;
-    Some(Term::op(Op::Div, [Term::make(Op::Dot, g.attrs(n), None, kids), divisor]))
+    let (wide, narrow) = (g.ty(from).elem(), g.ty(made));
+    let narrows = wide.is_float() && narrow.elem().bits() < wide.bits();
+    // What a product is made of may change places.
+    (0..if op == Op::Mul { 2 } else { 1 }).find_map(|k| {
+        let (x, s) = (m.kids[k], m.kids[1 - k]);
+        let factor = outside(g, s, axis, perm, g.node_ty(n))?;
+        let left = match cast {
+            true if narrows && passes_cast(wide, narrow.elem(), is_share(g, x)) => {
+                Term::with(Op::Cast, &[], Some(narrow.clone()), [x.into()])
+            }
+            true => return None,
+            false => x.into(),
+        };
+        let mut kids: SmallVec<[Term; 3]> = n.kids.iter().map(Term::from).collect();
+        kids[side] = perm.map_or(left.clone(), |p| transposed(left, p));
+        Some(Term::op(op, [Term::make(Op::Dot, g.attrs(n), None, kids), factor]))
+    })
+}
+
+/// As [`without_scale`] for either operand of a product that nothing is added to.
+fn rescaled(g: &Graph, n: &Node, ops: &[Op], cast: bool) -> Option<Term> {
+    let wide = matches!(g.node_ty(n).elem(), Scalar::F32 | Scalar::F64) && plus_zero(g, n.kids[2]);
+    (0..2).filter(|_| wide).find_map(|side| ops.iter().find_map(|&op| without_scale(g, n, side, op, cast)))
 }
 
 /// The product of two operands that were converted from 8-bit integers, in 32 bits; its sums are exact.
@@ -129,28 +150,12 @@ pub(super) const RULES: &[Rule] = &[
         keeps: "v20 = cast m : tile<8x16xi8>\nv21 = cast v20 : A\nv22 = transpose b, [1, 0]\nv24 = splat 0.0 : tile<8x8xf32>\nv25 = dot v21, v22, v24",
     },
     Rule {
-        name: "dot-integers-add",
-        class: Class::Reassoc,
-        says: "dot of two operands that are i8 made floats = the conversion of the dot of the integers + c; a sum -0 may become +0",
-        phase: Phase::Simplify,
-        roots: Roots::Ops(&[Op::Dot]),
-        apply: |g, _, n| {
-            if plus_zero(g, n.kids[2]) { None } else { Some(Term::op(Op::Add, [of_integers(g, n)?, n.kids[2].into()])) }
-        },
-        over: INTO_F32,
-        fires: "v20 = cast m : tile<8x16xi8>\nv21 = cast v20 : A\nv22 = transpose v13, [1, 0]\nv23 = cast v22 : tile<16x8xT>\nv24 = splat 0.5 : tile<8x8xf32>\nv25 = dot v21, v23, v24",
-        keeps: "v20 = cast m : tile<8x16xi8>\nv21 = cast v20 : A\nv22 = transpose v13, [1, 0]\nv23 = cast v22 : tile<16x8xT>\nv24 = splat 0.0 : tile<8x8xf32>\nv25 = dot v21, v23, v24",
-    },
-    Rule {
         name: "dot-scale",
         class: Class::Reassoc,
-        says: "dot (a * s) b 0 = (dot a b 0) * s, for s that is the same along the axis that is summed; b likewise",
+        says: "dot (a * s) b 0 = (dot a b 0) * s, for s that is the same along the axis that is summed; b likewise; a transpose may stand between",
         phase: Phase::Simplify,
         roots: Roots::Ops(&[Op::Dot]),
-        apply: |g, _, n| {
-            let wide = matches!(g.node_ty(n).elem(), Scalar::F32 | Scalar::F64) && plus_zero(g, n.kids[2]);
-            if wide { (0..2).find_map(|side| unscaled(g, n, side, n.kids[side], &|x| Some(x.into()))) } else { None }
-        },
+        apply: |g, _, n| rescaled(g, n, &[Op::Mul], false),
         over: Types::Each(&[Scalar::F32]),
         fires: "v20 = slice b, [0, 3] : tile<8x1xT>\nv21 = broadcast v20 : A\nv22 = mul a, v21\nv23 = slice c, [0, 0] : tile<8x2xT>\nv24 = slice v22, [0, 0] : tile<8x2xT>\nv25 = slice v21, [0, 0] : tile<8x2xT>\nv26 = mul v23, v25\nv27 = splat s : tile<2x8xT>\nv28 = slice a, [0, 0] : tile<2x8xT>\nv29 = mul v28, v27\nv30 = splat 0.0 : tile<8x8xf32>\nv31 = dot v26, v28, v30\nv32 = dot v24, v29, v30\nv33 = sub v31, v32",
         keeps: "v20 = slice b, [3, 0] : tile<1x16xT>\nv21 = broadcast v20 : A\nv22 = mul a, v21\nv23 = transpose c, [1, 0]\nv30 = splat 0.0 : tile<8x8xf32>\nv31 = dot v22, v23, v30",
@@ -158,38 +163,23 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "dot-div",
         class: Class::Reassoc,
-        says: "dot (a / s) b 0 = (dot a b 0) / s, for s that is the same along the axis that is summed; b likewise",
+        says: "dot (a / s) b 0 = (dot a b 0) / s, for s that is the same along the axis that is summed; b likewise; a transpose may stand between",
         phase: Phase::Simplify,
         roots: Roots::Ops(&[Op::Dot]),
-        apply: |g, _, n| {
-            let wide = matches!(g.node_ty(n).elem(), Scalar::F32 | Scalar::F64) && plus_zero(g, n.kids[2]);
-            if wide { (0..2).find_map(|side| undivided(g, n, side, n.kids[side], &|x| Some(x.into()))) } else { None }
-        },
+        apply: |g, _, n| rescaled(g, n, &[Op::Div], false),
         over: Types::Each(&[Scalar::F32]),
-        fires: "v17 = cast one : T\nv18 = splat v17 : A\nv19 = abs b\nv16 = add v19, v18\nv20 = slice v16, [0, 3] : tile<8x1xT>\nv21 = broadcast v20 : A\nv22 = div a, v21\nv23 = transpose c, [1, 0]\nv30 = splat 0.0 : tile<8x8xf32>\nv31 = dot v22, v23, v30",
+        fires: "v17 = cast one : T\nv18 = splat v17 : A\nv19 = abs b\nv16 = add v19, v18\nv20 = slice v16, [0, 3] : tile<8x1xT>\nv21 = broadcast v20 : A\nv22 = div a, v21\nv24 = div c, v21\nv23 = transpose v24, [1, 0]\nv30 = splat 0.0 : tile<8x8xf32>\nv31 = dot v22, v23, v30",
         keeps: "v20 = slice b, [3, 0] : tile<1x16xT>\nv21 = broadcast v20 : A\nv22 = div a, v21\nv23 = transpose c, [1, 0]\nv30 = splat 0.0 : tile<8x8xf32>\nv31 = dot v22, v23, v30",
     },
     Rule {
         name: "dot-cast-scale",
         class: Class::Reassoc,
-        says: "dot (cast (a * s)) b 0 = (dot (cast a) b 0) * s, quotients likewise, for s that is the same along the axis that is summed, and a cast to a narrower float whose range holds a; b likewise",
+        says: "dot (cast (a * s)) b 0 = (dot (cast a) b 0) * s, quotients likewise, for s that is the same along the axis that is summed, and a cast to a narrower float whose range holds a; b likewise; a transpose may stand between",
         phase: Phase::Simplify,
         roots: Roots::Ops(&[Op::Dot]),
-        apply: |g, _, n| {
-            let wide = matches!(g.node_ty(n).elem(), Scalar::F32 | Scalar::F64) && plus_zero(g, n.kids[2]);
-            (0..2).filter(|_| wide).find_map(|side| {
-                let to = g.ty(n.kids[side]);
-                let from = g.get(n.kids[side], Op::Cast)?.kids[0];
-                let narrows = g.ty(from).elem().is_float() && to.elem().bits() < g.ty(from).elem().bits();
-                let cast = |x: Id| {
-                    let fits = narrows && passes_cast(g.ty(from).elem(), to.elem(), is_share(g, x));
-                    fits.then(|| Term::with(Op::Cast, &[], Some(to.clone()), [x.into()]))
-                };
-                undivided(g, n, side, from, &cast).or_else(|| unscaled(g, n, side, from, &cast))
-            })
-        },
+        apply: |g, _, n| rescaled(g, n, &[Op::Div, Op::Mul], true),
         over: Types::Each(&[Scalar::BF16]),
-        fires: "v20 = cast m : tile<8x16xf32>\nv21 = splat 1.0 : tile<8x16xf32>\nv22 = cast a : tile<8x16xf32>\nv23 = add v20, v21\nv24 = slice v23, [0, 0] : tile<8x1xf32>\nv25 = broadcast v24 : tile<8x16xf32>\nv26 = div v22, v25\nv27 = cast v26 : A\nv28 = transpose c, [1, 0]\nv30 = splat 0.0 : tile<8x8xf32>\nv31 = dot v27, v28, v30",
+        fires: "v20 = cast m : tile<8x16xf32>\nv21 = splat 1.0 : tile<8x16xf32>\nv22 = cast a : tile<8x16xf32>\nv23 = add v20, v21\nv24 = slice v23, [0, 0] : tile<8x1xf32>\nv25 = broadcast v24 : tile<8x16xf32>\nv26 = div v22, v25\nv27 = cast v26 : A\nv32 = cast c : tile<8x16xf32>\nv33 = div v32, v25\nv34 = cast v33 : A\nv28 = transpose v34, [1, 0]\nv30 = splat 0.0 : tile<8x8xf32>\nv31 = dot v27, v28, v30",
         keeps: "v20 = slice b, [3, 0] : tile<1x16xT>\nv22 = cast a : tile<8x16xf32>\nv23 = cast v20 : tile<1x16xf32>\nv25 = broadcast v23 : tile<8x16xf32>\nv26 = div v22, v25\nv27 = cast v26 : A\nv28 = transpose c, [1, 0]\nv30 = splat 0.0 : tile<8x8xf32>\nv31 = dot v27, v28, v30",
     },
 ];

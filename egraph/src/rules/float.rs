@@ -65,20 +65,6 @@ pub(super) const RULES: &[Rule] = &[
         keeps: "v20 = splat inf_T : A\nv21 = maximum a, v20",
     },
     Rule {
-        name: "float-choose-nan",
-        class: Class::Exact,
-        says: "minnum x nan = maxnum x nan = x",
-        phase: Phase::Simplify,
-        roots: Roots::Ops(&[Op::MinNum, Op::MaxNum]),
-        apply: |g, _, n| {
-            let at = (0..2).find(|&i| g.float(n.kids[i]).is_some_and(f64::is_nan))?;
-            Some(n.kids[1 - at].into())
-        },
-        over: Types::Each(FLOATS),
-        fires: "v20 = splat nan_T : A\nv21 = minnum a, v20\nv22 = maxnum v21, v20",
-        keeps: "v20 = splat inf_T : A\nv21 = minnum a, v20",
-    },
-    Rule {
         name: "float-integral",
         class: Class::Exact,
         says: "floor, ceil, round and trunc of an integral value are that value",

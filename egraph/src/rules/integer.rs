@@ -97,32 +97,6 @@ pub(super) const RULES: &[Rule] = &[
         keeps: "v20 = sub a, b\nv21 = sub v20, b",
     },
     Rule {
-        name: "int-factor",
-        class: Class::Exact,
-        says: "x * c + x * d = x * (c + d), with x = x * 1, for integers",
-        phase: Phase::Simplify,
-        roots: Roots::Ops(&[Op::Add, Op::Sub]),
-        apply: |g, _, n| {
-            if !ints(g, n) || n.kids.iter().any(|&k| g.int(k).is_some()) {
-                return None;
-            }
-            let scaled = |id: Id| by_constant(g, id, Op::Mul);
-            let (a, b) = (n.kids[0], n.kids[1]);
-            let (x, c, d) = match (scaled(a), scaled(b)) {
-                (Some((x, c)), Some((y, d))) if x == y => (x, c, d),
-                (Some((x, c)), _) if x == b => (x, c, 1),
-                (_, Some((y, d))) if y == a => (y, 1, d),
-                _ if a == b => (a, 1, 1),
-                _ => return None,
-            };
-            let sum = if n.op() == Some(Op::Add) { c.wrapping_add(d) } else { c.wrapping_sub(d) };
-            Some(Term::op(Op::Mul, [x.into(), Term::int(sum, g.node_ty(n))]))
-        },
-        over: Types::Each(INTS),
-        fires: "v20 = splat 5 : A\nv21 = mul a, v20\nv22 = add v21, a\nv23 = sub v22, a",
-        keeps: "v20 = splat 5 : A\nv21 = mul a, v20\nv22 = add v21, b",
-    },
-    Rule {
         name: "int-shift-zero",
         class: Class::Exact,
         says: "x << 0 = x >> 0 = x",
@@ -150,16 +124,17 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "int-div-mul",
         class: Class::Exact,
-        says: "(x / c) * c = x, for x a multiple of c, a power of two",
+        says: "(x / c) * c = x, for x a multiple of c, a power of two; div_u likewise",
         phase: Phase::Simplify,
         roots: Roots::Ops(&[Op::Mul]),
         apply: |g, _, n| {
-            let d = g.int(n.kids[1])?;
-            let (x, c) = by_constant(g, n.kids[0], Op::Div)?;
-            (c == d && g.int(g.get(n.kids[0], Op::Div)?.kids[1]).is_some() && exponent(c)? <= i64::from(g.fact(x).zeros)).then(|| x.into())
+            let c = g.int(n.kids[1])?;
+            let over = |op: Op| g.get(n.kids[0], op).filter(|m| g.int(m.kids[1]) == Some(c)).map(|m| m.kids[0]);
+            let x = over(Op::Div).or_else(|| over(Op::DivU))?;
+            (exponent(c)? <= i64::from(g.fact(x).zeros)).then(|| x.into())
         },
         over: Types::Each(INTS),
-        fires: "v20 = splat 16 : A\nv21 = mul a, v20\nv22 = splat 8 : A\nv23 = div v21, v22\nv24 = mul v23, v22",
+        fires: "v20 = splat 16 : A\nv21 = mul a, v20\nv22 = splat 8 : A\nv23 = div v21, v22\nv24 = mul v23, v22\nv25 = div_u v21, v20\nv26 = mul v25, v20\nv27 = add v24, v26",
         keeps: "v22 = splat 8 : A\nv23 = div a, v22\nv24 = mul v23, v22",
     },
     Rule {
@@ -260,24 +235,6 @@ pub(super) const RULES: &[Rule] = &[
         over: I32,
         fires: "v20 = mul i, 32\nv21 = assume v20, multiple 16\nv22 = splat v21 : A",
         keeps: "v20 = mul i, 32\nv21 = assume v20, multiple 64\nv23 = mul v21, 0\nv22 = splat v23 : A",
-    },
-    Rule {
-        name: "cmp-same",
-        class: Class::Exact,
-        says: "x < x = false, x <= x = true, and so on, for integers",
-        phase: Phase::Simplify,
-        roots: Roots::Ops(&[Op::Cmp]),
-        apply: |g, _, n| {
-            let Some(Attr::Cmp(c)) = g.attrs(n).first() else { return None };
-            if n.kids[0] != n.kids[1] || g.ty(n.kids[0]).elem().is_float() {
-                return None;
-            }
-            let holds = matches!(c, CmpOp::Eq | CmpOp::Le | CmpOp::Ge | CmpOp::Ule | CmpOp::Uge);
-            Some(Term::int(i64::from(holds), g.node_ty(n)))
-        },
-        over: Types::Each(INTS),
-        fires: "v20 = cmp le a, a\nv21 = cmp ult b, b\nv22 = xor v20, v21",
-        keeps: "v20 = cmp le a, b",
     },
     Rule {
         name: "cmp-bounds",

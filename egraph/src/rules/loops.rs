@@ -62,6 +62,19 @@ fn unless_empty(g: &Graph, n: &Node, value: Term) -> Term {
     Term::op(Op::Select, [some, value, n.kids[3].into()])
 }
 
+/// Rounds of a fold whose bounds are known.
+fn rounds(g: &Graph, n: &Node) -> Option<i64> {
+    let (lo, hi, step) = (g.int(n.kids[0])?, g.int(n.kids[1])?, g.int(n.kids[2])?);
+    (step > 0 && lo < hi).then(|| hi.checked_sub(lo).map(|d| (d - 1) / step + 1))?
+}
+
+/// Products of 8-bit integers that an element of a matrix product sums, if nothing is added to them.
+fn narrow_products(g: &Graph, id: Id) -> Option<i64> {
+    let m = g.get(id, Op::Dot).filter(|m| g.int(m.kids[2]) == Some(0))?;
+    let narrow = m.kids[..2].iter().all(|&k| g.ty(k).elem() == Scalar::I8);
+    narrow.then(|| g.ty(m.kids[0]).shape()?.last().map(|&e| i64::from(e)))?
+}
+
 pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "fold-linear",
@@ -84,19 +97,27 @@ pub(super) const RULES: &[Rule] = &[
         keeps: "v20 = cast zero : T\nv21 = splat v20 : A\nv22 = for v23 in 0..i step 1 carry v24 = v21 {\nv25 = cast v23 : T\nv26 = splat v25 : A\nv27 = mul a, v26\nv28 = add v27, b\nv29 = div c, v28\nv30 = add v24, v29\nyield v30\n}",
     },
     Rule {
-        name: "int-fold-linear",
-        class: Class::Exact,
-        says: "sum over j of x * s = (sum over j of x) * s, for integers, and s that is the same for all j",
+        name: "fold-integers",
+        class: Class::Reassoc,
+        says: "sum over j of dots of i8 made floats = the conversion of the sum over j of the dots, for at most 2^16 products",
         phase: Phase::Simplify,
         roots: Roots::Folds,
         apply: |g, _, n| {
-            let range = plain(g, n, Op::Add).filter(|_| g.node_ty(n).elem().is_int())?;
-            let (x, s) = factor(g, n.kids[4], range, Op::Mul)?;
-            Some(Term::op(Op::Mul, [folded(n, x), s.into()]))
+            plain(g, n, Op::Add).filter(|_| wide(g, n) && g.fact(n.kids[3]).value == Some(Literal::Float(0)))?;
+            let x = g.get(n.kids[4], Op::Cast)?.kids[0];
+            let products = rounds(g, n)?.checked_mul(narrow_products(g, x)?)?;
+            // 2^16 products of at most 2^14.
+            let Head::Fold { op, range, online, .. } = n.head else { return None };
+            (products <= 1 << 16).then(|| {
+                let none = Term::int(0, g.ty(x));
+                let kids = n.kids[..3].iter().map(Term::from).chain([none, x.into()]);
+                let sum = Term::of_loop(Head::Fold { op, range, online, ty: g.fact(x).ty }, kids);
+                Term::with(Op::Cast, &[], Some(g.node_ty(n).clone()), [sum])
+            })
         },
-        over: Types::Each(super::rule::INTS),
-        fires: "v20 = cast zero : T\nv21 = splat v20 : A\nv22 = for v23 in 0..i step 1 carry v24 = v21 {\nv25 = cast v23 : T\nv26 = splat v25 : A\nv27 = mul a, v26\nv30 = add v24, v27\nyield v30\n}",
-        keeps: "v20 = cast zero : T\nv21 = splat v20 : A\nv22 = for v23 in 0..i step 1 carry v24 = v21 {\nv25 = cast v23 : T\nv26 = splat v25 : A\nv27 = add a, v26\nv30 = add v24, v27\nyield v30\n}",
+        over: WIDE,
+        fires: "v19 = splat 0 : tile<8x8xi32>\nv20 = cast zero : T\nv21 = splat v20 : tile<8x8xT>\nv16 = cast m : tile<8x16xi8>\nv17 = transpose v13, [1, 0]\nv22 = for v23 in 0..64 step 16 carry v24 = v21 {\nv25 = cast v23 : i8\nv26 = splat v25 : tile<8x16xi8>\nv27 = add v16, v26\nv28 = dot v27, v17, v19\nv29 = cast v28 : tile<8x8xT>\nv30 = add v24, v29\nyield v30\n}",
+        keeps: "v19 = splat 0 : tile<8x8xi32>\nv20 = cast zero : T\nv21 = splat v20 : tile<8x8xT>\nv16 = cast m : tile<8x16xi8>\nv17 = transpose v13, [1, 0]\nv22 = for v23 in 0..i step 16 carry v24 = v21 {\nv25 = cast v23 : i8\nv26 = splat v25 : tile<8x16xi8>\nv27 = add v16, v26\nv28 = dot v27, v17, v19\nv29 = cast v28 : tile<8x8xT>\nv30 = add v24, v29\nyield v30\n}",
     },
     Rule {
         name: "fold-scale",

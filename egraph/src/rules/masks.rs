@@ -80,17 +80,20 @@ fn asks_bounds(g: &Graph, n: &Node, mask: Id) -> bool {
     })
 }
 
-/// True if `index + past` is below `end` in every round of the loop that owns the index: bounds and step are aligned.
+/// True if `index + past` is below `end` in every round of the loop that owns the index: bounds and step are aligned, or nothing is added.
 fn loop_covers(g: &Graph, index: Id, past: i64, end: Id) -> bool {
     let leaf = |n: &Node| match n.head {
         Head::Leaf { value, .. } => g.analysis.loops[value],
         Head::Op { .. } | Head::Fold { .. } | Head::State { .. } => None,
     };
     let Some(l) = g[index].nodes.iter().find_map(leaf) else { return false };
-    let Some(step) = g.int(l.step).filter(|s| *s > 0 && s & (s - 1) == 0) else { return false };
-    let aligned = |id: Id| u32::from(g.fact(id).zeros) >= step.trailing_zeros();
+    // The index itself is, whatever the step.
+    let aligned = || {
+        let Some(step) = g.int(l.step).filter(|s| *s > 0 && s & (s - 1) == 0) else { return false };
+        past < step && [l.lo, end].iter().all(|&id| u32::from(g.fact(id).zeros) >= step.trailing_zeros())
+    };
     let same = |hi: Id| g.find(hi) == g.find(end) || (g.int(end).is_some() && g.int(end) == g.int(hi));
-    past < step && aligned(l.lo) && aligned(end) && ends(g, l.hi).into_iter().any(same)
+    (past <= 0 || aligned()) && ends(g, l.hi).into_iter().any(same)
 }
 
 /// Numbers that a bound is not above: itself, and what it is a minimum of.

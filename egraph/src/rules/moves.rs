@@ -51,7 +51,16 @@ fn splatted(g: &Graph, id: Id) -> Option<Id> {
     g.get(id, Op::Splat).map(|n| n.kids[0])
 }
 
-/// An elementwise op on operands that one and the same move made (or that are splats): the move of the op.
+/// Of a broadcast tile what a transpose makes the tile of it: the small tile with its extents back in order, broadcast.
+fn before_transpose(g: &Graph, id: Id, p: &Shape, from: &[u32]) -> Option<Term> {
+    let small = g.get(id, Op::Broadcast)?.kids[0];
+    let ty = g.ty(small).as_tile()?;
+    let back: Shape = (0..p.len() as u32).map(|d| p.iter().position(|&e| e == d).map_or(d, |i| i as u32)).collect();
+    let moved = Term::with(Op::Transpose, &[Attr::Perm(back)], None, [small.into()]);
+    Some(Term::with(Op::Broadcast, &[], Some(Type::tile(from, ty.elem)), [moved]))
+}
+
+/// An elementwise op on operands that one and the same move made (or that are splats, and beside transposes broadcasts): the move of the op.
 fn sunk(g: &Graph, n: &Node, mover: Op) -> Option<Term> {
     let ty = g.node_ty(n).as_tile()?;
     let moved = |k: &Id| g.get(*k, mover).filter(|_| g.fact(*k).value.is_none());
@@ -64,6 +73,8 @@ fn sunk(g: &Graph, n: &Node, mover: Op) -> Option<Term> {
             kids.push(k.into());
         } else if let Some(m) = moved(k).filter(|m| g.attrs(m) == g.attrs(first) && g.ty(m.kids[0]).shape() == Some(&from[..])) {
             kids.push(m.kids[0].into());
+        } else if let Some(t) = perm(g, first).and_then(|p| before_transpose(g, *k, p, &from)) {
+            kids.push(t);
         } else {
             let s = splatted(g, *k)?;
             kids.push(Term::with(Op::Splat, &[], Some(Type::tile(&from, elem)), [s.into()]));

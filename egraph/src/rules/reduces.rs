@@ -1,7 +1,7 @@
 //! Folds along an axis: of one element, of equal elements, of moved tiles. The order of a fold depends on its extent alone.
 
 use super::Types;
-use super::rule::{Class, FLOATS, INTS, NUMBERS, Phase, Roots, Rule};
+use super::rule::{Class, FLOATS, NUMBERS, Phase, Roots, Rule};
 use crate::graph::{Graph, Read};
 use crate::language::Node;
 use crate::term::Term;
@@ -51,19 +51,21 @@ pub(super) const RULES: &[Rule] = &[
         keeps: "v22 = reduce add a, axis 1",
     },
     Rule {
-        name: "reduce-choose-equal",
+        name: "scan-flip",
         class: Class::Exact,
-        says: "minimum, maximum, and, or of equal elements are the first of them",
+        says: "scan (flip x) = flip (scan_reverse x), along the axis, and the other way round",
         phase: Phase::Simplify,
-        roots: Roots::Ops(&[Op::Reduce]),
+        roots: Roots::Ops(&[Op::Scan, Op::ScanReverse]),
         apply: |g, _, n| {
-            let (op, axis) = parts(g, n)?;
-            equal_along(g, n, axis)?;
-            matches!(op, ReduceOp::Minimum | ReduceOp::Maximum | ReduceOp::And | ReduceOp::Or).then(|| first(g, n, axis)).flatten()
+            let (_, axis) = parts(g, n)?;
+            let along = [Attr::Dim(axis as u32)];
+            let x = g.get(n.kids[0], Op::Flip).filter(|m| g.attrs(m) == along)?.kids[0];
+            let back = if n.op() == Some(Op::Scan) { Op::ScanReverse } else { Op::Scan };
+            Some(Term::with(Op::Flip, &along, None, [Term::with(back, g.attrs(n), None, [x.into()])]))
         },
         over: Types::Each(NUMBERS),
-        fires: "v20 = slice a, [0, 3] : tile<8x1xT>\nv21 = broadcast v20 : A\nv22 = reduce maximum v21, axis 1",
-        keeps: "v20 = slice a, [0, 3] : tile<8x1xT>\nv21 = broadcast v20 : A\nv22 = reduce maximum v21, axis 0",
+        fires: "v20 = flip a, axis 1\nv21 = scan add v20, axis 1\nv22 = flip b, axis 0\nv23 = scan_reverse maximum v22, axis 0\nv24 = minimum v21, v23",
+        keeps: "v20 = flip a, axis 0\nv21 = scan add v20, axis 1",
     },
     Rule {
         name: "reduce-add-equal",
@@ -111,17 +113,21 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "reduce-transpose",
         class: Class::Exact,
-        says: "reduce (transpose x) = reduce x along the other axis, for matrices",
+        says: "reduce (transpose x) = transpose (reduce x along the axis that comes there)",
         phase: Phase::Simplify,
         roots: Roots::Ops(&[Op::Reduce]),
         apply: |g, _, n| {
             let (op, axis) = parts(g, n)?;
             let m = g.get(n.kids[0], Op::Transpose)?;
             let Some(Attr::Perm(p)) = g.attrs(m).first() else { return None };
-            (p.len() <= 2).then(|| Term::with(Op::Reduce, &[Attr::Reduce(op), Attr::Dim(p[axis])], None, [m.kids[0].into()]))
+            let from = p[axis];
+            let rest: Shape = p.iter().filter(|&&d| d != from).map(|&d| d - u32::from(d > from)).collect();
+            let sum = Term::with(Op::Reduce, &[Attr::Reduce(op), Attr::Dim(from)], None, [m.kids[0].into()]);
+            let ordered = rest.windows(2).all(|w| w[0] < w[1]);
+            Some(if ordered { sum } else { Term::with(Op::Transpose, &[Attr::Perm(rest)], None, [sum]) })
         },
-        over: Types::Each(INTS),
-        fires: "v20 = transpose a, [1, 0]\nv21 = reduce add v20, axis 1",
-        keeps: "v20 = reshape a : tile<8x4x4xT>\nv21 = transpose v20, [0, 2, 1]\nv22 = reduce add v21, axis 1",
+        over: Types::Each(NUMBERS),
+        fires: "v20 = transpose a, [1, 0]\nv21 = reduce add v20, axis 1\nv22 = reshape b : tile<8x4x4xT>\nv23 = transpose v22, [1, 2, 0]\nv24 = reduce maximum v23, axis 1\nv25 = reshape v24 : tile<32xT>\nv26 = slice v25, [0] : tile<16xT>\nv27 = add v21, v26",
+        keeps: "v20 = transpose a, [1, 0]\nv21 = reshape v20 : tile<4x32xT>\nv22 = reduce add v21, axis 1",
     },
 ];

@@ -17,7 +17,7 @@ use super::demand::dropped;
 use super::maker::{Copier, Maker, joined_name};
 use super::report::{Refusal, RefusalKind};
 use super::retile::{Retile, Target};
-use super::tiles::{Tiling, tiling};
+use super::tiles::{Tiling, fits, tiling};
 use crate::graph::nodes::{Graph, Node, Role, TensorId, uses};
 use tilelift_ir::{Hints, Kernel, Op, Value};
 
@@ -425,8 +425,14 @@ impl<'g> Pair<'g> {
         let other = copier.values(maker, kernel.operand(inst, "other"))?.first().copied();
         let at = copier.values(maker, kernel.operand(inst, "indices"))?;
         let extents = self.graph.extents(&self.graph.tensors[tensor.index()], place.flat);
-        let free: Vec<bool> = (0..place.shape.len()).map(|d| dropped(self.graph, (&self.consumer, &self.atoms), inst, d)).collect();
-        let mut tile = maker.inside(tile, (&at, &place.starts(&self.atoms, &self.consumer.node.grid)), &extents, other, &free)?;
+        let starts = place.starts(&self.atoms, &self.consumer.node.grid);
+        let inside = |d: usize| {
+            let tile = (&place.index[d], place.shape[d]);
+            fits(&self.atoms, &self.consumer.node.grid, tile, &extents[d], self.graph.divisor(&extents[d]))
+        };
+        let lost = |d: usize| dropped(self.graph, (&self.consumer, &self.atoms), inst, d);
+        let free: Vec<bool> = (0..place.shape.len()).map(|d| inside(d) || lost(d)).collect();
+        let mut tile = maker.inside(tile, (&at, &starts), &extents, other, &free)?;
         if let Some(&m) = copier.values(maker, kernel.operand(inst, "mask"))?.first() {
             let elem = maker.kernel.ty(tile).elem();
             let other = match other {

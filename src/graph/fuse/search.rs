@@ -3,7 +3,7 @@
 use super::cost::{Estimate, estimate};
 use super::inline::{in_order, inlined};
 use super::report::{Decision, FuseReport, How, Outcome, Refusal, RefusalKind};
-use super::sets::{MOST_MADE, Set, closed, sets};
+use super::sets::{MOST_MADE, Set, closed, operands, sets};
 use super::state::{FuseOptions, Joined, Link, Made, Search, Worth, position};
 use crate::graph::nodes::{Graph, Node, TensorId, all_uses};
 use std::cell::{Cell, RefCell};
@@ -174,13 +174,16 @@ impl Search<'_> {
         Ok(Joined { node, after, rules: made.rules, accepted: false })
     }
 
-    /// Whether each producer of a set is there because pairs do not do: no pair of its links is joined, or would be if it paid.
+    /// Whether each producer of a set is there because pairs do not do: no pair of its links is joined, or would be if it paid; of operands of one
+    /// product no pair that pays.
     fn needed(&mut self, set: &Set) -> Result<(), Refusal> {
+        let whole = operands(&self.graph, set);
         let members = || set.producers.iter().map(|p| p.0).chain([set.sink]);
         for &(p, t) in &set.producers {
             let readers: Vec<usize> = members().filter(|&c| c > p && self.does(c, t).reads).collect();
             for c in readers {
-                if self.joins(p, c, t) != Some(false) {
+                let joins = self.joins(p, c, t);
+                if joins != Some(false) && !(whole && joins.is_none()) {
                     let [p, c] = [p, c].map(|n| &self.graph.nodes[n].name);
                     return Err(Refusal::new(RefusalKind::Cost, format!("`{p}` and `{c}` are joined as a pair, if at all")));
                 }

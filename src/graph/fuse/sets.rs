@@ -1,7 +1,7 @@
 //! Sets of producers that may go into one sink: connected, of at most three, each of which disappears.
 //!
 //! Pairs are not enough: a step in between may cost more than what it starts from (softmax computed again at each tile of the product that
-//! reads it), and only the whole gains. A set is priced when it is complete.
+//! reads it), or make one of two operands (scales in front of a product), and only the whole gains. A set is priced when it is complete.
 
 use super::report::{Refusal, RefusalKind};
 use crate::graph::nodes::{Graph, Role, TensorId, uses};
@@ -20,7 +20,8 @@ pub(super) struct Set {
     pub producers: Vec<(usize, TensorId)>,
 }
 
-/// The sets of a graph in which a producer does more than work on elements one by one: those are pairs' affair.
+/// The sets of a graph in which a producer does more than work on elements one by one, or that make several operands of a product; others are
+/// pairs' affair.
 pub(super) fn sets(graph: &Graph) -> Vec<Set> {
     (0..graph.nodes.len()).flat_map(|sink| of_sink(graph, sink)).collect()
 }
@@ -44,8 +45,8 @@ fn of_sink(graph: &Graph, sink: usize) -> Vec<Set> {
             }
         }
     }
-    let works = |set: &Vec<(usize, TensorId)>| set.iter().any(|p| mixes(graph, p.0));
-    found.into_iter().filter(works).map(|producers| Set { sink, producers }).collect()
+    let sets = found.into_iter().map(|producers| Set { sink, producers });
+    sets.filter(|set| set.producers.iter().any(|p| mixes(graph, p.0)) || operands(graph, set)).collect()
 }
 
 /// The last writers of what a node reads.
@@ -56,11 +57,20 @@ fn before(graph: &Graph, node: usize) -> Vec<(usize, TensorId)> {
 
 /// True if a node does more than work on elements one by one.
 fn mixes(graph: &Graph, node: usize) -> bool {
+    any(graph, node, |r| matches!(r, Rule::Dot | Rule::Reduce | Rule::ArgReduce | Rule::Scan | Rule::Control))
+}
+
+/// True if the producers of a set make operands of its sink, which multiplies, element by element. Each alone may cost more than it saves, as
+/// lanes then compute one operand: two that are dequantised together make a product of integers.
+pub(super) fn operands(graph: &Graph, set: &Set) -> bool {
+    let makes = |&(p, t): &(usize, TensorId)| !mixes(graph, p) && uses(&graph.nodes[set.sink], t).reads;
+    set.producers.len() > 1 && set.producers.iter().all(makes) && any(graph, set.sink, |r| r == Rule::Dot)
+}
+
+fn any(graph: &Graph, node: usize, wanted: impl Fn(Rule) -> bool) -> bool {
     let kernel = &graph.nodes[node].kernel;
     let mut all = false;
-    kernel.walk(kernel.body, &mut |i| {
-        all |= matches!(kernel.insts[i].op.info().rule, Rule::Dot | Rule::Reduce | Rule::ArgReduce | Rule::Scan | Rule::Control);
-    });
+    kernel.walk(kernel.body, &mut |i| all |= wanted(kernel.insts[i].op.info().rule));
     all
 }
 

@@ -53,6 +53,9 @@ pub(super) fn fired(files: &[String], target: &Target, streams: &mut Streams<'_>
             count.kernel(1, &node.kernel)?;
         }
         let fused = graph.fuse(target, &FuseOptions::default());
+        for node in fused.graph.nodes() {
+            count.kernel(1, &node.kernel)?;
+        }
         count.kernels[1] += fused.report.effort.made;
         for (name, kernels) in &fused.report.fired {
             count.fired.entry(name).or_default()[1] += kernels;

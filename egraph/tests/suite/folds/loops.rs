@@ -176,7 +176,7 @@ impl Draft {
 
 #[test]
 fn random_loops_keep_every_bit() {
-    let (mut fewer, mut applied) = (0, 0);
+    let mut fewer = 0;
     for seed in 0..400u64 {
         let mut d = Draft::new(20, seed * 13 + 5);
         let mut tiles = vec!["v10".to_owned(), "v11".to_owned()];
@@ -203,13 +203,12 @@ fn random_loops_keep_every_bit() {
             Options { chaos: Some(2 * seed + 1), ..allow(Class::Approx) },
             Options { nodes: 150, ..allow(Class::Approx) },
         ] {
-            let (is, report) = made(&kernel, &options);
+            let (is, _) = made(&kernel, &options);
             assert!(run(&is, 0, seed, 1.0) == want, "seed {seed}, {options:?}:\n{source}\nbecame\n{}", text::print(&is));
             fewer += usize::from(count(&is, Op::For) < count(&kernel, Op::For));
-            applied += report.applied("int-fold-linear");
         }
     }
-    assert!(fewer > 1000 && applied > 50, "{fewer} programs have fewer loops, {applied} factors left one");
+    assert!(fewer > 1000, "{fewer} programs have fewer loops");
 }
 
 /// Loops after one another, alternating between two ranges, each of which needs the one before.

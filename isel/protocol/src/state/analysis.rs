@@ -19,15 +19,23 @@ pub(crate) struct Effort {
     pub exact: bool,
     /// What ends of loops leave, modulo what counts, is assumed in front of everything, case by case.
     pub cases: bool,
+    /// The most iterations of a loop between constants that are followed one by one.
+    pub iterations: i64,
 }
 
-/// What is tried, one after the other.
-pub(crate) const EFFORTS: [Effort; 4] = [
-    Effort { coarse: true, exact: false, cases: true },
-    Effort { coarse: false, exact: false, cases: true },
-    Effort { coarse: false, exact: false, cases: false },
-    Effort { coarse: false, exact: true, cases: false },
+/// What is tried, one after the other. Loops of many iterations between constants go round alike by their bounds, as a rule; one whose first iteration
+/// stands in front of it, without a choice since it is known to be, does not, and is followed to its end.
+pub(crate) const EFFORTS: [Effort; 5] = [
+    Effort { coarse: true, exact: false, cases: true, iterations: FEW },
+    Effort { coarse: false, exact: false, cases: true, iterations: FEW },
+    Effort { coarse: false, exact: false, cases: false, iterations: FEW },
+    Effort { coarse: false, exact: true, cases: false, iterations: FEW },
+    Effort { coarse: true, exact: false, cases: true, iterations: MANY },
 ];
+
+/// Iterations that are followed one by one at first, and where nothing else proves.
+const FEW: i64 = 64;
+const MANY: i64 = 1024;
 
 /// Where local memory is used, and what counts.
 #[derive(Default)]
@@ -60,9 +68,6 @@ pub(crate) struct Analysis {
     pub blocks: usize,
     pub effort: Effort,
 }
-
-/// The most iterations of a loop that are followed one by one.
-const ITERATIONS: i64 = 64;
 
 /// The most values of which cases are assumed, and cases of each.
 const CASES: (usize, i64) = (2, 64);
@@ -267,7 +272,7 @@ impl Counting<'_> {
                     let number = |v: &LVal| self.constants.get(v).copied();
                     if let (Some(lo), Some(hi), Some(step)) = (number(&l.lo), number(&l.hi), number(&l.step))
                         && step > 0
-                        && (hi - lo) / step < ITERATIONS
+                        && (hi - lo) / step < e.effort.iterations
                     {
                         e.trips.insert(l.iv, (lo, hi, step));
                     }

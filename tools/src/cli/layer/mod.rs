@@ -54,7 +54,9 @@ Without --graph or --attention it is RMSNorm, a product, bias and SiLU, and a re
   --print             print the fused kernels and stop
 
 graphs: qkv, swiglu, gelu_mlp, norm_quantise, routing, group_norm_conv, cross_entropy, state_update, sampling, attention_softcap,
-attention_sink, attention_alibi";
+attention_sink, attention_alibi, attention_upcast, attention_bias, attention_temperature, attention_composed, attention_linear, w8a8,
+fake_quantised, w4a16, layer_norm_2d, latents, add_norm_in_place, padded_softmax, rotary_back, complex_state, short_conv, returns, received,
+patches, resize, preference";
 
 /// Largest extent: a matrix on the command line has at most 2^28 elements.
 const MAX: u32 = 1 << 14;
