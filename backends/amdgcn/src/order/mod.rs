@@ -11,6 +11,7 @@ mod bridges;
 mod class;
 mod flow;
 mod hazards;
+mod latency;
 mod orders;
 mod priority;
 mod schedule;

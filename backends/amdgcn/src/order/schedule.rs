@@ -8,6 +8,7 @@
 //! next [`WINDOW`] instructions in the old order are looked at, so that loads do not go so far up that registers become scarce.
 
 use super::class::{Class, Unit, class, is_transcendental, keeps_part};
+use super::latency;
 use super::words::{WORDS, named, words};
 use crate::chip::Chip;
 use crate::isa::{Access, Format, Kind, Opcode, Variant};
@@ -23,16 +24,6 @@ const WINDOW: usize = 96;
 
 /// Slots of matrix instructions by which fragments are loaded ahead, beside those that pass until the first one is there.
 const AHEAD: u32 = latency::LDS;
-
-/// Issue slots of four cycles until results are there: guesses of the order of magnitude.
-mod latency {
-    pub(super) const GLOBAL: u32 = 120;
-    pub(super) const SCALAR_MEMORY: u32 = 40;
-    pub(super) const LDS: u32 = 24;
-    pub(super) const TRANSCENDENTAL: u32 = 5;
-    pub(super) const VECTOR: u32 = 2;
-    pub(super) const SCALAR: u32 = 1;
-}
 
 /// Reorders the instructions of each block.
 pub fn schedule(program: &Program) -> Program {
