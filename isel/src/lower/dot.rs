@@ -5,7 +5,7 @@
 //! when they divide its access, else by the widest vectors.
 
 use super::location::{Staged, Tile, ValueLocation};
-use super::shared::SharedPoints;
+use super::shared::{SharedPoints, beside_alike};
 use super::vectors::{from_words, to_words, word_types};
 use super::{Lower, narrow, packed};
 use crate::layout::dot_plan::DotPlan;
@@ -20,6 +20,9 @@ use tilelift_lane::hash::Map;
 use tilelift_lane::{BinOp, LTy, LVal, LaneBuilder, MatrixId, MatrixInstr, Special, Target, Vals};
 use tilelift_schedule::reason::{Missing, Offer, Product, Remedy, Unsupported};
 use tilelift_schedule::{LowerError, Resource};
+
+/// Bytes of a lane's vector up to which two of them from one address may be one access.
+const PAIRED: u32 = 8;
 
 /// Where the fragments of an operand come from.
 enum Source {
@@ -79,6 +82,14 @@ impl Operand {
     fn fragment(&mut self, b: &mut LaneBuilder, at: (u32, u32), registers: u32) -> Result<Vals, LowerError> {
         let base = *self.bases.get(&at).ok_or_else(|| Unsupported::Fragment(Product::Dot, at.into()))?;
         (0..registers / self.per_word).map(|w| self.word(b, base + w * self.per_word)).collect()
+    }
+
+    /// What the addresses of fragments differ in, beside constants, where they are fetched by vectors that two at a time may be one access.
+    fn places(&self, of: impl Fn(&(u32, u32)) -> bool) -> BTreeSet<u32> {
+        let Source::Vectors { columns, groups, .. } = &self.source else { return BTreeSet::new() };
+        let bases = self.bases.iter().filter(|(c, _)| of(c)).filter_map(|(_, base)| groups.get(*self.group_of.get(base)?));
+        let narrow = bases.filter(|group| group.len() as u32 * self.elem.bytes() <= PAIRED);
+        narrow.filter_map(|group| group.first()).map(|&first| columns.parts(Axis::Reg, first).0 & columns.dynamic_mask()).collect()
     }
 
     fn word(&mut self, b: &mut LaneBuilder, first: u32) -> Result<LVal, LowerError> {
@@ -376,7 +387,11 @@ impl Lower<'_> {
         let acc_bits = instr.d.reg.len();
         let tiles = blocks(&plan.d, acc_bits);
         let ks: BTreeSet<u32> = a.bases.keys().map(|c| c.1).collect();
-        let ks: Vec<u32> = ks.into_iter().collect();
+        let mut ks: Vec<u32> = ks.into_iter().collect();
+        if target.moves_by_lanes() {
+            // The sum may be taken in any order.
+            ks = beside_alike(ks, |&k| [a.places(|c| c.1 == k), bb.places(|c| c.0 == k)]);
+        }
         let [regs_a, regs_b] = fragment_bits(plan.turned, instr).map(count);
         for (step, &k) in ks.iter().enumerate() {
             // The fragments of a step are asked for while the step before runs.

@@ -126,6 +126,9 @@ impl Selector<'_> {
         if let Some(pair) = pairs::pair(self.program, first, second) {
             return Ok(if self.load_pair(&pair)? { 2 } else { 0 });
         }
+        if let Some(pair) = pairs::stores(self.program, first, second) {
+            return Ok(if self.store_pair(&pair)? { 2 } else { 0 });
+        }
         if let Some(triple) = triples::triple(self.program, self.live, first, second) {
             return Ok(if self.extreme_of_three(&triple)? { 2 } else { 0 });
         }
