@@ -85,7 +85,11 @@ impl Lower<'_> {
                 (b.bin(BinOp::And, bytes, whole), None)
             }
         };
-        for d in (0..rank).filter(|&d| if Some(d) == row { all(d) } else { d != last || (row.is_some() && !columns) }) {
+        let asked = |d: usize| if Some(d) == row { all(d) } else { d != last || (row.is_some() && !columns) };
+        let mut dims: Vec<usize> = (0..rank).filter(|&d| asked(d)).collect();
+        // What a loop does not change first.
+        dims.sort_by_key(|&d| b.depth(p.index[d]));
+        for d in dims {
             let extent = self.extent(b, p.view, d);
             let inside = b.cmp(CmpOp::Ult, p.index[d], extent);
             bytes = b.select(inside, bytes, zero);

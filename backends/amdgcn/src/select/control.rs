@@ -176,8 +176,14 @@ impl Selector<'_> {
     /// A choice.
     pub(super) fn choice(&mut self, c: &If) -> Done {
         self.holds(c.condition);
-        let (otherwise, end) = (self.label(), self.label());
+        let otherwise = self.label();
         self.branch(Opcode::SCbranchScc0, otherwise);
+        self.arms(c, otherwise)
+    }
+
+    /// What a choice chooses from, behind the branches to the second one.
+    pub(super) fn arms(&mut self, c: &If, otherwise: crate::mir::Block) -> Done {
+        let end = self.label();
         self.block(&c.then)?;
         let results: Vec<Span> = c.results.iter().map(|r| self.def(r.0)).collect();
         let pending = self.copies(c.results.iter().map(|&(r, a, _)| (r, a)));

@@ -1,0 +1,82 @@
+//! Constants that loops put into scalar registers step by step are put there in front of them.
+//!
+//! ```text
+//! body:  s_mov_b32 s4, 0x5040100               s_mov_b32 s4, 0x5040100
+//!        v_perm_b32 …, s4              ─►  body:  v_perm_b32 …, s4
+//! ```
+//!
+//! Words that nothing else writes are moved, and few of them: each is alive in all of its loop.
+
+use crate::isa::{Access, Opcode};
+use crate::mir::{Block, File, Inst, Operand, Program, Reg, Span, VReg};
+use cranelift_entity::EntityRef;
+use rustc_hash::FxHashMap;
+
+/// Words that move out of a loop, at most.
+const MOST: usize = 8;
+
+/// A word of a virtual register.
+type Word = (VReg, u8);
+
+fn words(span: &Span) -> impl Iterator<Item = Word> + use<> {
+    let (first, count) = (span.first, span.words);
+    let reg = if let Reg::Virtual(v) = span.reg { Some(v) } else { None };
+    reg.into_iter().flat_map(move |v| (first..first + count).map(move |w| (v, w)))
+}
+
+/// The scalar word that a move gives a constant.
+fn constant(program: &Program, inst: &Inst) -> Option<Word> {
+    let (Opcode::SMovB32, [Operand::Reg(to), Operand::Imm(_)]) = (inst.op, &inst.operands[..]) else { return None };
+    let word = words(to).next()?;
+    (program.vregs[word.0].file == File::Scalar).then_some(word)
+}
+
+/// How often words are written.
+fn writes(program: &Program) -> FxHashMap<Word, u32> {
+    let mut out = FxHashMap::default();
+    for inst in program.blocks.values().flat_map(|b| &b.insts) {
+        for (operand, slot) in inst.operands.iter().zip(inst.op.desc().slots) {
+            if let (Operand::Reg(span), true) = (operand, slot.access != Access::Use) {
+                words(span).for_each(|w| *out.entry(w).or_insert(0) += 1);
+            }
+        }
+    }
+    out
+}
+
+/// Moves them.
+pub(super) fn in_front_of_loops(program: &mut Program) {
+    let blocks = program.blocks.len();
+    let looped = |program: &Program, at: usize| program.blocks.get(Block::new(at)).is_some_and(|b| b.depth > 0);
+    if !(0..blocks).any(|at| looped(program, at)) {
+        return;
+    }
+    let writes = writes(program);
+    let mut at = 0;
+    while at < blocks {
+        if !looped(program, at) {
+            at += 1;
+            continue;
+        }
+        let end = (at..blocks).find(|&n| !looped(program, n)).unwrap_or(blocks);
+        let mut moved = Vec::new();
+        for n in at..end {
+            let insts = std::mem::take(&mut program.blocks[Block::new(n)].insts);
+            let kept = insts.into_iter().filter_map(|inst| {
+                let goes = moved.len() < MOST && constant(program, &inst).is_some_and(|word| writes.get(&word) == Some(&1));
+                if goes {
+                    moved.push(inst);
+                    return None;
+                }
+                Some(inst)
+            });
+            let kept: Vec<Inst> = kept.collect();
+            program.blocks[Block::new(n)].insts = kept;
+        }
+        // A loop is entered from the block in front of it.
+        if let Some(front) = at.checked_sub(1) {
+            program.blocks[Block::new(front)].insts.extend(moved);
+        }
+        at = end;
+    }
+}
