@@ -24,6 +24,26 @@ use tilelift_schedule::{LowerError, Resource};
 /// Bytes of a lane's vector up to which two of them from one address may be one access.
 const PAIRED: u32 = 8;
 
+/// A block of sums: its first row, its first column, its first register.
+type SumBlock = (u32, u32, u32);
+
+/// Steps of a product: the depth, and the blocks of sums to which it is added.
+///
+/// Each depth is added to all blocks. Where lanes do all else, sums begin at zero, and one operand is in registers, those of the first rows, or columns, of the other one are there before the
+/// next ones are begun: what is computed of them runs beside products, and no fragment is held longer.
+fn steps(target: &Target, ks: &[u32], blocks: &[SumBlock], [a, b]: [&Operand; 2], begins: bool) -> Vec<(u32, Vec<SumBlock>)> {
+    let fetched = |o: &Operand| matches!(o.source, Source::Vectors { .. });
+    let by: Option<fn(&SumBlock) -> u32> = match [fetched(a), fetched(b)] {
+        [true, false] if begins && target.moves_by_lanes() => Some(|block| block.0),
+        [false, true] if begins && target.moves_by_lanes() => Some(|block| block.1),
+        _ => None,
+    };
+    let Some(by) = by else { return ks.iter().map(|&k| (k, blocks.to_vec())).collect() };
+    let lines: BTreeSet<u32> = blocks.iter().map(by).collect();
+    let line = |at: u32| blocks.iter().filter(|block| by(block) == at).copied().collect::<Vec<SumBlock>>();
+    lines.into_iter().flat_map(|at| ks.iter().map(move |&k| (k, at))).map(|(k, at)| (k, line(at))).collect()
+}
+
 /// Where the fragments of an operand come from.
 enum Source {
     Regs(Vec<LVal>),
@@ -393,18 +413,20 @@ impl Lower<'_> {
             ks = beside_alike(ks, |&k| [a.places(|c| c.1 == k), bb.places(|c| c.0 == k)]);
         }
         let [regs_a, regs_b] = fragment_bits(plan.turned, instr).map(count);
-        for (step, &k) in ks.iter().enumerate() {
+        let steps = steps(target, &ks, &tiles, [&a, &bb], regs.iter().all(|&v| b.as_const(v).is_some()));
+        for (step, (k, tiles)) in steps.iter().enumerate() {
+            let k = *k;
             // The fragments of a step are asked for while the step before runs.
-            for &ahead in &ks[if step == 0 { 0 } else { step + 1 }.min(ks.len())..(step + 2).min(ks.len())] {
-                for &(m, n, _) in &tiles {
-                    a.fragment(b, (m, ahead), regs_a)?;
-                    bb.fragment(b, (ahead, n), regs_b)?;
+            for (ahead, tiles) in &steps[if step == 0 { 0 } else { step + 1 }.min(steps.len())..(step + 2).min(steps.len())] {
+                for &(m, n, _) in tiles {
+                    a.fragment(b, (m, *ahead), regs_a)?;
+                    bb.fragment(b, (*ahead, n), regs_b)?;
                 }
             }
             if step == 1 {
                 self.late_copies(b)?;
             }
-            for &(m, n, base) in &tiles {
+            for &(m, n, base) in tiles {
                 let af = a.fragment(b, (m, k), regs_a)?;
                 let bf = bb.fragment(b, (k, n), regs_b)?;
                 let of_both = match &mut scales {
