@@ -93,7 +93,9 @@ impl Selector<'_> {
         let comparisons: Vec<(LVal, Opcode, [LVal; 2])> = compared.iter().filter_map(|inst| comparison(self.program, inst)).collect();
         let scalar = |s: &Self| comparisons.iter().all(|(.., operands)| operands.iter().all(|&v| s.in_scalars(v)));
         match asks {
-            Inst::Select { dst, c, a, b } if count == 1 && comparisons.len() == 1 && *c == last && self.in_scalars(*dst) && scalar(self) => {
+            Inst::Select { dst, c, a, b }
+                if count == 1 && comparisons.len() == 1 && *c == last && self.in_scalars(*dst) && scalar(self) =>
+            {
                 self.select_by(*dst, comparisons[0].1, comparisons[0].2, [*a, *b])?;
                 Ok(2)
             }

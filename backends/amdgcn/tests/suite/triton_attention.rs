@@ -147,7 +147,7 @@ impl Compiled {
 /// `cargo test -p tilelift-amdgcn triton_attention:: -- --nocapture`
 #[test]
 fn attention_beside_that_of_triton() {
-    for chip in [Chip::Gfx950, Chip::Gfx942] {
+    for chip in [Chip::Gfx942, Chip::Gfx950] {
         println!("{chip}");
         HEAD.iter().for_each(|line| println!("{line}"));
         let Some(theirs) = theirs(chip) else { return };
