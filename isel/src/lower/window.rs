@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! base    pointer + bytes * sum over d of index[d] * stride[d]                         alike in all lanes
-//! at      lane part of the row * stride + lane part of the column, in bytes; 2^31 where the column is outside of the view
+//! at      lane part of the row * stride + lane part of the column, in bytes; an offset behind all where the column is outside of the view
 //! bytes   rows of the tile that are inside * stride: at < bytes iff the row, and the column, are inside
 //! ```
 //!
@@ -19,8 +19,8 @@ use tilelift_lane::{BinOp, LTy, LVal, LaneBuilder, Param, ParamSource};
 
 /// Bytes of a window at most.
 const MOST: i64 = 1 << 30;
-/// An offset behind every window.
-const OUTSIDE: i64 = 1 << 31;
+/// An offset behind every window, however far down its rows: the bits of -0.5, which instructions have without a literal.
+const OUTSIDE: i64 = 0xbf00_0000;
 
 /// A window on a view, for a tile of some layout.
 pub(super) struct Window {

@@ -56,6 +56,8 @@ enum Pooled {
     Buffer(LVal, LVal),
     /// What an address of local data share has beside the lane's part.
     Row(LVal),
+    /// The word of a product of two numbers that an instruction makes.
+    Product([LVal; 2], Opcode),
 }
 
 /// The last word of a buffer's descriptor: words of 32 bits, no order of its own.
@@ -491,6 +493,20 @@ impl<'a> Selector<'a> {
         to
     }
 
+    /// The words of a product of two scalars, lower one first.
+    pub(super) fn product(&mut self, of: [LVal; 2], operands: [Operand; 2], signed: bool) -> [Span; 2] {
+        let high = if signed { Opcode::SMulHiI32 } else { Opcode::SMulHiU32 };
+        [Opcode::SMulI32, high].map(|op| {
+            let key = Pooled::Product(of, op);
+            if let Some(&known) = self.pool.get(&key) {
+                return known;
+            }
+            let to = self.s_of(op, &operands);
+            self.pool.insert(key, to);
+            to
+        })
+    }
+
     /// What an address of local data share has beside the lane's part, if it was made in this block.
     pub(super) fn known_row(&self, addr: LVal) -> Option<Span> {
         self.pool.get(&Pooled::Row(addr)).copied()
@@ -530,7 +546,7 @@ impl<'a> Selector<'a> {
     pub(super) fn forget(&mut self, changed: Span) {
         self.pool.retain(|k, _| match k {
             Pooled::Copy(of) | Pooled::InPair(Operand::Reg(of)) => of.reg != changed.reg,
-            Pooled::InPair(_) | Pooled::Scalar(..) | Pooled::Vector(_) | Pooled::Buffer(..) | Pooled::Row(_) => true,
+            Pooled::InPair(_) | Pooled::Scalar(..) | Pooled::Vector(_) | Pooled::Buffer(..) | Pooled::Row(_) | Pooled::Product(..) => true,
         });
     }
 
