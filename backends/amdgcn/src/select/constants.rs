@@ -1,4 +1,4 @@
-//! Constants that loops put into scalar registers step by step are put there in front of them.
+//! Constants, and numbers that no loop changes, which loops put into scalar registers step by step are put there in front of them.
 //!
 //! ```text
 //! body:  s_mov_b32 s4, 0x5040100               s_mov_b32 s4, 0x5040100
@@ -24,20 +24,32 @@ fn words(span: &Span) -> impl Iterator<Item = Word> + use<> {
     reg.into_iter().flat_map(move |v| (first..first + count).map(move |w| (v, w)))
 }
 
-/// The scalar word that a move gives a constant.
-fn constant(program: &Program, inst: &Inst) -> Option<Word> {
-    let (Opcode::SMovB32, [Operand::Reg(to), Operand::Imm(_)]) = (inst.op, &inst.operands[..]) else { return None };
-    let word = words(to).next()?;
-    (program.vregs[word.0].file == File::Scalar).then_some(word)
+/// How often words are written, and how often in loops.
+type Writes = FxHashMap<Word, [u32; 2]>;
+
+/// True if a move gives a scalar word, which is written once, what no loop changes.
+fn constant(program: &Program, writes: &Writes, inst: &Inst) -> bool {
+    let (Opcode::SMovB32, [Operand::Reg(to), from]) = (inst.op, &inst.operands[..]) else { return false };
+    let Some(word) = words(to).next() else { return false };
+    let stays = match from {
+        Operand::Imm(_) => true,
+        Operand::Reg(span) => {
+            matches!(span.reg, Reg::Virtual(_)) && words(span).all(|w| writes.get(&w).is_some_and(|[all, looped]| *all > 0 && *looped == 0))
+        }
+        _ => false,
+    };
+    stays && program.vregs[word.0].file == File::Scalar && writes.get(&word).is_some_and(|[all, _]| *all == 1)
 }
 
-/// How often words are written.
-fn writes(program: &Program) -> FxHashMap<Word, u32> {
-    let mut out = FxHashMap::default();
-    for inst in program.blocks.values().flat_map(|b| &b.insts) {
+fn writes(program: &Program) -> Writes {
+    let mut out = Writes::default();
+    for (data, inst) in program.blocks.values().flat_map(|b| b.insts.iter().map(move |inst| (b, inst))) {
         for (operand, slot) in inst.operands.iter().zip(inst.op.desc().slots) {
             if let (Operand::Reg(span), true) = (operand, slot.access != Access::Use) {
-                words(span).for_each(|w| *out.entry(w).or_insert(0) += 1);
+                for word in words(span) {
+                    let [all, looped] = out.entry(word).or_default();
+                    (*all, *looped) = (*all + 1, *looped + u32::from(data.depth > 0));
+                }
             }
         }
     }
@@ -63,7 +75,7 @@ pub(super) fn in_front_of_loops(program: &mut Program) {
         for n in at..end {
             let insts = std::mem::take(&mut program.blocks[Block::new(n)].insts);
             let kept = insts.into_iter().filter_map(|inst| {
-                let goes = moved.len() < MOST && constant(program, &inst).is_some_and(|word| writes.get(&word) == Some(&1));
+                let goes = moved.len() < MOST && constant(program, &writes, &inst);
                 if goes {
                     moved.push(inst);
                     return None;
