@@ -70,3 +70,59 @@ pub(super) fn move_away(program: &mut Program) {
     }
     program.blocks = new;
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::chip::Chip;
+    use crate::mir::{BlockData, verify};
+
+    /// A choice at a depth, in a loop of itself if that is not 0.
+    fn choice(depth: u32) -> Program {
+        let branch = |op: Opcode, to: usize| Inst::new(op, [Operand::Block(Block::new(to))]);
+        let compare = || Inst::new(Opcode::SCmpEqU32, [0.into(), 0.into()]);
+        let nop = |n: i64| Inst::new(Opcode::SNop, [Operand::Imm(n)]);
+        let block = |insts: Vec<Inst>, next: &[usize], depth| {
+            let next = next.iter().map(|&n| Block::new(n)).collect();
+            BlockData { insts, next, depth }
+        };
+        let mut program = crate::testing::generate::empty(Chip::Gfx942, 4);
+        program.blocks.push(block(Vec::new(), &[1], 0));
+        program.blocks.push(block(vec![compare(), branch(Opcode::SCbranchScc0, 3)], &[3, 2], depth));
+        program.blocks.push(block(vec![nop(1), branch(Opcode::SBranch, 4)], &[4], depth));
+        program.blocks.push(block(vec![nop(2)], &[4], depth));
+        program.blocks.push(block(vec![compare(), branch(Opcode::SCbranchScc1, 1)], &[1, 5], depth));
+        program.blocks.push(block(vec![Inst::new(Opcode::SEndpgm, [])], &[], 0));
+        program
+    }
+
+    fn nops(program: &Program) -> Vec<Vec<i64>> {
+        let number = |i: &Inst| match (i.op, i.operands.first()) {
+            (Opcode::SNop, Some(&Operand::Imm(n))) => Some(n),
+            _ => None,
+        };
+        program.blocks.values().map(|b| b.insts.iter().filter_map(number).collect()).collect()
+    }
+
+    #[test]
+    fn the_other_way_of_a_choice_in_a_loop_lies_behind_the_kernel() {
+        let mut program = choice(1);
+        assert_eq!(verify(&program), Ok(()));
+        move_away(&mut program);
+        assert_eq!(verify(&program), Ok(()));
+        assert_eq!(nops(&program), [vec![], vec![], vec![1], vec![], vec![], vec![2]]);
+        let branches = |at: usize| program.blocks[Block::new(at)].insts.last().map(|i| i.operands.to_vec());
+        // To the other way, from there back, and around the loop.
+        assert_eq!(branches(1), Some(vec![Operand::Block(Block::new(5))]));
+        assert_eq!(branches(5), Some(vec![Operand::Block(Block::new(3))]));
+        assert_eq!(branches(3), Some(vec![Operand::Block(Block::new(1))]));
+    }
+
+    #[test]
+    fn others_stay() {
+        let mut program = choice(0);
+        let before = program.clone();
+        move_away(&mut program);
+        assert_eq!(program, before);
+    }
+}
