@@ -5,15 +5,18 @@
 //!        v_perm_b32 …, s4              ─►  body:  v_perm_b32 …, s4
 //! ```
 //!
-//! Words that nothing else writes are moved, and few of them: each is alive in all of its loop.
+//! Words that nothing else writes are moved, and few of them, as far as there are scalar registers: each is alive in all of its loop.
 
 use crate::isa::{Access, Opcode};
 use crate::mir::{Block, File, Inst, Operand, Program, Reg, Span, VReg};
 use cranelift_entity::EntityRef;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::ops::Range;
 
 /// Words that move out of a loop, at most.
 const MOST: usize = 8;
+/// Scalar words up to which a loop has room for more.
+const ENOUGH: usize = 88;
 
 /// A word of a virtual register.
 type Word = (VReg, u8);
@@ -56,6 +59,53 @@ fn writes(program: &Program) -> Writes {
     out
 }
 
+/// Scalar words that an instruction reads and writes.
+fn scalars(program: &Program, inst: &Inst, mut each: impl FnMut(Word, Access)) {
+    for (operand, slot) in inst.operands.iter().zip(inst.op.desc().slots) {
+        if let Operand::Reg(span) = operand {
+            words(span).filter(|w| program.vregs[w.0].file == File::Scalar).for_each(|w| each(w, slot.access));
+        }
+    }
+}
+
+/// Scalar words that are alive at a time in a loop's blocks, at most: those of several blocks, and those of one block where it has most of its own.
+fn pressure(program: &Program, blocks: Range<usize>, home: &FxHashMap<Word, Option<usize>>) -> usize {
+    let (mut several, mut most) = (FxHashSet::default(), 0);
+    for at in blocks {
+        let mut own = FxHashSet::default();
+        for inst in program.blocks[Block::new(at)].insts.iter().rev() {
+            scalars(program, inst, |word, access| {
+                if home.get(&word) != Some(&Some(at)) {
+                    several.insert(word);
+                } else if access == Access::Def {
+                    own.remove(&word);
+                }
+            });
+            scalars(program, inst, |word, access| {
+                if access != Access::Def && home.get(&word) == Some(&Some(at)) {
+                    own.insert(word);
+                }
+            });
+            most = most.max(own.len());
+        }
+    }
+    several.len() + most
+}
+
+/// The only block of each scalar word; nothing of words of several blocks.
+fn homes(program: &Program) -> FxHashMap<Word, Option<usize>> {
+    let mut out = FxHashMap::default();
+    for (block, data) in program.blocks.iter() {
+        for inst in &data.insts {
+            scalars(program, inst, |word, _| {
+                let home = out.entry(word).or_insert(Some(block.index()));
+                *home = home.filter(|&b| b == block.index());
+            });
+        }
+    }
+    out
+}
+
 /// Moves them.
 pub(super) fn in_front_of_loops(program: &mut Program) {
     let blocks = program.blocks.len();
@@ -63,7 +113,7 @@ pub(super) fn in_front_of_loops(program: &mut Program) {
     if !(0..blocks).any(|at| looped(program, at)) {
         return;
     }
-    let writes = writes(program);
+    let (writes, homes) = (writes(program), homes(program));
     let mut at = 0;
     while at < blocks {
         if !looped(program, at) {
@@ -71,11 +121,12 @@ pub(super) fn in_front_of_loops(program: &mut Program) {
             continue;
         }
         let end = (at..blocks).find(|&n| !looped(program, n)).unwrap_or(blocks);
+        let room = ENOUGH.saturating_sub(pressure(program, at..end, &homes)).min(MOST);
         let mut moved = Vec::new();
         for n in at..end {
             let insts = std::mem::take(&mut program.blocks[Block::new(n)].insts);
             let kept = insts.into_iter().filter_map(|inst| {
-                let goes = moved.len() < MOST && constant(program, &writes, &inst);
+                let goes = moved.len() < room && constant(program, &writes, &inst);
                 if goes {
                     moved.push(inst);
                     return None;
