@@ -5,7 +5,7 @@
 //! when they divide its access, else by the widest vectors.
 
 use super::location::{Staged, Tile, ValueLocation};
-use super::shared::SharedPoints;
+use super::shared::{SharedPoints, beside_alike};
 use super::vectors::{from_words, to_words, word_types};
 use super::{Lower, narrow, packed};
 use crate::layout::dot_plan::DotPlan;
@@ -20,6 +20,29 @@ use tilelift_lane::hash::Map;
 use tilelift_lane::{BinOp, LTy, LVal, LaneBuilder, MatrixId, MatrixInstr, Special, Target, Vals};
 use tilelift_schedule::reason::{Missing, Offer, Product, Remedy, Unsupported};
 use tilelift_schedule::{LowerError, Resource};
+
+/// Bytes of a lane's vector up to which two of them from one address may be one access.
+const PAIRED: u32 = 8;
+
+/// A block of sums: its first row, its first column, its first register.
+type SumBlock = (u32, u32, u32);
+
+/// Steps of a product: the depth, and the blocks of sums to which it is added.
+///
+/// Each depth is added to all blocks. Where lanes do all else, sums begin at zero, and one operand is in registers, those of the first rows, or columns, of the other one are there before the
+/// next ones are begun: what is computed of them runs beside products, and no fragment is held longer.
+fn steps(target: &Target, ks: &[u32], blocks: &[SumBlock], [a, b]: [&Operand; 2], begins: bool) -> Vec<(u32, Vec<SumBlock>)> {
+    let fetched = |o: &Operand| matches!(o.source, Source::Vectors { .. });
+    let by: Option<fn(&SumBlock) -> u32> = match [fetched(a), fetched(b)] {
+        [true, false] if begins && target.moves_by_lanes() => Some(|block| block.0),
+        [false, true] if begins && target.moves_by_lanes() => Some(|block| block.1),
+        _ => None,
+    };
+    let Some(by) = by else { return ks.iter().map(|&k| (k, blocks.to_vec())).collect() };
+    let lines: BTreeSet<u32> = blocks.iter().map(by).collect();
+    let line = |at: u32| blocks.iter().filter(|block| by(block) == at).copied().collect::<Vec<SumBlock>>();
+    lines.into_iter().flat_map(|at| ks.iter().map(move |&k| (k, at))).map(|(k, at)| (k, line(at))).collect()
+}
 
 /// Where the fragments of an operand come from.
 enum Source {
@@ -79,6 +102,14 @@ impl Operand {
     fn fragment(&mut self, b: &mut LaneBuilder, at: (u32, u32), registers: u32) -> Result<Vals, LowerError> {
         let base = *self.bases.get(&at).ok_or_else(|| Unsupported::Fragment(Product::Dot, at.into()))?;
         (0..registers / self.per_word).map(|w| self.word(b, base + w * self.per_word)).collect()
+    }
+
+    /// What the addresses of fragments differ in, beside constants, where they are fetched by vectors that two at a time may be one access.
+    fn places(&self, of: impl Fn(&(u32, u32)) -> bool) -> BTreeSet<u32> {
+        let Source::Vectors { columns, groups, .. } = &self.source else { return BTreeSet::new() };
+        let bases = self.bases.iter().filter(|(c, _)| of(c)).filter_map(|(_, base)| groups.get(*self.group_of.get(base)?));
+        let narrow = bases.filter(|group| group.len() as u32 * self.elem.bytes() <= PAIRED);
+        narrow.filter_map(|group| group.first()).map(|&first| columns.parts(Axis::Reg, first).0 & columns.dynamic_mask()).collect()
     }
 
     fn word(&mut self, b: &mut LaneBuilder, first: u32) -> Result<LVal, LowerError> {
@@ -376,20 +407,26 @@ impl Lower<'_> {
         let acc_bits = instr.d.reg.len();
         let tiles = blocks(&plan.d, acc_bits);
         let ks: BTreeSet<u32> = a.bases.keys().map(|c| c.1).collect();
-        let ks: Vec<u32> = ks.into_iter().collect();
+        let mut ks: Vec<u32> = ks.into_iter().collect();
+        if target.moves_by_lanes() {
+            // The sum may be taken in any order.
+            ks = beside_alike(ks, |&k| [a.places(|c| c.1 == k), bb.places(|c| c.0 == k)]);
+        }
         let [regs_a, regs_b] = fragment_bits(plan.turned, instr).map(count);
-        for (step, &k) in ks.iter().enumerate() {
+        let steps = steps(target, &ks, &tiles, [&a, &bb], regs.iter().all(|&v| b.as_const(v).is_some()));
+        for (step, (k, tiles)) in steps.iter().enumerate() {
+            let k = *k;
             // The fragments of a step are asked for while the step before runs.
-            for &ahead in &ks[if step == 0 { 0 } else { step + 1 }.min(ks.len())..(step + 2).min(ks.len())] {
-                for &(m, n, _) in &tiles {
-                    a.fragment(b, (m, ahead), regs_a)?;
-                    bb.fragment(b, (ahead, n), regs_b)?;
+            for (ahead, tiles) in &steps[if step == 0 { 0 } else { step + 1 }.min(steps.len())..(step + 2).min(steps.len())] {
+                for &(m, n, _) in tiles {
+                    a.fragment(b, (m, *ahead), regs_a)?;
+                    bb.fragment(b, (*ahead, n), regs_b)?;
                 }
             }
             if step == 1 {
                 self.late_copies(b)?;
             }
-            for &(m, n, base) in &tiles {
+            for &(m, n, base) in tiles {
                 let af = a.fragment(b, (m, k), regs_a)?;
                 let bf = bb.fragment(b, (k, n), regs_b)?;
                 let of_both = match &mut scales {

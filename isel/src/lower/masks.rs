@@ -13,9 +13,10 @@ use super::location::Tile;
 use super::task::TaskState;
 use tilelift_decisions::{Decision, Told, taken};
 use tilelift_ir::layout::Axis;
-use tilelift_ir::{Attr, CmpOp, Inst, Op, Scalar, Type, Value};
+use tilelift_ir::{Attr, CmpOp, Inst, Op, Scalar, Type, Value, ValueDef};
 use tilelift_lane::{BinOp, LTy, LVal, LaneBuilder};
 use tilelift_schedule::LowerError;
+use tilelift_schedule::facts::divisor;
 use tilelift_schedule::plan::keeps_extents;
 
 /// Elements per lane from which on a choice is worth its place.
@@ -25,6 +26,8 @@ const MIN_REGISTERS: u32 = 16;
 struct Range {
     base: LVal,
     span: i64,
+    /// The scalar that the base is; of a base of 0 there is none.
+    of: Option<Value>,
 }
 
 impl Lower<'_> {
@@ -119,6 +122,9 @@ impl Lower<'_> {
             CmpOp::Eq | CmpOp::Ne | CmpOp::Ult | CmpOp::Ule | CmpOp::Ugt | CmpOp::Uge => return None,
         };
         let strict = matches!(op, CmpOp::Lt | CmpOp::Gt);
+        if strict && self.target.moves_by_lanes() && self.all_below(&less, &more) {
+            return Some(b.constant(LTy::I1, 1));
+        }
         let top = b.add_const(less.base, less.span);
         let decided = b.cmp(if strict { CmpOp::Lt } else { CmpOp::Le }, top, more.base);
         // Neither side wraps on its way.
@@ -133,10 +139,31 @@ impl Lower<'_> {
         Some(all)
     }
 
+    /// True if one range lies below another in all iterations: it begins at the index of a loop that ends there, and a power of two that is no less than its extent
+    /// divides both.
+    fn all_below(&self, less: &Range, more: &Range) -> bool {
+        let (Some(index), Some(end)) = (less.of, more.of) else { return false };
+        let ends = match self.kernel.values[index].def {
+            ValueDef::RegionParam(r, 0) => {
+                let holder = self.kernel.holder(r).map(|i| &self.kernel.insts[i]);
+                holder.is_some_and(|d| d.op == Op::For && d.args.get(1).is_some_and(|&hi| self.same_number(hi, end)))
+            }
+            ValueDef::RegionParam(..) | ValueDef::Result(..) | ValueDef::KernelParam(_) => false,
+        };
+        let extent = u32::try_from(less.span + 1).ok().and_then(u32::checked_next_power_of_two);
+        ends && more.span == 0 && extent.is_some_and(|n| [index, end].iter().all(|&v| divisor(self.kernel, v, n) >= n))
+    }
+
+    /// True if two values are one, or extents of a view in one dimension.
+    fn same_number(&self, x: Value, y: Value) -> bool {
+        let extent = |v: Value| self.kernel.def_inst(v).map(|i| &self.kernel.insts[i]).filter(|d| d.op == Op::Dim);
+        x == y || matches!((extent(x), extent(y)), (Some(a), Some(b)) if a.args == b.args && a.attrs == b.attrs)
+    }
+
     /// The bounds of a tile or scalar of `i32`.
     fn range(&mut self, b: &mut LaneBuilder, v: Value) -> Option<Range> {
         if let Type::Scalar(Scalar::I32) = self.kernel.ty(v) {
-            return self.scalar(v).ok().map(|base| Range { base, span: 0 });
+            return self.scalar(v).ok().map(|base| Range { base, span: 0, of: Some(v) });
         }
         let i = self.kernel.def_inst(v)?;
         let d = &self.kernel.insts[i];
@@ -145,7 +172,7 @@ impl Lower<'_> {
             Op::Reshape if keeps_extents(self.kernel, i) => self.range(b, d.args[0]),
             Op::Iota => {
                 let extent = self.kernel.ty(v).as_tile()?.shape[self.dim_attr(i)];
-                Some(Range { base: b.constant(LTy::Num(Scalar::I32), 0), span: i64::from(extent) - 1 })
+                Some(Range { base: b.constant(LTy::Num(Scalar::I32), 0), span: i64::from(extent) - 1, of: None })
             }
             Op::Add | Op::Sub => {
                 let (x, y) = (self.range(b, d.args[0])?, self.range(b, d.args[1])?);
@@ -156,8 +183,14 @@ impl Lower<'_> {
                     let low = b.bin(BinOp::Sub, x.base, y.base);
                     b.add_const(low, -y.span)
                 };
+                let zero = |r: &Range| r.of.is_none() && b.as_const(r.base) == Some(0);
+                let of = match d.op {
+                    Op::Add if zero(&x) => y.of,
+                    Op::Add if zero(&y) => x.of,
+                    _ => None,
+                };
                 // A longer way could wrap twice.
-                (span < i64::from(i32::MAX)).then_some(Range { base, span })
+                (span < i64::from(i32::MAX)).then_some(Range { base, span, of })
             }
             _ => None,
         }

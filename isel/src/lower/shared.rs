@@ -48,6 +48,18 @@ pub(crate) fn xor_map(b: &mut LaneBuilder, source: LVal, columns: &[u32]) -> Opt
     sum.map(|(v, _)| v)
 }
 
+/// Accesses in an order in which those that are alike, as `key` says, follow one another.
+pub(crate) fn beside_alike<A, K: PartialEq>(accesses: Vec<A>, key: impl Fn(&A) -> K) -> Vec<A> {
+    let mut left: Vec<(K, A)> = accesses.into_iter().map(|a| (key(&a), a)).collect();
+    let mut out = Vec::with_capacity(left.len());
+    while !left.is_empty() {
+        let (first, access) = left.remove(0);
+        out.push(access);
+        out.extend(left.extract_if(.., |(key, _)| *key == first).map(|(_, access)| access));
+    }
+    out
+}
+
 /// Addresses of an access: the part that depends on the lane and warp is computed once, registers add constants.
 pub(crate) struct SharedPoints<'a> {
     columns: &'a AccessColumns,

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! base    pointer + bytes * sum over d of index[d] * stride[d]                         alike in all lanes
-//! at      lane part of the row * stride + lane part of the column, in bytes; 2^31 where the column is outside of the view
+//! at      lane part of the row * stride + lane part of the column, in bytes; an offset behind all where the column is outside of the view
 //! bytes   rows of the tile that are inside * stride: at < bytes iff the row, and the column, are inside
 //! ```
 //!
@@ -12,15 +12,15 @@
 //! reaches into the next, at places that are not negative. That is asked once for the tile; elsewhere lanes have guards of their own.
 
 use super::Lower;
-use super::points::Points;
+use super::points::{Points, Together, together};
 use tilelift_ir::layout::Layout;
 use tilelift_ir::{CmpOp, Extent, Kernel, Literal, Op, Value, ValueDef};
 use tilelift_lane::{BinOp, LTy, LVal, LaneBuilder, Param, ParamSource};
 
 /// Bytes of a window at most.
 const MOST: i64 = 1 << 30;
-/// An offset behind every window.
-const OUTSIDE: i64 = 1 << 31;
+/// An offset behind every window, however far down its rows: the bits of -0.5, which instructions have without a literal.
+const OUTSIDE: i64 = 0xbf00_0000;
 
 /// A window on a view, for a tile of some layout.
 pub(super) struct Window {
@@ -32,6 +32,8 @@ pub(super) struct Window {
     rows: Option<(usize, LVal)>,
     /// Columns have to be asked for.
     columns: bool,
+    /// Columns that are inside together.
+    together: u32,
     /// Bytes of an access.
     size: u32,
 }
@@ -54,6 +56,8 @@ impl Lower<'_> {
             return None;
         }
         let elem = i64::from(view.elem.bytes());
+        // A bound of all lanes is no guard.
+        let together: Together = together(&p.access, false);
         let (zero, whole) = (b.i32(0), b.i32(-i64::from(size)));
         let mut near = self.not_negative(b, p, last, row.is_some());
         // Rows, or columns, of the tile that are inside.
@@ -63,7 +67,8 @@ impl Lower<'_> {
             let (room, most) = (b.bin(BinOp::Maximum, room, zero), b.i32(i64::from(layout.shape()[d])));
             b.bin(BinOp::Minimum, room, most)
         };
-        let columns = row.is_some() && layout.shape()[last] > p.together[last];
+        let columns = row.is_some() && layout.shape()[last] > together[last];
+        let all = |d: usize| layout.shape()[d] <= together[d];
         let (mut bytes, rows) = match row {
             Some(d) => {
                 let from = self.not_negative(b, p, d, true);
@@ -71,7 +76,7 @@ impl Lower<'_> {
                 let (stride, here) = self.row_stride(b, p, d, layout.shape()[d]);
                 near = both(b, near, here);
                 let stride = b.bin(BinOp::And, stride, whole);
-                let room = room(b, d);
+                let room = if all(d) { b.i32(i64::from(layout.shape()[d])) } else { room(b, d) };
                 (b.bin(BinOp::Mul, room, stride), Some((d, stride)))
             }
             None => {
@@ -80,13 +85,17 @@ impl Lower<'_> {
                 (b.bin(BinOp::And, bytes, whole), None)
             }
         };
-        for d in (0..rank).filter(|&d| Some(d) != row && (d != last || (row.is_some() && !columns))) {
+        let asked = |d: usize| if Some(d) == row { all(d) } else { d != last || (row.is_some() && !columns) };
+        let mut dims: Vec<usize> = (0..rank).filter(|&d| asked(d)).collect();
+        // What a loop does not change first.
+        dims.sort_by_key(|&d| b.depth(p.index[d]));
+        for d in dims {
             let extent = self.extent(b, p.view, d);
             let inside = b.cmp(CmpOp::Ult, p.index[d], extent);
             bytes = b.select(inside, bytes, zero);
         }
         let base = self.window_base(b, p, rows);
-        Some(Window { near, base, bytes, rows, columns, size })
+        Some(Window { near, base, bytes, rows, columns, together: together[last], size })
     }
 
     /// True, as a condition, where an index is not negative. A loop that begins at 0 counts up: where a sum with its index overflows all the same, the
@@ -189,7 +198,7 @@ impl Window {
         at = b.add_const(at, i64::from(rest) * elem);
         let inside = self.columns.then(|| {
             let here = b.bin(BinOp::Add, p.index[last], column);
-            let here = b.add_const(here, i64::from(p.coords.first_of(last, rest, p.together[last])));
+            let here = b.add_const(here, i64::from(p.coords.first_of(last, rest, self.together)));
             let extent = cx.extent(b, p.view, last);
             b.cmp(CmpOp::Ult, here, extent)
         });

@@ -21,7 +21,7 @@ pub(super) fn touches(inst: &Inst) -> impl Iterator<Item = Touch> + Clone + '_ {
         let Operand::Reg(span) = *value else { return None };
         let slot = slots.get(at)?;
         let access = if slot.access == Access::Def && partial { Access::Update } else { slot.access };
-        Some(Touch { span, access })
+        Some(Touch { span: inst.selected(at, span), access })
     })
 }
 

@@ -1,6 +1,6 @@
 //! What an instruction reads and writes, word by word, for the checkers.
 
-use crate::isa::{Access, Format, Kind};
+use crate::isa::{Access, Format, Kind, Opcode};
 use crate::mir::{Fixed, Inst, Operand, Part, Rest, Span};
 
 /// What happens to a register that an operand names.
@@ -33,6 +33,13 @@ pub(super) fn effects(inst: &Inst) -> Vec<Effect> {
         if let Some(parts) = inst.mods.sdwa {
             reads |= writes && parts.rest == Rest::Keep && parts.dst != Part::Dword;
         }
+        // A packed instruction may take one word of two for both of its numbers.
+        let two = matches!(inst.op, Opcode::VPkAddF32 | Opcode::VPkMulF32 | Opcode::VPkFmaF32) && span.words == 2 && !writes;
+        let words = |mask: u8| (0..2u8).find(|w| two && mask >> (at.max(1) - 1) & 1 == *w);
+        let span = match (words(inst.mods.op_sel), words(!inst.mods.op_sel_hi_off)) {
+            (Some(a), Some(b)) if a == b => span.part(a, 1),
+            _ => span,
+        };
         found.push(Effect { at, span, reads, writes, kind: slot.kind });
     }
     found

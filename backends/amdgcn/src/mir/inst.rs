@@ -153,6 +153,14 @@ impl Inst {
         Inst { op, operands: operands.into_iter().collect(), mods: Mods::default() }
     }
 
+    /// What is read of an operand: where both numbers of a packed instruction are one word of a pair, that word.
+    pub(crate) fn selected(&self, at: usize, span: Span) -> Span {
+        let packed = matches!(self.op, Opcode::VPkFmaF32 | Opcode::VPkMulF32 | Opcode::VPkAddF32);
+        let Some(source) = at.checked_sub(1).filter(|_| packed && span.words == 2) else { return span };
+        let (low, high) = (self.mods.op_sel >> source & 1, !self.mods.op_sel_hi_off >> source & 1);
+        if low == high { span.part(low, 1) } else { span }
+    }
+
     /// Words of the operand in a slot: modifiers say how many a factor of a narrow format has, and whether addresses have a base.
     pub(crate) fn words_of(&self, at: usize, slot: &Slot) -> u8 {
         if slot.kind == Kind::Address {

@@ -245,8 +245,8 @@ impl<'a> Words<'a> {
         for (at, inst) in self.program.blocks[block].insts.iter().enumerate() {
             let slots = inst.op.desc().slots;
             let spans = |wanted: fn(Access) -> bool| {
-                inst.operands.iter().zip(slots).filter(move |(_, s)| wanted(s.access)).filter_map(|(o, _)| match o {
-                    Operand::Reg(span) => Some(*span),
+                inst.operands.iter().zip(slots).enumerate().filter(move |(_, (_, s))| wanted(s.access)).filter_map(|(at, (o, _))| match o {
+                    Operand::Reg(span) => Some(inst.selected(at, *span)),
                     _ => None,
                 })
             };

@@ -1,7 +1,7 @@
 //! The order of instructions, and what has to stand between them: waits for memory, and wait states.
 //!
 //! ```text
-//! Program ─ schedule ─► (allocation) ─► Allocated ─ branches ─► priorities ─► waits ─► hazards ─► bridges ─► Program
+//! Program ─ schedule ─► (allocation) ─► Allocated ─ out of line ─ branches ─► priorities ─► waits ─► hazards ─► bridges ─► Program
 //! ```
 //!
 //! Waits come first, since each is a wait state, too; how far branches go is known when all else is there.
@@ -11,7 +11,9 @@ mod bridges;
 mod class;
 mod flow;
 mod hazards;
+mod latency;
 mod orders;
+mod out_of_line;
 mod priority;
 mod schedule;
 #[cfg(test)]
@@ -30,6 +32,7 @@ use crate::mir::Program;
 /// branches to the next instruction, and with bridges for those that go far.
 pub fn finish(allocated: Allocated) -> Program {
     let mut program = allocated.program;
+    out_of_line::move_away(&mut program);
     branches::remove(&mut program);
     priority::insert(&mut program, allocated.facts);
     waits::insert(&mut program);

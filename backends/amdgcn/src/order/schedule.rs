@@ -8,6 +8,7 @@
 //! next [`WINDOW`] instructions in the old order are looked at, so that loads do not go so far up that registers become scarce.
 
 use super::class::{Class, Unit, class, is_transcendental, keeps_part};
+use super::latency;
 use super::words::{WORDS, named, words};
 use crate::chip::Chip;
 use crate::isa::{Access, Format, Kind, Opcode, Variant};
@@ -19,20 +20,10 @@ use std::collections::BinaryHeap;
 use std::ops::Range;
 
 /// Instructions that are looked at.
-const WINDOW: usize = 96;
+const WINDOW: usize = 112;
 
 /// Slots of matrix instructions by which fragments are loaded ahead, beside those that pass until the first one is there.
 const AHEAD: u32 = latency::LDS;
-
-/// Issue slots of four cycles until results are there: guesses of the order of magnitude.
-mod latency {
-    pub(super) const GLOBAL: u32 = 120;
-    pub(super) const SCALAR_MEMORY: u32 = 40;
-    pub(super) const LDS: u32 = 24;
-    pub(super) const TRANSCENDENTAL: u32 = 5;
-    pub(super) const VECTOR: u32 = 2;
-    pub(super) const SCALAR: u32 = 1;
-}
 
 /// Reorders the instructions of each block.
 pub fn schedule(program: &Program) -> Program {
@@ -157,6 +148,9 @@ struct Node {
     /// Slots until its results are there, and slots that it keeps the matrix unit busy.
     latency: u32,
     busy: u32,
+    /// A vector instruction, and one that makes a mask.
+    vector: bool,
+    mask: bool,
     /// Where the edges to it end among those of the piece, while these are found; then where those to instructions behind it do.
     edges: u32,
 }
@@ -175,7 +169,9 @@ struct Ready {
 
 impl Ready {
     fn push(&mut self, at: u32, node: &Node) {
-        self.later.push(Reverse((node.earliest, Reverse(node.length), at)));
+        // The matrix unit has all of its instructions to execute: those that come first are done first, so that what follows on them begins.
+        let length = if node.busy > 0 { 0 } else { node.length };
+        self.later.push(Reverse((node.earliest, Reverse(length), at)));
     }
 
     /// The first one, if none is issued before a slot. Slots that are asked for do not fall.
@@ -309,7 +305,9 @@ impl Graph {
         for (at, inst) in piece.iter().enumerate() {
             let at = at as u32;
             let (latency, busy) = costs(inst, self.chip);
-            self.nodes.push(Node { latency, busy, edges: self.edges.len() as u32, ..Node::default() });
+            let vector = class(inst, self.chip) == Class::Vector && !is_transcendental(inst.op);
+            let mask = vector && matches!(inst.op.desc().slots.first(), Some(slot) if slot.kind == Kind::Scalar);
+            self.nodes.push(Node { latency, busy, vector, mask, edges: self.edges.len() as u32, ..Node::default() });
             self.registers(at, inst);
             let (nodes, edges, found) = (&self.nodes, &mut self.edges, &mut self.found);
             let mut edge = |from: u32, slots: u32| Graph::edge(nodes, edges, found, from, at, slots);
@@ -340,6 +338,14 @@ impl Graph {
         self.link();
     }
 
+    /// Words to which a matrix instruction adds where they are.
+    fn sums(&self, inst: &Inst) -> Range<usize> {
+        match (class(inst, self.chip), inst.operands.first(), inst.operands.get(3)) {
+            (Class::Matrix(..), Some(Operand::Reg(to)), Some(Operand::Reg(sum))) if to == sum => self.words(*sum),
+            _ => 0..0,
+        }
+    }
+
     /// Edges that registers make to the newest instruction.
     fn registers(&mut self, at: u32, inst: &Inst) {
         let (desc, keeps) = (inst.op.desc(), keeps_part(inst));
@@ -350,11 +356,18 @@ impl Graph {
         });
         let implicit = desc.implicit.iter().map(|i| (named(i.reg), i.access));
         let used: SmallVec<[(Range<usize>, Access); 8]> = operands.chain(implicit).collect();
+        let (sums, multiplies) = (self.sums(inst), matches!(class(inst, self.chip), Class::Matrix(..)));
         for word in used.iter().filter(|u| u.1 != Access::Def).flat_map(|u| u.0.clone()) {
             let last = self.last(word);
             last.reads.push(at);
             if let Some(write) = last.write {
-                let latency = self.nodes[write as usize].latency;
+                let node = &self.nodes[write as usize];
+                // Sums are added to as soon as the unit is free; what lanes compute, and masks, others read later than lanes read what they computed.
+                let latency = match node {
+                    node if sums.contains(&word) && node.busy > 0 => node.busy,
+                    node if node.mask || node.vector && multiplies => latency::ACROSS,
+                    node => node.latency,
+                };
                 Graph::edge(&self.nodes, &mut self.edges, &mut self.found, write, at, latency);
             }
         }

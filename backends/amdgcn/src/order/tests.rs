@@ -270,6 +270,8 @@ fn known_waits() {
     let barrier = || inst(SBarrier, &[]);
     let store = || inst(GlobalStoreDword, &[v(60, 1), v(61, 1), s(0, 2)]);
     let scalar = || inst(SLoadDword, &[s(8, 1), s(0, 2), Operand::Imm(0)]);
+    let idle = |n: usize| vec![inst(VMovB32, &[v(51, 1), Operand::Imm(0)]); n];
+    let product = || inst(VMfmaF32_32x32x8F16, &[v(64, 16), v(80, 2), v(82, 2), v(64, 16)]);
     let vector = |n: u8| Wait { vector: n, ..Wait::NONE };
     let lgkm = |n: u8| Wait { lgkm: n, ..Wait::NONE };
     let cases = [
@@ -282,6 +284,15 @@ fn known_waits() {
         (vec![load(1), barrier(), add(60)], vec![]),
         (vec![read(1), barrier()], vec![lgkm(0)]),
         (vec![load(1), load(1)], vec![vector(0)]),
+        // One wait does for both of what was issued together, and of what was issued long before.
+        (vec![read(1), read(2), add(1), add(2)], vec![lgkm(0)]),
+        (vec![read(1), read(2), read(3), add(1), add(2)], vec![lgkm(1)]),
+        ([vec![read(1)], idle(8), vec![read(2), add(1), add(2)]].concat(), vec![lgkm(1), lgkm(0)]),
+        ([vec![read(1)], idle(8), vec![read(2)], idle(24), vec![add(1), add(2)]].concat(), vec![lgkm(0)]),
+        ([vec![read(1)], idle(8), vec![read(2)], vec![product(); 4], vec![add(1), add(2)]].concat(), vec![lgkm(0)]),
+        (vec![load(1), load(2), read(3), add(1), add(3), add(2)], vec![vector(0), lgkm(0)]),
+        // What is issued behind the first wait has one of its own.
+        (vec![read(1), add(1), read(2), add(2)], vec![lgkm(0), lgkm(0)]),
     ];
     for (index, (insts, waits)) in cases.into_iter().enumerate() {
         let mut program = one_block(Chip::Gfx942, insts);

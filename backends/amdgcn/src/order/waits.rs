@@ -5,24 +5,30 @@
 //! local data share are done in order, too, but share their counter with scalar loads, which are done in any order: while one of those may be
 //! in flight, only zero tells anything.
 //!
+//! A wait does for later ones, too, where what those are for was issued by then, and is there as a rule: it was issued long before, or together with what the
+//! wait is for.
+//!
 //! A barrier orders accesses of the workgroup: the wavefront first waits for its operations on local data share, for loads into it, and for its
 //! stores to global memory. So what loads fill of local data share is read behind a barrier, but by a wavefront that is alone in its workgroup: that one
 //! waits before it touches local data share. Others' accesses between a load that fills and the barrier are to what no load fills. Loads from global memory may stay in flight, since a compute unit executes memory operations in order.
 
+use super::class::{Class, class};
 use super::flow;
+use super::latency;
 use super::words::{WORDS, used};
+use crate::chip::Chip;
 use crate::isa::{Counter, Format, Opcode, Variant, Wait};
 use crate::mir::{BlockData, Inst, Operand, Program};
 use cranelift_entity::EntityRef;
-use std::collections::VecDeque;
+use std::collections::BTreeMap;
 
 /// Nothing is in flight.
 const DONE: u8 = u8::MAX;
 /// The most operations that a counter can leave in flight.
 const MOST_VECTOR: u8 = 63;
 const MOST_LDS: u8 = 15;
-/// Instructions behind which an operation on local data share is done, as a rule.
-const LONG: usize = 24;
+/// Slots within which operations are issued together: what the first one brings and what the last one brings come together, too.
+const TOGETHER: u32 = 4;
 
 /// What may be in flight at a point: per word, how many operations of its counter were issued behind the one that writes it.
 #[derive(Clone, PartialEq)]
@@ -192,41 +198,109 @@ fn explicit(inst: &Inst) -> Option<Wait> {
 
 /// Walks a block; hands each instruction with the wait that it needs to `each`.
 fn walk(block: &BlockData, flight: &mut Flight, mut each: impl FnMut(usize, Wait)) {
-    // Where operations on local data share in flight were issued in this block, the newest first.
-    let mut issued: VecDeque<usize> = VecDeque::new();
     for (at, inst) in block.insts.iter().enumerate() {
         if let Some(wait) = explicit(inst) {
             flight.wait(wait);
-            issued.truncate(usize::from(wait.lgkm));
             continue;
         }
-        let mut wait = flight.needed(inst);
-        if wait.lgkm < MOST_LDS && !flight.any_scalar {
-            // Others are there, too: one wait does for several.
-            let old = |n: &u8| issued.get(usize::from(n - 1)).is_some_and(|&from| at - from >= LONG);
-            while wait.lgkm > 0 && old(&wait.lgkm) {
-                wait.lgkm -= 1;
-            }
-        }
+        let wait = flight.needed(inst);
         if wait != Wait::NONE {
             flight.wait(wait);
-            issued.truncate(usize::from(wait.lgkm));
             each(at, wait);
         }
         flight.issue(inst);
-        if inst.op.desc().counter() == Some(Counter::Lds) {
-            issued.push_front(at);
-        }
     }
+}
+
+/// When the operations of a counter are issued in a block, in slots from its beginning on.
+#[derive(Default)]
+struct Issued {
+    /// Of each operation.
+    slots: Vec<u32>,
+    /// Per instruction, how many were issued in front of it.
+    before: Vec<u32>,
+}
+
+impl Issued {
+    /// When an operation was issued; those that are in flight at the beginning, whose numbers are negative, then at the latest.
+    fn slot(&self, number: i64) -> u32 {
+        usize::try_from(number).ok().and_then(|n| self.slots.get(n)).copied().unwrap_or(0)
+    }
+}
+
+/// The order in which instructions of a block are issued, if none waits for memory: slots of each, and operations by counter.
+fn issued(block: &BlockData, chip: Chip) -> (Vec<u32>, [Issued; 2]) {
+    let (mut now, mut matrix_free) = (0u32, 0u32);
+    let mut out = [Issued::default(), Issued::default()];
+    let mut slots = Vec::with_capacity(block.insts.len());
+    for inst in &block.insts {
+        if let Class::Matrix(_, passes) = class(inst, chip) {
+            now = now.max(matrix_free);
+            matrix_free = now.saturating_add(passes.into());
+        }
+        slots.push(now);
+        out.iter_mut().for_each(|o| o.before.push(o.slots.len() as u32));
+        match inst.op.desc().counter() {
+            Some(Counter::Vector) => out[0].slots.push(now),
+            Some(Counter::Lds | Counter::ScalarMemory) => out[1].slots.push(now),
+            None => {}
+        }
+        now = now.saturating_add(1);
+    }
+    (slots, out)
+}
+
+/// Waits of one counter, in order: the instruction in front of which one stands, and how many operations may be left in flight. One is dropped where the one
+/// in front of it may do for both: where what it is for was issued by then, and is there, too, as a rule.
+fn merged(waits: &[(usize, u8)], slots: &[u32], issued: &Issued, latency: u32) -> Vec<(usize, u8)> {
+    // The number of the first operation that may be left in flight.
+    let first = |&(at, left): &(usize, u8)| i64::from(issued.before[at]) - i64::from(left);
+    let mut out: Vec<(usize, u8)> = Vec::with_capacity(waits.len());
+    for wait in waits {
+        if let Some(last) = out.last_mut() {
+            let (own, to) = (first(last), first(wait));
+            let here = i64::from(issued.before[last.0]);
+            let issued_at = issued.slot(to - 1);
+            let there = slots[last.0] - issued_at.min(slots[last.0]) >= latency;
+            let together = own > 0 && issued_at - issued.slot(own - 1).min(issued_at) <= TOGETHER;
+            if to <= here && (there || together) {
+                last.1 = (here - to.max(own)) as u8;
+                continue;
+            }
+        }
+        out.push(*wait);
+    }
+    out
+}
+
+/// The waits of a block, which is entered with what is in flight.
+fn waits(block: &BlockData, flight: &mut Flight, chip: Chip) -> Vec<(usize, Wait)> {
+    let (mut vector, mut lgkm) = (Vec::new(), Vec::new());
+    walk(block, flight, |at, wait| {
+        vector.extend((wait.vector < MOST_VECTOR).then_some((at, wait.vector)));
+        lgkm.extend((wait.lgkm < MOST_LDS).then_some((at, wait.lgkm)));
+    });
+    if vector.is_empty() && lgkm.is_empty() {
+        return Vec::new();
+    }
+    let (slots, [vectors, others]) = issued(block, chip);
+    let mut out: BTreeMap<usize, Wait> = BTreeMap::new();
+    for (at, left) in merged(&vector, &slots, &vectors, latency::GLOBAL) {
+        out.entry(at).or_insert(Wait::NONE).vector = left;
+    }
+    for (at, left) in merged(&lgkm, &slots, &others, latency::LDS) {
+        out.entry(at).or_insert(Wait::NONE).lgkm = left;
+    }
+    out.into_iter().collect()
 }
 
 /// Inserts waits.
 pub(super) fn insert(program: &mut Program) {
+    let chip = program.chip;
     let mut entry = flow::entries(program, Flight::new(program.waves == 1), Flight::join, |flight, block| walk(block, flight, |_, _| {}));
     for (block, data) in program.blocks.iter_mut() {
         let Some(mut flight) = entry[block.index()].take() else { continue };
-        let mut waits = Vec::new();
-        walk(data, &mut flight, |at, wait| waits.push((at, wait)));
+        let waits = waits(data, &mut flight, chip);
         if waits.is_empty() {
             continue;
         }

@@ -51,33 +51,29 @@ const fn floats(op: CmpOp) -> [Opcode; 3] {
     }
 }
 
+/// The comparison of two numbers of a type in scalar registers, which sets `scc`.
+pub(super) const fn scalar(op: CmpOp, ty: Scalar) -> Option<Opcode> {
+    match (ty, op) {
+        (Scalar::I8 | Scalar::I16 | Scalar::I32, _) => Some(words(op).1),
+        (Scalar::I64, CmpOp::Eq) => Some(Opcode::SCmpEqU64),
+        (Scalar::I64, CmpOp::Ne) => Some(Opcode::SCmpLgU64),
+        _ => None,
+    }
+}
+
 impl Selector<'_> {
     pub(super) fn compare(&mut self, dst: LVal, op: CmpOp, a: LVal, b: LVal) -> Done {
         let ty = self.ty(a);
         let (x, y) = (self.op(a), self.op(b));
         let LTy::Num(s) = ty else { return Self::refuse(Computation::Other(LaneOpcode::Cmp), ty, Reason::Type) };
+        if let Some(code) = scalar(op, s).filter(|_| self.in_scalars(a) && self.in_scalars(b)) {
+            self.salu(code, None, &[x, y]);
+            return self.all_or_none(dst);
+        }
         let code = match s {
             Scalar::I1 => return self.compare_truth(dst, op, x, y),
-            Scalar::I8 | Scalar::I16 | Scalar::I32 => {
-                let (vector, scalar) = words(op);
-                if self.in_scalars(a) && self.in_scalars(b) {
-                    self.salu(scalar, None, &[x, y]);
-                    return self.all_or_none(dst);
-                }
-                vector
-            }
-            Scalar::I64 => {
-                let scalar = match op {
-                    CmpOp::Eq => Some(Opcode::SCmpEqU64),
-                    CmpOp::Ne => Some(Opcode::SCmpLgU64),
-                    _ => None,
-                };
-                if let Some(scalar) = scalar.filter(|_| self.in_scalars(a) && self.in_scalars(b)) {
-                    self.salu(scalar, None, &[x, y]);
-                    return self.all_or_none(dst);
-                }
-                wide(op)
-            }
+            Scalar::I8 | Scalar::I16 | Scalar::I32 => words(op).0,
+            Scalar::I64 => wide(op),
             Scalar::F16 => floats(op)[0],
             Scalar::F32 => floats(op)[1],
             Scalar::F64 => floats(op)[2],

@@ -9,12 +9,13 @@
 //!  exit:  results are what is carried
 //! ```
 //!
-//! What is left of a counted loop is compared with the increment before that is added, so that nothing overflows.
+//! What is left of a counted loop is compared with the increment before that is added, so that nothing overflows; where the index is not negative, its next value does not, as
+//! a number without sign, and is compared with the end.
 
 use super::selector::{Done, Home, Selector, part};
 use crate::isa::Opcode;
 use crate::mir::{Operand, Span};
-use tilelift_lane::{Carried, For, If, LTy, LVal, While};
+use tilelift_lane::{BinOp, Carried, For, If, Inst, LTy, LVal, While};
 
 /// A copy: where to, what, of which type.
 pub(super) type Copy = (Span, Home, LTy);
@@ -121,6 +122,21 @@ impl Selector<'_> {
         self.start(body);
         self.block(&l.body)?;
         self.again(&l.carried);
+        if self.counts_up(l) {
+            let next = self.stepped(l);
+            self.salu(
+                if next.is_some() { Opcode::SMovB32 } else { Opcode::SAddU32 },
+                Some(iv),
+                &match next {
+                    Some(next) => vec![next.into()],
+                    None => vec![iv.into(), step],
+                },
+            );
+            self.salu(Opcode::SCmpLtU32, None, &[iv.into(), hi]);
+            self.branch_back(Opcode::SCbranchScc1, body, exit);
+            self.leave(&l.carried);
+            return Ok(());
+        }
         let left = self.fresh(crate::mir::File::Scalar, words);
         self.salu(Opcode::SSubU32, Some(left.part(0, 1)), &[part(hi, 0), iv.part(0, 1).into()]);
         if words == 2 {
@@ -139,6 +155,26 @@ impl Selector<'_> {
         self.branch_back(Opcode::SCbranchScc1, body, exit);
         self.leave(&l.carried);
         Ok(())
+    }
+
+    /// True if the index is not negative and its next value, as a number without sign, does not overflow.
+    fn counts_up(&self, l: &For) -> bool {
+        let number = |v: LVal| self.constant(v).map(|bits| bits as u32 as i32);
+        self.words(l.iv) == 1 && number(l.lo).is_some_and(|lo| lo >= 0) && number(l.step).is_some_and(|step| step > 0)
+    }
+
+    /// Registers in which the body has computed the next index, if that is so, and nothing else is ever there.
+    fn stepped(&self, l: &For) -> Option<Span> {
+        let step = self.constant(l.step)?;
+        let next = l.body.iter().find_map(|inst| match inst {
+            Inst::Bin { dst, op: BinOp::Add, a, b } if *a == l.iv && self.constant(*b) == Some(step) => Some(*dst),
+            Inst::Bin { dst, op: BinOp::Add, a, b } if *b == l.iv && self.constant(*a) == Some(step) => Some(*dst),
+            _ => None,
+        })?;
+        match self.homes[next] {
+            Some(Home::Reg(span)) if self.in_scalars(next) && self.webs.place(next).is_none() => Some(span),
+            _ => None,
+        }
     }
 
     /// The end of a loop: back if `scc` says so, else to what follows.
@@ -176,8 +212,14 @@ impl Selector<'_> {
     /// A choice.
     pub(super) fn choice(&mut self, c: &If) -> Done {
         self.holds(c.condition);
-        let (otherwise, end) = (self.label(), self.label());
+        let otherwise = self.label();
         self.branch(Opcode::SCbranchScc0, otherwise);
+        self.arms(c, otherwise)
+    }
+
+    /// What a choice chooses from, behind the branches to the second one.
+    pub(super) fn arms(&mut self, c: &If, otherwise: crate::mir::Block) -> Done {
+        let end = self.label();
         self.block(&c.then)?;
         let results: Vec<Span> = c.results.iter().map(|r| self.def(r.0)).collect();
         let pending = self.copies(c.results.iter().map(|&(r, a, _)| (r, a)));

@@ -74,6 +74,8 @@ impl Find<'_> {
     fn trees(&self, block: &Block) -> (FxHashMap<LVal, Tree>, SecondaryMap<LVal, bool>) {
         let nodes: FxHashMap<LVal, (BinOp, [LVal; 2])> =
             block.iter().filter_map(|i| extreme(self.program, i)).map(|(dst, op, of)| (dst, (op, of))).collect();
+        let results = |(at, inst): (usize, &Inst)| inst.results().iter().map(|&v| (v, at)).collect::<Vec<_>>();
+        let made: FxHashMap<LVal, usize> = block.iter().enumerate().flat_map(results).collect();
         let (mut trees, mut inner) = (FxHashMap::default(), SecondaryMap::with_default(false));
         for (root, op, of) in block.iter().rev().filter_map(|i| extreme(self.program, i)) {
             if inner[root] {
@@ -90,6 +92,8 @@ impl Find<'_> {
                 }
             }
             if (FEWEST..=MOST).contains(&leaves.len()) {
+                // What is there first is looked at first.
+                leaves.sort_by_key(|v| made.get(v).copied().unwrap_or(0));
                 inside.into_iter().for_each(|v| inner[v] = true);
                 trees.insert(root, Tree { op, leaves });
             }

@@ -340,6 +340,18 @@ impl Selector<'_> {
         Ok(true)
     }
 
+    /// Two stores as one instruction, if the address needs no other offset.
+    pub(super) fn store_pair(&mut self, pair: &super::pairs::StorePair<'_>) -> Result<bool, super::error::SelectError> {
+        if self.constant(pair.addr).is_some() {
+            return Ok(false);
+        }
+        let (at, _) = self.shared_address(pair.addr, 0, 0);
+        let [a, b] = [self.stored(pair.srcs[0])?, self.stored(pair.srcs[1])?];
+        let mods = Mods { offset: pair.offsets[0].into(), offset1: pair.offsets[1], ..Mods::default() };
+        self.push(Inst::new(pair.op, [at.into(), a.into(), b.into()]).with(mods));
+        Ok(true)
+    }
+
     /// The values of a store, as words in a row of vector registers.
     fn stored(&mut self, srcs: &Vals) -> Result<Span, super::error::SelectError> {
         let (words, _) = self.extent(srcs);

@@ -15,6 +15,7 @@
 //! halves     words of halves of others                  pairs       loads two by two;  packs, packed: computations
 //! words      64-bit values put together of words        windows     accesses with bounds of their own
 //! extremes   of several numbers                         triples     those of three;  fused: words of two conversions
+//! conditions comparisons beside who asks                constants   those of loops in front of them
 //! role       kinds of instructions                      ops         kinds of operations
 //! ```
 //!
@@ -27,6 +28,8 @@ mod bits;
 mod codes;
 mod compare;
 mod compute;
+mod conditions;
+mod constants;
 mod control;
 mod convert;
 mod copies;
@@ -102,7 +105,8 @@ pub fn select_within(source: &Source<'_>, reach: Reach) -> Result<mir::Program, 
     s.prologue()?;
     s.block(&program.body)?;
     s.end();
-    let program = s.finish();
+    let mut program = s.finish();
+    constants::in_front_of_loops(&mut program);
     debug_assert_eq!(mir::verify(&program), Ok(()));
     Ok(program)
 }
@@ -123,8 +127,14 @@ impl Selector<'_> {
     /// Takes the first instructions at once, if there is one instruction for them; says how many.
     fn several(&mut self, block: &[Inst]) -> Result<usize, SelectError> {
         let [first, second, ..] = block else { return Ok(0) };
+        if matches!(first, Inst::Cmp { .. }) {
+            return self.asked(block);
+        }
         if let Some(pair) = pairs::pair(self.program, first, second) {
             return Ok(if self.load_pair(&pair)? { 2 } else { 0 });
+        }
+        if let Some(pair) = pairs::stores(self.program, first, second) {
+            return Ok(if self.store_pair(&pair)? { 2 } else { 0 });
         }
         if let Some(triple) = triples::triple(self.program, self.live, first, second) {
             return Ok(if self.extreme_of_three(&triple)? { 2 } else { 0 });

@@ -17,13 +17,16 @@ impl Selector<'_> {
         if !self.live.read(d) || !self.live.read(e) || !pack.operands.iter().all(|o| fits(self, o)) {
             return false;
         }
-        let operands: SmallVec<[Operand; 3]> = pack.operands.iter().map(|&[a, b]| self.pair_of(a, b).into()).collect();
+        let operands: SmallVec<[(Span, bool); 3]> = pack.operands.iter().map(|&[a, b]| self.pair_of(a, b)).collect();
+        let op_sel_hi_off = operands.iter().enumerate().fold(0, |bits, (i, &(_, once))| bits | u8::from(once) << i);
+        let operands = operands.into_iter().map(|(span, _)| Operand::Reg(span));
         let (code, mods) = match pack.op {
             Some(BinOp::Mul) => (Opcode::VPkMulF32, Mods::default()),
             Some(BinOp::Sub) => (Opcode::VPkAddF32, Mods { neg: 0b10, neg_hi: 0b10, ..Mods::default() }),
             Some(_) => (Opcode::VPkAddF32, Mods::default()),
             None => (Opcode::VPkFmaF32, Mods::default()),
         };
+        let mods = Mods { op_sel_hi_off, ..mods };
         for v in pack.dsts {
             self.def(v);
         }
@@ -42,11 +45,11 @@ impl Selector<'_> {
         (pair && self.file(a) == File::Vector).then_some(Span { words: 2, ..a })
     }
 
-    /// Registers with both values: their own, or a copy of what is one.
-    fn pair_of(&mut self, a: LVal, b: LVal) -> Span {
+    /// Registers with both values: their own; or, of what is one, a pair whose first word alone is read.
+    fn pair_of(&mut self, a: LVal, b: LVal) -> (Span, bool) {
         match self.beside(self.home(a), self.home(b)) {
-            Some(span) => span,
-            None => self.twice(a),
+            Some(span) => (span, false),
+            None => (self.in_pair(a), true),
         }
     }
 }

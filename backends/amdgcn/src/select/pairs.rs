@@ -1,4 +1,4 @@
-//! Loads of shared memory from one register, two by two: an instruction that reads at two distances counts once where two do.
+//! Accesses of shared memory from one register, two by two: an instruction that reads, or writes, at two distances counts once where two do.
 //!
 //! ```text
 //! load.shared v at a        ds_read2st64_b64   v w, a offset1:16
@@ -24,16 +24,49 @@ pub(super) struct Pair {
     pub(super) words: u8,
 }
 
-/// The instructions: bytes of each load, the unit of their offsets.
-const READS: [(u32, i32, Opcode); 4] =
+/// The instructions: bytes of each access, the unit of their offsets.
+type Pairs = [(u32, i32, Opcode); 4];
+const READS: Pairs =
     [(4, 4, Opcode::DsRead2B32), (4, 256, Opcode::DsRead2st64B32), (8, 8, Opcode::DsRead2B64), (8, 512, Opcode::DsRead2st64B64)];
+const WRITES: Pairs =
+    [(4, 4, Opcode::DsWrite2B32), (4, 256, Opcode::DsWrite2st64B32), (8, 8, Opcode::DsWrite2B64), (8, 512, Opcode::DsWrite2st64B64)];
+
+/// The instruction for accesses of so many bytes each at two distances, and those in its unit.
+fn at_two_distances(of: &Pairs, bytes: u32, [from, to]: [i32; 2]) -> Option<(Opcode, [u8; 2])> {
+    let fits = |at: i32, unit: i32| (at % unit == 0).then(|| u8::try_from(at / unit).ok()).flatten();
+    of.iter().filter(|r| r.0 == bytes).find_map(|r| Some((r.2, [fits(from, r.1)?, fits(to, r.1)?])))
+}
+
+/// Bytes of values that are whole words.
+fn whole_words(program: &Program, vals: &Vals) -> Option<u32> {
+    let bytes = vals.iter().map(|&d| if program.vals[d] == LTy::I1 { 0 } else { program.vals[d].bits() / 8 });
+    bytes.clone().all(|n| n >= 4).then(|| bytes.sum())
+}
+
+/// Two stores as one instruction.
+pub(super) struct StorePair<'a> {
+    pub(super) op: Opcode,
+    pub(super) addr: LVal,
+    /// In units of the instruction.
+    pub(super) offsets: [u8; 2],
+    pub(super) srcs: [&'a Vals; 2],
+}
+
+/// Two stores, one behind the other, as one instruction.
+pub(super) fn stores<'a>(program: &Program, first: &'a Inst, second: &'a Inst) -> Option<StorePair<'a>> {
+    let store = |inst: &'a Inst| match inst {
+        Inst::StoreShared { addr, offset, guard: None, srcs } => Some((srcs, *addr, *offset, whole_words(program, srcs)?)),
+        _ => None,
+    };
+    let ((a, addr, from, bytes), (b, other, to, same)) = (store(first)?, store(second)?);
+    let (op, offsets) = at_two_distances(&WRITES, bytes, [from, to]).filter(|_| addr == other && bytes == same && from != to)?;
+    Some(StorePair { op, addr, offsets, srcs: [a, b] })
+}
 
 /// A load of whole words: what it makes, where it reads, how many bytes.
 fn load<'a>(program: &Program, inst: &'a Inst) -> Option<(&'a Vals, LVal, i32, u32)> {
     let Inst::LoadShared { dsts, addr, offset } = inst else { return None };
-    let bytes = dsts.iter().map(|&d| if program.vals[d] == LTy::I1 { 0 } else { program.vals[d].bits() / 8 });
-    let whole = bytes.clone().all(|n| n >= 4);
-    whole.then(|| (dsts, *addr, *offset, bytes.sum()))
+    Some((dsts, *addr, *offset, whole_words(program, dsts)?))
 }
 
 /// Two loads, one behind the other, as one instruction.
@@ -42,10 +75,7 @@ pub(super) fn pair(program: &Program, first: &Inst, second: &Inst) -> Option<Pai
     if addr != other || bytes != same {
         return None;
     }
-    let fits = |at: i32, unit: i32| (at % unit == 0).then(|| u8::try_from(at / unit).ok()).flatten();
-    let (unit, op) =
-        READS.iter().filter(|r| r.0 == bytes).find(|r| fits(from, r.1).is_some() && fits(to, r.1).is_some()).map(|r| (r.1, r.2))?;
-    let offsets = [fits(from, unit)?, fits(to, unit)?];
+    let (op, offsets) = at_two_distances(&READS, bytes, [from, to])?;
     Some(Pair { op, addr, offsets, dsts: a.iter().chain(b).copied().collect(), words: (bytes / 4) as u8 })
 }
 

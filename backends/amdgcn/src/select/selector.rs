@@ -51,11 +51,13 @@ enum Pooled {
     /// A copy of scalar registers in vector registers.
     Copy(Span),
     /// A word twice in vector registers.
-    Twice(Operand),
+    InPair(Operand),
     /// The descriptor of a buffer: its address and its size.
     Buffer(LVal, LVal),
     /// What an address of local data share has beside the lane's part.
     Row(LVal),
+    /// The word of a product of two numbers that an instruction makes.
+    Product([LVal; 2], Opcode),
 }
 
 /// The last word of a buffer's descriptor: words of 32 bits, no order of its own.
@@ -409,17 +411,15 @@ impl<'a> Selector<'a> {
         to
     }
 
-    /// A word in both of two vector registers.
-    pub(super) fn twice(&mut self, v: LVal) -> Span {
+    /// A word in the first of two vector registers; in the second one there is nothing.
+    pub(super) fn in_pair(&mut self, v: LVal) -> Span {
         let word = self.op(v);
-        let key = Pooled::Twice(word);
+        let key = Pooled::InPair(word);
         if let Some(&known) = self.pool.get(&key) {
             return known;
         }
         let to = self.vs(2);
-        for w in 0..2 {
-            self.emit(Opcode::VMovB32, [to.part(w, 1).into(), word]);
-        }
+        self.emit(Opcode::VMovB32, [to.part(0, 1).into(), word]);
         self.pool.insert(key, to);
         to
     }
@@ -493,6 +493,20 @@ impl<'a> Selector<'a> {
         to
     }
 
+    /// The words of a product of two scalars, lower one first.
+    pub(super) fn product(&mut self, of: [LVal; 2], operands: [Operand; 2], signed: bool) -> [Span; 2] {
+        let high = if signed { Opcode::SMulHiI32 } else { Opcode::SMulHiU32 };
+        [Opcode::SMulI32, high].map(|op| {
+            let key = Pooled::Product(of, op);
+            if let Some(&known) = self.pool.get(&key) {
+                return known;
+            }
+            let to = self.s_of(op, &operands);
+            self.pool.insert(key, to);
+            to
+        })
+    }
+
     /// What an address of local data share has beside the lane's part, if it was made in this block.
     pub(super) fn known_row(&self, addr: LVal) -> Option<Span> {
         self.pool.get(&Pooled::Row(addr)).copied()
@@ -531,8 +545,8 @@ impl<'a> Selector<'a> {
     /// Registers have changed: copies of what was there are none any more.
     pub(super) fn forget(&mut self, changed: Span) {
         self.pool.retain(|k, _| match k {
-            Pooled::Copy(of) | Pooled::Twice(Operand::Reg(of)) => of.reg != changed.reg,
-            Pooled::Twice(_) | Pooled::Scalar(..) | Pooled::Vector(_) | Pooled::Buffer(..) | Pooled::Row(_) => true,
+            Pooled::Copy(of) | Pooled::InPair(Operand::Reg(of)) => of.reg != changed.reg,
+            Pooled::InPair(_) | Pooled::Scalar(..) | Pooled::Vector(_) | Pooled::Buffer(..) | Pooled::Row(_) | Pooled::Product(..) => true,
         });
     }
 

@@ -4,7 +4,7 @@ use super::error::SelectError;
 use super::packs::Packs;
 use super::pairs::Reach;
 use super::uniform::{Uniform, Varies};
-use super::{extremes, fused, halves, pairs, reorder};
+use super::{conditions, extremes, fused, halves, pairs, reorder};
 use crate::chip::Chip;
 use crate::machine;
 use std::borrow::Cow;
@@ -55,7 +55,10 @@ impl<'p> Source<'p> {
         self.bodies[reach as usize].get_or_init(|| {
             let near = pairs::adjacent(&self.program, reach);
             let (packs, body) = Packs::of(&self.program, near.as_ref().unwrap_or(&self.program.body));
-            (body.or(near), packs)
+            let body = body.or(near);
+            let uniform = self.uniform(&self.program);
+            let asked = conditions::beside(&self.program, body.as_ref().unwrap_or(&self.program.body), &uniform);
+            (asked.or(body), packs)
         })
     }
 

@@ -5,7 +5,7 @@ use crate::chip::Chip;
 use crate::mir::Program;
 use tilelift_ir::{CacheHint, CmpOp, Scalar};
 use tilelift_lane::testing::{Asm, everything};
-use tilelift_lane::{BinOp, Carried, For, Inst, LTy, LVal, MatrixId, ShuffleFrom, Special, Vals};
+use tilelift_lane::{BinOp, Carried, For, If, Inst, LTy, LVal, MatrixId, ShuffleFrom, Special, Vals};
 
 fn asm() -> Asm {
     let mut a = Asm::new(1);
@@ -91,7 +91,8 @@ fn a_loop_of_products_copies_nothing() {
     let lines: Vec<&str> = text.lines().map(str::trim).collect();
     assert!(lines[1].starts_with("ds_read_b128 r"), "{text}");
     assert!(lines[2].starts_with("v_mfma_f32_16x16x16_f16 r"), "{text}");
-    assert!(lines[3].starts_with("s_sub_u32"), "{text}");
+    // The index is not negative: its next value is compared.
+    assert!(lines[3].starts_with("s_add_u32") && lines[4].starts_with("s_cmp_lt_u32"), "{text}");
     let operands: Vec<&str> = lines[2].split([' ', ',']).filter(|s| s.starts_with('r')).collect();
     assert_eq!(operands[0], operands[3], "{text}");
     assert!(operands[1].ends_with(".0:1") && operands[2].ends_with(".2:3"), "{text}");
@@ -280,4 +281,87 @@ fn guards_that_are_bounds_are_those_of_buffers() {
     }
     let text = bounded(4);
     assert!(text.contains("global_load_dwordx2") && text.contains("saveexec"), "{text}");
+}
+
+/// Comparisons of scalars stand beside the only one who asks, and no mask is made of them.
+#[test]
+fn who_asks_alone_compares() {
+    let asked = |twice: bool| {
+        let mut a = asm();
+        let [x, y] = [tilelift_ir::GridAxis::X, tilelift_ir::GridAxis::Y].map(|axis| a.special(Special::ProgramId(axis)));
+        let c = a.def(LTy::I1, |dst| Inst::Cmp { dst, op: CmpOp::Ult, a: x, b: y });
+        let sum = a.bin(BinOp::Add, x, y);
+        let least = a.def(LTy::I32, |dst| Inst::Select { dst, c, a: sum, b: y });
+        a.store(0, &[least]);
+        if twice {
+            let other = a.def(LTy::I32, |dst| Inst::Select { dst, c, a: y, b: sum });
+            a.store(1, &[other]);
+        }
+        text(&selected(&a), "s_add_u32")
+    };
+    let once = asked(false);
+    assert!(once.contains("s_cmp_lt_u32") && once.contains("s_cselect_b32"), "{once}");
+    assert!(!once.contains("s_cselect_b64") && !once.contains("s_cmp_lg_u64"), "{once}");
+    let twice = asked(true);
+    assert!(!twice.contains("s_cmp_lt_u32") && twice.matches("s_cmp_lg_u64").count() == 2, "{twice}");
+}
+
+/// A choice where two comparisons have to hold has a branch for each.
+#[test]
+fn a_choice_asks_one_after_the_other() {
+    let mut a = asm();
+    let [x, y] = [tilelift_ir::GridAxis::X, tilelift_ir::GridAxis::Y].map(|axis| a.special(Special::ProgramId(axis)));
+    let four = a.i32(4);
+    let [first, second] = [[x, y], [y, four]].map(|[u, v]| a.def(LTy::I1, |dst| Inst::Cmp { dst, op: CmpOp::Lt, a: u, b: v }));
+    let condition = a.bin(BinOp::And, first, second);
+    let result = a.val(LTy::I32);
+    a.push(Inst::If(Box::new(If { condition, then: Vec::new(), otherwise: Vec::new(), results: vec![(result, x, y)] })));
+    a.store(0, &[result]);
+    let text = text(&selected(&a), "s_cmp_lt_i32");
+    assert_eq!(text.matches("s_cmp_lt_i32").count(), 2, "{text}");
+    assert_eq!(text.matches("s_cbranch_scc0").count(), 2, "{text}");
+    assert!(!text.contains("s_and_b64") && !text.contains("s_cselect_b64"), "{text}");
+}
+
+/// Stores at two distances from one register are one; of others each is its own.
+#[test]
+fn stores_to_one_register_go_in_pairs() {
+    let stored = |offsets: [i32; 2], words: usize, alike: bool| {
+        let mut a = asm();
+        let shared = a.alloc(65536);
+        let lane = a.special(Special::Lane);
+        let eight = a.i32(8);
+        let at = a.def(LTy::I32, |dst| Inst::Fma { dst, a: lane, b: eight, c: shared });
+        let other = if alike { at } else { a.bin(BinOp::Xor, at, eight) };
+        for (addr, offset) in [at, other].into_iter().zip(offsets) {
+            let srcs = Vals::from_slice(&vec![lane; words]);
+            a.push(Inst::StoreShared { addr, offset, guard: None, srcs });
+        }
+        text(&selected(&a), "ds_write")
+    };
+    let one = |text: &str, op: &str| text.matches("ds_write").count() == 1 && text.contains(op);
+    let pair = stored([512, 4096], 2, true);
+    assert!(one(&pair, "ds_write2st64_b64") && pair.contains("offset0:1 offset1:8"), "{pair}");
+    assert!(one(&stored([4, 12], 1, true), "ds_write2_b32"));
+    for apart in [stored([0, 8200], 2, true), stored([0, 0], 2, true), stored([0, 512], 2, false), stored([0, 4096], 4, true)] {
+        assert_eq!(apart.matches("ds_write").count(), 2, "{apart}");
+        assert!(!apart.contains("ds_write2"), "{apart}");
+    }
+}
+
+/// What a loop puts into scalar registers and does not change is put there in front of it.
+#[test]
+fn loops_find_their_constants() {
+    let mut a = asm();
+    let [zero, four, one] = [0, 4, 1].map(|k| a.i32(k));
+    let [param, next, result, iv] = [0; 4].map(|_| a.val(LTy::I32));
+    let loaded = a.load(1, LTy::I32);
+    let picks = a.constant(LTy::I32, 0x5410);
+    let body = vec![Inst::Permute { dst: next, low: param, high: loaded, picks }];
+    let carried = vec![Carried { param, init: loaded, next, result }];
+    a.push(Inst::For(Box::new(For { iv, lo: zero, hi: four, step: one, runs: true, carried, body })));
+    a.store(0, &[result]);
+    let text = text(&selected(&a), "global_load");
+    let at = |what: &str| text.find(what).unwrap_or_else(|| panic!("{what}: {text}"));
+    assert!(at("0x5040100") < at("bb1:") && at("bb1:") < at("v_perm_b32"), "{text}");
 }

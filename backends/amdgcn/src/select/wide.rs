@@ -235,8 +235,7 @@ impl Selector<'_> {
                 self.salu(Opcode::SAddcU32, Some(to.part(1, 1)), &[part(z, 1), 0.into()]);
                 return Ok(());
             }
-            let high = self.s_of(if signed { Opcode::SMulHiI32 } else { Opcode::SMulHiU32 }, &[x, y]);
-            let low = self.s_of(Opcode::SMulI32, &[x, y]);
+            let [low, high] = self.product([a, b], [x, y], signed);
             let to = self.def(dst);
             self.salu(Opcode::SAddU32, Some(to.part(0, 1)), &[low.into(), part(z, 0)]);
             self.salu(Opcode::SAddcU32, Some(to.part(1, 1)), &[high.into(), part(z, 1)]);

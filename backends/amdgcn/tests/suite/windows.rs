@@ -65,3 +65,49 @@ fn masks_switch_lanes_off() {
     let text = made(masked).text;
     assert!(blocks(&text, "buffer_load").is_empty() && text.contains("s_and_saveexec_b64"), "{text}");
 }
+
+/// Of tiles that are whole no lane asks anything, and loops find the patterns of their permutes in registers.
+#[test]
+fn whole_tiles_ask_no_lane() {
+    let asks = |text: &str| {
+        let loads = blocks(text, "buffer_load_dwordx4");
+        assert_eq!(loads.len(), 4, "{text}");
+        loads.iter().flatten().filter(|l| l.starts_with("v_cmp") || l.starts_with("v_cndmask") || l.starts_with("s_max_i32")).count()
+    };
+    let [any, whole] = [PRODUCT.to_owned(), PRODUCT.replace("[?, ?%8]", "[?%128, ?%128]")].map(|kernel| made(&kernel).text);
+    assert!(asks(&any) > 0, "{any}");
+    assert_eq!(asks(&whole), 0, "{whole}");
+    for text in [&any, &whole] {
+        let steps: Vec<Vec<&str>> = blocks(text, "v_mfma").into_iter().filter(|b| b.iter().any(|l| l.starts_with("v_perm_b32"))).collect();
+        assert_eq!(steps.len(), 1, "{text}");
+        assert!(!steps[0].iter().any(|l| l.starts_with("s_mov_b32")), "{text}");
+    }
+}
+
+/// A mask that facts of divisibility decide for all steps is not computed.
+#[test]
+fn masks_of_whole_steps_vanish() {
+    let masked = |fact: &str| {
+        let kernel = format!(
+            "kernel @k(v0: view<f32, [64, {fact}]>, v1: view<f32, [64]>) warps=1 {{
+        v2 = dim v0, 1
+        v3 = splat 0.0 : tile<64xf32>
+        v4 = for v5 in 0..v2 step 64 carry v6 = v3 {{
+            v7 = load v0[0, v5] : tile<64x64xf32>
+            v8 = iota 1 : tile<64x64xi32>
+            v9 = add v8, v5
+            v10 = cmp lt v9, v2
+            v11 = splat 1.0 : tile<64x64xf32>
+            v12 = select v10, v7, v11
+            v13 = reduce add v12, axis 1
+            v14 = add v6, v13
+            yield v14
+        }}
+        store v1[0], v4
+    }}"
+        );
+        made(&kernel).text.matches("v_cmp_lt_i32").count()
+    };
+    assert!(masked("?") > 0 && masked("?%32") > 0);
+    assert_eq!(masked("?%64"), 0);
+}

@@ -6,7 +6,7 @@
 //! ```
 
 use super::super::elementwise::Coords;
-use super::super::shared::representative;
+use super::super::shared::{beside_alike, representative};
 use super::super::vectors::{computed_words, from_words, to_words, word_types};
 use super::super::{Lower, sizes};
 use super::bytes::Words;
@@ -440,9 +440,13 @@ impl Lower<'_> {
             return Ok(());
         }
         let whole = representative(b, layout.free_mask(Axis::Lane), layout.free_mask(Axis::Warp));
-        let parts = groups(local, slot.as_ref(), layout, elem)?;
+        let mut parts = groups(local, slot.as_ref(), layout, elem)?;
         let slot = slot.map(|columns| columns.scaled(elem.bytes())).transpose()?;
         let lies = Lies::new(b, local, slot.as_ref(), layout);
+        if let (true, Some(columns)) = (self.target.moves_by_lanes() && mask.is_none(), &slot) {
+            // Two that differ by a constant may be one access.
+            parts = beside_alike(parts, |part| columns.parts(Axis::Reg, part[0]).0 & columns.dynamic_mask());
+        }
         let stays = |r: u32| mask.map(|m| m.regs[r as usize]);
         for part in parts {
             // What a mask tears leaves element by element.
