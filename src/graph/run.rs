@@ -40,7 +40,7 @@ pub enum RunError<E> {
         /// Its name.
         node: String,
         /// Why.
-        why: E,
+        why: Box<E>,
     },
 }
 
@@ -148,7 +148,7 @@ impl Graph {
         mut device: impl FnMut(&Launch<'_>, &mut Memory) -> Result<(), E>,
     ) -> Result<(), RunError<E>> {
         for launch in self.launches(bound)? {
-            device(&launch, memory).map_err(|why| RunError::Node { node: launch.name.to_owned(), why })?;
+            device(&launch, memory).map_err(|why| RunError::Node { node: launch.name.to_owned(), why: Box::new(why) })?;
         }
         Ok(())
     }

@@ -53,7 +53,7 @@ pub enum InterpError {
         /// The program instance that ran.
         program: [u32; 3],
         /// The author's name of the parameter that the fault is about.
-        name: Option<Box<str>>,
+        name: Option<Box<ParamName>>,
     },
 }
 
@@ -61,7 +61,18 @@ impl InterpError {
     /// A fault of an instruction, told by the names of the kernel.
     pub(crate) fn at(kernel: &Kernel, inst: Inst, program: [u32; 3], fault: Fault) -> InterpError {
         let name = fault.param().and_then(|p| kernel.params.get(p)).and_then(|&v| kernel.names[v].clone());
+        let name = name.map(|n| Box::new(ParamName(n)));
         InterpError::Fault { fault, inst, op: kernel.insts[inst].op, loc: kernel.locs[inst], program, name }
+    }
+}
+
+/// What an author calls a parameter.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ParamName(Box<str>);
+
+impl fmt::Display for ParamName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "%{}", self.0)
     }
 }
 
@@ -69,13 +80,13 @@ impl InterpError {
 struct Called<'a> {
     /// From 0.
     param: usize,
-    name: Option<&'a str>,
+    name: Option<&'a ParamName>,
 }
 
 impl fmt::Display for Called<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.name {
-            Some(name) => write!(f, "%{name}"),
+            Some(name) => name.fmt(f),
             None => write!(f, "parameter {}", self.param),
         }
     }
@@ -176,7 +187,7 @@ impl Fault {
     }
 
     /// Tells it, where the parameter has a name, by that.
-    fn tell(&self, f: &mut fmt::Formatter<'_>, name: Option<&str>) -> fmt::Result {
+    fn tell(&self, f: &mut fmt::Formatter<'_>, name: Option<&ParamName>) -> fmt::Result {
         let called = |param: &usize| Called { param: *param, name };
         match self {
             Fault::Fuel { limit, rounds } => {

@@ -65,7 +65,7 @@ mod shapes;
 mod tests;
 
 pub use args::{Arg, ScalarArg, ViewArg, check_args, check_args_in, check_args_of, written_params};
-pub use error::{ArgError, Fault, InterpError};
+pub use error::{ArgError, Fault, InterpError, ParamName};
 pub use memory::{Buffer, Memory};
 pub use philox::philox;
 pub use protocol::Protocol;

@@ -158,7 +158,10 @@ fn faults_are_told_by_the_names_of_the_text() {
     let buffers = vec![Buffer::zeroed(64), Buffer::zeroed(64)];
     let args = [0, 1].map(|b| Arg::View(ViewArg::dense(b, Scalar::I32, &[16])));
     let e = run(&kernel, [2, 1, 1], &args, &mut Memory { buffers, ..Memory::default() }, &Options::default()).expect_err("programs meet");
-    assert!(e.to_string().starts_with("5:5: `store` in program [1, 0, 0]: element [2] of %out was read or written by program [0, 0, 0]"), "{e}");
+    assert!(
+        e.to_string().starts_with("5:5: `store` in program [1, 0, 0]: element [2] of %out was read or written by program [0, 0, 0]"),
+        "{e}"
+    );
 }
 
 #[test]
