@@ -158,6 +158,16 @@ fn explain_knows_what_runs_ahead_beside_products() {
 }
 
 #[test]
+fn explain_knows_what_of_lanes_is_copied_ahead() {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/tile/memory/lane_tiles_copied_ahead.tile");
+    for target in ["sm_80", "sm_90a"] {
+        let (status, out, err) = tool(&["explain", file, "--target", target]);
+        assert_eq!(status, Status::Done, "{err}");
+        assert_eq!(out.matches("none of which waits").count(), 3, "{target}: {out}");
+    }
+}
+
+#[test]
 fn explain_knows_what_runs_ahead_in_registers() {
     let folder = Folder::new("registers");
     let said = explained(&folder.file("sums.tile", WITHOUT_PRODUCTS), "sm_90a");

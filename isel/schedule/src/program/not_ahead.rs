@@ -1,7 +1,7 @@
 //! What is said of a load in a loop: whether it is begun ahead, or why it is done where it is used.
 
 use super::pipelined::carried::{self, Programs};
-use super::pipelined::{content, slice_of};
+use super::pipelined::{brings_lane_tile, content, slice_of};
 use crate::plan::{Plan, Schedule, copied_loads, not_operand, places_alone, written_views};
 use crate::reason::NotAhead;
 use tilelift_ir::{Inst, Kernel, Op};
@@ -35,19 +35,23 @@ pub fn not_ahead(kernel: &Kernel, target: &Target, plan: &Plan, main: Inst, load
         Schedule::Specialised(_) | Schedule::Pipelined { .. } => {}
     }
     let region = *kernel.insts[main].regions.last().unwrap_or(&kernel.body);
+    let copies = || slice_of(kernel, target, plan.warps, load, (main, &content(kernel, region), &written_views(kernel)));
     if kernel.insts[main].op != Op::For {
         NotAhead::While
     } else if !kernel.regions[region].insts.contains(&load) {
         NotAhead::Choice
     } else if !copied_loads(kernel)[load] {
         match (&plan.schedule, carried::held(kernel, Programs::of(target, plan.warps, plan.stages), main, load)) {
+            // What is too much for registers is copied, if there are copies for how it lies.
+            (Schedule::Pipelined { .. }, Err(why)) if !target.moves_by_lanes() && brings_lane_tile(kernel, load) => {
+                copies().err().unwrap_or(why)
+            }
             (Schedule::Pipelined { .. }, Err(why)) => why,
             _ => NotAhead::Beside { why: not_operand(kernel, load) },
         }
     } else if plan.stages < 2 {
         NotAhead::Stages
     } else {
-        let found = slice_of(kernel, target, plan.warps, load, (main, &content(kernel, region), &written_views(kernel)));
-        found.err().unwrap_or(NotAhead::Unwritten)
+        copies().err().unwrap_or(NotAhead::Unwritten)
     }
 }

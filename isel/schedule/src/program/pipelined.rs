@@ -1,7 +1,7 @@
 //! Pipelined loops as programs: the lanes copy tiles into rings of slots, some iterations ahead of the products.
 //!
 //! ```text
-//! ring of S slots      local_alloc, one per load that only products read and whose place follows from the loop's index
+//! ring of S slots      local_alloc, one per load that only products read, or of a matrix that lanes compute with, and whose place follows from the loop's index
 //! front:  copy 0 … copy S-2, a group each
 //! body:   copy_async_wait S-2 ─ task_barrier ─ copy i+S-1 into slot (i-1) mod S, a group ─ the body, which loads from slot i mod S
 //! behind: copy_async_wait 0
@@ -34,7 +34,7 @@ use crate::facts::divisor;
 use crate::indexed::indexed_vectors;
 use crate::longest_first::LaunchOrder;
 use crate::named::Named;
-use crate::plan::{Plan, Replay, Schedule, copied_loads, live, replay, written_views};
+use crate::plan::{Plan, Replay, Schedule, computed_with, copied_loads, live, replay, written_views};
 use crate::reason::NotAhead;
 use rows::{copied_in_rows, pair_step};
 use std::collections::{BTreeMap, BTreeSet};
@@ -204,7 +204,8 @@ fn rings(kernel: &Kernel, target: &Target, warps: u32) -> BTreeMap<Inst, Ring> {
         let region = kernel.insts[main].regions[0];
         let inside = content(kernel, region);
         let mut ring = Ring::default();
-        for &load in kernel.regions[region].insts.iter().filter(|&&i| staged[i]) {
+        let beside = lane_tiles(kernel, target, (region, &inside.0));
+        for &load in kernel.regions[region].insts.iter().filter(|&&i| staged[i] || beside.contains(&i)) {
             if let Ok(found) = slice_of(kernel, target, warps, load, (main, &inside, &written)) {
                 ring.loads.push(load);
                 ring.replay.add(found);
@@ -215,6 +216,32 @@ fn rings(kernel: &Kernel, target: &Target, warps: u32) -> BTreeMap<Inst, Ring> {
         }
     }
     out
+}
+
+/// Bytes of a tile for lanes from which on it is copied ahead; less waits in registers ([`carried`]).
+const LANE_TILE: u64 = 2048;
+
+/// Of a loop with products the loads of matrices that lanes compute with, such as narrow weights, keys and values that are converted, where lanes' copies
+/// run by themselves: they are copied ahead as operands are, and lanes read the slot.
+fn lane_tiles(kernel: &Kernel, target: &Target, (region, inside): (Region, &BTreeSet<Inst>)) -> BTreeSet<Inst> {
+    let multiplies = inside.iter().any(|&i| kernel.insts[i].op.factors().is_some());
+    if !multiplies || target.moves_by_lanes() {
+        return BTreeSet::new();
+    }
+    let yielded = kernel.yields(region);
+    let mut found = computed_with(kernel, region, inside);
+    found.retain(|&i| brings_lane_tile(kernel, i) && !yielded.contains(&kernel.insts[i].results[0]));
+    found
+}
+
+/// True for a load of a matrix that is worth a slot if lanes compute with it.
+pub(super) fn brings_lane_tile(kernel: &Kernel, i: Inst) -> bool {
+    let d = &kernel.insts[i];
+    let tile = (d.op == Op::Load && d.present == 0).then(|| kernel.ty(d.results[0]).as_tile()).flatten();
+    tile.is_some_and(|t| {
+        let rows = t.shape.iter().filter(|&&e| e > 1).count() > 1;
+        rows && !t.elem.is_packed() && t.elem != Scalar::I1 && t.elements() * u64::from(t.elem.bytes()) >= LANE_TILE
+    })
 }
 
 /// The instructions in a region, and the first op among them that writes.
