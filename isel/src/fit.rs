@@ -201,22 +201,54 @@ fn fewer(why: &LowerError, depth: u32, bytes: u32) -> Option<u32> {
 /// # Errors
 /// What does not fit, if the caller gives a number of stages that is kept; what layouts say.
 fn pipelined(kernel: &Kernel, target: &Target, options: &LowerOptions, mut plan: Plan) -> Result<Fitted, LowerError> {
-    let (mut refused, have) = (None, u64::from(target.shared_bytes));
-    let stages = options.stages.filter(|_| !target.moves_by_lanes());
+    let asked = plan.stages;
     let loops = Pipelines::of(kernel, target, &plan);
-    plan.stages = loops.as_ref().map_or(plan.stages, |l| l.stages(plan.stages));
-    // Slots of fewer stages take their part of what so many bytes are for so many stages.
-    let slots = loops.as_ref().map_or(1, Pipelines::slot_stages);
-    let fewer = |bytes: u64, stages: u32, most: u32| (have * u64::from(stages) / bytes.max(1)).clamp(1, u64::from(most)) as u32;
-    if let Some(loops) = loops.as_ref().filter(|_| stages.is_none()) {
-        plan.stages = fewer(loops.stage_bytes(), slots, plan.stages);
+    let mut refused = None;
+    if let Some(loops) = &loops {
+        match in_stages(target, options, &mut plan, loops)? {
+            Ok(fitted) => return Ok(fitted),
+            Err(why) => refused = why.map(Err),
+        }
+        // Tiles for lanes take the slots of operands.
+        if let Some(alone) = loops.operands_alone(target) {
+            plan.stages = asked;
+            match in_stages(target, options, &mut plan, &alone)? {
+                Ok(fitted) => return Ok(fitted),
+                Err(why) => refused = why.map(Err),
+            }
+        }
     }
-    while let Some(loops) = loops.as_ref().filter(|_| plan.stages > 1) {
+    let assigned = assign(kernel, target, &plan)?;
+    if loops.is_some() && plan.stages == 1 {
+        taken(Decision::Stages, || Told::of("1: tiles are loaded where they are used"));
+    }
+    Ok(Fitted { plan, written: refused, assigned, direct: false, need: None })
+}
+
+/// Loops in as many stages as fit, two at least; else why they can't be written, if that is it.
+///
+/// # Errors
+/// See [`pipelined`].
+fn in_stages(
+    target: &Target,
+    options: &LowerOptions,
+    plan: &mut Plan,
+    loops: &Pipelines<'_>,
+) -> Result<Result<Fitted, Option<Refusal>>, LowerError> {
+    let have = u64::from(target.shared_bytes);
+    let stages = options.stages.filter(|_| !target.moves_by_lanes());
+    plan.stages = loops.stages(plan.stages);
+    // Slots of fewer stages take their part of what so many bytes are for so many stages.
+    let fewer = |bytes: u64, stages: u32, most: u32| (have * u64::from(stages) / bytes.max(1)).clamp(1, u64::from(most)) as u32;
+    if stages.is_none() {
+        plan.stages = fewer(loops.stage_bytes(), loops.slot_stages(), plan.stages);
+    }
+    while plan.stages > 1 {
         let made = match loops.written(plan.stages) {
             Ok(made) => made,
             Err(why) => {
-                (refused, plan.stages) = (Some(Err(why)), 1);
-                break;
+                plan.stages = 1;
+                return Ok(Err(Some(why)));
             }
         };
         let mut written = planned(made, target)?;
@@ -226,24 +258,23 @@ fn pipelined(kernel: &Kernel, target: &Target, options: &LowerOptions, mut plan:
         let need = footprint.total();
         if need <= have {
             taken(Decision::Stages, || Told::of(format!("{}, {need} bytes of shared memory", plan.stages)));
-            return Ok(Fitted { plan, written: Some(Ok(written)), assigned, direct: false, need: Some(need) });
+            return Ok(Ok(Fitted { plan: plan.clone(), written: Some(Ok(written)), assigned, direct: false, need: Some(need) }));
         }
         // Registers hold what is ahead: fewer stages are none. Results leave as they are held then.
         let at_use =
             if target.moves_by_lanes() { Footprint::of(&written.kernel, target, &written.plan, &assigned, true)?.total() } else { need };
         if at_use <= have {
-            return Ok(Fitted { plan, written: Some(Ok(written)), assigned, direct: true, need: Some(at_use) });
+            return Ok(Ok(Fitted { plan: plan.clone(), written: Some(Ok(written)), assigned, direct: true, need: Some(at_use) }));
+        }
+        if stages.is_some() && loops.operands_alone(target).is_none() {
+            footprint.fits()?;
         }
         if stages.is_some() {
-            footprint.fits()?;
+            return Ok(Err(None));
         }
         plan.stages = fewer(footprint.alive(), plan.stages, plan.stages - 1);
     }
-    let assigned = assign(kernel, target, &plan)?;
-    if loops.is_some() && plan.stages == 1 {
-        taken(Decision::Stages, || Told::of("1: tiles are loaded where they are used"));
-    }
-    Ok(Fitted { plan, written: refused, assigned, direct: false, need: None })
+    Ok(Err(None))
 }
 
 /// A kernel whose author says who does what. What it loads as it is wanted, and stores as it is held, needs no way through shared memory: that is done where all does not

@@ -82,6 +82,8 @@ pub struct Pipelines<'k> {
     two: bool,
     /// The machine begins with the first positions of the grid.
     in_order: bool,
+    /// Tiles that lanes compute with have slots, too.
+    beside: bool,
 }
 
 impl<'k> Pipelines<'k> {
@@ -90,11 +92,21 @@ impl<'k> Pipelines<'k> {
         if !matches!(plan.schedule, Schedule::Pipelined { .. }) || plan.stages < 2 {
             return None;
         }
-        let rings = rings(kernel, target, plan.warps);
+        Pipelines::with(kernel, target, plan.warps, true)
+    }
+
+    /// The same with copies of what products alone take, where lanes' tiles have slots here.
+    pub fn operands_alone(&self, target: &Target) -> Option<Pipelines<'k>> {
+        if self.beside { Pipelines::with(self.kernel, target, self.warps, false) } else { None }
+    }
+
+    fn with(kernel: &'k Kernel, target: &Target, warps: u32, lanes: bool) -> Option<Pipelines<'k>> {
+        let (rings, beside) = rings(kernel, target, warps, lanes);
         let mut out = Pipelines {
             kernel,
-            warps: plan.warps,
+            warps,
             rings,
+            beside,
             held: target.moves_by_lanes(),
             two: target.moves_by_lanes(),
             in_order: target.begins_in_order,
@@ -193,20 +205,21 @@ fn copied_once(kernel: &Kernel, target: &Target, warps: u32, load: Inst) -> Resu
     if shared == 0 { Ok(()) } else { Err(NotAhead::Shares) }
 }
 
-/// The loops that are pipelined, and what of them runs ahead.
-fn rings(kernel: &Kernel, target: &Target, warps: u32) -> BTreeMap<Inst, Ring> {
+/// The loops that are pipelined, and what of them runs ahead: operands of products, and tiles for lanes, if they are to; and whether there are such.
+fn rings(kernel: &Kernel, target: &Target, warps: u32, lanes: bool) -> (BTreeMap<Inst, Ring>, bool) {
     let staged = copied_loads(kernel);
     let written = written_views(kernel);
-    let mut out = BTreeMap::new();
+    let (mut out, mut beside) = (BTreeMap::new(), false);
     let mut loops = Vec::new();
     kernel.walk(kernel.body, &mut |i| loops.extend((kernel.insts[i].op == Op::For).then_some(i)));
     for main in loops {
         let region = kernel.insts[main].regions[0];
         let inside = content(kernel, region);
         let mut ring = Ring::default();
-        let beside = lane_tiles(kernel, target, (region, &inside.0));
-        for &load in kernel.regions[region].insts.iter().filter(|&&i| staged[i] || beside.contains(&i)) {
+        let tiles = if lanes { lane_tiles(kernel, target, (region, &inside.0)) } else { BTreeSet::new() };
+        for &load in kernel.regions[region].insts.iter().filter(|&&i| staged[i] || tiles.contains(&i)) {
             if let Ok(found) = slice_of(kernel, target, warps, load, (main, &inside, &written)) {
+                beside |= !staged[load];
                 ring.loads.push(load);
                 ring.replay.add(found);
             }
@@ -215,7 +228,7 @@ fn rings(kernel: &Kernel, target: &Target, warps: u32) -> BTreeMap<Inst, Ring> {
             out.insert(main, ring);
         }
     }
-    out
+    (out, beside)
 }
 
 /// Bytes of a tile for lanes from which on it is copied ahead; less waits in registers ([`carried`]).
