@@ -130,10 +130,7 @@ fn products_are_waited_for() {
         }
         v11 = async_dot v3, v4, v10
         v90 = async_dot_wait v11, 0";
-    refused(
-        &lost.replace("WAIT", ""),
-        "12:13: `async_dot` in program [0, 0, 0]: the round of a loop that began this product ends",
-    );
+    refused(&lost.replace("WAIT", ""), "12:13: `async_dot` in program [0, 0, 0]: the round of a loop that began this product ends");
     times(&lost.replace("WAIT", "v23 = async_dot_wait v22, 0"), 1.0);
     let left = "v10 = for v20 in 0..4 step 1 carry v21 = v7 {
             v22 = add v5, v7
