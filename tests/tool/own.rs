@@ -163,7 +163,8 @@ fn explain_knows_what_of_lanes_is_copied_ahead() {
     for target in ["sm_80", "sm_90a"] {
         let (status, out, err) = tool(&["explain", file, "--target", target]);
         assert_eq!(status, Status::Done, "{err}");
-        let ahead = ["paged", "weights", "twice"].map(|kernel| out.split(&format!("; @{kernel} on ")).nth(1).expect("it is explained"));
+        let ahead =
+            ["paged", "nibbles", "weights", "twice"].map(|kernel| out.split(&format!("; @{kernel} on ")).nth(1).expect("it is explained"));
         assert!(ahead.iter().all(|said| said.lines().nth(1).is_some_and(|l| l.contains("none of which waits"))), "{target}: {out}");
         // Where not all fits, operands alone are ahead.
         assert!(target != "sm_80" || out.contains("every iteration waits for 1 of 3 loads"), "{out}");

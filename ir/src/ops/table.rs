@@ -244,7 +244,7 @@ macro_rules! op_rows {
 
     /// Begins a copy of the box of the view at an offset per dimension into a buffer of its extents; elements outside the view are zeros. Its bytes arrive at the barrier. `multicast=` is a bit mask of ranks: the box goes to that buffer, its bytes to that barrier, of each of these blocks of the cluster. Of a view whose elements share bytes the buffer holds the bytes, as `i8`, half as many in a row.
     AsyncLoad async_load (view, [indices], buffer, barrier, (?multicast)) - - Act AsyncReads 0;
-    /// Begins a copy of the tile of the view at an offset per dimension into a buffer of its extents, by the task's lanes, each of which copies a share; elements outside the view, or whose mask is false, are `other` (0 if absent). The copy belongs to the group that is open. What the task did with these bytes before must be behind a `task_barrier`.
+    /// Begins a copy of the tile of the view at an offset per dimension into a buffer of its extents, by the task's lanes, each of which copies a share; elements outside the view, or whose mask is false, are `other` (0 if absent). The copy belongs to the group that is open. What the task did with these bytes before must be behind a `task_barrier`. Of a view whose elements share bytes the buffer may hold the bytes, as `i8`, half as many in a row, where there is neither mask nor `other`.
     CopyAsync copy_async (view, [indices], buffer, (?mask), (?other)) - - Act AsyncReads 0;
     /// As `copy_async` of the elements that tiles of indices name, as `gather` takes them; the buffer has the extents of these tiles.
     GatherAsync gather_async (view, [indices], buffer, (?mask)) - - Act AsyncReads 0;

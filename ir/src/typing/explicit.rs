@@ -284,7 +284,13 @@ fn copy(op: Op, args: &[&Type], present: u8, attrs: &[Attr]) -> Result<(), TypeE
     indices(op, args, v.rank())?;
     let s = shared(op, "buffer", args.get(1 + v.rank()))?;
     // Elements that share bytes travel as bytes, half as many in a row.
-    let bytes = op == Op::AsyncLoad && v.elem.is_packed() && s.elem == Scalar::I8;
+    let whole = op == Op::AsyncLoad || op == Op::CopyAsync && present == 0;
+    let bytes = whole && v.elem.is_packed() && s.elem == Scalar::I8;
+    if op == Op::CopyAsync && v.elem.is_packed() && s.elem == Scalar::I8 && !whole {
+        return Err(format!(
+            "`{op}` brings elements that share bytes as bytes, and takes neither a mask nor `other` for them; load such a tile"
+        ));
+    }
     if s.elem != v.elem && !bytes || s.shape.len() != v.rank() {
         return Err(format!("`{op}` between {v} and {s}: element and rank must agree; use `local_index` or `local_reinterpret`"));
     }

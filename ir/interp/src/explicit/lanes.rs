@@ -7,18 +7,19 @@
 //!
 //! Lanes begin copies when they come to them: what others of the task do there has to be behind a `task_barrier`.
 
+use super::bytes::as_bytes;
 use super::cluster::{Cluster, Copy};
 use super::fiber::Fiber;
 use super::operands::malformed;
 use crate::access::Access;
 use crate::data::Data;
 use crate::error::{Fault, InterpError};
-use crate::exec::{Interpreter, indices, view_of};
+use crate::exec::{Interpreter, indices, scalar, view_of};
 use crate::explicit::fiber::LaneCopy;
 use crate::explicit::local::Buf;
 use crate::indexed::Places;
 use crate::protocol::Protocol;
-use tilelift_ir::{Inst, num};
+use tilelift_ir::Inst;
 
 impl Cluster<'_, '_> {
     pub(super) fn gather_async(&mut self, f: &mut Fiber, inst: Inst) -> Result<(), Fault> {
@@ -29,7 +30,7 @@ impl Cluster<'_, '_> {
         let index = index.iter().map(|t| t.as_ints().map(|v| v.as_slice())).collect::<Result<Vec<&[i64]>, Fault>>()?;
         let mask = operand("mask").map(|v| self.tile(f, v)).transpose()?;
         let mask = mask.as_ref().map(Data::as_ints).transpose()?.map(|m| m.as_slice());
-        let zero = if to.elem.is_float() { Data::floats(vec![num::from_bits(0, to.elem)]) } else { Data::int(0) };
+        let zero = scalar(to.elem, 0);
         let machine = &mut *self.machine;
         let (grid, subset) = (machine.grid, machine.subset);
         let places = Places { view: view_of(kernel, &machine.views, &kernel.insts[inst])?, index, mask };
@@ -47,8 +48,7 @@ impl Cluster<'_, '_> {
         let mask = mask.as_ref().map(Data::as_ints).transpose()?.map(|m| m.as_slice());
         let other = match operand("other") {
             Some(v) => self.machine.env[v].clone().ok_or(malformed("a number is used before it is defined"))?,
-            None if to.elem.is_float() => Data::floats(vec![num::from_bits(0, to.elem)]),
-            None => Data::int(0),
+            None => scalar(view_of(kernel, &self.machine.views, d)?.arg.elem, 0),
         };
         let index = self.at(inst, to.shape.len())?;
         let machine = &mut *self.machine;
@@ -56,7 +56,8 @@ impl Cluster<'_, '_> {
         let view = view_of(kernel, &machine.views, d)?;
         let index = indices(&index.into_iter().collect(), to.shape.len())?;
         let mut access = Access { memory: machine.memory, shadows: machine.shadows, me: machine.me, released: &machine.released };
-        let data = access.load(view, &index, &to.shape, mask, other, |w| Interpreter::program_of(grid, subset, w))?;
+        let data =
+            as_bytes(view, &to, |shape| access.load(view, &index, shape, mask, other, |w| Interpreter::program_of(grid, subset, w)))?;
         self.lanes_copy(f, inst, to, data)
     }
 

@@ -9,6 +9,7 @@
 //! against those it meets ([`local`]): an order that only this schedule has is no order.
 
 mod barrier;
+mod bytes;
 mod channel;
 mod cluster;
 mod fiber;

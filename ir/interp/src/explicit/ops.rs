@@ -1,5 +1,6 @@
 //! What each op of explicit control does.
 
+use super::bytes::as_bytes;
 use super::channel::Attempt;
 use super::cluster::{Cluster, Copy};
 use super::fiber::{Fiber, Step};
@@ -7,13 +8,13 @@ use super::local::Buf;
 use super::shape::Handle;
 use crate::access::Access;
 use crate::data::Data;
-use crate::elementwise::{bitcast, select};
+use crate::elementwise::select;
 use crate::error::{Fault, InterpError};
-use crate::exec::{Interpreter, indices, view_of};
+use crate::exec::{Interpreter, indices, scalar, view_of};
 use crate::explicit::operands::malformed;
 use crate::protocol::Protocol;
+use tilelift_ir::Inst;
 use tilelift_ir::ops::{Attr, Op};
-use tilelift_ir::{Inst, num};
 
 impl Cluster<'_, '_> {
     /// An instruction of explicit control; it is run again after a wait.
@@ -277,22 +278,14 @@ impl Cluster<'_, '_> {
             }
         };
         let index = self.at(inst, buf.shape.len())?;
-        let zero = if buf.elem.is_float() { Data::floats(vec![num::from_bits(0, buf.elem)]) } else { Data::int(0) };
         let machine = &mut *self.machine;
         let (grid, subset) = (machine.grid, machine.subset);
         let view = view_of(kernel, &machine.views, d)?;
         let index = indices(&index.into_iter().collect(), buf.shape.len())?;
-        // Elements that share bytes travel as bytes.
-        let elem = view.arg.elem;
-        let packed = elem.is_packed() && !buf.elem.is_packed();
-        let mut shape = buf.shape.clone();
-        if let (true, Some(last)) = (packed, shape.last_mut()) {
-            *last *= 2;
-        }
-        let zero = if packed && elem.is_float() { Data::floats(vec![num::from_bits(0, elem)]) } else { zero };
         let mut access = Access { memory: machine.memory, shadows: machine.shadows, me: machine.me, released: &machine.released };
-        let data = access.load(view, &index, &shape, None, zero, |w| Interpreter::program_of(grid, subset, w))?;
-        let data = if packed { bitcast(data, elem, buf.elem) } else { data };
+        let data = as_bytes(view, &buf, |shape| {
+            access.load(view, &index, shape, None, scalar(view.arg.elem, 0), |w| Interpreter::program_of(grid, subset, w))
+        })?;
         let copy = Copy { number: self.started, data, to: buf, blocks, mbarrier, inst, before: f.clock.clone(), own: false };
         self.start(f, inst, copy, true)?;
         f.tick();

@@ -40,7 +40,9 @@ use rows::{copied_in_rows, pair_step};
 use std::collections::{BTreeMap, BTreeSet};
 use tilelift_ir::layout::{Axis, coalesced, operand_swizzle, vectors_without};
 use tilelift_ir::num::wrap;
-use tilelift_ir::{Attr, CmpOp, Effects, Extent, Inst, Kernel, Literal, Op, Region, Scalar, SharedType, TileType, Type, Value, ValueDef};
+use tilelift_ir::{
+    Attr, CmpOp, Effects, Extent, Inst, Kernel, Literal, Op, Region, Scalar, Shape, SharedType, TileType, Type, Value, ValueDef,
+};
 use tilelift_lane::Target;
 use tilelift_lane::hash::Set;
 
@@ -146,7 +148,7 @@ impl<'k> Pipelines<'k> {
     pub fn stage_bytes(&self) -> u64 {
         let loads = self.rings.values().flat_map(|r| &r.loads);
         let tiles = loads.filter_map(|&i| self.kernel.ty(self.kernel.insts[i].results[0]).as_tile());
-        tiles.map(|t| t.elements() * u64::from(t.elem.bytes())).sum()
+        tiles.map(stored).map(|(shape, elem)| shape.iter().map(|&e| u64::from(e)).product::<u64>() * u64::from(elem.bytes())).sum()
     }
 
     /// Writes the kernel with those loops as programs, in so many stages.
@@ -167,8 +169,9 @@ impl<'k> Pipelines<'k> {
                     return Err(Refusal::Written { value: kernel.insts[load].results[0] });
                 };
                 let slots = (!self.held).then_some(stages);
-                let shape: Vec<u32> = slots.iter().chain(&t.shape).copied().collect();
-                let ty = SharedType::new(&shape, t.elem);
+                let (extents, elem) = stored(t);
+                let shape: Vec<u32> = slots.iter().chain(&extents).copied().collect();
+                let ty = SharedType::new(&shape, elem);
                 ring.slots.push(w.make(Op::LocalAlloc, &[], &[Attr::Count(0)], Some(&Type::Shared(ty)))?);
             }
         }
@@ -182,8 +185,8 @@ impl<'k> Pipelines<'k> {
 /// Says why the lanes of so many warps do not copy what a load brings, if they do not: each piece once, in a width that the target has copies of.
 fn copied_once(kernel: &Kernel, target: &Target, warps: u32, load: Inst) -> Result<(), NotAhead> {
     let d = &kernel.insts[load];
-    let bytes = kernel.ty(d.args[0]).elem().bytes();
-    let shape = kernel.ty(d.results[0]).shape().ok_or(NotAhead::Width)?;
+    let (extents, elem) = kernel.ty(d.results[0]).as_tile().map(stored).ok_or(NotAhead::Width)?;
+    let (shape, bytes) = (&extents[..], elem.bytes());
     let (order, vec) = match d.op {
         Op::Gather => {
             let v = indexed_vectors(kernel, load, shape.len(), target.vector_bytes);
@@ -231,6 +234,18 @@ fn rings(kernel: &Kernel, target: &Target, warps: u32, lanes: bool) -> (BTreeMap
     (out, beside)
 }
 
+/// What a slot of a tile holds: of elements that share bytes the bytes.
+fn stored(t: &TileType) -> (Shape, Scalar) {
+    let mut shape = t.shape.clone();
+    if !t.elem.is_packed() {
+        return (shape, t.elem);
+    }
+    if let Some(last) = shape.last_mut() {
+        *last /= 2;
+    }
+    (shape, Scalar::I8)
+}
+
 /// Bytes of a tile for lanes from which on it is copied ahead; less waits in registers ([`carried`]).
 const LANE_TILE: u64 = 2048;
 
@@ -253,7 +268,8 @@ pub(super) fn brings_lane_tile(kernel: &Kernel, i: Inst) -> bool {
     let tile = (d.op == Op::Load && d.present == 0).then(|| kernel.ty(d.results[0]).as_tile()).flatten();
     tile.is_some_and(|t| {
         let rows = t.shape.iter().filter(|&&e| e > 1).count() > 1;
-        rows && !t.elem.is_packed() && t.elem != Scalar::I1 && t.elements() * u64::from(t.elem.bytes()) >= LANE_TILE
+        let whole = !t.elem.is_packed() || GlobalAccess::of(kernel, i).whole_bytes;
+        rows && whole && t.elem != Scalar::I1 && t.elements() * u64::from(t.elem.bits()) >= 8 * LANE_TILE
     })
 }
 
@@ -523,7 +539,11 @@ impl Pipelined<'_> {
             match ring.loads.iter().position(|&load| load == i) {
                 Some(n) => {
                     let slot = slot(w, ring.slots[n])?;
-                    let tile = w.make(Op::LocalLoad, &[slot.into()], &[], None)?;
+                    let mut tile = w.make(Op::LocalLoad, &[slot.into()], &[], None)?;
+                    let ty = kernel.ty(kernel.insts[i].results[0]);
+                    if ty.elem().is_packed() {
+                        tile = w.make(Op::Bitcast, &[tile.into()], &[], Some(ty))?;
+                    }
                     w.set(kernel.insts[i].results[0], tile);
                 }
                 None => self.inst(w, i, true)?,

@@ -109,11 +109,11 @@ impl Local {
 
 impl Lower<'_> {
     pub(super) fn copy_async(&mut self, b: &mut LaneBuilder, i: Inst) -> Result<(), LowerError> {
-        let indices = self.index_values(self.kernel.operand(i, "indices"))?;
+        let access = GlobalAccess::of(self.kernel, i);
+        let indices = if access.packed { self.byte_indices(b, &access)? } else { self.index_values(&access.indices)? };
         let local = self.local(self.kernel.operand(i, "buffer")[0])?;
         if self.task()?.plan.fetches.late[i] {
             // The mask comes to the lanes that copy here, and not while operands lie where it would pass through.
-            let access = GlobalAccess::of(self.kernel, i);
             if let Some(mask) = access.mask {
                 let shape: Vec<u32> = local.parts.iter().map(|p| p.extent).collect();
                 let layout = Rc::new(copy_layout(&access, &shape, self.target, self.plan.warps)?);
