@@ -157,6 +157,14 @@ fn explain_knows_what_runs_ahead_beside_products() {
     }
 }
 
+/// The place of the next step's tile is loaded a step before and carried: the load of the place stays where it is, and the tile is copied ahead.
+#[test]
+fn places_that_loops_carry_leave_their_tiles_ahead() {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/tile/loops/carried_index.tile");
+    let said = explained(file, "sm_80");
+    assert!(said.contains("every iteration waits for 1 of 2 loads") && !said.contains("`load` of v1"), "{said}");
+}
+
 #[test]
 fn explain_knows_what_of_lanes_is_copied_ahead() {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/tile/memory/lane_tiles_copied_ahead.tile");

@@ -4,7 +4,7 @@ use super::overlap::is_zero;
 use super::replay::{Replay, needs, slice_by};
 use super::updates::BulkUpdate;
 use std::collections::BTreeSet;
-use tilelift_ir::{Effects, Inst, Kernel, Op, Region, Value};
+use tilelift_ir::{Effects, Inst, Kernel, Op, Region, Value, ValueDef};
 use tilelift_lane::hash::Set;
 
 /// True for an instruction that others see, or that holds one.
@@ -87,7 +87,7 @@ pub(crate) fn computed_with(kernel: &Kernel, region: Region, inside: &BTreeSet<I
         }
     });
     let loads = inside.iter().copied().filter(|&i| is_load(kernel, i));
-    let placing = placing(kernel, inside, loads);
+    let placing = placing(kernel, region, inside, loads);
     seen.retain(|i| !placing.contains(i));
     seen
 }
@@ -100,7 +100,7 @@ pub(crate) fn places_alone(kernel: &Kernel, region: Region, inside: &BTreeSet<In
             needs(kernel, i, take);
         }
     });
-    let placed = |i: &Inst| is_load(kernel, *i) && placing(kernel, inside, [*i].into_iter()).contains(&load);
+    let placed = |i: &Inst| is_load(kernel, *i) && placing(kernel, region, inside, [*i].into_iter()).contains(&load);
     !seen.contains(&load) && inside.iter().copied().filter(placed).all(others)
 }
 
@@ -119,12 +119,19 @@ fn looked_at(kernel: &Kernel, region: Region, inside: &BTreeSet<Inst>) -> Vec<Va
     open
 }
 
-/// What the places of loads follow from, in the body of their loop.
-fn placing(kernel: &Kernel, inside: &BTreeSet<Inst>, loads: impl Iterator<Item = Inst>) -> BTreeSet<Inst> {
-    let places = loads.flat_map(|i| kernel.insts[i].args[1..].iter().copied()).collect();
-    slice_by(kernel, places, &|i, take| {
-        if inside.contains(&i) {
-            needs(kernel, i, take);
+/// What the places of loads follow from, in the body of their loop, in this step or in those before.
+fn placing(kernel: &Kernel, region: Region, inside: &BTreeSet<Inst>, loads: impl Iterator<Item = Inst>) -> BTreeSet<Inst> {
+    let mut open: Vec<Value> = loads.flat_map(|i| kernel.insts[i].args[1..].iter().copied()).collect();
+    let (mut out, mut carried) = (BTreeSet::new(), BTreeSet::new());
+    while let Some(v) = open.pop() {
+        match kernel.values[v].def {
+            ValueDef::Result(i, _) if inside.contains(&i) && out.insert(i) => needs(kernel, i, &mut |v| open.push(v)),
+            // What the step before carried there.
+            ValueDef::RegionParam(r, n) if r == region && n > 0 && carried.insert(n) => {
+                open.extend(kernel.yields(region).get(n as usize - 1))
+            }
+            ValueDef::Result(..) | ValueDef::RegionParam(..) | ValueDef::KernelParam(_) => {}
         }
-    })
+    }
+    out
 }
