@@ -219,7 +219,11 @@ fn rings(kernel: &Kernel, target: &Target, warps: u32, lanes: bool) -> (BTreeMap
         let region = kernel.insts[main].regions[0];
         let inside = content(kernel, region);
         let mut ring = Ring::default();
-        let tiles = if lanes { lane_tiles(kernel, target, (region, &inside.0)) } else { BTreeSet::new() };
+        let mut tiles = if lanes { lane_tiles(kernel, target, (region, &inside.0)) } else { BTreeSet::new() };
+        // Elements that share bytes come to lanes in the order of fragments, which no slot has: they take one where a step copies nothing else.
+        if kernel.regions[region].insts.iter().any(|&i| staged[i]) {
+            tiles.retain(|&i| !kernel.ty(kernel.insts[i].results[0]).elem().is_packed());
+        }
         for &load in kernel.regions[region].insts.iter().filter(|&&i| staged[i] || tiles.contains(&i)) {
             if let Ok(found) = slice_of(kernel, target, warps, load, (main, &inside, &written)) {
                 beside |= !staged[load];
