@@ -73,7 +73,7 @@ pub(crate) use masked::mask_slice;
 pub use options::{LayoutChoice, LowerOptions, ScheduleKind};
 pub use overlap::{Overlap, is_zero};
 pub(crate) use ping_pong::alike;
-pub(crate) use prefetched::{renewed_by, slice_ahead};
+pub(crate) use prefetched::{LANES_OF_ROW, is_matrix, renewed_by, slice_ahead, spread};
 pub use products::BroughtOperand;
 pub(crate) use products::{accumulates, not_operand};
 pub use registers::IdleWarps;

@@ -80,12 +80,7 @@ fn behind(kernel: &Kernel, region: Region, mut open: Vec<Value>, ring: &dyn Fn(I
 /// What of a loop's body, and of the regions `inside` it, lanes compute with, each time where it stands: all that others see and the next step takes. Loads
 /// whose places follow from a value are not told from one another: what places follow from is left out.
 pub(crate) fn computed_with(kernel: &Kernel, region: Region, inside: &BTreeSet<Inst>) -> BTreeSet<Inst> {
-    let open = looked_at(kernel, region, inside);
-    let mut seen = slice_by(kernel, open, &|i, take| {
-        if inside.contains(&i) && !is_load(kernel, i) {
-            needs(kernel, i, take);
-        }
-    });
+    let mut seen = looked_at(kernel, region, inside);
     let loads = inside.iter().copied().filter(|&i| is_load(kernel, i));
     let placing = placing(kernel, region, inside, loads);
     seen.retain(|i| !placing.contains(i));
@@ -94,12 +89,7 @@ pub(crate) fn computed_with(kernel: &Kernel, region: Region, inside: &BTreeSet<I
 
 /// True if a load of a loop's body says where others of its loads stand, all of which are such, and lanes look at it for nothing else: it is read for them alone.
 pub(crate) fn places_alone(kernel: &Kernel, region: Region, inside: &BTreeSet<Inst>, load: Inst, others: &dyn Fn(Inst) -> bool) -> bool {
-    let open = looked_at(kernel, region, inside);
-    let seen = slice_by(kernel, open, &|i, take| {
-        if inside.contains(&i) && !is_load(kernel, i) {
-            needs(kernel, i, take);
-        }
-    });
+    let seen = looked_at(kernel, region, inside);
     let placed = |i: &Inst| is_load(kernel, *i) && placing(kernel, region, inside, [*i].into_iter()).contains(&load);
     !seen.contains(&load) && inside.iter().copied().filter(placed).all(others)
 }
@@ -108,15 +98,19 @@ fn is_load(kernel: &Kernel, i: Inst) -> bool {
     matches!(kernel.insts[i].op, Op::Load | Op::Gather)
 }
 
-/// What the next step of a loop and others look at.
-fn looked_at(kernel: &Kernel, region: Region, inside: &BTreeSet<Inst>) -> Vec<Value> {
+/// What of a loop's body the next step and others look at, up to its loads.
+fn looked_at(kernel: &Kernel, region: Region, inside: &BTreeSet<Inst>) -> BTreeSet<Inst> {
     let mut open = kernel.yields(region).to_vec();
     for &i in inside {
         if !matches!(kernel.insts[i].op.info().effects, Effects::Pure | Effects::Reads) {
             needs(kernel, i, &mut |v| open.push(v));
         }
     }
-    open
+    slice_by(kernel, open, &|i, take| {
+        if inside.contains(&i) && !is_load(kernel, i) {
+            needs(kernel, i, take);
+        }
+    })
 }
 
 /// What the places of loads follow from, in the body of their loop, in this step or in those before.

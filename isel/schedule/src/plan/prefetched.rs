@@ -14,7 +14,7 @@ use tilelift_ir::{Effects, Inst, Kernel, Literal, Op, Region, Value, ValueDef};
 use tilelift_lane::hash::Set;
 
 /// Lanes over which the columns of a row are spread.
-const LANES_OF_ROW: u32 = 4;
+pub(crate) const LANES_OF_ROW: u32 = 4;
 
 /// A load that may be done a step ahead.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -23,6 +23,21 @@ pub(super) struct Prefetch {
     pub load: Inst,
     /// Registers per lane of what it brings.
     pub registers: u32,
+}
+
+/// True for a shape with two extents at least.
+pub(crate) fn is_matrix(shape: &[u32]) -> bool {
+    shape.iter().filter(|&&e| e > 1).count() > 1
+}
+
+/// Lanes, of so many, that have parts of their own of what lies as a product's sums do: the lanes of a row hold the same of what its columns share, and all
+/// rows the same of what they share.
+pub(crate) fn spread(shape: &[u32], lanes: u32) -> u32 {
+    match shape {
+        _ if is_matrix(shape) => lanes,
+        [.., 1] => lanes / LANES_OF_ROW,
+        _ => LANES_OF_ROW,
+    }
 }
 
 /// The loads of a loop's body, among those that are `computed` there, that may be done a step ahead by so many lanes.
@@ -39,13 +54,7 @@ pub(super) fn prefetches(
     let registers = |i: Inst| {
         let v = kernel.insts[i].results[0];
         let Some(shape) = kernel.ty(v).shape() else { return 1 };
-        // The lanes of a row hold the same of what its columns share, and all rows the same of what they share.
-        let spread = match shape {
-            _ if shape.iter().filter(|&&e| e > 1).count() > 1 => lanes,
-            [.., 1] => lanes / LANES_OF_ROW,
-            _ => LANES_OF_ROW,
-        };
-        operand_registers(kernel, v, spread).max(1)
+        operand_registers(kernel, v, spread(shape, lanes)).max(1)
     };
     ahead.map(|load| Prefetch { load, registers: registers(load) }).collect()
 }

@@ -1,7 +1,8 @@
 //! What is said of a load in a loop: whether it is begun ahead, or why it is done where it is used.
 
 use super::pipelined::carried::{self, Programs};
-use super::pipelined::{brings_lane_tile, content, slice_of};
+use super::pipelined::lane_tiles::brings_lane_tile;
+use super::pipelined::{content, slice_of};
 use crate::plan::{Plan, Schedule, copied_loads, not_operand, places_alone, written_views};
 use crate::reason::NotAhead;
 use tilelift_ir::{Inst, Kernel, Op};

@@ -23,6 +23,7 @@
 //! the end of the loop are put outside of the view, where they move nothing. All else stays as it is.
 
 pub(super) mod carried;
+pub(super) mod lane_tiles;
 mod pairs;
 mod rows;
 
@@ -34,15 +35,14 @@ use crate::facts::divisor;
 use crate::indexed::indexed_vectors;
 use crate::longest_first::LaunchOrder;
 use crate::named::Named;
-use crate::plan::{Plan, Replay, Schedule, computed_with, copied_loads, live, replay, written_views};
+use crate::plan::{Plan, Replay, Schedule, copied_loads, live, replay, written_views};
 use crate::reason::NotAhead;
+use lane_tiles::{lane_tiles, stored};
 use rows::{copied_in_rows, pair_step};
 use std::collections::{BTreeMap, BTreeSet};
 use tilelift_ir::layout::{Axis, coalesced, operand_swizzle, vectors_without};
 use tilelift_ir::num::wrap;
-use tilelift_ir::{
-    Attr, CmpOp, Effects, Extent, Inst, Kernel, Literal, Op, Region, Scalar, Shape, SharedType, TileType, Type, Value, ValueDef,
-};
+use tilelift_ir::{Attr, CmpOp, Effects, Extent, Inst, Kernel, Literal, Op, Region, Scalar, SharedType, TileType, Type, Value, ValueDef};
 use tilelift_lane::Target;
 use tilelift_lane::hash::Set;
 
@@ -236,45 +236,6 @@ fn rings(kernel: &Kernel, target: &Target, warps: u32, lanes: bool) -> (BTreeMap
         }
     }
     (out, beside)
-}
-
-/// What a slot of a tile holds: of elements that share bytes the bytes.
-fn stored(t: &TileType) -> (Shape, Scalar) {
-    let mut shape = t.shape.clone();
-    if !t.elem.is_packed() {
-        return (shape, t.elem);
-    }
-    if let Some(last) = shape.last_mut() {
-        *last /= 2;
-    }
-    (shape, Scalar::I8)
-}
-
-/// Bytes of a tile for lanes from which on it is copied ahead; less waits in registers ([`carried`]).
-const LANE_TILE: u64 = 2048;
-
-/// Of a loop with products the loads of matrices that lanes compute with, such as narrow weights, keys and values that are converted, where lanes' copies
-/// run by themselves: they are copied ahead as operands are, and lanes read the slot.
-fn lane_tiles(kernel: &Kernel, target: &Target, (region, inside): (Region, &BTreeSet<Inst>)) -> BTreeSet<Inst> {
-    let multiplies = inside.iter().any(|&i| kernel.insts[i].op.factors().is_some());
-    if !multiplies || target.moves_by_lanes() {
-        return BTreeSet::new();
-    }
-    let yielded = kernel.yields(region);
-    let mut found = computed_with(kernel, region, inside);
-    found.retain(|&i| brings_lane_tile(kernel, i) && !yielded.contains(&kernel.insts[i].results[0]));
-    found
-}
-
-/// True for a load of a matrix that is worth a slot if lanes compute with it.
-pub(super) fn brings_lane_tile(kernel: &Kernel, i: Inst) -> bool {
-    let d = &kernel.insts[i];
-    let tile = (d.op == Op::Load && d.present == 0).then(|| kernel.ty(d.results[0]).as_tile()).flatten();
-    tile.is_some_and(|t| {
-        let rows = t.shape.iter().filter(|&&e| e > 1).count() > 1;
-        let whole = !t.elem.is_packed() || GlobalAccess::of(kernel, i).whole_bytes;
-        rows && whole && t.elem != Scalar::I1 && t.elements() * u64::from(t.elem.bits()) >= 8 * LANE_TILE
-    })
 }
 
 /// The instructions in a region, and the first op among them that writes.

@@ -16,7 +16,7 @@ use super::super::Refusal;
 use super::super::ahead::Ahead;
 use super::super::write::{Arg, Writer};
 use super::{Pipelined, Ring, content, plus, run_ahead};
-use crate::plan::{Replay, computed_with, copied_loads, needs, not_operand, slice_by, written_views};
+use crate::plan::{LANES_OF_ROW, Replay, computed_with, copied_loads, is_matrix, needs, not_operand, slice_by, spread, written_views};
 use crate::reason::NotAhead;
 use std::collections::{BTreeMap, BTreeSet};
 use tilelift_decisions::{Decision, Told, taken};
@@ -31,8 +31,6 @@ const HELD: u64 = 24;
 
 /// Registers of a lane for operands and places of products; where lanes alone bring those, twice as many.
 const COMPUTING: u64 = 64;
-/// Of a matrix instruction's sums the lanes that have parts of one row.
-const LANES_OF_ROW: u64 = 4;
 
 /// Lanes of a program that may use as many registers as a lane can name; of more each has less.
 const LANES_OF_ALL: u64 = 256;
@@ -177,15 +175,12 @@ fn halves_of(kernel: &Kernel, load: Inst) -> u64 {
 /// rows, have the same.
 fn registers_of(kernel: &Kernel, load: Inst, programs: Programs, multiplies: bool) -> u64 {
     let shape = kernel.ty(kernel.insts[load].results[0]).shape().unwrap_or(&[]);
-    let spread = shape.iter().filter(|&&e| e > 1).count() > 1;
-    let column = shape.len() > 1 && shape.last() == Some(&1) && !programs.by_lanes;
-    let lanes = u64::from(programs.lanes);
-    let over = match (spread || !multiplies, column) {
-        (true, _) => lanes,
-        (false, true) => lanes / LANES_OF_ROW,
-        (false, false) => LANES_OF_ROW,
+    let over = match (multiplies, programs.by_lanes && !is_matrix(shape)) {
+        (false, _) => programs.lanes,
+        (true, true) => LANES_OF_ROW,
+        (true, false) => spread(shape, programs.lanes),
     };
-    halves_of(kernel, load).div_ceil(2 * over.max(1))
+    halves_of(kernel, load).div_ceil(2 * u64::from(over.max(1)))
 }
 
 /// Registers of a lane that what is ahead may take beside products: half of what sums, what the loop carries, operands that are ahead, and [`COMPUTING`] leave.
@@ -215,9 +210,7 @@ fn beside_products(kernel: &Kernel, region: Region, inside: &BTreeSet<Inst>, pro
             needs(kernel, i, take);
         }
     });
-    let matrix = |i: &Inst| {
-        kernel.insts[*i].results.first().and_then(|&v| kernel.ty(v).shape()).is_some_and(|s| s.iter().filter(|&&e| e > 1).count() > 1)
-    };
+    let matrix = |i: &Inst| kernel.insts[*i].results.first().and_then(|&v| kernel.ty(v).shape()).is_some_and(is_matrix);
     let mut seen = computed_with(kernel, region, inside);
     seen.retain(|i| !(matrix(i) && behind.contains(i)));
     seen
