@@ -350,6 +350,7 @@ const H200: Costs = Costs {
     group_operands: [256, 4],
     group_left: 208,
     group_wait: 1200,
+    group_turn: 1760,
     box_start: 1024,
     box_row: 34,
     box_sector: 13,

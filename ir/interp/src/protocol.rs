@@ -1,6 +1,7 @@
 //! What tasks, blocks and async units may not do to one another.
 
 use std::fmt;
+use tilelift_ir::Op;
 
 /// A mistake in a protocol; `by` and the like name the other instruction and who ran it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -93,6 +94,13 @@ pub enum Protocol {
     Unawaited,
     /// The halves of a cluster barrier do not alternate.
     Halves,
+    /// An end of a turn out of order.
+    Turns {
+        /// The op.
+        op: Op,
+        /// A turn had begun.
+        begun: bool,
+    },
     /// A channel's steps are out of order.
     Channel(String),
     /// Everybody waits: a line for each.
@@ -168,6 +176,10 @@ impl fmt::Display for Protocol {
                 "all tasks have ended while this is still on its way to local memory, which others may have by then; wait for its barrier, \
                  or its group, first",
             ),
+            Protocol::Turns { op, begun: true } => write!(f, "`{op}` in a turn; end it by `turn_pass` or `turn_last` first"),
+            Protocol::Turns { op, begun: false } => {
+                write!(f, "`{op}` where no turn is; `turn_first` begins the first one, `turn_wait` one behind `turn_pass`")
+            }
             Protocol::Halves => f.write_str("`cluster_arrive` and `cluster_wait` do not alternate"),
             Protocol::Channel(what) => f.write_str(what),
             Protocol::Deadlock(all) => {

@@ -125,6 +125,30 @@ impl KernelBuilder {
         self.push(Op::NamedBarrierArrive, &[], 0, &[Attr::Count(number), Attr::Count(warps)], None);
     }
 
+    /// Each warpgroup of the task waits for its first turn.
+    #[track_caller]
+    pub fn turn_first(&mut self) {
+        self.push(Op::TurnFirst, &[], 0, &[], None);
+    }
+
+    /// Each warpgroup of the task waits for its next turn.
+    #[track_caller]
+    pub fn turn_wait(&mut self) {
+        self.push(Op::TurnWait, &[], 0, &[], None);
+    }
+
+    /// Ends the turn of each warpgroup of the task.
+    #[track_caller]
+    pub fn turn_pass(&mut self) {
+        self.push(Op::TurnPass, &[], 0, &[], None);
+    }
+
+    /// Ends the last turn of each warpgroup of the task.
+    #[track_caller]
+    pub fn turn_last(&mut self) {
+        self.push(Op::TurnLast, &[], 0, &[], None);
+    }
+
     /// What the task wrote to local memory before is seen by the async units behind it.
     #[track_caller]
     pub fn fence_async(&mut self) {

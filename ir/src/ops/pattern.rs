@@ -27,6 +27,10 @@ macro_rules! explicit_actions {
             | $crate::Op::TaskBarrier
             | $crate::Op::NamedBarrierSync
             | $crate::Op::NamedBarrierArrive
+            | $crate::Op::TurnFirst
+            | $crate::Op::TurnWait
+            | $crate::Op::TurnPass
+            | $crate::Op::TurnLast
             | $crate::Op::FenceAsync
             | $crate::Op::AsyncLoad
             | $crate::Op::CopyAsync

@@ -239,6 +239,14 @@ macro_rules! op_rows {
     NamedBarrierSync named_barrier_sync () Count Count Act Shared 0;
     /// Comes to the barrier of that number without waiting.
     NamedBarrierArrive named_barrier_arrive () Count Count Act Shared 0;
+    /// Each warpgroup of the task waits for its first turn: the first group's is now, that of any other begins when the group in front of it passes its own. No value depends on turns: while one group multiplies, the others compute.
+    TurnFirst turn_first () - - Act Shared 0;
+    /// Each warpgroup of the task waits for its next turn, behind `turn_pass`: the first group's begins when the last one passes its own.
+    TurnWait turn_wait () - - Act Shared 0;
+    /// Ends the turn of each warpgroup of the task: that of the next one begins.
+    TurnPass turn_pass () - - Act Shared 0;
+    /// As `turn_pass`, behind the last turn: the last group has nobody to pass it to.
+    TurnLast turn_last () - - Act Shared 0;
     /// What the task wrote to local memory before is seen by the async units behind it: needed between `local_store` and an `async_store`, `async_reduce` or `async_dot` of that buffer.
     FenceAsync fence_async () - - Act Shared 0;
 

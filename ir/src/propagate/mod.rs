@@ -145,6 +145,7 @@ pub const fn pass(op: Op) -> Pass {
         Op::LocalLoad | Op::LocalStore | Op::RemoteLoad | Op::RemoteStore | Op::RemoteStoreAsync => Pass::Apart,
         Op::BarrierAlloc | Op::BarrierIndex | Op::BarrierExpect | Op::BarrierArrive | Op::BarrierWait => Pass::Apart,
         Op::TaskBarrier | Op::NamedBarrierSync | Op::NamedBarrierArrive | Op::FenceAsync | Op::SchedBarrier => Pass::Apart,
+        Op::TurnFirst | Op::TurnWait | Op::TurnPass | Op::TurnLast => Pass::Apart,
         Op::AsyncLoad | Op::AsyncStore | Op::AsyncReduce | Op::AsyncStoreWait => Pass::Apart,
         Op::CopyAsync | Op::GatherAsync | Op::CopyAsyncCommit | Op::CopyAsyncWait | Op::CopyAsyncArrive => Pass::Apart,
         Op::ClusterRank | Op::ClusterSize | Op::WorkerId | Op::NumWorkers => Pass::Apart,

@@ -240,6 +240,10 @@ kernel @explicit(v0: view<bf16, [?, ?%64]>, v1: view<f32, [?, ?]>, v2: i32) clus
             fence_async
             task_barrier
             sched_barrier
+            turn_first
+            turn_pass
+            turn_wait
+            turn_last
             async_store v1[v2, 0], v4
             async_reduce add v1[v2, 64], v4
             async_store_wait 1

@@ -63,6 +63,6 @@ pub use registers::{Holder, RegisterError, Registers};
 pub use rings::by_slots;
 pub use table::{Effect, Kind, Use};
 pub use traffic::{Meter, Traffic};
-pub use unit::{GroupOperand, Multiply, OperandA, SwizzleAtoms, Unit, UnitCode, swizzled_byte};
+pub use unit::{GroupOperand, Multiply, OperandA, SwizzleAtoms, TurnEnd, Unit, UnitCode, swizzled_byte};
 pub use value::{Carried, LTy, LVal, Place, ShuffleFrom, Space, Special, Vals};
 pub use verify::{LaneProblem, LaneVerifyError, verify};

@@ -53,6 +53,41 @@ pub enum OperandA {
     Regs(Vals),
 }
 
+/// The ends of turns that the warpgroups of a role take.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum TurnEnd {
+    /// The first turn begins: the first group's at once, any other's when the group in front of it passes its own.
+    First,
+    /// The next turn begins: the first group's when the last one passes its own.
+    Wait,
+    /// A turn ends, and the next group's begins.
+    Pass,
+    /// The last turn ends; the last group has nobody to pass it to.
+    Last,
+}
+
+impl TurnEnd {
+    /// Its word.
+    pub const fn word(self) -> &'static str {
+        match self {
+            TurnEnd::First => "first",
+            TurnEnd::Wait => "wait",
+            TurnEnd::Pass => "pass",
+            TurnEnd::Last => "last",
+        }
+    }
+
+    /// The group, of so many, whose barrier a group comes to, and whether it waits there; `None` where it does neither.
+    pub const fn barrier(self, group: u32, groups: u32) -> Option<(u32, bool)> {
+        match self {
+            TurnEnd::First if group == 0 => None,
+            TurnEnd::Last if group + 1 == groups => None,
+            TurnEnd::First | TurnEnd::Wait => Some((group, true)),
+            TurnEnd::Pass | TurnEnd::Last => Some(((group + 1) % groups, false)),
+        }
+    }
+}
+
 /// Multiplies matrices with all warps of each group at once, asynchronously: `D = A B + C`, or `A B` where `accumulate` is false.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Multiply {
@@ -210,6 +245,15 @@ instructions! {
             /// Waits for the others.
             wait: bool = with,
         } => Effect::Meet, "named_barrier_{} {id} warps {warps}", if *wait.it { "sync" } else { "arrive" };
+        /// Warpgroups of a role take turns, each at a named barrier of its own. Every warp of the role takes part, each group for itself.
+        Turn {
+            /// The first of the barriers: each group has one.
+            id: u32 = with,
+            /// Groups.
+            groups: u32 = with,
+            /// What begins, or ends.
+            end: TurnEnd = with,
+        } => Effect::Meet, "turn_{} {id} groups {groups}", end.it.word();
         /// The lanes arrive at the barrier of the cluster; their accesses up to here come before the wait of the others. Lanes that have
         /// ended count as arrived.
         ClusterArrive {

@@ -30,6 +30,7 @@ mod run;
 mod site;
 mod state;
 mod trip_classes;
+mod turns;
 mod unwritten;
 mod value;
 
@@ -123,14 +124,17 @@ fn registers(program: &Program, target: &Target, units: &Units) -> Result<(), Pr
     })
 }
 
-/// Checks that lanes touch no register of a multiplication until it is over: the part of the proof that looks at each role alone, and takes little of
+/// Checks that lanes touch no register of a multiplication until it is over, and that warpgroups that take turns do not meet in one: the part of the proof that looks at each role alone, and takes little of
 /// its time.
 ///
 /// # Errors
 /// The first instruction that reads or writes what is in flight.
 pub fn check_products(program: &Program) -> Result<(), ProtocolError> {
     match program.roles() {
-        Some(roles) => roles.roles.iter().try_for_each(|r| in_flight::check(program, &r.name, &r.body)),
+        Some(roles) => roles.roles.iter().try_for_each(|r| {
+            in_flight::check(program, &r.name, &r.body)?;
+            turns::check(program, &r.name, &r.body)
+        }),
         None => in_flight::check(program, "the program", &program.body),
     }
 }

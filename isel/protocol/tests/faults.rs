@@ -6,10 +6,10 @@ use tilelift_ir::{CmpOp, Precision, Scalar};
 use tilelift_lane::testing::{Asm, target};
 use tilelift_lane::{
     BinOp, Block, Carried, For, GroupOperand, Inst, LTy, LVal, Multiply, OperandA, Param, ParamSource, Place, Program, Role, Roles,
-    Special, SwizzleAtoms, TensorBox, Unit, Vals, While,
+    Special, SwizzleAtoms, TensorBox, TurnEnd, Unit, Vals, While,
 };
 use tilelift_lane::{BulkTensor, GroupMatrix, GroupMatrixId, RegisterPool, Target, Units};
-use tilelift_protocol::prove;
+use tilelift_protocol::{check_products, prove};
 
 /// A machine with units.
 fn machine() -> Target {
@@ -333,4 +333,42 @@ fn barrier_words_in_a_loop_without_a_count_are_refused() {
     roles.roles[0].body.push(Inst::While(Box::new(never)));
     let e = prove(&p, &machine()).expect_err("a loop that the proof does not follow").to_string();
     assert!(e.contains("loop without a count"), "{e}");
+}
+
+/// One role of two warpgroups that does so.
+fn in_turns(does: &[Inst]) -> Program {
+    let mut a = Asm::new(8);
+    let body = does.to_vec();
+    let role = Role { name: "all".into(), first: 0, warps: 8, idle: 0, replicas: 1, single: false, registers: None, body };
+    a.push(Inst::Roles(Box::new(Roles { roles: vec![role] })));
+    tilelift_lane::verify(&a.p, &machine()).unwrap_or_else(|e| panic!("{e}\n{}", a.p));
+    a.p
+}
+
+/// Turns of warpgroups: the whole proof and the look at each role by itself refuse what would wait for ever.
+#[test]
+fn turns_begin_and_end_by_turns() {
+    let turn = |end| Inst::Unit(Box::new(Unit::Turn { id: 0, groups: 2, end }));
+    let [first, wait, pass, last] = [TurnEnd::First, TurnEnd::Wait, TurnEnd::Pass, TurnEnd::Last].map(turn);
+    let good = [
+        vec![first.clone(), last.clone()],
+        vec![first.clone(), pass.clone(), Inst::Barrier, wait.clone(), pass.clone(), wait.clone(), last.clone()],
+    ];
+    for does in &good {
+        let p = in_turns(does);
+        prove(&p, &machine()).unwrap_or_else(|e| panic!("{e}\n{p}"));
+        check_products(&p).unwrap_or_else(|e| panic!("{e}\n{p}"));
+    }
+    let bad = [
+        (vec![first.clone(), Inst::Barrier, last.clone()], "all warpgroups meet while one has its turn"),
+        (vec![first.clone(), pass, wait.clone(), Inst::Barrier, last.clone()], "all warpgroups meet while one has its turn"),
+        (vec![first, wait.clone(), last.clone()], "do not begin and end by turns"),
+        (vec![wait, last], "do not begin and end by turns"),
+    ];
+    for (does, says) in &bad {
+        let p = in_turns(does);
+        let quick = check_products(&p).expect_err(says).to_string();
+        assert!(quick.contains(says), "{quick}");
+        assert!(prove(&p, &machine()).is_err(), "{says}\n{p}");
+    }
 }

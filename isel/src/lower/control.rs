@@ -91,6 +91,8 @@ impl Lower<'_> {
             let next = cx.flatten(b, kernel.yields(region), &slots)?;
             Ok::<_, LowerError>(cx.join_words(b, &narrow, &slots, &next))
         };
+        // Groups meet for what stands in front of the loop: a turn begins behind it.
+        self.begin_turn(b);
         let results = match runs {
             false => b.for_loop(self, bounds, &init, body)?,
             true => b.for_loop_that_runs(self, bounds, &init, body)?,

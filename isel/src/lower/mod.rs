@@ -216,6 +216,7 @@ impl<'a> Lower<'a> {
         if !stores && let Some(t) = &mut self.task {
             t.beside.clear();
         }
+        self.turn_is_due(b, self.kernel.insts[i].op);
         let done = self.inst_in_runs(b, i);
         b.origin = around;
         done?;

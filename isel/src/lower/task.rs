@@ -5,8 +5,8 @@ use crate::lower::location::Local;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
-use tilelift_ir::{CmpOp, Inst, Region, Value};
-use tilelift_lane::{AllocId, LVal, LaneBuilder};
+use tilelift_ir::{CmpOp, Inst, Loc, Region, Value};
+use tilelift_lane::{AllocId, LVal, LaneBuilder, Unit};
 use tilelift_schedule::plan::TaskPlan;
 
 /// What lowering a task needs to know.
@@ -26,6 +26,13 @@ pub(crate) struct TaskState {
     pub unpublished: bool,
     /// Named barriers, by the author's numbers.
     pub named: Vec<u32>,
+    /// The first of the named barriers of a task whose groups take turns; all tasks', and this one's.
+    pub turns: BTreeMap<Region, u32>,
+    pub turn: Option<u32>,
+    /// The turn that begins in front of the next instruction, and where it is asked for.
+    pub begins: Option<(Unit, Loc)>,
+    /// The one that begins in what is lowered.
+    pub due: Option<(Unit, Loc)>,
     /// True in one lane of the task; absent if the task is one lane.
     pub first: Option<LVal>,
     /// Warpgroups of the task.

@@ -30,6 +30,7 @@ const CDNA3: Costs = Costs {
     group_operands: [0; 2],
     group_left: 0,
     group_wait: 0,
+    group_turn: 0,
     box_start: 0,
     box_row: 0,
     box_sector: 0,

@@ -21,6 +21,7 @@ mod lines;
 mod memory;
 mod state;
 mod text;
+mod turns;
 mod units;
 
 use crate::analysis::{Defs, Renewal, Renewals, Webs};

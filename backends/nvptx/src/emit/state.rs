@@ -55,6 +55,19 @@ pub(super) struct RoleText {
     pub(super) barrier: u32,
     /// Which replica a warp belongs to, if there are several.
     pub(super) replicas: Option<Replicas>,
+    /// Where its groups take turns.
+    pub(super) turns: Option<Turns>,
+}
+
+/// Turns of a role's warpgroups: numbers in registers.
+#[derive(Clone, Copy)]
+pub(super) struct Turns {
+    /// The lane's group.
+    pub(super) group: Reg,
+    /// The group's barrier.
+    pub(super) own: Reg,
+    /// The next group's.
+    pub(super) next: Reg,
 }
 
 /// Replicas of a role that run one text.

@@ -3,7 +3,7 @@
 //! ```text
 //! roles    warp < end of the first?  ── setmaxnreg ─ (one lane: the first warp's elected one) body ─ to the end
 //!          warp < end of the second? ── …
-//! barrier  0 holds the whole program; roles and their groups count on from 1, as immediates: an id in a register would take all 16
+//! barrier  0 holds the whole program; roles and their groups count on from 1, as immediates: an id in a register takes all 16; turns do
 //! matrix   the descriptor's low word is address / 16 with the distance of swizzle atoms above, the high word constant
 //! ```
 //! "Asynchronous warpgroup level matrix instructions", "mbarrier" and "Tensor copy" in the PTX ISA.
@@ -149,7 +149,16 @@ impl Emitter<'_> {
                 self.body.op("elect.sync _|").r(elected).s(", 0xFFFFFFFF").end();
                 self.body.s("\t@!").r(elected).s(" bra $L").n(end).end();
             }
-            self.role = Some(RoleText { warps: if r.single { 1 } else { r.warps }, single: r.single, warp: number, barrier, replicas });
+            self.role = Some(RoleText {
+                warps: if r.single { 1 } else { r.warps },
+                single: r.single,
+                warp: number,
+                barrier,
+                replicas,
+                turns: None,
+            });
+            let turns = self.turns_of(&r.body)?;
+            self.role = self.role.map(|role| RoleText { turns, ..role });
             barrier += r.replicas * barriers(r);
             if barrier > 16 {
                 return Err(EmitError::TooLarge { what: Limit::RoleBarriers, need: barrier.into(), have: 16, target: self.target.name });
@@ -340,6 +349,7 @@ impl Emitter<'_> {
                 }
                 self.body.op(if *wait { "bar.sync " } else { "bar.arrive " }).n(id).s(", ").n(warps * 32).end();
             }
+            Unit::Turn { groups, end, .. } => self.turn(*groups, *end),
             Unit::ClusterArrive { relaxed } => {
                 let together = self.together();
                 self.body.op("barrier.cluster.arrive.").s(if *relaxed { "relaxed" } else { "release" }).s(together).end();

@@ -88,6 +88,8 @@ pub(super) struct Fiber {
     pub(super) came: Option<u64>,
     /// The round of the cluster's barrier that it came to.
     pub(super) met: Option<u64>,
+    /// Of the turns of its groups: whether one is on, and whether a further one may follow.
+    pub(super) turns: (bool, bool),
 }
 
 impl Fiber {

@@ -138,6 +138,16 @@ impl Cluster<'_, '_> {
             Op::TaskBarrier => self.lanes_meet(f),
             // They act in the order of the text.
             Op::SchedBarrier => {}
+            // The groups of a task go together.
+            Op::TurnFirst | Op::TurnWait | Op::TurnPass | Op::TurnLast => {
+                let next = match (d.op, f.turns) {
+                    (Op::TurnFirst, (false, false)) | (Op::TurnWait, (false, true)) => (true, false),
+                    (Op::TurnPass, (true, _)) => (false, true),
+                    (Op::TurnLast, (true, _)) => (false, false),
+                    (op, (begun, _)) => return Err(Fault::Protocol(Protocol::Turns { op, begun })),
+                };
+                f.turns = next;
+            }
             Op::CopyAsync => self.copy_async(f, inst)?,
             Op::GatherAsync => self.gather_async(f, inst)?,
             Op::CopyAsyncCommit => f.groups += 1,

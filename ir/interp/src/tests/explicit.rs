@@ -527,3 +527,54 @@ kernel @beside(v0: view<f32, [16, 8]>, v1: view<f32, [8, 24]>, v2: view<f32, [16
     let e = run(&early, 1, &[(&[16, 8], integers(1, 128)), (&[8, 24], integers(2, 192)), (&[16, 24], vec![0.0; 384])]).unwrap_err();
     assert!(e.contains("in flight"), "{e}");
 }
+
+/// Products in turns of the groups of a task: what they compute is what they compute without turns, and the ends of turns come in order.
+pub(super) fn products_in_turns() {
+    const TEXT: &str = "
+kernel @turns(v0: view<f32, [16, 8]>, v1: view<f32, [8, 24]>, v2: view<f32, [16, 24]>) {
+    v3 = local_alloc : shared<16x8xf32>
+    v4 = local_alloc : shared<8x24xf32>
+    tasks {
+        task all warps 8 {
+            v5 = load v0[0, 0] : tile<16x8xf32>
+            local_store v3, v5
+            v6 = load v1[0, 0] : tile<8x24xf32>
+            local_store v4, v6
+            fence_async
+            task_barrier
+            v7 = splat 0.0 : tile<16x24xf32>
+            turn_first
+            v8 = for v9 in 0..3 step 1 carry v10 = v7 {
+                v11 = async_dot v3, v4, v10
+                v12 = async_dot_wait v11, 0
+                turn_pass
+                v13 = add v12, v12
+                turn_wait
+                yield v13
+            }
+            turn_last
+            store v2[0, 0], v8
+            yield
+        }
+    }
+}";
+    let (a, b) = (integers(1, 128), integers(2, 192));
+    let views = || [(&[16i64, 8][..], a.clone()), (&[8, 24], b.clone()), (&[16, 24], vec![0.0; 384])];
+    let want: Vec<f64> = matmul(&a, &b, [16, 8, 24]).iter().map(|x| 14.0 * x).collect();
+    assert_eq!(run(TEXT, 1, &views()).unwrap_or_else(|e| panic!("{e}"))[2], want);
+    for (from, to, says) in [
+        ("turn_first", "fence_async", "`turn_pass` where no turn is"),
+        ("turn_first", "turn_wait", "`turn_wait` where no turn is"),
+        ("turn_pass", "fence_async", "`turn_wait` in a turn"),
+        ("turn_wait", "fence_async", "`turn_pass` where no turn is"),
+        ("turn_wait", "turn_first", "`turn_first` where no turn is"),
+    ] {
+        let e = run(&TEXT.replacen(from, to, 1), 1, &views()).expect_err(from);
+        assert!(e.contains(says), "{from}: {e}");
+    }
+}
+
+#[test]
+fn products_in_turns_and_their_faults() {
+    products_in_turns();
+}

@@ -170,6 +170,8 @@ impl Interpreter<'_> {
             Unit::StoreMatrix { srcs, to } => self.store_matrix(srcs, to),
             Unit::Multiply(m) => self.multiply(m),
             // The task has seen to them, too.
+            // Groups go together here.
+            Unit::Turn { .. } => Ok(()),
             Unit::NamedBarrier { .. } | Unit::ClusterArrive { .. } | Unit::ClusterWait => Ok(()),
             Unit::Remote { .. }
             | Unit::RemoteLoad { .. }

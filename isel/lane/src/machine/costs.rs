@@ -36,6 +36,8 @@ pub struct Costs {
     pub group_left: u64,
     /// Until a group has its accumulators and starts the next multiplications, where it waits for them.
     pub group_wait: u64,
+    /// What groups that multiply in turns lose in each step, where one hands its turn over to the next.
+    pub group_turn: u64,
     /// From box to box of bulk copies, from row to row, and from 32 bytes to the next, which come from the cache that all share: the slowest counts.
     pub box_start: u64,
     /// See [`Costs::box_start`].

@@ -205,6 +205,13 @@ fn shape(v: &Verifier<'_>, u: &Unit) -> Check {
             };
             if *id < have && (own..=v.program.warps).contains(warps) { Ok(()) } else { Err(LaneProblem::UnitShape("a named barrier")) }
         }
+        Unit::Turn { id, groups: taking, .. } => {
+            groups(v)?;
+            let units = offered(v.target, "named barriers")?;
+            let warps = v.role.map_or(0, |r| r.0);
+            let whole = warps == taking * units.group_warps;
+            if whole && id + taking <= units.named_barriers { Ok(()) } else { Err(LaneProblem::UnitShape("turns")) }
+        }
         Unit::ClusterArrive { .. } | Unit::ClusterWait | Unit::Remote { .. } => clusters(v),
         Unit::RemoteLoad { dsts, .. } => {
             clusters(v)?;

@@ -337,6 +337,16 @@ impl<'a> Checker<'a> {
             }
             Unit::GroupBarrier { warps } if *warps == self.agents[t].warps => self.all_lanes_met(s, t),
             Unit::NamedBarrier { id, warps, wait } => return self.named(s, t, here, (*id, *warps, *wait)),
+            Unit::Turn { id, groups, end } => {
+                let (own, group) = (&self.agents[t], self.units.group_warps);
+                if own.warps != group {
+                    return self.error(Problem::TurnsOfOne, here, None);
+                }
+                return match end.barrier((own.first - own.base) / group, *groups) {
+                    Some((of, wait)) => self.named(s, t, here, (id + of, 2 * group, wait)),
+                    None => Ok(true),
+                };
+            }
             Unit::ClusterArrive { relaxed } => self.cluster_arrive(s, t, *relaxed, here)?,
             Unit::ClusterWait => return self.cluster_wait(s, t, here),
             Unit::Remote { dst, place, rank } => self.remote_address(s, t, here, *dst, place, *rank)?,

@@ -22,7 +22,7 @@ pub(crate) struct Agent<'a> {
     /// Which of the roles it is.
     pub role: usize,
     /// The role's first warp, from which its warps count.
-    pub(super) base: u32,
+    pub base: u32,
     /// First warp, and warps.
     pub first: u32,
     pub warps: u32,
@@ -84,7 +84,7 @@ pub(crate) const ROLE: u32 = 1 << 8;
 /// The agents of a role: its warpgroups where these multiply, or meet one by one.
 pub(super) fn agents<'a>(program: &'a Program, units: Groups<'_>, block: usize, role: (usize, &'a Role)) -> Vec<Agent<'a>> {
     let (whole, group) = (agent(program, block, Some(role)), units.group_warps);
-    let alone = |i: &Inst| matches!(i, Inst::Unit(u) if matches!(**u, Unit::GroupBarrier { warps } if warps == group) || matches!(**u, Unit::Multiply(_)));
+    let alone = |i: &Inst| matches!(i, Inst::Unit(u) if matches!(**u, Unit::GroupBarrier { warps } if warps == group) || matches!(**u, Unit::Multiply(_) | Unit::Turn { .. }));
     let together = |i: &Inst| match i {
         Inst::Unit(u) => matches!(**u, Unit::NamedBarrier { .. } | Unit::ClusterArrive { .. } | Unit::ClusterWait),
         _ => false,

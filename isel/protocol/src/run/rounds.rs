@@ -160,7 +160,7 @@ impl<'a> Checker<'a> {
                 let Some(Abs::All(parity)) = task.env.get(parity) else { return None };
                 stays.then_some(Instead::Waiting(Some([at as u64, parity as u64])))
             }
-            What::Unit(Unit::NamedBarrier { .. }) | What::Barrier => task.joined.map(|_| Instead::Waiting(None)),
+            What::Unit(Unit::NamedBarrier { .. } | Unit::Turn { .. }) | What::Barrier => task.joined.map(|_| Instead::Waiting(None)),
             _ => None,
         }
     }

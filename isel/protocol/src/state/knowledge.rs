@@ -102,10 +102,12 @@ impl Places {
     pub fn new(program: &Program, analysis: &Analysis, agents: usize, mut named: Vec<u32>) -> Places {
         fn barriers(block: &Block, out: &mut Vec<u32>) {
             for inst in block {
-                if let Inst::Unit(u) = inst
-                    && let Unit::NamedBarrier { id, .. } = **u
-                {
-                    out.push(id);
+                if let Inst::Unit(u) = inst {
+                    match **u {
+                        Unit::NamedBarrier { id, .. } => out.push(id),
+                        Unit::Turn { id, groups, .. } => out.extend(id..id + groups),
+                        _ => {}
+                    }
                 }
                 visit::blocks(inst).for_each(|b| barriers(b, out));
             }

@@ -28,6 +28,7 @@ use self::memory::Memory;
 use self::sharing::Sharing;
 use self::step::Step;
 use super::specialised::Specialised;
+use super::turns::turns;
 use crate::reason::NotSpecialised;
 
 /// Decides how a loop is specialised.
@@ -44,7 +45,8 @@ pub(super) fn specialised_loop(asked: Asked<'_>) -> Result<Specialised, NotSpeci
     let ahead = Ahead::of((&groups, &held, &step, &memory), (parts.is_some(), columns.is_some()), &mut replay);
     let columns = columns.filter(|_| ahead.vectors.is_empty() && ahead.prefetched.is_empty());
     let epilogue = ahead.epilogue((&groups, &held, &step), parts.is_some() || columns.is_some(), &mut replay);
-    Ok(Specialised {
+    let mut out = Specialised {
+        turns: None,
         consumers: groups.consumers,
         consumer_sets: groups.consumer_sets,
         slices: held.slices,
@@ -84,5 +86,7 @@ pub(super) fn specialised_loop(asked: Asked<'_>) -> Result<Specialised, NotSpeci
         promoted: groups.sharing.promoted,
         stores: memory.stores,
         share: memory.share,
-    })
+    };
+    out.turns = turns(asked.kernel, asked.target, &out);
+    Ok(out)
 }

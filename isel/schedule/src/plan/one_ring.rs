@@ -37,6 +37,8 @@ pub(super) fn together(mut found: Vec<Specialised>) -> Result<Specialised, NotSp
         // Another loop waits for all slots of the one in front of it; nobody does for those of the last one.
         found.iter_mut().chain([&mut all]).for_each(|s| s.columns = None);
         found.iter_mut().for_each(|s| s.converts_ahead = false);
+        // Who is done with his turns in one of them would begin those of the next.
+        found.iter_mut().chain([&mut all]).for_each(|s| s.turns = None);
     }
     all.before = found;
     Ok(all)

@@ -181,7 +181,7 @@ fn read_late(kernel: &Kernel, parts: &Overlap, loads: &[(Inst, SwizzledTile)]) -
 }
 
 /// What the unit takes for a product, by the target's prices.
-fn product_cost(kernel: &Kernel, target: &Target, i: Inst) -> u64 {
+pub(super) fn product_cost(kernel: &Kernel, target: &Target, i: Inst) -> u64 {
     let d = &kernel.insts[i];
     let extent = |v: Value, n: usize| kernel.ty(v).as_tile().and_then(|t| t.shape.get(n).copied()).map_or(0, u64::from);
     extent(d.args[0], 0) * extent(d.args[0], 1) * extent(d.args[1], 1) * target.costs.group_product / 1024

@@ -206,9 +206,13 @@ pub(super) fn told(s: &Specialised) {
     taken(Decision::Persistence, || Told::of(if s.persistent { "several positions" } else { "one position" }));
     taken(Decision::Overlap, || {
         Told::of(match (&s.overlap, &s.late) {
-            (Some(o), _) => format!("{} products a step ahead, {} a step later", o.early.len(), o.late.len()),
+            (Some(o), _) => {
+                let turns = if s.turns.is_some() { ", in turns of the warpgroups" } else { "" };
+                format!("{} products a step ahead, {} a step later{turns}", o.early.len(), o.late.len())
+            }
             (None, Some(_)) => "products that end a step later".to_owned(),
             (None, None) if s.converts_ahead => "operands of the next step are computed while products run".to_owned(),
+            (None, None) if s.turns.is_some() => "warpgroups multiply in turns".to_owned(),
             (None, None) => "none".to_owned(),
         })
     });

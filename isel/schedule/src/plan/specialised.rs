@@ -8,6 +8,7 @@ use super::products::BroughtOperand;
 use super::replay::Replay;
 use super::staged::StagedOperand;
 use super::swizzled_tile::SwizzledTile;
+use super::turns::Turns;
 use super::updates::BulkUpdate;
 use crate::reason::LoopOutline;
 use std::collections::BTreeMap;
@@ -62,6 +63,8 @@ pub struct Specialised {
     pub overlap: Option<Overlap>,
     /// Else what of a step ends in the next one.
     pub late: Option<Late>,
+    /// Its groups multiply in turns.
+    pub turns: Option<Turns>,
     /// The loop.
     pub main: Inst,
     /// The loops and choices around it, the outermost one first.
@@ -154,6 +157,7 @@ impl Specialised {
             transposed: !self.transposed_b.is_empty(),
             overlap: self.overlap.is_some() || self.converts_ahead,
             late: self.late.is_some(),
+            turns: self.turns.is_some(),
             columns: self.columns.is_some(),
             persistent: self.persistent,
             by_lanes: self.loops().any(|s| !s.by_lanes.is_empty()),

@@ -155,6 +155,7 @@ pub fn plan_tasks(kernel: &Kernel, target: &Target, options: &LowerOptions, oute
         _ => Placed { roles: Vec::new(), idle: Vec::new(), warps: outer, front: outer },
     };
     let group = target.units.as_ref().map_or(1, |u| u.group_warps);
+    turns(kernel, &insts, &roles, group)?;
     if let Some(units) = &target.units {
         let registers = Registers::of(target, units, warps.max(1));
         let of: Vec<Vec<Inst>> = roles.iter().map(|r| products_of(kernel, r.region)).collect();
@@ -266,6 +267,31 @@ fn meetings(kernel: &Kernel, insts: &[Inst]) -> Result<(), LowerError> {
     Ok(())
 }
 
+/// Refuses turns of what is no task of whole warpgroups.
+fn turns(kernel: &Kernel, insts: &[Inst], roles: &[TaskRole], group: u32) -> Result<(), LowerError> {
+    let mut inside = BTreeMap::new();
+    for &i in insts.iter().filter(|&&i| takes_turns(kernel.insts[i].op)) {
+        if inside.is_empty() {
+            for r in roles {
+                let replicas = roles.iter().filter(|other| other.region == r.region).count() as u32;
+                kernel.walk(r.region, &mut |i| _ = inside.insert(i, (r.warps[1], replicas)));
+            }
+        }
+        let why = match inside.get(&i) {
+            None => NoMeeting::TurnsOutside,
+            Some(&(warps, 1)) if warps.is_multiple_of(group) => continue,
+            Some(&(warps, replicas)) => NoMeeting::Turns { warps, group, replicas },
+        };
+        return Err(LowerError::from(Unsupported::Meeting(kernel.insts[i].op, why)).at(kernel.locs[i]));
+    }
+    Ok(())
+}
+
+/// True for the ends of turns of a task's warpgroups.
+pub fn takes_turns(op: Op) -> bool {
+    matches!(op, Op::TurnFirst | Op::TurnWait | Op::TurnPass | Op::TurnLast)
+}
+
 /// True if one lane can do all that a region asks for.
 fn single(kernel: &Kernel, r: Region) -> bool {
     let mut lanes = false;
@@ -276,6 +302,10 @@ fn single(kernel: &Kernel, r: Region) -> bool {
             d.op,
             Op::NamedBarrierSync
                 | Op::NamedBarrierArrive
+                | Op::TurnFirst
+                | Op::TurnWait
+                | Op::TurnPass
+                | Op::TurnLast
                 | Op::ClusterArrive
                 | Op::ClusterWait
                 | Op::ClusterBarrier

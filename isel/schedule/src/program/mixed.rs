@@ -30,6 +30,9 @@ impl<'k> Schedule<'k> {
         let held = init.len();
         init.push(start);
         init.extend(self.load_ahead(w, bounds[0])?);
+        if self.plan.turns.is_some() {
+            w.act(Op::TurnFirst, &[], &[]);
+        }
         let ends = w.for_loop(bounds, &init, |w, index, carried| {
             w.set(params[0], index);
             params[1..].iter().zip(carried).for_each(|(&p, &v)| w.set(p, v));
@@ -53,6 +56,9 @@ impl<'k> Schedule<'k> {
             next.extend(ahead);
             Ok(next)
         })?;
+        if self.plan.turns.is_some() {
+            w.act(Op::TurnLast, &[], &[]);
+        }
         d.results.iter().zip(&ends).for_each(|(&v, &end)| w.set(v, end));
         Ok(ends[held].into())
     }
@@ -95,6 +101,7 @@ impl<'k> Schedule<'k> {
                 self.begin_ahead(w, state)?;
                 let product = w.get(kernel.insts[i].results[0])?;
                 let made = w.make(Op::AsyncDotWait, &[product], &[Attr::Count(behind)], None)?;
+                self.pass_turn(w, i);
                 w.set(kernel.insts[i].results[0], made);
                 self.read_by(i, &mut state.buffers);
             }
@@ -229,7 +236,17 @@ impl<'k> Schedule<'k> {
         let d = &self.kernel.insts[i];
         let b = self.operand_b(w, i, step)?;
         let a = if self.regrouped(i) { self.regroup(w, a, 1)?.into() } else { a };
+        if self.plan.overlap.is_none() && self.plan.turns.is_some_and(|t| t.last == i) {
+            w.act(Op::TurnWait, &[], &[]);
+        }
         w.make(Op::AsyncDot, &[a, b, accumulator], &d.attrs, None)
+    }
+
+    /// Behind a step's first product, where groups multiply in turns, the next one's turn begins.
+    fn pass_turn(&self, w: &mut Writer<'_>, i: Inst) {
+        if self.plan.turns.is_some_and(|t| t.first == i) {
+            w.act(Op::TurnPass, &[], &[]);
+        }
     }
 
     /// The operand A of a product: in its slot, brought in front of the loop, or a tile in registers.
@@ -275,6 +292,7 @@ impl<'k> Schedule<'k> {
         let accumulator = if alone { self.zero(w, result)?.into() } else { self.accumulator(w, c)? };
         let product = self.begin(w, i, step, [a, accumulator])?;
         let mut made = w.make(Op::AsyncDotWait, &[product.into()], &[Attr::Count(0)], None)?;
+        self.pass_turn(w, i);
         if let Some((_, [x, y])) = self.scaled(i) {
             let factors = [w.get(x)?, w.get(y)?];
             made = w.make(Op::Fma, &[factors[0], factors[1], made.into()], &[], None)?;

@@ -95,7 +95,8 @@ impl Parts<'_, '_> {
             lo => w.bin(Op::Add, lo, bounds[2])?.into(),
         };
         let here = schedule.load_ahead(w, bounds[0])?;
-        let early = self.start_early(w, start, bounds[0])?;
+        let early = self.start_early(w, start, bounds[0], Op::TurnFirst)?;
+        self.turn(w, Op::TurnPass);
         let loaded = schedule.load_ahead(w, second)?;
         self.landed(w, &early, 0)?;
         self.release_early(w, start)?;
@@ -132,9 +133,13 @@ impl Parts<'_, '_> {
         let ends = w.for_loop([second, bounds[1], bounds[2]], &carried, |w, index, at| {
             w.set(params[0], index);
             let done = at[all];
-            let early = if ahead { self.start_early_in(w, done.into())? } else { self.start_early(w, done.into(), index.into())? };
+            let early = match ahead {
+                true => self.start_early_in(w, done.into())?,
+                false => self.start_early(w, done.into(), index.into(), Op::TurnWait)?,
+            };
             let before = if apart { at[all + 1] } else { w.bin(Op::Sub, done, number(1))? };
             let late = self.start_late(w, before, &split(at))?;
+            self.turn(w, Op::TurnPass);
             let loaded = match self.plan.prefetched.is_empty() {
                 true => Vec::new(),
                 false => {
@@ -172,7 +177,9 @@ impl Parts<'_, '_> {
         })?;
         // The late products of the last step.
         let last = if apart { ends[all + 1] } else { w.bin(Op::Sub, ends[all], number(1))? };
+        self.turn(w, Op::TurnWait);
         let late = self.start_late(w, last, &split(&ends))?;
+        self.turn(w, Op::TurnLast);
         let late = self.wait_late(w, &late)?;
         self.release_late(w, last)?;
         let results = &kernel.insts[self.plan.main].results;
@@ -195,19 +202,19 @@ impl Parts<'_, '_> {
     }
 
     /// Waits for the slot of a step of an index and starts its early products.
-    fn start_early(&self, w: &mut Writer<'_>, step: Arg, index: Arg) -> Result<Vec<Value>, Refusal> {
+    fn start_early(&self, w: &mut Writer<'_>, step: Arg, index: Arg, turn: Op) -> Result<Vec<Value>, Refusal> {
         let slot = self.schedule.wait(w, step)?;
         self.schedule.apply_masks(w, slot, index)?;
-        self.start_early_of(w, step, slot)
+        self.start_early_of(w, step, slot, turn)
     }
 
     /// Starts the early products of a step whose slot is known to be full.
     fn start_early_in(&self, w: &mut Writer<'_>, step: Arg) -> Result<Vec<Value>, Refusal> {
         let slot = w.bin(Op::Rem, step, number(self.schedule.ring.depth))?;
-        self.start_early_of(w, step, slot.into())
+        self.start_early_of(w, step, slot.into(), Op::TurnWait)
     }
 
-    fn start_early_of(&self, w: &mut Writer<'_>, step: Arg, slot: Arg) -> Result<Vec<Value>, Refusal> {
+    fn start_early_of(&self, w: &mut Writer<'_>, step: Arg, slot: Arg, turn: Op) -> Result<Vec<Value>, Refusal> {
         let (schedule, early) = (self.schedule, &self.parts.early);
         schedule.see_vectors(w, slot)?;
         schedule.see_lane_tiles(w, slot)?;
@@ -220,6 +227,7 @@ impl Parts<'_, '_> {
             let c = if begun.is_some() { None } else { Some(schedule.accumulator(w, c)?) };
             ready.push((i, a, c, begun));
         }
+        self.turn(w, turn);
         let mut out: Vec<Value> = Vec::new();
         for (i, a, c, begun) in ready {
             let on = begun.and_then(|n| out.get(n).copied()).map(Arg::from);
@@ -256,6 +264,13 @@ impl Parts<'_, '_> {
             out.push(self.schedule.begin(w, i, step.into(), [a, c])?);
         }
         Ok(out)
+    }
+
+    /// One end of a turn, where groups multiply in turns.
+    fn turn(&self, w: &mut Writer<'_>, end: Op) {
+        if self.plan.turns.is_some() {
+            w.act(end, &[], &[]);
+        }
     }
 
     /// Gives back what early products have read, where that is apart.

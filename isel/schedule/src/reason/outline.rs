@@ -59,6 +59,8 @@ pub struct LoopOutline {
     pub overlap: bool,
     /// Some of its products end a step later than they begin.
     pub late: bool,
+    /// Consumer warpgroups multiply in turns.
+    pub turns: bool,
     /// Tasks share columns, and one of them computes what all multiply by.
     pub columns: bool,
     /// An instance runs several grid positions.
@@ -147,6 +149,9 @@ impl fmt::Display for LoopOutline {
         }
         if self.late {
             f.write_str(", products that end an iteration later")?;
+        }
+        if self.turns {
+            f.write_str(", warpgroups in turns")?;
         }
         f.write_str(if self.persistent { ", persistent" } else { ", one grid position each" })
     }

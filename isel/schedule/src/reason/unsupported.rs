@@ -184,6 +184,17 @@ pub enum NoMeeting {
         /// Warps of all tasks.
         all: u32,
     },
+    /// Turns outside of tasks.
+    TurnsOutside,
+    /// Turns of a task that is not made of whole warpgroups, or of several alike.
+    Turns {
+        /// Warps of the task.
+        warps: u32,
+        /// Warps of a warpgroup.
+        group: u32,
+        /// Replicas of the task.
+        replicas: u32,
+    },
 }
 
 impl fmt::Display for NoMeeting {
@@ -193,6 +204,13 @@ impl fmt::Display for NoMeeting {
             NoMeeting::NoTask => f.write_str("how many warps come is known of tasks only; use `task_barrier`, or move it into a task"),
             NoMeeting::Warps { meet, own, all } => {
                 write!(f, "{meet} warps can't meet: the task that comes has {own}, all tasks have {all}; say how many warps come")
+            }
+            NoMeeting::TurnsOutside => f.write_str("the warpgroups of a task take turns; move it into a task"),
+            NoMeeting::Turns { replicas, .. } if *replicas > 1 => {
+                write!(f, "the warpgroups of one task take turns, and there are {replicas} of it; give each a task of its own")
+            }
+            NoMeeting::Turns { warps, group, .. } => {
+                write!(f, "warpgroups of {group} warps take turns, and the task has {warps}; give it a multiple")
             }
         }
     }

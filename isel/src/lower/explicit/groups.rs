@@ -162,6 +162,10 @@ impl Lower<'_> {
                         | Op::BarrierWait
                         | Op::BarrierArrive
                         | Op::TaskBarrier
+                        | Op::TurnFirst
+                        | Op::TurnWait
+                        | Op::TurnPass
+                        | Op::TurnLast
                         | Op::FenceAsync
                         | Op::AsyncStore
                         | Op::AsyncStoreWait

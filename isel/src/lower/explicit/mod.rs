@@ -16,6 +16,7 @@ mod loops;
 mod matrices;
 mod product;
 mod rows;
+mod turns;
 
 use super::Lower;
 use super::facts::loads_what_it_leaves;
@@ -74,7 +75,8 @@ impl Lower<'_> {
         for map in prefetched {
             b.unit(Unit::PrefetchMap { map, guard: first });
         }
-        let groups = plan.warps / self.target.units.as_ref().map_or(1, |u| u.group_warps);
+        let group = self.target.units.as_ref().map_or(1, |u| u.group_warps);
+        let (groups, turns) = (plan.warps / group, turns::barriers(kernel, plan, group, named.len() as u32));
         let mut for_units = BTreeSet::new();
         kernel.walk(kernel.body, &mut |i| {
             let d = &kernel.insts[i];
@@ -91,6 +93,10 @@ impl Lower<'_> {
             mbarriers: Vec::new(),
             unpublished: false,
             named,
+            turns,
+            turn: None,
+            begins: None,
+            due: None,
             first,
             groups,
             persistent: kernel.is_persistent(),
@@ -176,6 +182,7 @@ impl Lower<'_> {
                 let arrives = cx.task()?.groupwise.arriving.contains_key(&r.region).then(|| elected(b, group));
                 let task = cx.task_mut()?;
                 (task.first, task.groups, task.arrives) = (first, r.warps[1] / group, arrives);
+                task.turn = task.turns.get(&r.region).copied();
                 task.products = self.kernel.has(r.region, &|op| op == Op::AsyncDot);
                 (task.met, task.traces, task.apart) = (true, Traces::default(), apart);
                 cx.task_body(b, r, replicas)
@@ -329,6 +336,7 @@ impl Lower<'_> {
                 self.task_mut()?.met = false;
             }
             Op::TaskBarrier => self.meet(b, true)?,
+            Op::TurnFirst | Op::TurnWait | Op::TurnPass | Op::TurnLast => self.turn(b, i)?,
             Op::NamedBarrierSync | Op::NamedBarrierArrive => {
                 let number = count(kernel, i, 0);
                 let id = self.task()?.named.iter().position(|&n| n == number).unwrap_or(0) as u32;

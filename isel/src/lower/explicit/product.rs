@@ -138,6 +138,7 @@ impl Lower<'_> {
             SourceA::Regs(fragments) => fragments.values().flatten().copied().collect(),
         };
         b.fence_matrices(&[words, regs.clone()].concat());
+        self.begin_turn(b);
         for k in (0..depth).step_by(row.k as usize) {
             for (r, list) in shares.iter().enumerate() {
                 let r = r as u32;
