@@ -10,6 +10,7 @@ mod branches;
 mod bridges;
 mod class;
 mod flow;
+mod graph;
 mod hazards;
 mod latency;
 mod orders;
