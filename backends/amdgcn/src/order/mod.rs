@@ -15,6 +15,7 @@ mod hazards;
 mod latency;
 mod orders;
 mod out_of_line;
+mod pingpong;
 mod priority;
 mod schedule;
 #[cfg(test)]
@@ -22,8 +23,8 @@ mod tests;
 mod waits;
 mod words;
 
-pub(crate) use orders::Orders;
 pub use orders::schedule_and_allocate;
+pub(crate) use orders::{Made, Order, Orders};
 pub use schedule::schedule;
 
 use crate::alloc::Allocated;

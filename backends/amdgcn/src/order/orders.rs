@@ -1,9 +1,10 @@
-//! Registers for a program in one of two orders: with loads early, or as it was selected.
+//! Registers for a program in one of two orders: with loads early, or as it was selected; before both, as ping-pong of the workgroup's halves.
 //!
 //! An order that loads early may cost spills, or wavefronts that could run at a time. It is kept where it costs neither. The other order is
 //! looked at no further than is needed to know which one does better.
 
 use super::class::{Class, class};
+use super::pingpong::{PingPong, candidates};
 use super::schedule::schedule;
 use crate::alloc::{AllocError, Allocated, Draft, Spills};
 use crate::mir::Program;
@@ -17,6 +18,9 @@ const ENOUGH_WAVES: u32 = 4;
 const ENOUGH_THAT_MULTIPLY: u32 = 2;
 /// Units of vector instructions that the wavefronts of a compute unit share.
 const SIMDS: u32 = 4;
+
+/// Ping-pongs of a program for which places of registers are sought.
+const PLACED: usize = 2;
 
 /// Wavefronts that share a unit, as far as more of them count: those of the workgroups for which a compute unit has local data share.
 fn most_waves(program: &Program) -> u32 {
@@ -43,8 +47,10 @@ pub fn schedule_and_allocate(program: Program) -> Result<(Program, Allocated), A
         Some(made) => made,
         None => orders.with_spills(None)?.ok_or(AllocError::Spilling)?,
     };
+    let apart = |found: PingPong| candidates(&program).into_iter().find(|(other, _)| *other == found).map(|(_, made)| made);
     Ok(match order {
         Order::Early => (schedule(&program), allocated),
+        Order::PingPong(found) => (apart(found).map_or(program, |made| found.scheduled(&made)), allocated),
         Order::Selected => (program, allocated),
     })
 }
@@ -56,6 +62,8 @@ pub(crate) enum Order {
     Early,
     /// As instructions were selected.
     Selected,
+    /// Ping-pong of the workgroup's halves; loads go up within stretches.
+    PingPong(PingPong),
 }
 
 /// How far an order has come.
@@ -76,7 +84,7 @@ pub(crate) struct Orders {
 }
 
 /// An order, and its registers.
-type Made = (Order, Allocated);
+pub(crate) type Made = (Order, Allocated);
 
 impl Orders {
     /// Nothing is known of its orders.
@@ -92,6 +100,9 @@ impl Orders {
     pub(crate) fn without_spills(&mut self) -> Result<Option<Made>, AllocError> {
         let Some(program) = self.program.take() else { return Ok(None) };
         let all = self.most;
+        if let Some(made) = ping_pong(&program) {
+            return Ok(Some(made));
+        }
         let early = match placed(Draft::new(schedule(&program))) {
             Ok(early) => Some(early),
             // What is too much work in one order is so in the other.
@@ -156,6 +167,22 @@ impl Orders {
             (Err(_), Err(e)) => return Err(e),
         })
     }
+}
+
+/// The ping-pong of a program that takes the fewest slots and has registers, if a compute unit has room for no other workgroup: another one would fill the
+/// time in which all wavefronts of this one wait.
+fn ping_pong(program: &Program) -> Option<Made> {
+    let by_lds = crate::machine::lds_bytes(program.chip) / program.lds_bytes.max(1);
+    let groups = |pool: u32| by_lds.min(waves(pool, u32::MAX) * SIMDS / program.waves);
+    // What has more alive at a time than there are registers is not looked at further.
+    let drafts = candidates(program).into_iter().filter_map(|(found, made)| {
+        let draft = Draft::new(found.scheduled(&made)).ok()?;
+        (groups(draft.fewest()) > 0).then_some((found, draft))
+    });
+    drafts.take(PLACED).find_map(|(found, draft)| match draft.place() {
+        Ok(Ok(allocated)) if groups(allocated.facts.pool()) == 1 => Some((Order::PingPong(found), allocated)),
+        _ => None,
+    })
 }
 
 /// What a draft comes to without spills.

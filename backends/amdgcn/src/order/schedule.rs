@@ -11,7 +11,7 @@ use super::graph::{Graph, Node, costs, memory};
 use super::latency;
 use crate::chip::Chip;
 use crate::isa::{Format, Opcode};
-use crate::mir::{BlockData, Inst, Program};
+use crate::mir::{Block, BlockData, Inst, Program};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::ops::Range;
@@ -24,12 +24,17 @@ const AHEAD: u32 = latency::LDS;
 
 /// Reorders the instructions of each block.
 pub fn schedule(program: &Program) -> Program {
+    schedule_beside(program, None)
+}
+
+/// The same, but for a block whose barriers nothing passes.
+pub(super) fn schedule_beside(program: &Program, cut: Option<Block>) -> Program {
     let mut graph = Graph::new(program);
     let mut order = Vec::new();
-    let mut reordered = |data: &BlockData| {
+    let mut reordered = |(block, data): (Block, &BlockData)| {
         order.clear();
         let mut from = 0;
-        for at in cuts(data, program.chip) {
+        for at in cuts(data, program.chip, cut != Some(block)) {
             graph.place(from, &data.insts[from..at], &mut order);
             order.push(at);
             from = at + 1;
@@ -45,7 +50,7 @@ pub fn schedule(program: &Program) -> Program {
         lds_bytes: program.lds_bytes,
         args: program.args.clone(),
         vregs: program.vregs.clone(),
-        blocks: program.blocks.values().map(&mut reordered).collect(),
+        blocks: program.blocks.iter().map(&mut reordered).collect(),
         entry: program.entry,
         scratch_bytes: program.scratch_bytes,
         spilled: program.spilled,
@@ -70,15 +75,16 @@ fn stays(inst: &Inst) -> bool {
     control || caches || state
 }
 
-/// Instructions of a block that others do not pass: those that nothing passes, but for barriers between products and what multiplies nothing.
-fn cuts(data: &BlockData, chip: Chip) -> Vec<usize> {
+/// Instructions of a block that others do not pass: those that nothing passes, but, if some are passed, for barriers between products and what multiplies
+/// nothing.
+fn cuts(data: &BlockData, chip: Chip, some: bool) -> Vec<usize> {
     let multiplies = |range: Range<usize>| data.insts[range].iter().any(|i| costs(i, chip).1 > 0);
     let stay: Vec<usize> = (0..data.insts.len()).filter(|&at| stays(&data.insts[at])).collect();
     let mut cuts = Vec::with_capacity(stay.len());
     for (i, &at) in stay.iter().enumerate() {
         let from = i.checked_sub(1).map_or(0, |i| stay[i] + 1);
         let end = stay.get(i + 1).copied().unwrap_or(data.insts.len());
-        let passed = data.insts[at].op == Opcode::SBarrier && multiplies(from..at) && !multiplies(at + 1..end);
+        let passed = some && data.insts[at].op == Opcode::SBarrier && multiplies(from..at) && !multiplies(at + 1..end);
         if !passed {
             cuts.push(at);
         }
