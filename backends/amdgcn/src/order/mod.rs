@@ -17,6 +17,7 @@ mod orders;
 mod out_of_line;
 mod pingpong;
 mod priority;
+mod replay;
 mod schedule;
 #[cfg(test)]
 mod tests;

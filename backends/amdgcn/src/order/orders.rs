@@ -47,12 +47,14 @@ pub fn schedule_and_allocate(program: Program) -> Result<(Program, Allocated), A
         Some(made) => made,
         None => orders.with_spills(None)?.ok_or(AllocError::Spilling)?,
     };
-    let apart = |found: PingPong| candidates(&program).into_iter().find(|(other, _)| *other == found).map(|(_, made)| made);
-    Ok(match order {
-        Order::Early => (schedule(&program), allocated),
-        Order::PingPong(found) => (apart(found).map_or(program, |made| found.scheduled(&made)), allocated),
-        Order::Selected => (program, allocated),
-    })
+    let early = || schedule(&program);
+    let apart = |found: PingPong| candidates(&program, &early()).into_iter().find(|(other, _)| *other == found).map(|(_, made)| made);
+    let ordered = match order {
+        Order::Early => Some(early()),
+        Order::PingPong(found) => apart(found),
+        Order::Selected => None,
+    };
+    Ok((ordered.unwrap_or(program), allocated))
 }
 
 /// An order of instructions.
@@ -100,10 +102,9 @@ impl Orders {
     pub(crate) fn without_spills(&mut self) -> Result<Option<Made>, AllocError> {
         let Some(program) = self.program.take() else { return Ok(None) };
         let all = self.most;
-        if let Some(made) = ping_pong(&program) {
-            return Ok(Some(made));
-        }
-        let early = match placed(Draft::new(schedule(&program))) {
+        let scheduled = schedule(&program);
+        let apart = candidates(&program, &scheduled);
+        let early = match placed(Draft::new(scheduled)) {
             Ok(early) => Some(early),
             // What is too much work in one order is so in the other.
             Err(Progress::Fails(AllocError::TooMuchWork)) => return Err(AllocError::TooMuchWork),
@@ -112,6 +113,9 @@ impl Orders {
                 None
             }
         };
+        if let Some(made) = ping_pong(&program, apart, early.as_ref()) {
+            return Ok(Some(made));
+        }
         let most = early.as_ref().map_or(0, |a| waves(a.facts.pool(), all));
         if most == all {
             return Ok(early.map(|a| (Order::Early, a)));
@@ -169,18 +173,21 @@ impl Orders {
     }
 }
 
-/// The ping-pong of a program that takes the fewest slots and has registers, if a compute unit has room for no other workgroup: another one would fill the
-/// time in which all wavefronts of this one wait.
-fn ping_pong(program: &Program) -> Option<Made> {
+/// The first ping-pong of a program that has registers, if a compute unit has room for no other workgroup of the other order: that one would fill the time in
+/// which all wavefronts of this one wait.
+fn ping_pong(program: &Program, apart: Vec<(PingPong, Program)>, early: Option<&Allocated>) -> Option<Made> {
     let by_lds = crate::machine::lds_bytes(program.chip) / program.lds_bytes.max(1);
-    let groups = |pool: u32| by_lds.min(waves(pool, u32::MAX) * SIMDS / program.waves);
+    let groups = |pool: u32| by_lds.min(waves(pool, u32::MAX) * SIMDS / program.waves.max(1));
+    if early.is_some_and(|early| groups(early.facts.pool()) > 1) {
+        return None;
+    }
     // What has more alive at a time than there are registers is not looked at further.
-    let drafts = candidates(program).into_iter().filter_map(|(found, made)| {
-        let draft = Draft::new(found.scheduled(&made)).ok()?;
+    let drafts = apart.into_iter().filter_map(|(found, made)| {
+        let draft = Draft::new(made).ok()?;
         (groups(draft.fewest()) > 0).then_some((found, draft))
     });
     drafts.take(PLACED).find_map(|(found, draft)| match draft.place() {
-        Ok(Ok(allocated)) if groups(allocated.facts.pool()) == 1 => Some((Order::PingPong(found), allocated)),
+        Ok(Ok(allocated)) if groups(allocated.facts.pool()) > 0 => Some((Order::PingPong(found), allocated)),
         _ => None,
     })
 }

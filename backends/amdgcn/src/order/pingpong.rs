@@ -5,21 +5,21 @@
 //! wavefronts 4 to 7 │      ║ load     ║ multiply ║ load ║ … ║ multiply ║ store    ║ multiply ║
 //! ```
 //!
-//! The loop's body is cut by barriers (║) in stretches that access local data share and stretches that multiply, one after the other. One half of the workgroup waits once more in
+//! The loop's body is cut by barriers (║) in stretches that access local data share and stretches that multiply, one after the other (Triton calls them memory clusters and dot clusters). One half of the workgroup waits once more in
 //! front of the loop, the other one once more behind it, so that the halves are one stretch apart, and as many barriers are met by both.
 //!
 //! What is stored for the next step lies between the last two stretches of products, whose operands are loaded before: so the stretches beside the one that stores
-//! multiply, and whatever the other half does at that time, it accesses no local data share. Before, barriers kept all wavefronts in step; now they keep a stretch of one half apart from
-//! all but one of the other half's, the one in front of it or behind it in the row.
+//! multiply, and whatever the other half does at that time, it accesses no local data share. Barriers that kept all wavefronts in step keep a stretch of one half apart from
+//! all of the other half's but its neighbours.
 //!
-//! It is done where a workgroup has two wavefronts for each SIMD by itself, in loops of one step whose products depend on loads and sums alone, and whose stores stand
-//! behind a barrier of their own; where the slots that a step takes are fewer; and where registers suffice, which [`super::orders`] sees.
+//! It is done where a workgroup has two wavefronts for each SIMD by itself, in loops that write no memory, whose products depend on loads and sums alone, and whose stores to local
+//! data share stand behind a barrier of their own; where the slots that a step takes are fewer, as [`super::replay`] counts them; and where registers suffice, which [`super::orders`] sees.
 
 use super::class::{Class, class, fills_lds};
 use super::graph::{Edge, Graph, costs, memory};
-use super::latency;
-use super::schedule::schedule_beside;
-use crate::isa::{Format, Kind, Opcode};
+use super::replay::slots;
+use super::schedule::{schedule_beside, stays};
+use crate::isa::{Format, Opcode};
 use crate::mir::{Block, BlockData, File, Inst, Operand, Program, Span, VRegData};
 use cranelift_entity::{EntityRef, PrimaryMap};
 use std::ops::Range;
@@ -34,14 +34,10 @@ const HALF_BIT: i64 = 8;
 const STRETCHES: Range<usize> = 2..9;
 /// Products of a stretch, at least.
 const PRODUCTS: usize = 4;
-/// Slots that a barrier takes.
-const BARRIER: u32 = 1;
 
 /// The ping-pong of a loop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct PingPong {
-    /// The block that is cut in stretches, of the program with barriers.
-    block: Block,
     /// Stretches of products.
     pub(crate) stretches: usize,
     /// Slots that a step takes two wavefronts of a SIMD.
@@ -50,34 +46,27 @@ pub(crate) struct PingPong {
     pub(crate) in_step: u32,
 }
 
-impl PingPong {
-    /// A program with such a loop, with loads early, within stretches.
-    pub(super) fn scheduled(self, program: &Program) -> Program {
-        schedule_beside(program, Some(self.block))
-    }
-}
-
-/// Programs that may be taken in place of one: its ping-pongs, what takes least first.
-pub(super) fn candidates(program: &Program) -> Vec<(PingPong, Program)> {
+/// Programs that may be taken in place of one, in whose other order loads are early: its ping-pongs, with loads early within stretches, what takes least first.
+pub(super) fn candidates(program: &Program, early: &Program) -> Vec<(PingPong, Program)> {
     if program.waves != HALVES * SIMDS {
         return Vec::new();
     }
     let Some(place) = Loop::only(program) else { return Vec::new() };
     let Some(step) = Step::of(program, &place) else { return Vec::new() };
-    let in_step = step.in_step();
-    let mut all: Vec<(PingPong, Vec<Vec<usize>>)> = Vec::new();
-    for stretches in STRETCHES {
-        if step.products.len() < stretches * PRODUCTS {
-            break;
-        }
-        if let Some(rows) = step.stretches(stretches) {
-            let slots = step.slots(&rows);
-            all.push((PingPong { block: place.latch, stretches, slots, in_step }, rows));
-        }
-    }
-    all.retain(|(found, _)| found.slots < in_step);
+    let way = place.way(program);
+    let in_step = slots(early, &way, false);
+    let way: Vec<Block> = way.into_iter().map(|block| place.number(block.index())).collect();
+    let mut all: Vec<(PingPong, Program)> = STRETCHES
+        .take_while(|stretches| step.products.len() >= stretches * PRODUCTS)
+        .filter_map(|stretches| {
+            let made = place.apart(program, &step.body(&step.stretches(stretches)?));
+            let made = schedule_beside(&made, Some(place.number(place.latch.index())));
+            Some((PingPong { stretches, slots: slots(&made, &way, true), in_step }, made))
+        })
+        .filter(|(found, _)| found.slots < in_step)
+        .collect();
     all.sort_by_key(|(found, _)| found.slots);
-    all.into_iter().map(|(found, rows)| place.apart(program, &step.body(&rows), found)).collect()
+    all
 }
 
 /// A loop that is entered at its first block and left behind its last one.
@@ -89,6 +78,11 @@ struct Loop {
 /// True for what accesses local data share.
 fn shares(inst: &Inst) -> bool {
     memory(inst).0[0] || memory(inst).1[0] || fills_lds(inst)
+}
+
+/// True for what others may see in memory: a barrier orders that, too.
+fn shows(inst: &Inst) -> bool {
+    memory(inst).1[1]
 }
 
 impl Loop {
@@ -125,29 +119,43 @@ impl Loop {
         let first = program.blocks[header].insts.first()?;
         let quiet = |block: usize| {
             let from = usize::from(block == header.index());
-            program.blocks[Block::new(block)].insts[from..].iter().all(|i| i.op != Opcode::SBarrier && !shares(i))
+            let branch = |i: &Inst| i.op != Opcode::SBarrier && i.op.desc().form.format == Format::Sopp;
+            program.blocks[Block::new(block)].insts[from..].iter().all(|i| branch(i) || !stays(i) && !shares(i) && !shows(i))
         };
         (first.op == Opcode::SBarrier && (header.index()..latch.index()).all(quiet)).then_some(Loop { header, latch })
     }
 
-    /// Instructions on the shortest way through the loop in front of its last block.
-    fn before(&self, program: &Program) -> u32 {
+    /// The blocks on the shortest way through the loop.
+    fn way(&self, program: &Program) -> Vec<Block> {
         let (first, last) = (self.header.index(), self.latch.index());
-        let mut least = vec![u32::MAX; last + 1 - first];
-        least[0] = 0;
+        // Per block the instructions in front of it, and the block from where that is.
+        let mut least = vec![(usize::MAX, first); last + 1 - first];
+        least[0].0 = 0;
         for block in first..last {
             let data = &program.blocks[Block::new(block)];
-            let behind = least[block - first].saturating_add(data.insts.len() as u32);
-            for to in data.next.iter().filter(|to| (first..=last).contains(&to.index())) {
+            let behind = least[block - first].0.saturating_add(data.insts.len());
+            for to in data.next.iter().filter(|to| (first + 1..=last).contains(&to.index())) {
                 let there = &mut least[to.index() - first];
-                *there = behind.min(*there);
+                *there = (behind, block).min(*there);
             }
         }
-        least[last - first]
+        let mut way = vec![self.latch];
+        let mut at = last;
+        while at > first {
+            at = least[at - first].1;
+            way.push(Block::new(at));
+        }
+        way.reverse();
+        way
+    }
+
+    /// The number of a block in the program with halves that are a stretch apart: two stand in front of the loop, and two behind it.
+    fn number(&self, old: usize) -> Block {
+        Block::new(old + if old >= self.header.index() { 2 } else { 0 } + if old > self.latch.index() { 2 } else { 0 })
     }
 
     /// The program with halves that are a stretch apart, and a body for the loop's last block.
-    fn apart(&self, program: &Program, body: &[Inst], found: PingPong) -> (PingPong, Program) {
+    fn apart(&self, program: &Program, body: &[Inst]) -> Program {
         let mut made = program.clone();
         let data = VRegData { file: File::Scalar, either: false, words: 1, align: 1 };
         let half = Span::whole(made.vregs.push(data), 1);
@@ -157,9 +165,7 @@ impl Loop {
             Inst::new(Opcode::VBfeU32, [bit.into(), lane.into(), Operand::Imm(HALF_BIT), Operand::Imm(1)]),
             Inst::new(Opcode::VReadfirstlaneB32, [half.into(), bit.into()]),
         ];
-        // Two blocks stand in front of the loop, and two behind it.
         let (header, latch) = (self.header.index(), self.latch.index());
-        let number = |old: usize| Block::new(old + if old >= header { 2 } else { 0 } + if old > latch { 2 } else { 0 });
         let once_more = |compare: Opcode, at: usize| {
             let (wait, on) = (Block::new(at + 1), Block::new(at + 2));
             let depth = program.blocks[self.header].depth.saturating_sub(1);
@@ -174,12 +180,12 @@ impl Loop {
             let old = old.index();
             for operand in data.insts.iter_mut().flat_map(|inst| &mut inst.operands) {
                 if let Operand::Block(to) = operand {
-                    *to = number(to.index());
+                    *to = self.number(to.index());
                 }
             }
             // What falls into the loop, or out of it, falls into a new block.
             let by_way = |to: usize| if to == header && old + 1 == header || to == latch + 1 && old == latch { 2 } else { 0 };
-            data.next.iter_mut().for_each(|to| *to = Block::new(number(to.index()).index() - by_way(to.index())));
+            data.next.iter_mut().for_each(|to| *to = Block::new(self.number(to.index()).index() - by_way(to.index())));
             if old == header {
                 for data in once_more(Opcode::SCmpEqU32, header) {
                     blocks.push(data);
@@ -201,7 +207,7 @@ impl Loop {
         if let Some(entry) = made.blocks.values_mut().next() {
             entry.insts.splice(0..0, which);
         }
-        (PingPong { block: number(latch), ..found }, made)
+        made
     }
 }
 
@@ -215,13 +221,10 @@ struct Step {
     loads: usize,
     /// The products.
     products: Vec<usize>,
-    /// Slots of the matrix unit, and of local data share.
-    busy: Vec<u32>,
-    shared: Vec<u32>,
+    /// What accesses local data share.
+    shared: Vec<bool>,
     /// What comes before what.
     edges: Vec<Edge>,
-    /// Instructions in front of the block.
-    before: u32,
 }
 
 impl Step {
@@ -236,7 +239,6 @@ impl Step {
         graph.read(&insts);
         let busy: Vec<u32> = insts.iter().map(|i| costs(i, program.chip).1).collect();
         let products: Vec<usize> = (0..insts.len()).filter(|&at| busy[at] > 0).collect();
-        let sopp = |i: &Inst| i.op.desc().form.format == Format::Sopp;
         let stores = |i: &Inst| memory(i).1[0];
         let reads = |i: &Inst| memory(i).0[0];
         let (front, back) = insts.split_at(loads);
@@ -244,11 +246,11 @@ impl Step {
         let apart =
             products.iter().all(|&at| at < loads) && !front.iter().any(stores) && !back.iter().any(reads) && back.iter().any(stores);
         let sums = graph.edges.iter().all(|e| busy[e.from as usize] == 0 || busy[e.to as usize] > 0);
-        if !apart || !sums || insts.iter().any(|i| sopp(i) || fills_lds(i)) {
+        if !apart || !sums || insts.iter().any(|i| stays(i) || fills_lds(i) || shows(i)) {
             return None;
         }
-        let shared = insts.iter().map(|i| if shares(i) { data_words(i).div_ceil(2) } else { 0 }).collect();
-        Some(Step { leading, loads, products, busy, shared, edges: graph.edges, before: place.before(program), insts })
+        let shared = insts.iter().map(shares).collect();
+        Some(Step { leading, loads, products, shared, edges: graph.edges, insts })
     }
 
     /// Marks what some instructions follow on.
@@ -265,7 +267,8 @@ impl Step {
     /// The step in so many stretches of products: what accesses memory and what multiplies, alternating, then the rest. Nothing if that exchanges what depends on each other, or
     /// a stretch would load nothing.
     fn stretches(&self, count: usize) -> Option<Vec<Vec<usize>>> {
-        let mut left: Vec<bool> = self.busy.iter().map(|&busy| busy == 0).collect();
+        let mut left = vec![true; self.insts.len()];
+        self.products.iter().for_each(|&at| left[at] = false);
         let mut take = |wanted: &dyn Fn(usize) -> bool| {
             let taken: Vec<usize> = (0..left.len()).filter(|&at| left[at] && wanted(at)).collect();
             taken.iter().for_each(|&at| left[at] = false);
@@ -277,7 +280,7 @@ impl Step {
             // The operands of the last two stretches are loaded together.
             let end = if n + 2 == count { count } else { n + 1 };
             let row = if n + 1 == count {
-                let stores = self.closure((self.loads..self.insts.len()).filter(|&at| self.shared[at] > 0));
+                let stores = self.closure((self.loads..self.insts.len()).filter(|&at| self.shared[at]));
                 take(&|at| stores[at])
             } else {
                 let needed = self.closure(self.products[..bound(end)].iter().copied());
@@ -285,7 +288,7 @@ impl Step {
                 let all = self.closure(self.products.iter().copied());
                 take(&|at| needed[at] || n == 0 && at < self.loads && !all[at])
             };
-            if row.iter().all(|&at| self.shared[at] == 0) {
+            if row.iter().all(|&at| !self.shared[at]) {
                 return None;
             }
             rows.push(row);
@@ -309,39 +312,4 @@ impl Step {
         }
         body
     }
-
-    /// Slots that a stretch takes so many wavefronts, each on a SIMD of its own.
-    fn stretch(&self, row: &[usize], before: u32) -> u32 {
-        let busy: u32 = row.iter().map(|&at| self.busy[at]).sum();
-        let shared: u32 = row.iter().map(|&at| self.shared[at]).sum();
-        if busy > 0 { busy } else { (before + row.len() as u32).max(SIMDS * shared) + latency::LDS }
-    }
-
-    /// Slots that a step takes both halves, a stretch apart: of two stretches at a time, the longer one counts.
-    fn slots(&self, rows: &[Vec<usize>]) -> u32 {
-        let rows = &rows[..rows.len() - 1];
-        let each: Vec<u32> = rows.iter().enumerate().map(|(n, row)| self.stretch(row, if n == 0 { self.before } else { 0 })).collect();
-        let beside = each.iter().skip(1).chain(each.first());
-        each.iter().zip(beside).map(|(a, b)| *a.max(b) + BARRIER).sum()
-    }
-
-    /// Slots that a step takes both halves in step: their products, and what the first ones wait for; what is stored is taken to be hidden.
-    fn in_step(&self) -> u32 {
-        let busy: u32 = self.busy.iter().sum();
-        let mut begun = 0;
-        let first = self.products.iter().take_while(|&&at| {
-            begun += self.busy[at];
-            begun - self.busy[at] < latency::LDS
-        });
-        let needed = self.closure(first.copied());
-        let shared: u32 = (0..self.insts.len()).filter(|&at| needed[at]).map(|at| self.shared[at]).sum();
-        HALVES * busy + self.before + HALVES * SIMDS * shared + latency::LDS
-    }
-}
-
-/// Words of data that a lane loads or stores.
-fn data_words(inst: &Inst) -> u32 {
-    let data = inst.operands.iter().zip(inst.op.desc().slots).filter(|(_, slot)| slot.kind == Kind::VectorOrAcc);
-    let words = data.filter_map(|(operand, _)| if let Operand::Reg(span) = operand { Some(u32::from(span.words)) } else { None });
-    words.sum()
 }

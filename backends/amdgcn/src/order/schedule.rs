@@ -58,7 +58,7 @@ pub(super) fn schedule_beside(program: &Program, cut: Option<Block>) -> Program 
 }
 
 /// True for instructions that nothing passes.
-fn stays(inst: &Inst) -> bool {
+pub(super) fn stays(inst: &Inst) -> bool {
     let control = inst.op.desc().form.format == Format::Sopp;
     let caches = matches!(inst.op, Opcode::BufferInv | Opcode::BufferWbl2 | Opcode::BufferInvl2 | Opcode::SDcacheInv | Opcode::SDcacheWb);
     let state = matches!(
