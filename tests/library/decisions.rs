@@ -10,7 +10,7 @@ use tilelift::isel::LayoutChoice;
 use tilelift::{OptLevel, Options, compile, targets};
 use tilelift_decisions::{Decision, Taken, Taker, heard};
 use tilelift_kernels::plan::{DeviceFacts, Problem, plan};
-use tilelift_kernels::{Size, cases, plain};
+use tilelift_kernels::{Gemm, Size, cases, plain};
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
@@ -142,6 +142,9 @@ fn every_decision_is_taken_where_the_list_says() {
             compiled(kernel, "sm_90a", OptLevel::Logical, &mut seen);
         }
     }
+    // Two wavefronts share a SIMD.
+    let product = Gemm::new(Scalar::F16).output(Scalar::F16).tile(256, 256, 64).schedule(8, 2).for_shape(1024, 1024, 1024);
+    compiled(&product.build().expect("a product"), "gfx942", OptLevel::Logical, &mut seen);
     let problem = Problem::new(Scalar::BF16, [4096, 4096, 4096]);
     let (_, all) = heard(|| plan(&problem, &DeviceFacts::new(&target, 132)));
     note(all, &mut seen);

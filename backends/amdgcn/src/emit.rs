@@ -5,11 +5,11 @@
 //!                                                                              └► encode ─► write ─► object
 //! ```
 
-use crate::alloc::{self, AllocError, Allocated, Facts};
+use crate::alloc::{self, AllocError, Facts};
 use crate::chip::Chip;
 use crate::encode::{self, EncodeError, encode};
 use crate::mir::KernArg;
-use crate::order::Orders;
+use crate::order::{Made, Order, Orders};
 use crate::select::{Reach, Reason, SelectError, Source, select_within};
 use crate::{kernel, object, order, text};
 use std::fmt;
@@ -89,7 +89,11 @@ impl std::error::Error for EmitError {}
 /// # Errors
 /// What has no instructions, does not fit the registers, or can't be encoded.
 pub fn emit(program: &Program, chip: Chip) -> Result<AmdKernel, EmitError> {
-    let allocated = allocated(program, chip)?;
+    let (order, allocated) = allocated(program, chip)?;
+    if let Order::PingPong(found) = order {
+        let halves = || format!("the workgroup's halves are a stretch apart, {} stretches of products a step", found.stretches);
+        taken(Decision::PingPong, || Told::at(halves(), found.slots.into()).before("all in step", Some(found.in_step.into())));
+    }
     let facts = allocated.facts;
     let finished = order::finish(allocated);
     let code = encode(&finished).map_err(EmitError::Encode)?;
@@ -117,36 +121,36 @@ pub struct Spill {
 
 /// What of a program does not fit the registers; nothing if all does, or if it becomes no kernel.
 pub fn spill(program: &Program, chip: Chip) -> Option<Spill> {
-    let made = allocated(program, chip).ok()?.program;
+    let made = allocated(program, chip).ok()?.1.program;
     (made.scratch_bytes > 0).then(|| Spill { bytes: made.scratch_bytes, has: alloc::registers(made.waves) })
 }
 
 /// Registers for the program. Where loads far from one another went in pairs, and there are too few registers for that, they stay nearer.
-fn allocated(program: &Program, chip: Chip) -> Result<Allocated, EmitError> {
+fn allocated(program: &Program, chip: Chip) -> Result<Made, EmitError> {
     let source = Source::new(program, chip).map_err(EmitError::Select)?;
     let select = |reach| select_within(&source, reach).map(Orders::new).map_err(EmitError::Select);
     let refuse = |e: AllocError| EmitError::Allocate(e);
     let mut far = select(Reach::Far)?;
-    if let Some((_, allocated)) = far.without_spills().map_err(refuse)? {
-        return Ok(allocated);
+    if let Some(made) = far.without_spills().map_err(refuse)? {
+        return Ok(made);
     }
-    let far = |enough| far.with_spills(enough).map(|made| made.map(|m| m.1)).map_err(refuse);
+    let far = |enough| far.with_spills(enough).map_err(refuse);
     let none = EmitError::Allocate(AllocError::Spilling);
     if !source.reaches_far() {
         return far(None)?.ok_or(none);
     }
     let near = select(Reach::Near).and_then(|mut near| Ok((near.without_spills().map_err(refuse)?, near)));
-    if let Ok((Some((_, allocated)), _)) = near {
-        return Ok(allocated);
+    if let Ok((Some(made), _)) = near {
+        return Ok(made);
     }
     let far = far(None);
     if far == Err(EmitError::Allocate(AllocError::TooMuchWork)) {
         return far?.ok_or(none);
     }
-    let enough = far.as_ref().ok().and_then(|a| a.as_ref()).map(|a| a.facts.spills);
-    let near = near.and_then(|(_, near)| near.with_spills(enough).map(|made| made.map(|m| m.1)).map_err(refuse));
+    let enough = far.as_ref().ok().and_then(|a| a.as_ref()).map(|a| a.1.facts.spills);
+    let near = near.and_then(|(_, near)| near.with_spills(enough).map_err(refuse));
     match (far, near) {
-        (Ok(Some(a)), Ok(Some(b))) => Ok(if a.facts.spills.order() <= b.facts.spills.order() { a } else { b }),
+        (Ok(Some(a)), Ok(Some(b))) => Ok(if a.1.facts.spills.order() <= b.1.facts.spills.order() { a } else { b }),
         (Ok(Some(a)), _) => Ok(a),
         (_, near) => near?.ok_or(none),
     }

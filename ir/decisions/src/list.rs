@@ -152,6 +152,8 @@ decisions! {
     LaneOrder "lane order", "Whether computations go to their uses, depth first", Rule, "registers where most are live; in bytes of a lane",
         ["isel/lane/src/build/finish.rs"];
     LaunchOrder "launch order", "Where a program waits for the launch in front of it", Rule, "", ["isel/lane/src/launch_order.rs"];
+    PingPong "ping-pong", "Whether of two wavefronts that share a SIMD one multiplies while the other one loads", Candidates,
+        "slots of four cycles that a step takes both", ["backends/amdgcn/src/emit.rs"];
     Text "text", "Which instructions of the machine compute the lane program; on AMD chips their registers, order and waits, too", Rule, "",
         ["backends/nvptx/src/emit/mod.rs", "backends/amdgcn/src/emit.rs"];
     Level "level", "At which level a graph's kernel is compiled", Rule, "", ["src/compile.rs"];

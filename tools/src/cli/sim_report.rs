@@ -66,7 +66,7 @@ pub(super) fn object(module: &amd::Module, r: &amd::Report, seed: u64, as_json: 
             "status": "clean", "seed": seed, "target": module.chip().name(), "waves": r.waves, "instructions": r.instructions,
             "by_class": by_class, "matrix_passes": r.matrix_passes, "loads_to_lds": r.loads_to_lds, "lds_cycles": r.lds_cycles,
             "conflict_cycles": r.lds_conflict_cycles, "transactions": r.global_transactions, "requested_bytes": r.global_bytes,
-            "wave_cycles": r.wave_cycles, "longest_wave_cycles": r.longest_wave,
+            "wave_cycles": r.wave_cycles, "longest_wave_cycles": r.longest_wave, "longest_group_cycles": r.longest_group,
             "sites": sites(module, r).into_iter().map(site).collect::<Vec<_>>(),
         });
         return Ok(writeln!(streams.out, "{report:#}")?);

@@ -4,9 +4,11 @@
 //! * [`allocation()`]: every register that an instruction reads holds what the program before allocation read there.
 //! * [`waits()`]: nothing is read or overwritten that a memory instruction still writes or reads.
 //! * [`hazards()`]: as many wait states as the chip demands lie between instructions that it does not keep apart itself.
+//! * [`barriers()`]: wavefronts that go ways of their own by their number meet as many barriers, far enough from one another.
 //! * [`priorities()`]: what others wait for is done at the priority that kernels begin with.
 
 mod allocation;
+mod barriers;
 mod effects;
 mod hazards;
 mod priority;
@@ -14,6 +16,7 @@ mod waits;
 mod walk;
 
 pub use allocation::{AllocationFault, Misplaced, allocation};
+pub use barriers::{BarrierFault, Drift, barriers};
 pub use hazards::{HazardFault, hazards};
 pub use priority::{PriorityFault, priorities};
 pub use waits::{Early, WaitFault, waits};

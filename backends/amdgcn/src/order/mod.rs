@@ -10,19 +10,22 @@ mod branches;
 mod bridges;
 mod class;
 mod flow;
+mod graph;
 mod hazards;
 mod latency;
 mod orders;
 mod out_of_line;
+mod pingpong;
 mod priority;
+mod replay;
 mod schedule;
 #[cfg(test)]
 mod tests;
 mod waits;
 mod words;
 
-pub(crate) use orders::Orders;
 pub use orders::schedule_and_allocate;
+pub(crate) use orders::{Made, Order, Orders};
 pub use schedule::schedule;
 
 use crate::alloc::Allocated;

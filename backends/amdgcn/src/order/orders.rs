@@ -1,9 +1,10 @@
-//! Registers for a program in one of two orders: with loads early, or as it was selected.
+//! Registers for a program in one of two orders: with loads early, or as it was selected; before both, as ping-pong of the workgroup's halves.
 //!
 //! An order that loads early may cost spills, or wavefronts that could run at a time. It is kept where it costs neither. The other order is
 //! looked at no further than is needed to know which one does better.
 
 use super::class::{Class, class};
+use super::pingpong::{PingPong, candidates};
 use super::schedule::schedule;
 use crate::alloc::{AllocError, Allocated, Draft, Spills};
 use crate::mir::Program;
@@ -17,6 +18,9 @@ const ENOUGH_WAVES: u32 = 4;
 const ENOUGH_THAT_MULTIPLY: u32 = 2;
 /// Units of vector instructions that the wavefronts of a compute unit share.
 const SIMDS: u32 = 4;
+
+/// Ping-pongs of a program for which places of registers are sought.
+const PLACED: usize = 2;
 
 /// Wavefronts that share a unit, as far as more of them count: those of the workgroups for which a compute unit has local data share.
 fn most_waves(program: &Program) -> u32 {
@@ -43,10 +47,14 @@ pub fn schedule_and_allocate(program: Program) -> Result<(Program, Allocated), A
         Some(made) => made,
         None => orders.with_spills(None)?.ok_or(AllocError::Spilling)?,
     };
-    Ok(match order {
-        Order::Early => (schedule(&program), allocated),
-        Order::Selected => (program, allocated),
-    })
+    let early = || schedule(&program);
+    let apart = |found: PingPong| candidates(&program, &early()).into_iter().find(|(other, _)| *other == found).map(|(_, made)| made);
+    let ordered = match order {
+        Order::Early => Some(early()),
+        Order::PingPong(found) => apart(found),
+        Order::Selected => None,
+    };
+    Ok((ordered.unwrap_or(program), allocated))
 }
 
 /// An order of instructions.
@@ -56,6 +64,8 @@ pub(crate) enum Order {
     Early,
     /// As instructions were selected.
     Selected,
+    /// Ping-pong of the workgroup's halves; loads go up within stretches.
+    PingPong(PingPong),
 }
 
 /// How far an order has come.
@@ -76,7 +86,7 @@ pub(crate) struct Orders {
 }
 
 /// An order, and its registers.
-type Made = (Order, Allocated);
+pub(crate) type Made = (Order, Allocated);
 
 impl Orders {
     /// Nothing is known of its orders.
@@ -92,7 +102,9 @@ impl Orders {
     pub(crate) fn without_spills(&mut self) -> Result<Option<Made>, AllocError> {
         let Some(program) = self.program.take() else { return Ok(None) };
         let all = self.most;
-        let early = match placed(Draft::new(schedule(&program))) {
+        let scheduled = schedule(&program);
+        let apart = candidates(&program, &scheduled);
+        let early = match placed(Draft::new(scheduled)) {
             Ok(early) => Some(early),
             // What is too much work in one order is so in the other.
             Err(Progress::Fails(AllocError::TooMuchWork)) => return Err(AllocError::TooMuchWork),
@@ -101,6 +113,9 @@ impl Orders {
                 None
             }
         };
+        if let Some(made) = ping_pong(&program, apart, early.as_ref()) {
+            return Ok(Some(made));
+        }
         let most = early.as_ref().map_or(0, |a| waves(a.facts.pool(), all));
         if most == all {
             return Ok(early.map(|a| (Order::Early, a)));
@@ -156,6 +171,25 @@ impl Orders {
             (Err(_), Err(e)) => return Err(e),
         })
     }
+}
+
+/// The first ping-pong of a program that has registers, if a compute unit has room for no other workgroup of the other order: that one would fill the time in
+/// which all wavefronts of this one wait.
+fn ping_pong(program: &Program, apart: Vec<(PingPong, Program)>, early: Option<&Allocated>) -> Option<Made> {
+    let by_lds = crate::machine::lds_bytes(program.chip) / program.lds_bytes.max(1);
+    let groups = |pool: u32| by_lds.min(waves(pool, u32::MAX) * SIMDS / program.waves.max(1));
+    if early.is_some_and(|early| groups(early.facts.pool()) > 1) {
+        return None;
+    }
+    // What has more alive at a time than there are registers is not looked at further.
+    let drafts = apart.into_iter().filter_map(|(found, made)| {
+        let draft = Draft::new(made).ok()?;
+        (groups(draft.fewest()) > 0).then_some((found, draft))
+    });
+    drafts.take(PLACED).find_map(|(found, draft)| match draft.place() {
+        Ok(Ok(allocated)) if groups(allocated.facts.pool()) > 0 => Some((Order::PingPong(found), allocated)),
+        _ => None,
+    })
 }
 
 /// What a draft comes to without spills.

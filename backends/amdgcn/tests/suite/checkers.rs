@@ -16,6 +16,7 @@ fn checked(kernel: &Kernel, chip: Chip) -> Option<Result<(usize, Facts), String>
 
 fn check_all(selected: &tilelift_amdgcn::mir::Program) -> Result<(usize, Facts), String> {
     let (scheduled, allocated) = order::schedule_and_allocate(selected.clone()).map_err(|e| e.to_string())?;
+    check::barriers(&scheduled).map_err(|f| format!("{} faults of barriers: {:?}", f.len(), f[0]))?;
     check::allocation(&scheduled, &allocated).map_err(|f| format!("{} faults of allocation: {:?}", f.len(), f[0]))?;
     let facts = allocated.facts;
     let finished = order::finish(allocated);

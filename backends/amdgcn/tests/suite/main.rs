@@ -11,6 +11,7 @@ mod kernels;
 mod memory;
 mod object;
 mod ops;
+mod pingpong;
 mod refusals;
 mod run;
 mod select;

@@ -1,5 +1,6 @@
 //! The estimate of cycles: a wave issues in order; each instruction holds its unit for the cycles of the table, and the next one that
-//! wants the same unit waits. Latencies of memory are not estimated: waits cost their issue only.
+//! wants the same unit waits. Latencies of memory are not estimated: waits cost their issue only. [`super::shared`] looks at the same
+//! instructions where waves share their units.
 
 use crate::chip::Chip;
 use crate::decode::inst::{Inst, Op, Program};
@@ -49,6 +50,62 @@ impl Costs {
             Chip::Gfx950 => base,
         }
     }
+
+    /// What an instruction takes.
+    pub(super) fn work(&self, inst: &Inst) -> Work {
+        let work = |unit, issue, hold| Work { unit, issue, hold };
+        match &inst.op {
+            Op::Vector(v) => {
+                let issue = match v.row.class {
+                    Class::Trans => self.transcendental,
+                    Class::Wide => self.wide,
+                    Class::Plain | Class::Dot => self.vector,
+                };
+                work(Unit::Vector, issue, issue)
+            }
+            Op::Matrix(m) => work(Unit::Matrix, self.matrix_issue, self.pass * u64::from(m.row.passes)),
+            Op::Ds(d) => {
+                let bytes = match d.row.kind {
+                    DsKind::Read(l) => u64::from(l.bytes),
+                    DsKind::Read2 { bytes, .. } | DsKind::Write2 { bytes, .. } => 2 * u64::from(bytes),
+                    DsKind::Write { bytes, .. } | DsKind::Atomic { bytes, .. } => u64::from(bytes),
+                    _ => 4,
+                };
+                work(Unit::Lds, self.memory_issue, self.lds_line * (64 * bytes.max(2)).div_ceil(128))
+            }
+            Op::Mem(_) => work(Unit::Memory, self.memory_issue, 4 * self.memory_quarter),
+            Op::Program(_, Program::Nop(n)) => work(Unit::None, self.scalar * (u64::from(n & 15) + 1), 0),
+            Op::Program(_, Program::Branch(..)) | Op::Scalar(_) | Op::Smem(_) => work(Unit::Scalar, self.scalar, self.scalar),
+            Op::Program(..) => work(Unit::None, self.scalar, 0),
+        }
+    }
+}
+
+/// A unit that executes instructions.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Unit {
+    /// Vector instructions on registers.
+    Vector,
+    /// The matrix core.
+    Matrix,
+    /// LDS.
+    Lds,
+    /// Addresses of memory.
+    Memory,
+    /// Scalar instructions, and branches.
+    Scalar,
+    /// What the wave does with itself: waits, nops, priorities.
+    None,
+}
+
+/// What an instruction takes: the wave's time, and its unit's.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Work {
+    pub unit: Unit,
+    /// Cycles until the wave issues the next one.
+    pub issue: u64,
+    /// Cycles until the unit takes the next one.
+    pub hold: u64,
 }
 
 /// The clock of a wave.
@@ -58,6 +115,8 @@ pub(crate) struct Clock {
     matrix_free: u64,
     lds_free: u64,
     memory_free: u64,
+    /// Cycles that conflicts added to the newest instruction.
+    added: u64,
 }
 
 impl Clock {
@@ -75,41 +134,29 @@ impl Clock {
     /// Conflicts hold the LDS unit longer.
     pub fn conflicts(&mut self, cycles: u64) {
         self.lds_free += cycles;
+        self.added += cycles;
+    }
+
+    /// Cycles that conflicts added to the newest instruction.
+    pub fn added(self) -> u64 {
+        self.added
     }
 
     pub fn issue(&mut self, chip: Chip, inst: &Inst) {
-        let c = Costs::of(chip);
-        match &inst.op {
-            Op::Vector(v) => {
-                self.now += match v.row.class {
-                    Class::Trans => c.transcendental,
-                    Class::Wide => c.wide,
-                    Class::Plain | Class::Dot => c.vector,
-                }
+        let work = Costs::of(chip).work(inst);
+        self.added = 0;
+        let free = match work.unit {
+            Unit::Matrix => &mut self.matrix_free,
+            Unit::Lds => &mut self.lds_free,
+            Unit::Memory => &mut self.memory_free,
+            // These take as long as the wave does.
+            Unit::Vector | Unit::Scalar | Unit::None => {
+                self.now += work.issue;
+                return;
             }
-            Op::Matrix(m) => {
-                self.now = self.now.max(self.matrix_free);
-                self.matrix_free = self.now + c.pass * u64::from(m.row.passes);
-                self.now += c.matrix_issue;
-            }
-            Op::Ds(d) => {
-                let bytes = match d.row.kind {
-                    DsKind::Read(l) => u64::from(l.bytes),
-                    DsKind::Read2 { bytes, .. } | DsKind::Write2 { bytes, .. } => 2 * u64::from(bytes),
-                    DsKind::Write { bytes, .. } | DsKind::Atomic { bytes, .. } => u64::from(bytes),
-                    _ => 4,
-                };
-                self.now = self.now.max(self.lds_free);
-                self.lds_free = self.now + c.lds_line * (64 * bytes.max(2)).div_ceil(128);
-                self.now += c.memory_issue;
-            }
-            Op::Mem(_) => {
-                self.now = self.now.max(self.memory_free);
-                self.memory_free = self.now + 4 * c.memory_quarter;
-                self.now += c.memory_issue;
-            }
-            Op::Program(_, Program::Nop(n)) => self.now += c.scalar * (u64::from(n & 15) + 1),
-            Op::Program(..) | Op::Scalar(_) | Op::Smem(_) => self.now += c.scalar,
-        }
+        };
+        self.now = self.now.max(*free);
+        *free = self.now + work.hold;
+        self.now += work.issue;
     }
 }

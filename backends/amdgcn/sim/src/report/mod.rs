@@ -2,9 +2,11 @@
 
 mod banks;
 mod cost;
+mod shared;
 
 pub(crate) use cost::Clock;
 pub use cost::Costs;
+pub(crate) use shared::Shared;
 
 use crate::chip::Chip;
 use crate::decode::inst::{Inst, Op, Program};
@@ -64,6 +66,8 @@ pub struct Report {
     pub wave_cycles: u64,
     /// Estimated cycles of the slowest wave.
     pub longest_wave: u64,
+    /// Estimated cycles of the slowest workgroup, whose waves share a compute unit that no other workgroup is on.
+    pub longest_group: u64,
     /// How often instructions were issued, by their addresses; see [`crate::Module::text_at`].
     pub executed: FxHashMap<u64, u64>,
     /// Conflict cycles by instruction address.
@@ -168,7 +172,8 @@ impl Report {
         here.bytes += bytes;
     }
 
-    pub(crate) fn group_done(&mut self, clocks: impl Iterator<Item = Clock>) {
+    pub(crate) fn group_done(&mut self, clocks: impl Iterator<Item = Clock>, shared: &mut Shared) {
+        self.longest_group = self.longest_group.max(shared.end());
         for c in clocks {
             self.waves += 1;
             self.wave_cycles += c.now();

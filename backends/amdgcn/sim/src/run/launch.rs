@@ -7,7 +7,7 @@ use crate::decode::inst::{EXEC, FLAT_SCRATCH, Inst};
 use crate::fault::{Fault, FaultKind, LaunchError, Site};
 use crate::object::{ArgumentKind, Kernel, Module};
 use crate::record::{Recording, What};
-use crate::report::{Clock, Report};
+use crate::report::{Clock, Report, Shared};
 use crate::state::device::{ARGS_BASE, Device, PACKET_BASE};
 use crate::state::lds::Lds;
 use crate::state::memory::{Init, Memory, Region};
@@ -72,6 +72,8 @@ pub(super) struct Group {
     pub id: [u32; 3],
     pub lds: Lds,
     pub waves: Vec<Wave>,
+    /// Its estimate.
+    pub shared: Shared,
 }
 
 /// Decoded instructions by address.
@@ -289,7 +291,7 @@ impl Run<'_> {
         let id = [(number % gx) as u32, (number / gx % gy) as u32, (number / gx / gy) as u32];
         let user = user_registers(device.chip, self.kernel, &device.constants[0].bytes, id)?;
         let waves = (0..self.waves).map(|i| wave(device, self.kernel, self.launch, &user, i)).collect();
-        Ok(Group { number, id, lds: Lds::new(self.lds_bytes), waves })
+        Ok(Group { number, id, lds: Lds::new(self.lds_bytes), waves, shared: Shared::new(self.waves as usize) })
     }
 
     fn all(&self, device: &mut Device<'_>) -> Result<(), Box<Fault>> {
@@ -322,8 +324,8 @@ impl Run<'_> {
             let ready: Vec<usize> = (0..group.waves.len()).filter(|&i| group.waves[i].status == Status::Ready).collect();
             if ready.is_empty() {
                 if group.passed(device)? {
-                    let group = active.swap_remove(g);
-                    device.report.group_done(group.waves.iter().map(|w| w.cycles));
+                    let mut group = active.swap_remove(g);
+                    device.report.group_done(group.waves.iter().map(|w| w.cycles), &mut group.shared);
                 }
                 continue;
             }
@@ -352,6 +354,7 @@ impl Group {
         }
         self.lds.epoch += 1;
         Clock::join(self.waves.iter_mut().map(|w| &mut w.cycles));
+        self.shared.barrier();
         self.waves.iter_mut().for_each(|w| w.status = Status::Ready);
         device.report.barriers += 1;
         if let Some(r) = &mut device.record {

@@ -106,6 +106,7 @@ impl Group {
         w.hazards.check(&inst, &slot)?;
         device.report.count(device.chip, &inst, &mut w.cycles, w.priority > 0);
         let flow = Ctx { inst: &inst, wave: w, lds: &mut self.lds, device, group: self.number as u32 }.run()?;
+        self.shared.issue(device.chip, wave, &inst, w.cycles.added());
         let states = match inst.op {
             Op::Program(_, Program::Nop(n)) => u64::from(n & 15) + 1,
             _ => 1,

@@ -6,8 +6,8 @@ use tilelift_lane::{Param, ParamSource};
 
 /// The head of the table whose lines [`Row::line`] gives.
 pub(crate) const HEAD: [&str; 2] = [
-    "| tile, of f16 | matrix instructions | their cycles | others | others per cycle | vector | LDS | conflicts | scratch | LDS bytes | registers | waves per SIMD | estimate |",
-    "|---|---|---|---|---|---|---|---|---|---|---|---|---|",
+    "| tile, of f16 | matrix instructions | their cycles | others | others per cycle | vector | LDS | conflicts | scratch | LDS bytes | registers | waves per SIMD | estimate | shared |",
+    "|---|---|---|---|---|---|---|---|---|---|---|---|---|---|",
 ];
 
 /// Depth of a step, and depths of two launches.
@@ -56,6 +56,8 @@ pub(crate) struct Row {
     pub(crate) lds: u64,
     pub(crate) conflicts: u64,
     pub(crate) estimate: u64,
+    /// The estimate of a workgroup whose wavefronts share a compute unit.
+    pub(crate) shared: u64,
     pub(crate) scratch: u32,
     pub(crate) lds_bytes: u32,
     pub(crate) registers: u32,
@@ -140,6 +142,7 @@ impl Row {
             lds: each(|r| r.lds),
             conflicts: each(|r| r.lds_conflict_cycles),
             estimate: (long.longest_wave - short.longest_wave) / u64::from(steps),
+            shared: (long.longest_group - short.longest_group) / u64::from(steps),
             scratch: d.scratch_bytes,
             lds_bytes,
             registers: d.registers,
@@ -153,7 +156,7 @@ impl Row {
         let r = self;
         let share = r.others as f64 / r.cycles_of_matrix as f64;
         format!(
-            "| {name} | {} | {} | {} | {share:.3} | {} | {} | {} | {} | {} | {} | {} | {} |",
+            "| {name} | {} | {} | {} | {share:.3} | {} | {} | {} | {} | {} | {} | {} | {} | {} |",
             r.matrix,
             r.cycles_of_matrix,
             r.others,
@@ -164,7 +167,8 @@ impl Row {
             r.lds_bytes,
             r.registers,
             r.occupancy,
-            r.estimate
+            r.estimate,
+            r.shared
         )
     }
 }
