@@ -8,7 +8,6 @@ use super::products::BroughtOperand;
 use super::replay::Replay;
 use super::staged::StagedOperand;
 use super::swizzled_tile::SwizzledTile;
-use super::turns::Turns;
 use super::updates::BulkUpdate;
 use crate::reason::LoopOutline;
 use std::collections::BTreeMap;
@@ -25,6 +24,15 @@ pub const WIDE_RESULTS_LEAST: u32 = 3;
 
 /// Slots of the ring of operands that are transposed.
 pub const TRANSPOSED_SLOTS: u32 = 2;
+
+/// Products of a step, of which the last one's operands are computed of what the first one makes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Turns {
+    /// Behind it a turn ends; overlapped, a turn begins in front of it.
+    pub first: Inst,
+    /// In front of it the next turn begins; overlapped, a turn ends when it has begun.
+    pub last: Inst,
+}
 
 /// A kernel whose main loop is split between a producer that copies and consumers that compute.
 #[derive(Clone, PartialEq, Eq, Debug)]

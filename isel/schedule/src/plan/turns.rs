@@ -17,7 +17,7 @@
 
 use super::overlap::{lane_cost, product_cost};
 use super::replay::looks_at;
-use super::specialised::Specialised;
+use super::specialised::{Specialised, Turns};
 use cranelift_entity::EntityRef;
 use tilelift_ir::propagate::{Pass, pass};
 use tilelift_ir::{Inst, Kernel, Op, Value};
@@ -26,15 +26,6 @@ use tilelift_lane::{GroupMatrixId, Target};
 
 /// Overlapped steps are long whose products take so many hand-overs.
 const LONG: u64 = 24;
-
-/// Products of a step, of which the last one's operands are computed of what the first one makes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Turns {
-    /// Behind it a turn ends; overlapped, a turn begins in front of it.
-    pub first: Inst,
-    /// In front of it the next turn begins; overlapped, a turn ends when it has begun.
-    pub last: Inst,
-}
 
 /// The turns that the groups of a loop take, if that pays: what lanes compute between the two takes as long as another group's products.
 pub(super) fn turns(kernel: &Kernel, target: &Target, s: &Specialised) -> Option<Turns> {
