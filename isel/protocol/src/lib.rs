@@ -124,8 +124,8 @@ fn registers(program: &Program, target: &Target, units: &Units) -> Result<(), Pr
     })
 }
 
-/// Checks that lanes touch no register of a multiplication until it is over, and that warpgroups that take turns do not meet in one: the part of the proof that looks at each role alone, and takes little of
-/// its time.
+/// Checks that lanes touch no register of a multiplication until it is over, and that warpgroups that take turns do not meet in one: the
+/// part of the proof that looks at each role alone, and takes little of its time.
 ///
 /// # Errors
 /// The first instruction that reads or writes what is in flight.

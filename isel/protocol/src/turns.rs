@@ -4,13 +4,14 @@
 //! The proof finds such a meeting, too, as a wait for ever; this is one look at each instruction, for what the compiler writes itself.
 
 use crate::error::{ProtocolError, Spot};
+use crate::find::any;
 use crate::problem::Problem;
 use tilelift_lane::visit::blocks;
 use tilelift_lane::{Block, Inst, Program, TurnEnd, Unit};
 
 /// Checks the body of a role.
 pub(super) fn check(program: &Program, name: &str, body: &Block) -> Result<(), ProtocolError> {
-    if !has_turns(body) {
+    if !any(body, &|i| matches!(i, Inst::Unit(u) if matches!(**u, Unit::Turn { .. }))) {
         return Ok(());
     }
     follow(program, name, body, Now::None).map(drop)
@@ -24,13 +25,6 @@ enum Now {
     Turn,
     /// Behind a turn, in front of another one.
     Between,
-}
-
-fn has_turns(block: &Block) -> bool {
-    block.iter().any(|i| match i {
-        Inst::Unit(u) => matches!(**u, Unit::Turn { .. }),
-        other => blocks(other).any(has_turns),
-    })
 }
 
 /// Where groups stand behind a block.

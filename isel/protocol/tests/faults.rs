@@ -345,6 +345,16 @@ fn in_turns(does: &[Inst]) -> Program {
     a.p
 }
 
+/// A role has one set of turns.
+#[test]
+fn turns_of_a_role_are_at_the_same_barriers() {
+    let mut p = in_turns(&[]);
+    let turn = |id, end| Inst::Unit(Box::new(Unit::Turn { id, groups: 2, end }));
+    let Some(Inst::Roles(roles)) = p.body.last_mut() else { panic!("the program ends with its role") };
+    roles.roles[0].body = vec![turn(0, TurnEnd::First), turn(2, TurnEnd::Last)];
+    assert!(tilelift_lane::verify(&p, &machine()).is_err_and(|e| e.to_string().contains("turns at several barriers")));
+}
+
 /// Turns of warpgroups: the whole proof and the look at each role by itself refuse what would wait for ever.
 #[test]
 fn turns_begin_and_end_by_turns() {

@@ -4,13 +4,14 @@ use super::super::unit::{GroupOperand, Multiply, OperandA, Unit};
 use super::checks::{Check, Typing, Verifier, fragment_values};
 use super::error::{LaneProblem, LaneVerifyError};
 use crate::frame::ParamSource;
-use crate::inst::{Inst, Roles};
+use crate::inst::{Block, Inst, Roles};
 use crate::machine::{Target, Units};
 use crate::op::Reduction;
 use crate::print::inst_text;
 use crate::program::Program;
 use crate::registers::Registers;
 use crate::value::LVal;
+use crate::visit::blocks;
 use cranelift_entity::EntityRef;
 use tilelift_ir::Scalar;
 
@@ -53,6 +54,9 @@ pub(super) fn roles(v: &mut Verifier<'_>, inst: &Inst, roles: &Roles) -> Result<
         if r.warps == 0 || r.replicas == 0 || r.first < next || end > u64::from(program.warps) {
             return Err(at(LaneProblem::RoleWarps(r.name.clone())));
         }
+        if !same_turns(&r.body, &mut None) {
+            return Err(at(LaneProblem::UnitShape("turns at several barriers")));
+        }
         next = r.end();
     }
     for r in &roles.roles {
@@ -63,6 +67,17 @@ pub(super) fn roles(v: &mut Verifier<'_>, inst: &Inst, roles: &Roles) -> Result<
     }
     v.role = None;
     Ok(())
+}
+
+/// True if all turns of a block are at the barriers that were found first: a role has its barriers' numbers in registers.
+fn same_turns(block: &Block, found: &mut Option<u32>) -> bool {
+    block.iter().all(|i| match i {
+        Inst::Unit(u) => match **u {
+            Unit::Turn { id, .. } => *found.get_or_insert(id) == id,
+            _ => true,
+        },
+        other => blocks(other).all(|b| same_turns(b, found)),
+    })
 }
 
 /// A launch parameter that describes a tensor of as many dimensions as there are indices.

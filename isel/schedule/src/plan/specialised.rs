@@ -25,13 +25,18 @@ pub const WIDE_RESULTS_LEAST: u32 = 3;
 /// Slots of the ring of operands that are transposed.
 pub const TRANSPOSED_SLOTS: u32 = 2;
 
-/// Products of a step, of which the last one's operands are computed of what the first one makes.
+/// Turns in which the groups of a loop multiply.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Turns {
-    /// Behind it a turn ends; overlapped, a turn begins in front of it.
-    pub first: Inst,
-    /// In front of it the next turn begins; overlapped, a turn ends when it has begun.
-    pub last: Inst,
+pub enum Turns {
+    /// From in front of a step's last product to behind the next step's first one: no product runs beside what lanes make of another one.
+    Products {
+        /// Behind it a turn ends.
+        first: Inst,
+        /// In front of it the next one begins.
+        last: Inst,
+    },
+    /// While a step begins its products, which run while lanes compute.
+    Begun,
 }
 
 /// A kernel whose main loop is split between a producer that copies and consumers that compute.

@@ -37,7 +37,7 @@ pub(super) fn turns(kernel: &Kernel, target: &Target, s: &Specialised) -> Option
     let products: u64 = s.dots.iter().map(|d| product_cost(kernel, target, d.0)).sum();
     if let Some(parts) = &s.overlap {
         let long = products >= LONG * target.costs.group_turn;
-        return (parts.hold || long).then_some(Turns { first: *parts.early.first()?, last: *parts.late.last()? });
+        return (parts.hold || long).then_some(Turns::Begun);
     }
     let one_by_one = s.late.is_none() && !s.converts_ahead && s.columns.is_none();
     if !one_by_one {
@@ -50,11 +50,11 @@ pub(super) fn turns(kernel: &Kernel, target: &Target, s: &Specialised) -> Option
     let (&from, &to) = (places.first()?, places.last()?);
     let (before, rest) = body.split_at(from);
     let (between, behind) = (&rest[..to - from], rest.get(to - from + 1..)?);
-    let turns = Turns { first: body[from], last: body[to] };
-    if !follows(kernel, turns, between) || !before.iter().chain(behind).all(|&i| each_alone(kernel, s, i)) {
+    let (first, last) = (body[from], body[to]);
+    if !follows(kernel, [first, last], between) || !before.iter().chain(behind).all(|&i| each_alone(kernel, s, i)) {
         return None;
     }
-    (lane_cost(kernel, target, between) * u64::from(s.consumers) >= products).then_some(turns)
+    (lane_cost(kernel, target, between) * u64::from(s.consumers) >= products).then_some(Turns::Products { first, last })
 }
 
 /// True if each group has rows of its own of every product: who shares columns meets others to look at a row.
@@ -65,14 +65,14 @@ fn share_rows(kernel: &Kernel, target: &Target, s: &Specialised) -> bool {
 }
 
 /// True if an operand of the last product is computed of what the first one makes.
-fn follows(kernel: &Kernel, turns: Turns, between: &[Inst]) -> bool {
-    let mut made: Set<Value> = kernel.insts[turns.first].results.iter().copied().collect();
+fn follows(kernel: &Kernel, [first, last]: [Inst; 2], between: &[Inst]) -> bool {
+    let mut made: Set<Value> = kernel.insts[first].results.iter().copied().collect();
     for &i in between {
         if looks_at(kernel, i, |v| made.contains(&v)) {
             made.extend(kernel.insts[i].results.iter().copied());
         }
     }
-    kernel.insts[turns.last].args[..2].iter().any(|v| made.contains(v))
+    kernel.insts[last].args[..2].iter().any(|v| made.contains(v))
 }
 
 /// True for what each lane computes of what it has, so that no groups meet for it, and for what others do.

@@ -13,7 +13,7 @@ use super::Refusal;
 use super::schedule::Schedule;
 use super::step_state::StepState;
 use super::write::{Arg, Writer, number};
-use crate::plan::{StepPart, in_ring, is_zero, slice_ahead, slice_by, step_order, written_views};
+use crate::plan::{StepPart, Turns, in_ring, is_zero, slice_ahead, slice_by, step_order, written_views};
 use cranelift_entity::EntityRef;
 use tilelift_ir::{Attr, Inst, Literal, Op, Scalar, Value};
 use tilelift_lane::Units;
@@ -30,9 +30,7 @@ impl<'k> Schedule<'k> {
         let held = init.len();
         init.push(start);
         init.extend(self.load_ahead(w, bounds[0])?);
-        if self.plan.turns.is_some() {
-            w.act(Op::TurnFirst, &[], &[]);
-        }
+        self.end_of_turn(w, Op::TurnFirst);
         let ends = w.for_loop(bounds, &init, |w, index, carried| {
             w.set(params[0], index);
             params[1..].iter().zip(carried).for_each(|(&p, &v)| w.set(p, v));
@@ -56,9 +54,7 @@ impl<'k> Schedule<'k> {
             next.extend(ahead);
             Ok(next)
         })?;
-        if self.plan.turns.is_some() {
-            w.act(Op::TurnLast, &[], &[]);
-        }
+        self.end_of_turn(w, Op::TurnLast);
         d.results.iter().zip(&ends).for_each(|(&v, &end)| w.set(v, end));
         Ok(ends[held].into())
     }
@@ -236,16 +232,23 @@ impl<'k> Schedule<'k> {
         let d = &self.kernel.insts[i];
         let b = self.operand_b(w, i, step)?;
         let a = if self.regrouped(i) { self.regroup(w, a, 1)?.into() } else { a };
-        if self.plan.overlap.is_none() && self.plan.turns.is_some_and(|t| t.last == i) {
-            w.act(Op::TurnWait, &[], &[]);
+        if matches!(self.plan.turns, Some(Turns::Products { last, .. }) if last == i) {
+            self.end_of_turn(w, Op::TurnWait);
         }
         w.make(Op::AsyncDot, &[a, b, accumulator], &d.attrs, None)
     }
 
     /// Behind a step's first product, where groups multiply in turns, the next one's turn begins.
     fn pass_turn(&self, w: &mut Writer<'_>, i: Inst) {
-        if self.plan.turns.is_some_and(|t| t.first == i) {
-            w.act(Op::TurnPass, &[], &[]);
+        if matches!(self.plan.turns, Some(Turns::Products { first, .. }) if first == i) {
+            self.end_of_turn(w, Op::TurnPass);
+        }
+    }
+
+    /// One end of a turn, where groups multiply in turns.
+    pub(super) fn end_of_turn(&self, w: &mut Writer<'_>, end: Op) {
+        if self.plan.turns.is_some() {
+            w.act(end, &[], &[]);
         }
     }
 

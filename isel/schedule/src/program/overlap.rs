@@ -96,7 +96,7 @@ impl Parts<'_, '_> {
         };
         let here = schedule.load_ahead(w, bounds[0])?;
         let early = self.start_early(w, start, bounds[0], Op::TurnFirst)?;
-        self.turn(w, Op::TurnPass);
+        self.schedule.end_of_turn(w, Op::TurnPass);
         let loaded = schedule.load_ahead(w, second)?;
         self.landed(w, &early, 0)?;
         self.release_early(w, start)?;
@@ -139,7 +139,7 @@ impl Parts<'_, '_> {
             };
             let before = if apart { at[all + 1] } else { w.bin(Op::Sub, done, number(1))? };
             let late = self.start_late(w, before, &split(at))?;
-            self.turn(w, Op::TurnPass);
+            self.schedule.end_of_turn(w, Op::TurnPass);
             let loaded = match self.plan.prefetched.is_empty() {
                 true => Vec::new(),
                 false => {
@@ -177,9 +177,9 @@ impl Parts<'_, '_> {
         })?;
         // The late products of the last step.
         let last = if apart { ends[all + 1] } else { w.bin(Op::Sub, ends[all], number(1))? };
-        self.turn(w, Op::TurnWait);
+        self.schedule.end_of_turn(w, Op::TurnWait);
         let late = self.start_late(w, last, &split(&ends))?;
-        self.turn(w, Op::TurnLast);
+        self.schedule.end_of_turn(w, Op::TurnLast);
         let late = self.wait_late(w, &late)?;
         self.release_late(w, last)?;
         let results = &kernel.insts[self.plan.main].results;
@@ -227,7 +227,7 @@ impl Parts<'_, '_> {
             let c = if begun.is_some() { None } else { Some(schedule.accumulator(w, c)?) };
             ready.push((i, a, c, begun));
         }
-        self.turn(w, turn);
+        self.schedule.end_of_turn(w, turn);
         let mut out: Vec<Value> = Vec::new();
         for (i, a, c, begun) in ready {
             let on = begun.and_then(|n| out.get(n).copied()).map(Arg::from);
@@ -264,13 +264,6 @@ impl Parts<'_, '_> {
             out.push(self.schedule.begin(w, i, step.into(), [a, c])?);
         }
         Ok(out)
-    }
-
-    /// One end of a turn, where groups multiply in turns.
-    fn turn(&self, w: &mut Writer<'_>, end: Op) {
-        if self.plan.turns.is_some() {
-            w.act(end, &[], &[]);
-        }
     }
 
     /// Gives back what early products have read, where that is apart.
