@@ -68,6 +68,10 @@ pub(super) struct Turns {
     pub(super) own: Reg,
     /// The next group's.
     pub(super) next: Reg,
+    /// A predicate that is false, which the assembler can't know.
+    pub(super) never: Reg,
+    /// Where the role ends.
+    pub(super) end: u32,
 }
 
 /// Replicas of a role that run one text.

@@ -157,7 +157,7 @@ impl Emitter<'_> {
                 replicas,
                 turns: None,
             });
-            let turns = self.turns_of(&r.body)?;
+            let turns = self.turns_of(&r.body, end)?;
             self.role = self.role.map(|role| RoleText { turns, ..role });
             barrier += r.replicas * barriers(r);
             if barrier > 16 {
