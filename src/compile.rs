@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use tilelift_amdgcn::EmitError as AmdEmitError;
 use tilelift_amdgcn::alloc::AllocError;
 use tilelift_decisions::{Decision, Told, taken};
-use tilelift_ir::{Kernel, Loc, Type, Verified, VerifiedKernel, VerifyErrors};
+use tilelift_ir::{GridFacts, Kernel, Loc, Type, Verified, VerifiedKernel, VerifyErrors};
 use tilelift_isel::{LayoutChoice, LowerError, LowerOptions, Lowered, Target, lane};
 use tilelift_nvptx::{EmitError, EmitOptions, Invalid};
 
@@ -78,6 +78,8 @@ pub struct Options {
     pub lower: LowerOptions,
     /// Options of the text.
     pub emit: EmitOptions,
+    /// What the grids of all launches are like, if that is known: instances may stand for several positions then.
+    pub grid: Option<GridFacts>,
 }
 
 impl Options {
@@ -313,7 +315,7 @@ pub fn compile_timed(kernel: &Kernel, target: &Target, options: &Options) -> Res
     let verified = times.measure(Stage::Verify, || tilelift_ir::verify(kernel))?;
     let better = times.measure(Stage::Optimise, || improved(&verified, options.opt));
     let verified = better.as_ref().map_or(verified, VerifiedKernel::as_verified);
-    let lowered = times.measure(Stage::Lower, || tilelift_isel::lower(&verified, target, &options.lowering()))?;
+    let lowered = times.measure(Stage::Lower, || lowered_for_grid(&verified, target, options))?;
     let backend = Backend::of(target).ok_or_else(|| CompileError::NoBackend { target: target.name.to_owned() })?;
     let made = times
         .measure(Stage::Emit, || backend.emit(&lowered.program, target, &options.emit))
@@ -329,6 +331,7 @@ pub fn compile_timed(kernel: &Kernel, target: &Target, options: &Options) -> Res
         shared_bytes: made.shared_bytes,
         early_launch: lowered.program.early_launch(),
         cluster: made.cluster.max(1),
+        positions: lowered.program.positions,
         params: made.params.iter().map(Param::of_lane).collect(),
         arguments: Argument::of(kernel),
         together: Vec::new(),
@@ -355,7 +358,23 @@ pub fn lower(kernel: &Kernel, target: &Target, options: &Options) -> Result<Lowe
     let verified = tilelift_ir::verify(kernel)?;
     let better = improved(&verified, options.opt);
     let verified = better.as_ref().map_or(verified, VerifiedKernel::as_verified);
-    let lowered = tilelift_isel::lower(&verified, target, &options.lowering())?;
+    let lowered = lowered_for_grid(&verified, target, options)?;
     lane::verify(&lowered.program, target).map_err(|e| CompileError::Lane(e.to_string()))?;
     Ok(lowered)
+}
+
+/// Forms of a kernel that are lowered at most, to find one that does not spill.
+const FORMS: usize = 3;
+
+/// Lowers a kernel as it is best for the grids of its launches, if they are known: a form whose lanes would spill is none.
+fn lowered_for_grid(kernel: &Verified<'_>, target: &Target, options: &Options) -> Result<Lowered, LowerError> {
+    let lowering = options.lowering();
+    let forms = options.grid.iter().flat_map(|grid| tilelift_isel::wider_forms(kernel, target, &lowering, grid)).take(FORMS);
+    for form in forms {
+        let lowered = tilelift_ir::verify(&form).ok().and_then(|v| tilelift_isel::lower(&v, target, &lowering).ok());
+        if let Some(lowered) = lowered.filter(|l| l.plan.specialised().is_some() && tilelift_nvptx::spills(&l.program, target).is_empty()) {
+            return Ok(lowered);
+        }
+    }
+    tilelift_isel::lower(kernel, target, &lowering)
 }

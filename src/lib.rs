@@ -59,6 +59,7 @@ pub use key::Key;
 pub use tilelift_egraph as egraph;
 pub use tilelift_interp as interp;
 pub use tilelift_ir as ir;
+pub use tilelift_ir::GridFacts;
 pub use tilelift_isel as isel;
 
 /// The README's example, compiled and run by the documentation tests.

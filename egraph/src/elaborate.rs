@@ -47,6 +47,7 @@ pub(crate) fn elaborate(input: &Kernel, g: &Graph, s: &Skeleton, forest: &Forest
     let fused = Fused::new(g, s, forest, choice, &live.class)?;
     let mut out = Kernel::with_capacity(&input.name, input.insts.len(), input.values.len());
     out.hints = input.hints;
+    out.positions = input.positions;
     let mut origin: Vec<Option<Inst>> = vec![None; forest.ids.len()];
     for (&id, &inst) in &s.origin {
         origin[forest.at(g, id)].get_or_insert(inst);

@@ -146,14 +146,16 @@ pub struct Kernel {
     pub hints: Hints,
     /// Program instances, neighbours along x, that form a cluster; 1 for none.
     pub cluster: u32,
+    /// Neighbouring positions of the launch grid that a program instance stands for, along each axis: `program_id` and `num_programs` count instances.
+    pub positions: [u32; 3],
     /// Values.
     pub values: PrimaryMap<Value, ValueData>,
     /// Instructions.
     pub insts: PrimaryMap<Inst, InstData>,
     /// Regions.
     pub regions: PrimaryMap<Region, RegionData>,
-    /// Where the hints stand in the text: `warps`, `stages`, then `cluster`.
-    pub hint_locs: [Loc; 3],
+    /// Where the hints stand in the text: `warps`, `stages`, `cluster`, then `positions`.
+    pub hint_locs: [Loc; 4],
     /// Where instructions stand in the text, or in the program that built the kernel.
     pub locs: SecondaryMap<Inst, Loc>,
     /// What the author calls values, without the `%`; most have a number only. Where two values of one name are seen in one place, the
@@ -192,7 +194,8 @@ impl Kernel {
             body,
             hints: Hints::default(),
             cluster: 1,
-            hint_locs: [Loc::default(); 3],
+            positions: [1; 3],
+            hint_locs: [Loc::default(); 4],
             values: PrimaryMap::with_capacity(values),
             insts: PrimaryMap::with_capacity(insts),
             regions,

@@ -20,6 +20,7 @@ pub mod builder;
 pub mod channel;
 mod cursor;
 mod entities;
+mod grid;
 pub mod kernel;
 pub mod layout;
 pub mod multiples;
@@ -37,6 +38,7 @@ pub mod verify;
 pub use builder::{Access, BuildError, BuildErrors, KernelBuilder, Operand, Update};
 pub use cursor::Cursor;
 pub use entities::{Inst, Region, Value};
+pub use grid::{GridFacts, instances};
 pub use kernel::{Hints, InstData, Kernel, Loc, RegionData, ValueData, ValueDef, iterations, walked};
 pub use layout::{DotPart, LayoutSpec};
 pub use ops::{

@@ -15,6 +15,7 @@ mod layout;
 mod lower;
 mod pipeline;
 mod placement;
+mod wider;
 
 pub use chosen::{Chosen, Declined, choose, estimate};
 pub use exposure::{ESTIMATE, Exposure, LoopEstimate, LoopExposure, exposure};
@@ -30,4 +31,6 @@ pub use tilelift_lane::{
 pub use tilelift_protocol::{MOST_STEPS, Proof, ProtocolError, Spot, prove, prove_by_all_states};
 pub use tilelift_schedule::plan::{IdleWarps, LayoutChoice, LowerOptions, Plan, Schedule, ScheduleKind, Specialised, plan};
 pub use tilelift_schedule::program::Refusal;
+pub use tilelift_schedule::wider::wider;
 pub use tilelift_schedule::{LowerError, Resource, candidates, gemm, reason};
+pub use wider::wider_forms;

@@ -33,6 +33,7 @@ impl Artifact {
         let (name, target, text, entry, schedule) = (text()?, text()?, text()?, text()?, text()?);
         let object = r.bytes()?.to_vec();
         let (threads, shared_bytes, cluster) = (r.u32()?, r.u32()?, r.u32()?);
+        let positions = [r.u32()?, r.u32()?, r.u32()?];
         let early_launch = r.bool()?;
         let (params, arguments) = (r.list(param)?, r.list(argument)?);
         let together = r.list(|r| r.list(pair))?;
@@ -49,6 +50,7 @@ impl Artifact {
             shared_bytes,
             early_launch,
             cluster,
+            positions,
             params,
             arguments,
             together,

@@ -10,7 +10,7 @@ use tilelift_ir::{Extent, GridAxis, Scalar};
 pub(super) const MAGIC: &[u8; 8] = b"tileart\n";
 
 /// The version of the format: any change of it is another version.
-pub(crate) const VERSION: u32 = 2;
+pub(crate) const VERSION: u32 = 3;
 
 /// Marks of the kinds of parameters and arguments.
 pub(super) mod mark {
@@ -45,7 +45,7 @@ impl Artifact {
             w.bytes(text.as_bytes());
         }
         w.bytes(&self.object);
-        for n in [self.threads, self.shared_bytes, self.cluster] {
+        for n in [self.threads, self.shared_bytes, self.cluster].into_iter().chain(self.positions) {
             w.u32(n);
         }
         w.bool(self.early_launch);

@@ -15,6 +15,8 @@ pub const MAX_POSITIONS: u32 = i32::MAX as u32;
 pub struct GridRule {
     /// The extent along x is a multiple of it: the blocks of a cluster.
     pub multiple_of: u32,
+    /// Neighbouring positions that a block stands for, along each axis: extents are multiples, and [`GridRule::instances`] are what is counted.
+    pub positions: [u32; 3],
     /// Blocks take one grid position after the other: no more are launched than run at once.
     pub persistent: bool,
     /// The largest extents.
@@ -41,6 +43,13 @@ pub enum GridError {
         /// The most.
         max: u32,
     },
+    /// The extents are no multiples of the positions that a block stands for.
+    Instances {
+        /// The grid.
+        grid: [u32; 3],
+        /// Positions of a block along each axis.
+        positions: [u32; 3],
+    },
     /// The extent along x is no multiple of the cluster.
     Cluster {
         /// The grid.
@@ -57,6 +66,9 @@ impl fmt::Display for GridError {
             GridError::Positions { grid, max } => {
                 write!(f, "a grid of {grid:?} has more than {max} positions; launch it in several parts")
             }
+            GridError::Instances { grid, positions } => {
+                write!(f, "a grid of {grid:?} is no multiple of {positions:?}, for which the kernel was compiled; compile it for this grid")
+            }
             GridError::Cluster { grid, cluster } => {
                 write!(f, "a grid of {grid:?} is not made of clusters of {cluster}; make its x a multiple of {cluster}")
             }
@@ -67,9 +79,10 @@ impl fmt::Display for GridError {
 impl std::error::Error for GridError {}
 
 impl GridRule {
-    pub(super) fn of(cluster: u32, params: &[Param]) -> GridRule {
+    pub(super) fn of(cluster: u32, positions: [u32; 3], params: &[Param]) -> GridRule {
         let persistent = params.iter().any(|p| matches!(p.source, ParamSource::Grid(_)));
-        GridRule { multiple_of: cluster.max(1), persistent, max: MAX_GRID, max_positions: persistent.then_some(MAX_POSITIONS) }
+        let multiple_of = cluster.max(1).saturating_mul(positions[0].max(1));
+        GridRule { multiple_of, positions, persistent, max: MAX_GRID, max_positions: persistent.then_some(MAX_POSITIONS) }
     }
 
     /// True if there is work in a grid. A batch of no rows has a grid with a 0 in it: nothing is to be launched, and nothing is wrong.
@@ -88,8 +101,12 @@ impl GridRule {
         if grid.iter().zip(self.max).any(|(&n, most)| n > most) {
             return Err(GridError::TooLarge { grid, max: self.max });
         }
-        if !grid[0].is_multiple_of(self.multiple_of) {
-            return Err(GridError::Cluster { grid, cluster: self.multiple_of });
+        let Some([x, ..]) = self.instances(grid) else {
+            return Err(GridError::Instances { grid, positions: self.positions });
+        };
+        let cluster = self.multiple_of / self.positions[0].max(1);
+        if !x.is_multiple_of(cluster.max(1)) {
+            return Err(GridError::Cluster { grid, cluster });
         }
         match self.max_positions {
             Some(max) if grid.iter().map(|&n| u128::from(n)).product::<u128>() > u128::from(max) => Err(GridError::Positions { grid, max }),
@@ -97,8 +114,14 @@ impl GridRule {
         }
     }
 
+    /// The instances that a grid has, as a program counts them; `None` if it has no whole number of them.
+    pub fn instances(&self, grid: [u32; 3]) -> Option<[u32; 3]> {
+        tilelift_ir::instances(grid, self.positions)
+    }
+
     /// The blocks to launch for a grid, where so many run at once (of a persistent kernel: one a multiprocessor).
     pub fn blocks(&self, grid: [u32; 3], at_once: u32) -> [u32; 3] {
+        let grid = self.instances(grid).unwrap_or(grid);
         if self.persistent { [at_once.max(1).min(grid.iter().copied().fold(1, u32::saturating_mul)), 1, 1] } else { grid }
     }
 }
@@ -110,7 +133,7 @@ mod tests {
 
     #[test]
     fn grids_are_checked_and_empty_ones_are_no_error() {
-        let plain = GridRule::of(2, &[]);
+        let plain = GridRule::of(2, [1; 3], &[]);
         assert_eq!(plain.check([4, 65535, 1]), Ok(()));
         assert_eq!(plain.check([3, 1, 1]), Err(GridError::Cluster { grid: [3, 1, 1], cluster: 2 }));
         assert_eq!(plain.check([2, 65536, 1]), Err(GridError::TooLarge { grid: [2, 65536, 1], max: MAX_GRID }));
@@ -120,8 +143,18 @@ mod tests {
     }
 
     #[test]
+    fn instances_stand_for_whole_numbers_of_positions() {
+        let rule = GridRule::of(2, [1, 4, 1], &[]);
+        assert_eq!((rule.check([2, 8, 3]), rule.instances([2, 8, 3]), rule.blocks([2, 8, 3], 9)), (Ok(()), Some([2, 2, 3]), [2, 2, 3]));
+        assert_eq!(rule.check([2, 6, 1]), Err(GridError::Instances { grid: [2, 6, 1], positions: [1, 4, 1] }));
+        assert_eq!(rule.check([3, 4, 1]), Err(GridError::Cluster { grid: [3, 4, 1], cluster: 2 }));
+        let rule = GridRule::of(1, [2, 1, 1], &[Param { elem: Scalar::I32, source: ParamSource::Grid(GridAxis::X) }]);
+        assert_eq!((rule.blocks([10, 1, 1], 8), rule.blocks([20, 1, 1], 8)), ([5, 1, 1], [8, 1, 1]));
+    }
+
+    #[test]
     fn persistent_kernels_count_positions() {
-        let rule = GridRule::of(1, &[Param { elem: Scalar::I32, source: ParamSource::Grid(GridAxis::X) }]);
+        let rule = GridRule::of(1, [1; 3], &[Param { elem: Scalar::I32, source: ParamSource::Grid(GridAxis::X) }]);
         let most = [i32::MAX as u32, 1, 1];
         assert_eq!(rule.check(most), Ok(()));
         assert_eq!(rule.check([1 << 30, 2, 1]), Err(GridError::Positions { grid: [1 << 30, 2, 1], max: MAX_POSITIONS }));

@@ -33,6 +33,8 @@ pub struct Artifact {
     pub early_launch: bool,
     /// Program instances of a cluster, along x: the grid's extent there is a multiple.
     pub cluster: u32,
+    /// Neighbouring positions of the launch grid that a program instance stands for, along each axis: the grid's extents are multiples.
+    pub positions: [u32; 3],
     /// Launch parameters in order; [`crate::launch::marshal`] fills them from a kernel's arguments.
     pub params: Vec<Param>,
     /// The kernel's arguments in order, and what they promise: every launch is checked against it.
@@ -48,7 +50,7 @@ pub struct Artifact {
 impl Artifact {
     /// Which grids may be launched.
     pub fn grid_rule(&self) -> GridRule {
-        GridRule::of(self.cluster, &self.params)
+        GridRule::of(self.cluster, self.positions, &self.params)
     }
 
     /// The value of `CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES` that a function needs in front of its first launch; `None` where it

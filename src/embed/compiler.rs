@@ -16,7 +16,7 @@ use crate::{Divisors, compile, targets};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tilelift_interp::Arg;
-use tilelift_ir::{Kernel, text};
+use tilelift_ir::{GridFacts, Kernel, text};
 use tilelift_isel::Target;
 
 /// Bytes of artifacts that are kept in memory, unless the builder says otherwise.
@@ -193,6 +193,17 @@ impl Compiler {
     pub fn compile_for(&self, kernel: &Kernel, args: &[Arg]) -> Made {
         let divisors = Divisors::of(kernel, args);
         if divisors.is_empty() { self.compile(kernel) } else { self.compile(&divisors.apply(kernel)) }
+    }
+
+    /// As [`Compiler::compile_for`], and for the launch's grid: an instance may stand for several neighbouring positions, where the grid has enough of them.
+    /// Another launch may have the artifact if its grid has the same facts ([`GridFacts`]); those that the text asks are checked.
+    ///
+    /// # Errors
+    /// As [`Compiler::compile`].
+    pub fn compile_for_launch(&self, kernel: &Kernel, grid: [u32; 3], args: &[Arg]) -> Made {
+        let divisors = Divisors::of(kernel, args);
+        let settings = self.settings.clone().grid(GridFacts::of(grid));
+        if divisors.is_empty() { self.compile_with(kernel, &settings) } else { self.compile_with(&divisors.apply(kernel), &settings) }
     }
 
     /// As [`Compiler::compile`], of a text: of its kernel of that name, or of the only one that it has.

@@ -2,6 +2,7 @@
 
 use crate::compile::{OptLevel, Options};
 use std::fmt::Write;
+use tilelift_ir::GridFacts;
 use tilelift_isel::ScheduleKind;
 
 /// How main loops run, where the planner is not to choose.
@@ -74,6 +75,11 @@ impl Settings {
     /// Whether a launch may begin while the one in front of it ends, where the target has that.
     pub fn early_launch(mut self, early: bool) -> Settings {
         self.options.lower.early_launch = Some(early);
+        self
+    }
+    /// What the grids of all launches are like, if that is known: an instance may stand for several neighbouring positions then.
+    pub fn grid(mut self, grid: impl Into<Option<GridFacts>>) -> Settings {
+        self.options.grid = grid.into();
         self
     }
     /// Newest PTX version that the driver takes, such as 8, 4.

@@ -121,7 +121,8 @@ impl Bound {
 
     fn filled(&self, params: &[lane::Param]) -> Result<Vec<ParamValue>, BindError> {
         let at = |buffer: usize, offset: u64| self.lent.get(buffer).map_or(0, |l| l.address).wrapping_add(offset);
-        abi::marshal(params, self.grid, &self.args, at).map_err(|e| BindError::Unfilled(e.into()))
+        abi::marshal(params, self.artifact.grid_rule().instances(self.grid).unwrap_or(self.grid), &self.args, at)
+            .map_err(|e| BindError::Unfilled(e.into()))
     }
 
     /// Fills again the parameters that come of an argument. Nothing is changed if one can't be filled.

@@ -47,7 +47,8 @@ fn grid(a: &Artifact) -> Fields {
     let rule = a.grid_rule();
     let fields = Fields::default()
         .with("persistent", rule.persistent)
-        .with("multiple_of", vec![rule.multiple_of, 1, 1])
+        .with("multiple_of", vec![rule.multiple_of, rule.positions[1], rule.positions[2]])
+        .with("positions", rule.positions.to_vec())
         .with("max", rule.max.to_vec());
     match rule.max_positions {
         Some(most) => fields.with("max_positions", most).with("blocks_per_multiprocessor", 1u32),

@@ -18,6 +18,7 @@ pub fn marshal(
     pointer_of: impl Fn(usize, u64) -> u64,
 ) -> Result<Vec<ParamValue>, AbiError> {
     let params: Vec<_> = artifact.params.iter().map(|p| p.to_lane()).collect();
+    let grid = artifact.grid_rule().instances(grid).unwrap_or(grid);
     abi::marshal(&params, grid, args, pointer_of)
 }
 

@@ -7,7 +7,7 @@ use std::path::Path;
 use tilelift::graph::FuseOptions;
 use tilelift::ir::{Kernel, Scalar, text};
 use tilelift::isel::LayoutChoice;
-use tilelift::{OptLevel, Options, compile, targets};
+use tilelift::{GridFacts, OptLevel, Options, compile, targets};
 use tilelift_decisions::{Decision, Taken, Taker, heard};
 use tilelift_kernels::plan::{DeviceFacts, Problem, plan};
 use tilelift_kernels::{Gemm, Size, cases, plain};
@@ -78,6 +78,23 @@ store v1[v2], v6
 }
 "];
 
+const SMALL_TILES: &str = "kernel @k(v0: view<bf16, [?, ?%64]>, v1: view<bf16, [?, ?%64]>, v2: view<f32, [?, ?%64]>) {
+v3 = program_id x
+v4 = program_id y
+v5 = mul v4, 64
+v6 = mul v3, 64
+v7 = dim v0, 1
+v8 = splat 0.0 : tile<64x64xf32>
+v9 = for v10 in 0..v7 step 64 carry v11 = v8 {
+v12 = load v0[v5, v10] : tile<64x64xbf16>
+v13 = load v1[v10, v6] : tile<64x64xbf16>
+v14 = dot v12, v13, v11
+yield v14
+}
+store v2[v5, v6], v9
+}
+";
+
 fn compiled(kernel: &Kernel, target: &str, opt: OptLevel, seen: &mut BTreeMap<Decision, [bool; 2]>) {
     let target = targets::by_name(target).expect("a known target");
     let mut options = Options { opt, ..Options::default() };
@@ -142,6 +159,11 @@ fn every_decision_is_taken_where_the_list_says() {
             compiled(kernel, "sm_90a", OptLevel::Logical, &mut seen);
         }
     }
+    // Small tiles of a grid that is known, and large.
+    let small = text::parse(SMALL_TILES).unwrap_or_else(|e| panic!("{e}")).kernels.remove(0);
+    let options = Options { grid: GridFacts::of([64, 64, 1]), ..Options::default() };
+    let (_, all) = heard(|| compile(&small, &target, &options).map(drop));
+    note(all, &mut seen);
     // Two wavefronts share a SIMD.
     let product = Gemm::new(Scalar::F16).output(Scalar::F16).tile(256, 256, 64).schedule(8, 2).for_shape(1024, 1024, 1024);
     compiled(&product.build().expect("a product"), "gfx942", OptLevel::Logical, &mut seen);

@@ -17,3 +17,5 @@ mod plans;
 #[cfg(feature = "sim")]
 mod rules;
 mod staging;
+#[cfg(feature = "sim")]
+mod wider;

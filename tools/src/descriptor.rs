@@ -73,6 +73,7 @@ fn agrees_with_artifact(a: &Artifact, d: &Value) {
     assert_eq!(d["early_launch"], a.early_launch);
     assert_eq!(d["grid"]["persistent"], a.grid_rule().persistent);
     assert_eq!(d["grid"]["multiple_of"], json!([a.cluster, 1, 1]));
+    assert_eq!(d["grid"]["positions"], json!(a.positions));
     let listed = d["parameters"].as_array().expect("a list");
     assert_eq!(listed.len(), a.params.len());
     let (args, grid) = (arguments(a), [5, 7, 3]);

@@ -27,8 +27,10 @@ mod shrink;
 mod sim;
 mod source;
 mod specialised;
+mod tiles;
 pub mod trial;
 mod verdict;
+mod wider;
 
 pub use case::{Case, Param, Tensor, Tolerance};
 pub use config::{Config, Mode};
@@ -40,4 +42,6 @@ pub use reduce::reduce;
 pub use shrink::{shrink, shrink_as};
 pub use source::Source;
 pub use specialised::generate_specialised;
+pub use tiles::generate_tiles;
 pub use trial::{Trial, generate_loops, generate_plain, generate_trial};
+pub use wider::wider_forms;

@@ -86,7 +86,8 @@ fn run(case: &Case, want: &Memory, kernel: &PtxKernel, module: &ptx::Module, con
         .enumerate()
         .map(|(i, b)| device.alloc(&format!("buffer {i}"), ptx::Init::Bytes(b.bytes().to_vec())))
         .collect();
-    let values = marshal(&kernel.params, case.grid, &case.args(), |buffer, offset| bases[buffer] + offset)
+    let grid = tilelift_ir::instances(case.grid, case.kernel.positions).unwrap_or(case.grid);
+    let values = marshal(&kernel.params, grid, &case.args(), |buffer, offset| bases[buffer] + offset)
         .map_err(|e| failure(Kind::Malformed, at, e))?;
     let args: Vec<ptx::Arg> = values
         .iter()
@@ -105,7 +106,7 @@ fn run(case: &Case, want: &Memory, kernel: &PtxKernel, module: &ptx::Module, con
         .collect::<Result<_, Failure>>()?;
     let launch = ptx::Launch {
         entry: &kernel.entry,
-        grid: if tilelift_isel::lane::persistent(&kernel.params) { [case.grid.iter().product::<u32>().min(2), 1, 1] } else { case.grid },
+        grid: if tilelift_isel::lane::persistent(&kernel.params) { [grid.iter().product::<u32>().min(2), 1, 1] } else { grid },
         block: [kernel.threads, 1, 1],
         shared_bytes: kernel.shared_bytes,
         args: &args,

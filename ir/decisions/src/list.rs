@@ -119,6 +119,8 @@ decisions! {
     LoadsAhead "loads ahead", "How many steps ahead loops load into registers what no product takes", Rule, "", ["isel/schedule/src/program/pipelined/carried.rs"];
     LoadsFirst "loads first", "Which loads stand in front of what is computed", Rule, "", ["isel/schedule/src/loads_first.rs"];
     // How it runs.
+    Positions "positions", "How many neighbouring grid positions an instance stands for, where the launch's grid is known", Candidates,
+        "what a position takes, and what is lost at the end of a launch; in sixteenths of a cycle, times twice the rounds of instances", ["isel/src/wider.rs"];
     Specialise "specialisation", "Whether a loop gets a producer warp and consumer warpgroups", Rule, "", ["isel/schedule/src/plan/decide.rs"];
     Warps "warps", "How many warps compute a program, where nobody says", Rule, "", ["isel/schedule/src/plan/decide.rs"];
     Consumers "consumers", "How many consumer warpgroups there are, and whether sets of them run in ping-pong", Rule, "",

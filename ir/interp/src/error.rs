@@ -24,6 +24,13 @@ pub enum InterpError {
         /// Program instances of a cluster.
         cluster: u32,
     },
+    /// The grid is no multiple of the positions that an instance stands for.
+    Positions {
+        /// The grid asked for.
+        grid: [u32; 3],
+        /// Positions of an instance along each axis.
+        positions: [u32; 3],
+    },
     /// A program of [`super::Options::programs`] is not in the grid.
     Program {
         /// The program.
@@ -253,6 +260,9 @@ impl fmt::Display for InterpError {
             InterpError::Cluster { grid, cluster } => {
                 write!(f, "the grid is {grid:?}; with clusters of {cluster}, its first extent is a multiple of {cluster}")
             }
+            InterpError::Positions { grid, positions } => {
+                write!(f, "the grid is {grid:?}; an instance stands for {positions:?} positions, of which its extents are multiples")
+            }
             InterpError::Program { program, grid } => write!(f, "program {program:?} is outside the grid {grid:?}"),
             InterpError::Work { programs, each, limit } => write!(
                 f,
@@ -277,7 +287,11 @@ impl std::error::Error for InterpError {
         match self {
             InterpError::Args(e) => Some(e),
             InterpError::Fault { fault, .. } => Some(fault),
-            InterpError::Grid { .. } | InterpError::Cluster { .. } | InterpError::Program { .. } | InterpError::Work { .. } => None,
+            InterpError::Grid { .. }
+            | InterpError::Cluster { .. }
+            | InterpError::Positions { .. }
+            | InterpError::Program { .. }
+            | InterpError::Work { .. } => None,
         }
     }
 }

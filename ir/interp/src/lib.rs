@@ -133,6 +133,9 @@ pub fn interpret(
     if grid.iter().any(|&e| e > i32::MAX as u32) {
         return Err(InterpError::Grid { grid });
     }
+    let Some(grid) = tilelift_ir::instances(grid, kernel.positions) else {
+        return Err(InterpError::Positions { grid, positions: kernel.positions });
+    };
     if !grid[0].is_multiple_of(kernel.cluster.max(1)) {
         return Err(InterpError::Cluster { grid, cluster: kernel.cluster });
     }

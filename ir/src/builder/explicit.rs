@@ -13,6 +13,12 @@ impl KernelBuilder {
         self
     }
 
+    /// Makes each program instance stand for so many neighbouring positions of the launch grid along x, y and z.
+    pub fn positions(&mut self, each: [u32; 3]) -> &mut Self {
+        self.kernel.positions = each;
+        self
+    }
+
     /// Local memory of some extents; leading ones may serve as slots. Belongs in the kernel's body, outside of tasks and loops.
     #[track_caller]
     pub fn local_alloc(&mut self, shape: &[u32], elem: Scalar) -> Value {

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! file    = { kernel }
-//! kernel  = "kernel" "@"name "(" [ value ":" type { "," value ":" type } ] ")" [ "cluster" n ] [ "warps="n ] [ "stages="n ] block
+//! kernel  = "kernel" "@"name "(" [ value ":" type { "," value ":" type } ] ")" [ "cluster" n ] [ "positions" "[" n "," n "," n "]" ] [ "warps="n ] [ "stages="n ] block
 //! value   = "v"number | "%"name
 //! block   = "{" { [ value { "," value } "=" ] inst newline } "}"
 //! inst    = op [ lead attribute ] [ operands ] [ trailing attribute ] [ ":" type ]            as the op's row says

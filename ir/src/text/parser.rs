@@ -373,17 +373,31 @@ impl<'t> Parser<'t> {
                 }
                 continue;
             }
+            if w == "positions" {
+                self.expect('[')?;
+                for axis in 0..3 {
+                    if axis > 0 {
+                        self.expect(',')?;
+                    }
+                    self.kernel.positions[axis] = self.number("a number of grid positions")?;
+                }
+                self.expect(']')?;
+                if std::mem::replace(&mut self.kernel.hint_locs[3], t.loc) != Loc::default() {
+                    return Err(self.error(ParseCode::Hint, t, "`positions` is given twice; remove one"));
+                }
+                continue;
+            }
             self.expect('=')?;
             let n = self.number("a number of warps or stages")?;
             let (slot, loc) = match w {
                 "warps" => (&mut self.kernel.hints.warps, &mut self.kernel.hint_locs[0]),
                 "stages" => (&mut self.kernel.hints.stages, &mut self.kernel.hint_locs[1]),
                 _ => {
-                    let near = did_you_mean(w, ["warps", "stages", "cluster"].into_iter());
+                    let near = did_you_mean(w, ["warps", "stages", "cluster", "positions"].into_iter());
                     return Err(self.error(
                         ParseCode::Hint,
                         t,
-                        format!("there is no hint `{w}`, only `warps`, `stages` and `cluster`{near}"),
+                        format!("there is no hint `{w}`, only `warps`, `stages`, `cluster` and `positions`{near}"),
                     ));
                 }
             };

@@ -182,6 +182,9 @@ impl<'k> Printer<'k> {
         if k.cluster != 1 {
             self.put(format!(" cluster {}", k.cluster));
         }
+        if k.positions != [1; 3] {
+            self.put(format!(" positions [{}, {}, {}]", k.positions[0], k.positions[1], k.positions[2]));
+        }
         if let Some(n) = k.hints.warps {
             self.put(format!(" warps={n}"));
         }

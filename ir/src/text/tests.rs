@@ -195,7 +195,7 @@ kernel @combine(v0: tile<4x8xf32>, v1: tile<4x8xi32>, v2: f32, v3: i32) {
 
 /// The ops of explicit control, with and without what may be left out.
 pub(super) const EXPLICIT_OPS: &str = "\
-kernel @explicit(v0: view<bf16, [?, ?%64]>, v1: view<f32, [?, ?]>, v2: i32) cluster 2 stages=2 {
+kernel @explicit(v0: view<bf16, [?, ?%64]>, v1: view<f32, [?, ?]>, v2: i32) cluster 2 positions [1, 2, 1] stages=2 {
     v3 = local_alloc : shared<2x64x64xbf16>
     v4 = local_alloc alias=v3 : shared<64x64xf32>
     v5 = barrier_alloc 1 : barrier<2>

@@ -117,6 +117,10 @@ impl<'k> Checker<'k> {
             let message = format!("a cluster has {} program instances; it takes 1, 2, 4, 8 or 16", k.cluster);
             say(VerifyCode::ClusterRange, k.hint_locs[2], message);
         }
+        if k.positions.contains(&0) {
+            let message = format!("an instance stands for {:?} grid positions; it takes 1 at least along each axis", k.positions);
+            say(VerifyCode::HintRange, k.hint_locs[3], message);
+        }
     }
 
     fn params(&mut self) {

@@ -556,6 +556,7 @@ fn examples(code: VerifyCode) -> (Vec<Kernel>, Vec<Kernel>) {
                 text("kernel @h() warps=0 {\n}"),
                 text("kernel @h() stages=0 {\n}"),
                 text("kernel @h() stages=17 {\n}"),
+                text("kernel @h() positions [1, 0, 1] {\n}"),
                 text("kernel @h() warps=4 {\n tasks {\n task a warps 4 { yield\n}\n}\n}"),
             ],
         ),

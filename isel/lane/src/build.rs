@@ -151,6 +151,7 @@ impl LaneBuilder {
                 warps,
                 lanes,
                 cluster: 1,
+                positions: [1; 3],
                 allocs: PrimaryMap::new(),
                 shared_bytes: 0,
                 vals: PrimaryMap::with_capacity(VALUES),

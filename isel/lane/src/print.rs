@@ -27,6 +27,9 @@ impl fmt::Display for Program {
         if self.cluster > 1 {
             write!(f, " cluster={}", self.cluster)?;
         }
+        if self.positions != [1; 3] {
+            write!(f, " positions={:?}", self.positions)?;
+        }
         f.write_char('\n')?;
         for (i, p) in self.params.iter().enumerate() {
             write!(f, "  param {i}: {} = ", p.ty)?;

@@ -21,6 +21,8 @@ pub struct Program {
     pub lanes: u32,
     /// Program instances, neighbours along x, that form a cluster; 1 without clusters. All lanes of a cluster of several meet at its end.
     pub cluster: u32,
+    /// Neighbouring positions of the launch grid that an instance stands for, along each axis; launch parameters of the grid count instances.
+    pub positions: [u32; 3],
     /// Shared memory.
     pub allocs: PrimaryMap<AllocId, Alloc>,
     /// Bytes of shared memory in all, after placement.

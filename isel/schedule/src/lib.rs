@@ -48,6 +48,7 @@ pub mod scaled;
 pub mod transfers;
 pub mod whole_rows;
 pub mod wide_sums;
+pub mod wider;
 
 pub use candidates::schedule;
 pub use dies::DieOrder;

@@ -72,6 +72,7 @@ pub use loads::{ring_loads, staged_loads};
 pub use locals::Locals;
 pub(crate) use masked::mask_slice;
 pub use options::{LayoutChoice, LowerOptions, ScheduleKind};
+pub(crate) use overlap::lane_cost;
 pub use overlap::{Overlap, is_zero};
 pub(crate) use ping_pong::alike;
 pub(crate) use prefetched::{LANES_OF_ROW, is_matrix, renewed_by, slice_ahead, spread};

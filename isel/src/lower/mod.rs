@@ -157,6 +157,7 @@ pub(crate) fn lane_program(
     kernel.walk(kernel.body, &mut |i| cx.products |= kernel.insts[i].op.factors().is_some());
     let explicit = cx.plan.task_plan().cloned();
     let mut b = LaneBuilder::new(&kernel.name, cx.plan.warps, target.lanes);
+    b.set_positions(kernel.positions);
     b.code_casts = target.code_casts;
     b.packed_halves = target.packed_halves;
     b.into_arms = target.masked_lanes;

@@ -11,7 +11,7 @@ use super::access::{Access, Place, Seen};
 use super::atoms::Atoms;
 use super::demand::dropped;
 use super::maker::{Copier, Maker};
-use super::report::Refusal;
+use super::report::{Refusal, is_plain};
 use super::tiles::fits;
 use crate::graph::nodes::{Graph, Node};
 use std::collections::BTreeMap;
@@ -35,7 +35,7 @@ pub(super) fn alike(graph: &Graph, node: Node) -> Node {
 }
 
 fn changed(graph: &Graph, node: &Node) -> Option<Result<Node, Refusal>> {
-    if node.kernel.is_explicit() {
+    if is_plain(node).is_err() {
         return None;
     }
     let mut atoms = Atoms::default();

@@ -15,7 +15,7 @@ use super::access::{Access, Place, Seen, Shared};
 use super::atoms::Atoms;
 use super::demand::dropped;
 use super::maker::{Copier, Maker, joined_name};
-use super::report::{Refusal, RefusalKind};
+use super::report::{Refusal, RefusalKind, is_plain};
 use super::retile::{Retile, Target};
 use super::tiles::{Tiling, fits, tiling};
 use crate::graph::nodes::{Graph, Node, Role, TensorId, uses};
@@ -32,14 +32,6 @@ pub(crate) struct Pair<'g> {
     wanted: bool,
     /// Every element that the consumer reads is known to be the producer's.
     sole: bool,
-}
-
-/// Refuses a kernel with explicit control.
-pub(super) fn is_plain(node: &Node) -> Result<(), Refusal> {
-    if node.kernel.is_explicit() {
-        return Err(Refusal::new(RefusalKind::Shape, format!("`{}` says which tasks do what", node.name)));
-    }
-    Ok(())
 }
 
 impl<'g> Pair<'g> {

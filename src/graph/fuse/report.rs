@@ -1,5 +1,6 @@
 //! What a fusion did: which kernels became one and how, and why others stay apart.
 
+use crate::graph::nodes::Node;
 use std::collections::BTreeMap;
 use std::fmt;
 use tilelift_ir::ReduceOp;
@@ -204,4 +205,15 @@ impl fmt::Display for FuseReport {
         self.decisions.iter().try_for_each(|d| writeln!(f, "{d}"))?;
         write!(f, "cost {} -> {}, bytes {} -> {}", self.cost[0], self.cost[1], self.bytes[0], self.bytes[1])
     }
+}
+
+/// Refuses a kernel with explicit control, and one whose instances stand for several grid positions.
+pub(in crate::graph) fn is_plain(node: &Node) -> Result<(), Refusal> {
+    if node.kernel.is_explicit() {
+        return Err(Refusal::new(RefusalKind::Shape, format!("`{}` says which tasks do what", node.name)));
+    }
+    if node.kernel.positions != [1; 3] {
+        return Err(Refusal::new(RefusalKind::Grid, format!("an instance of `{}` stands for several grid positions", node.name)));
+    }
+    Ok(())
 }

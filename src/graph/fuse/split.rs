@@ -28,7 +28,7 @@ struct Fold {
 
 /// The graph with node `p` in two: the folds at `p`, the rest at `p + 1`. The tensors between them are its last ones.
 pub(crate) fn split(graph: &Graph, p: usize, tensor: TensorId) -> Result<Graph, Refusal> {
-    super::pair::is_plain(&graph.nodes[p])?;
+    super::report::is_plain(&graph.nodes[p])?;
     let node = &graph.nodes[p];
     let kernel = &node.kernel;
     let no = |why: &str| Refusal::new(RefusalKind::Shape, format!("`{}` can't be split: {why}", node.name));

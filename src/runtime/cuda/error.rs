@@ -231,7 +231,7 @@ impl CudaError {
             BindError::Args(e) => CudaError::Args(e),
             BindError::Unfilled(e) => CudaError::Abi(e),
             BindError::Misaligned(m) => CudaError::Alignment { param: m.param, address: m.address, align: m.align },
-            BindError::Together { .. } | BindError::NoArgument { .. } => CudaError::Bind(e),
+            BindError::Grid(GridError::Instances { .. }) | BindError::Together { .. } | BindError::NoArgument { .. } => CudaError::Bind(e),
         }
     }
 }

@@ -350,7 +350,7 @@ impl Binding {
     pub fn grid(&self) -> [u32; 3] {
         match self.resident {
             Some(n) if self.bound.has_work() => self.bound.artifact().grid_rule().blocks(self.bound.grid(), n),
-            Some(_) | None => self.bound.grid(),
+            Some(_) | None => self.bound.artifact().grid_rule().blocks(self.bound.grid(), 1),
         }
     }
 

@@ -202,7 +202,7 @@ impl HipKernel {
 fn blocks(bound: &Bound, resident: Option<u32>) -> [u32; 3] {
     match resident {
         Some(n) if bound.has_work() => bound.artifact().grid_rule().blocks(bound.grid(), n),
-        Some(_) | None => bound.grid(),
+        Some(_) | None => bound.artifact().grid_rule().blocks(bound.grid(), 1),
     }
 }
 

@@ -20,6 +20,13 @@ pub enum SimFailure {
     Run(Box<ptx::SimError>),
     /// A launch parameter that the simulator has no form of.
     Tensor(ptx::TensorMapError),
+    /// The grid is no multiple of the positions that an instance stands for.
+    Positions {
+        /// The grid.
+        grid: [u32; 3],
+        /// Positions of an instance along each axis.
+        positions: [u32; 3],
+    },
     /// The grid is no multiple of the kernel's clusters along x.
     Cluster {
         /// The grid.
@@ -47,6 +54,9 @@ impl fmt::Display for SimFailure {
             SimFailure::Abi(e) => e.fmt(f),
             SimFailure::Run(e) => e.fmt(f),
             SimFailure::Tensor(e) => write!(f, "the simulator does not take a launch parameter: {e}; run on hardware, or pipelined"),
+            SimFailure::Positions { grid, positions } => {
+                write!(f, "the grid {grid:?} is no multiple of {positions:?}, the positions of an instance; pad it")
+            }
             SimFailure::Cluster { grid, cluster } => {
                 write!(f, "the grid {grid:?} is no multiple of clusters of {cluster} along x; pad it")
             }
@@ -67,7 +77,7 @@ impl std::error::Error for SimFailure {
             SimFailure::Abi(e) => Some(e),
             SimFailure::Run(e) => Some(e),
             SimFailure::Tensor(e) => Some(e),
-            SimFailure::Cluster { .. } => None,
+            SimFailure::Positions { .. } | SimFailure::Cluster { .. } => None,
             SimFailure::Memory(e) => Some(e),
             SimFailure::Argument(e) => Some(e),
             SimFailure::Load(e) => Some(e),

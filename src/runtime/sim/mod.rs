@@ -105,10 +105,13 @@ impl SimDevice {
         if !GridRule::has_work(grid) {
             return Ok(Report::default());
         }
-        if !grid[0].is_multiple_of(artifact.cluster.max(1)) {
+        let Some(instances) = artifact.grid_rule().instances(grid) else {
+            return Err(SimFailure::Positions { grid, positions: artifact.positions });
+        };
+        if !instances[0].is_multiple_of(artifact.cluster.max(1)) {
             return Err(SimFailure::Cluster { grid, cluster: artifact.cluster });
         }
-        let launched = launched(artifact, grid, self.config.ctas.is_some());
+        let launched = launched(artifact, instances, self.config.ctas.is_some());
         let module = match &kernel.module {
             Module::Ptx(module) => module,
             Module::Amdgcn(module) => {
@@ -145,7 +148,7 @@ impl SimDevice {
 /// Multiprocessors of the simulated device: few, so that instances run several grid positions in small tests, too.
 const MULTIPROCESSORS: u32 = 3;
 
-/// The grid that is launched: where instances run several positions of the asked one, a row of them. Chosen positions get an instance each.
+/// The grid that is launched, of instances: where they run several positions of the asked one, a row of them. Chosen positions get an instance each.
 fn launched(artifact: &Artifact, grid: [u32; 3], chosen: bool) -> [u32; 3] {
     let all = grid.iter().copied().fold(1, u32::saturating_mul);
     match (artifact.grid_rule().persistent, chosen) {

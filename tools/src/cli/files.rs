@@ -164,7 +164,7 @@ pub(super) fn compile(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) ->
     let source = input::read(&path)?;
     let mut file = input::load(&source, streams)?;
     if let Some(launch) = launch {
-        for_launch::apply(&mut file, &launch)?;
+        opts.grid = for_launch::apply(&mut file, &launch)?;
     }
     let target = target.unwrap_or_else(targets::usual);
     let chosen: Vec<&Kernel> = file.kernels.iter().filter(|k| only.as_ref().is_none_or(|n| k.name == *n)).collect();

@@ -236,7 +236,8 @@ fn decided(job: &Job, kernel: &Kernel, streams: &mut Streams<'_>) -> Outcome {
     let target = job.target.clone().unwrap_or_else(targets::usual);
     let opt = if job.physical { OptLevel::Physical } else { OptLevel::Logical };
     let lower = LowerOptions { unproven: true, ..LowerOptions::default() };
-    let (_, all) = heard(|| tilelift::compile(kernel, &target, &tilelift::Options { opt, lower, ..Default::default() }).map(drop));
+    let grid = job.launch.as_deref().and_then(for_launch::grid);
+    let (_, all) = heard(|| tilelift::compile(kernel, &target, &tilelift::Options { opt, lower, grid, ..Default::default() }).map(drop));
     let lines: BTreeSet<(Decision, String)> = all.into_iter().map(|t| (t.decision, t.to_string())).collect();
     writeln!(streams.out, "; decisions of the compile, with prices and what would have come next (docs/decisions.md):")?;
     Ok(lines.iter().try_for_each(|(d, line)| writeln!(streams.out, ";   {line} [{}]", d.entry().taker))?)

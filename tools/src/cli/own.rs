@@ -216,6 +216,11 @@ fn compiled_for(job: &Job<'_>) -> String {
     if job.divisors.is_empty() { String::new() } else { format!("\n  compiled for multiples in the arguments: {}", job.divisors) }
 }
 
+/// A line that says how many grid positions an instance stands for, if there are several.
+fn stands_for(positions: [u32; 3]) -> String {
+    if positions == [1; 3] { String::new() } else { format!("\n  an instance stands for {positions:?} neighbouring grid positions") }
+}
+
 /// How many launches failed, if some did.
 fn verdict(failed: usize, of: usize) -> Outcome {
     if failed > 0 { Err(CliError::Failed(format!("{failed} of {of} launches failed"))) } else { Ok(()) }
@@ -279,7 +284,8 @@ fn timed<G: Gpu>(
         });
         match loaded {
             Ok((loaded, timed, counted)) => {
-                writeln!(streams.out, "{job}{}\n  {}\n  {counted}\n  checked: {}", compiled_for(job), timed.line(), loaded.checked)?;
+                let each = stands_for(loaded.positions);
+                writeln!(streams.out, "{job}{}{each}\n  {}\n  {counted}\n  checked: {}", compiled_for(job), timed.line(), loaded.checked)?;
                 rows.push(timed.json());
                 done.push(loaded);
             }

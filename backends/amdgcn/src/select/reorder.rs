@@ -30,6 +30,7 @@ pub(super) fn with_body(program: &Program, body: Block) -> Program {
         warps: program.warps,
         lanes: program.lanes,
         cluster: program.cluster,
+        positions: program.positions,
         allocs: program.allocs.clone(),
         shared_bytes: program.shared_bytes,
         vals: program.vals.clone(),

@@ -127,6 +127,8 @@ pub(super) struct Emitter<'a> {
     pub(super) reaches: bool,
     /// Barriers between blocks hand over what lanes wrote.
     pub(super) handed_over: bool,
+    /// Products may be in flight behind what is printed so far.
+    pub(super) multiplies: bool,
 }
 
 impl<'a> Emitter<'a> {
@@ -158,6 +160,7 @@ impl<'a> Emitter<'a> {
             entry: 0,
             reaches: false,
             handed_over: false,
+            multiplies: false,
         }
     }
 

@@ -35,8 +35,9 @@ impl Emitter<'_> {
         Ok(Some(Turns { group, own, next, never, end }))
     }
 
-    /// A group comes to its own barrier, or to the next one's. Behind a turn a branch that is never taken ends the basic block: the assembler moves an arrival
-    /// down behind what lanes compute after it, as nothing depends on it (8-bit attention: 2,072 us).
+    /// A group comes to its own barrier, or to the next one's. Behind a turn whose products have ended a branch that is never taken ends the basic
+    /// block: the assembler moves an arrival down behind what lanes compute after it, as nothing depends on it (8-bit attention: 2,072 us). Where products are
+    /// waited for behind it, that wait keeps it where it is, and a branch costs 1.5%.
     pub(super) fn turn(&mut self, groups: u32, end: TurnEnd) {
         let Some(turns) = self.role.and_then(|r| r.turns) else { return };
         let comes = (0..groups).find(|&g| end.barrier(g, groups).is_none()).map(|g| {
@@ -50,7 +51,7 @@ impl Emitter<'_> {
         };
         let warps = self.target.units.as_ref().map_or(1, |u| u.group_warps);
         self.body.guarded(comes, op).r(number).s(", ").n(2 * warps * 32).end();
-        if end == TurnEnd::Pass {
+        if end == TurnEnd::Pass && !self.multiplies {
             self.branch_if(turns.never, true, turns.end);
         }
     }

@@ -340,8 +340,14 @@ impl Emitter<'_> {
             Unit::Hold => self.body.op("nanosleep.u32 0").end(),
             Unit::FenceMatrices => self.body.op("wgmma.fence.sync.aligned").end(),
             Unit::Multiply(m) => return self.multiply(m),
-            Unit::CommitMatrices => self.body.op("wgmma.commit_group.sync.aligned").end(),
-            Unit::WaitMatrices { pending } => self.body.op("wgmma.wait_group.sync.aligned ").n(*pending).end(),
+            Unit::CommitMatrices => {
+                self.multiplies = true;
+                self.body.op("wgmma.commit_group.sync.aligned").end();
+            }
+            Unit::WaitMatrices { pending } => {
+                self.multiplies &= *pending > 0;
+                self.body.op("wgmma.wait_group.sync.aligned ").n(*pending).end();
+            }
             Unit::NamedBarrier { id, warps, wait } => {
                 let id = self.named + id;
                 if id > 15 {

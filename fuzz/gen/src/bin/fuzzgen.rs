@@ -1,7 +1,7 @@
 //! Runs random kernels against an oracle and prints what fails, reduced, as `.tile` text.
 //!
 //! ```text
-//! fuzzgen --oracle text|interp|lane|sim|opt|opt-sim --count 10000 --seed 0 [--approx] [--small] [--print] [--out FOLDER] [--limit FAILURES]
+//! fuzzgen --oracle text|interp|lane|sim|opt|opt-sim|wider --count 10000 --seed 0 [--approx] [--small] [--print] [--out FOLDER] [--limit FAILURES]
 //!         [--dots WEIGHT] [--control WEIGHT] [--steps MOST] [--elements MOST] [--sweep] [--ptx] [--lanes] [--times]
 //! ```
 
@@ -9,14 +9,14 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::time::Instant;
 use tilelift_fuzzgen::oracle::{self, Failure, Kind, Verdict};
-use tilelift_fuzzgen::{Case, Config, Mode, Source, generate, reduce, shrink};
+use tilelift_fuzzgen::{Case, Config, Mode, Source, generate, generate_tiles, reduce, shrink, wider_forms};
 use tilelift_isel::LowerOptions;
 
 const HELP: &str = "\
 usage: fuzzgen [OPTION…]
 
 Makes random kernels, holds them against an oracle, and prints what fails, reduced, as `.tile` text.
-  --oracle NAME       text, interp, lane (default), sim, opt, opt-sim
+  --oracle NAME       text, interp, lane (default), sim, opt, opt-sim, wider
   --count N --seed N  kernels, and the number of the first (1000, 0)
   --limit N           stops behind so many failures (20)
   --out FOLDER        writes failures there
@@ -102,6 +102,9 @@ fn judge(oracle: &str, sweep: bool, seed: u64, case: &Case) -> Result<Vec<Verdic
     if oracle == "sim" {
         return Ok(vec![oracle::sim(case, &want, &oracle::targets()[0], &oracle::schedules(case.kernel.insts.len() as u64))?]);
     }
+    if oracle == "wider" {
+        return wider_forms(case, &want, &oracle::targets()[0]);
+    }
     if oracle == "opt" || oracle == "opt-sim" {
         // The level, and chaos: two seeds give two kinds of choice.
         for chaos in [None, Some(2 * seed), Some(2 * seed + 1)] {
@@ -144,7 +147,8 @@ fn main() -> ExitCode {
     let mut times = Vec::new();
     for seed in o.seed..o.seed + o.count {
         let mut src = Source::from_seed(seed);
-        let case = match generate(&mut src, &o.cfg) {
+        let made = if o.oracle == "wider" { generate_tiles(&mut src) } else { generate(&mut src, &o.cfg) };
+        let case = match made {
             Ok(c) => c,
             Err(e) => {
                 println!("seed {seed}: the generator: {e}");

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use tilelift_fuzzgen::oracle::{self, Failure, Kind, Verdict};
-use tilelift_fuzzgen::{Case, Config, Mode, Source, generate, reduce, shrink};
+use tilelift_fuzzgen::{Case, Config, Mode, Source, generate, generate_tiles, reduce, shrink, wider_forms};
 use tilelift_isel::LowerOptions;
 
 const CASES: u64 = 300;
@@ -197,4 +197,22 @@ fn broken_texts_never_panic() {
         }
         oracle::any_text(&words.concat());
     }
+}
+
+#[test]
+fn instances_of_several_positions_compute_the_same_bits() {
+    let (mut made, mut run) = (0, 0);
+    for seed in 0..CASES / 2 {
+        let case = generate_tiles(&mut Source::from_seed(seed)).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
+        let want = oracle::reference(&case).unwrap_or_else(|f| panic!("seed {seed}: {f}"));
+        match wider_forms(&case, &want, &oracle::targets()[0]) {
+            // The first three are the axes.
+            Ok(verdicts) => {
+                made += verdicts.iter().take(3).filter(|v| **v == Verdict::Pass).count();
+                run += verdicts.iter().skip(3).filter(|v| **v == Verdict::Pass).count();
+            }
+            Err(f) => panic!("seed {seed}: {f}\n{}", case.to_tile_text()),
+        }
+    }
+    assert!(made >= 100 && run >= 60, "{made} forms, {run} of them ran");
 }

@@ -76,6 +76,11 @@ impl LaneBuilder {
         self.program.cluster = blocks;
     }
 
+    /// Neighbouring grid positions that an instance stands for; one without this.
+    pub fn set_positions(&mut self, each: [u32; 3]) {
+        self.program.positions = each;
+    }
+
     /// The address of a place in another block of the cluster.
     pub fn remote(&mut self, place: Place, rank: LVal) -> LVal {
         let dst = self.result(LTy::I32);

@@ -31,6 +31,13 @@ pub enum LaneError {
         /// Program instances of a cluster.
         cluster: u32,
     },
+    /// The grid is no multiple of the positions that an instance stands for.
+    Positions {
+        /// The grid.
+        grid: [u32; 3],
+        /// Positions of an instance along each axis.
+        positions: [u32; 3],
+    },
     /// A program of [`super::LaneOptions::programs`] is not in the grid.
     Program {
         /// The program.
@@ -242,6 +249,9 @@ impl fmt::Display for LaneError {
             }
             LaneError::Grid { grid } => write!(f, "the grid is {grid:?}; its extents are at most {}", i32::MAX),
             LaneError::Cluster { grid, cluster } => write!(f, "the grid {grid:?} is no multiple of clusters of {cluster} along x; pad it"),
+            LaneError::Positions { grid, positions } => {
+                write!(f, "the grid {grid:?} is no multiple of {positions:?}, the positions of an instance; pad it")
+            }
             LaneError::Program { program, grid } => write!(f, "program {program:?} is outside the grid {grid:?}"),
             LaneError::Table { name, problem } => write!(f, "{name} can't be interpreted: {problem}; correct the target's table"),
             LaneError::Fault { fault, inst, program, thread } => write!(f, "`{inst}` in program {program:?}, thread {thread}: {fault}"),
@@ -259,6 +269,7 @@ impl std::error::Error for LaneError {
             LaneError::Buffer { .. }
             | LaneError::Grid { .. }
             | LaneError::Cluster { .. }
+            | LaneError::Positions { .. }
             | LaneError::Program { .. }
             | LaneError::Table { .. } => None,
         }

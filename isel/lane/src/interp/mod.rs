@@ -80,6 +80,9 @@ pub fn interpret(
     if grid.iter().any(|&n| n > i32::MAX as u32) {
         return Err(LaneError::Grid { grid });
     }
+    let Some(grid) = tilelift_ir::instances(grid, program.positions) else {
+        return Err(LaneError::Positions { grid, positions: program.positions });
+    };
     if !grid[0].is_multiple_of(program.cluster) {
         return Err(LaneError::Cluster { grid, cluster: program.cluster });
     }

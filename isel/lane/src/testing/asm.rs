@@ -27,6 +27,7 @@ impl Asm {
                 warps,
                 lanes: 32,
                 cluster: 1,
+                positions: [1; 3],
                 allocs: PrimaryMap::new(),
                 shared_bytes: 0,
                 vals: PrimaryMap::new(),

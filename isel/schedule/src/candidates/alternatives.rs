@@ -17,7 +17,6 @@ use tilelift_ir::{Inst, Kernel};
 use tilelift_lane::Target;
 
 /// What may be decided of a loop; the plan's own decision comes first in each list.
-#[derive(Default)]
 pub(super) struct Alternatives {
     /// Swizzle widths by load.
     pub swizzles: Vec<(Inst, Vec<u32>)>,
@@ -28,6 +27,21 @@ pub(super) struct Alternatives {
 }
 
 impl Alternatives {
+    /// What a plan decides itself, and nothing else; `None` if it is not specialised.
+    pub fn decided(kernel: &Kernel, plan: &Plan) -> Option<Alternatives> {
+        let s = plan.specialised()?;
+        let contiguous = |j: Inst| s.loads.iter().find(|l| l.0 == j).map(|l| l.1.contiguous());
+        let of_ring = |&(dot, _): &(Inst, _)| {
+            let (load, _) = trace(kernel, kernel.insts[dot].args[0], &contiguous)?;
+            Some((dot, load, vec![s.register_a.contains(&dot)]))
+        };
+        Some(Alternatives {
+            swizzles: s.loads.iter().map(|(load, tile)| (*load, vec![tile.swizzle])).collect(),
+            operand_a: s.dots.iter().filter_map(of_ring).collect(),
+            stores: s.stores.iter().map(|(store, tile)| (*store, vec![EpilogueStore::Bulk(tile.swizzle)])).collect(),
+        })
+    }
+
     /// Those of a plan; `None` if it is not specialised.
     pub fn of(kernel: &Kernel, target: &Target, options: &LowerOptions, plan: &Plan) -> Option<Alternatives> {
         let s = plan.specialised()?;
@@ -37,9 +51,8 @@ impl Alternatives {
         // Where no lanes share boxes, an access that is cut into them is all that the plan asks for.
         let cut = |i: Inst, tile: &SwizzledTile, swizzle: u32| SwizzledTile::of(kernel, i, &tile.shape, units, Some(swizzle)).is_ok();
         let others = |own: u32| units.bulk.swizzles.iter().copied().filter(move |&x| x != own);
-        let mut out = Alternatives::default();
-        for (load, tile) in &s.loads {
-            let mut list = vec![tile.swizzle];
+        let mut out = Alternatives::decided(kernel, plan)?;
+        for ((load, list), (_, tile)) in out.swizzles.iter_mut().zip(&s.loads) {
             // Where lanes put it costs them the same.
             if !said.swizzles.contains_key(load) && !s.by_lanes.contains(load) {
                 let with = |swizzle: u32| RingLayouts { swizzles: [(*load, swizzle)].into(), ..RingLayouts::default() };
@@ -49,23 +62,19 @@ impl Alternatives {
             }
             let v = kernel.insts[*load].results[0];
             list.retain(|&x| x == tile.swizzle || swizzled_map(kernel, *load, v, x).is_some());
-            out.swizzles.push((*load, list));
         }
-        let contiguous = |j: Inst| s.loads.iter().find(|l| l.0 == j).map(|l| l.1.contiguous());
-        for &(dot, _) in &s.dots {
-            let Some((load, _)) = trace(kernel, kernel.insts[dot].args[0], &contiguous) else { continue };
-            let own = s.register_a.contains(&dot);
-            let other = || can(RingLayouts { a_from_registers: [(dot, !own)].into(), ..RingLayouts::default() });
-            let open = !said.a_from_registers.contains_key(&dot) && other();
-            out.operand_a.push((dot, load, if open { vec![own, !own] } else { vec![own] }));
+        for (dot, _, ways) in &mut out.operand_a {
+            let other = !s.register_a.contains(dot);
+            let can_other = || can(RingLayouts { a_from_registers: [(*dot, other)].into(), ..RingLayouts::default() });
+            if !said.a_from_registers.contains_key(dot) && can_other() {
+                ways.push(other);
+            }
         }
-        for (store, tile) in &s.stores {
-            let mut ways = vec![EpilogueStore::Bulk(tile.swizzle)];
+        for ((store, ways), (_, tile)) in out.stores.iter_mut().zip(&s.stores) {
             if !said.epilogue.contains_key(store) {
                 ways.extend(others(tile.swizzle).filter(|&x| cut(*store, tile, x)).map(EpilogueStore::Bulk));
                 ways.extend((options.bulk_stores != Some(true)).then_some(EpilogueStore::Lanes));
             }
-            out.stores.push((*store, ways));
         }
         Some(out)
     }

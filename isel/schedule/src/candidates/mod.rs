@@ -74,6 +74,18 @@ pub fn schedule<'k>(kernel: &'k Kernel, target: &'k Target, hints: &LowerOptions
     Ok(out)
 }
 
+/// What a grid position takes as a plan has it, in sixteenths of a cycle of a multiprocessor: its price, and a part of what lanes compute in the loop
+/// beside its products. `None` for what is not specialised, or has no price.
+pub fn position_cost(kernel: &Kernel, target: &Target, plan: &Plan) -> Option<u64> {
+    let decided = Alternatives::decided(kernel, plan)?;
+    let prices = Prices::of(kernel, target, plan)?;
+    let from_ring: Vec<Inst> = decided.operand_a.iter().map(|a| a.0).collect();
+    let rest = prices.rest(&from_ring)?;
+    let choices = decided.choices(&prices)?;
+    let own = choices.iter().try_fold(rest, |sum, c| Some(sum.plus(&c.first()?.1)))?;
+    Some(own.total().saturating_add(prices.iterations.saturating_mul(prices.lanes())))
+}
+
 impl<'k> Candidates<'k> {
     /// The candidates that leave a plan's consumers as they are: its ring layouts alone are decided.
     pub fn of(kernel: &'k Kernel, target: &'k Target, hints: &LowerOptions, plan: Plan) -> Candidates<'k> {

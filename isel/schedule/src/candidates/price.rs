@@ -10,10 +10,11 @@
 //! Costs are those of the target's table, in sixteenths of a cycle of one multiprocessor.
 
 use crate::access::GlobalAccess;
-use crate::plan::{EpilogueStore, Plan, Specialised, SwizzledTile, value_at};
+use crate::plan::{EpilogueStore, Plan, Specialised, SwizzledTile, lane_cost, value_at};
 use crate::transfers::{behind, fragments, global_access, through};
 use tilelift_ir::layout::swizzle_of_width;
 use tilelift_ir::layout::{Layout, SharedMap};
+use tilelift_ir::propagate::{Pass, pass_at};
 use tilelift_ir::{Inst, Kernel, Literal, Value, iterations};
 use tilelift_lane::{Costs, GroupMatrix, Target};
 
@@ -125,6 +126,16 @@ impl<'a> Prices<'a> {
         let products = others.map(|i| self.dot(i, false, true).map(|p| p[0])).sum::<Option<u64>>()?;
         let handover = (self.plan.consumer_sets > 1).then_some(self.target.costs.group_wait);
         Some(Price { iterations: self.iterations, products, handover, ..Price::default() })
+    }
+
+    /// What lanes compute in an iteration, half of it: products hide it, but a chip that has no power to spare slows down for it (products of four-bit weights,
+    /// H200: 786 cycles an iteration where lanes compute 384, 618 where they compute half of that).
+    pub fn lanes(&self) -> u64 {
+        let body = &self.kernel.regions[self.kernel.insts[self.plan.main].regions[0]].insts;
+        // Transposes of what waits in shared memory are the unit's.
+        let computes = |&i: &Inst| matches!(pass_at(self.kernel, i), Pass::Elementwise | Pass::Reduce | Pass::Along);
+        let computed: Vec<Inst> = body.iter().copied().filter(computes).collect();
+        lane_cost(self.kernel, self.target, &computed) / 2
     }
 
     /// The copies of a load in an iteration.

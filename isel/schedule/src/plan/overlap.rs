@@ -188,7 +188,7 @@ pub(super) fn product_cost(kernel: &Kernel, target: &Target, i: Inst) -> u64 {
 }
 
 /// What the lanes take for a head, by the target's prices. Masks do not count: most steps leave them out.
-pub(super) fn lane_cost(kernel: &Kernel, target: &Target, head: &[Inst]) -> u64 {
+pub(crate) fn lane_cost(kernel: &Kernel, target: &Target, head: &[Inst]) -> u64 {
     let c = &target.costs;
     let cost = |&i: &Inst| {
         let d = &kernel.insts[i];

@@ -59,6 +59,7 @@ impl<'k> Writer<'k> {
         // Several roles say most of it, and each literal stands in front of its users.
         let mut to = Kernel::with_capacity(&from.name, WRITTEN * from.insts.len(), WRITTEN * from.values.len());
         to.hints.stages = from.hints.stages;
+        to.positions = from.positions;
         let mut map = from.by_value();
         for &p in &from.params {
             map[p] = Some(Arg::Value(to.add_param(from.ty(p).clone())));

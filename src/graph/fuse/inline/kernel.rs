@@ -2,7 +2,7 @@
 
 use super::super::access::Seen;
 use super::super::maker::{Copier, Maker, joined_name};
-use super::super::pair::is_plain;
+use super::super::report::is_plain;
 use super::super::report::{FuseRule, Refusal, RefusalKind};
 use super::load::{forwarded, free, lies};
 use super::source::Sources;

@@ -2,7 +2,7 @@
 
 use super::super::access::{Place, Seen};
 use super::super::atoms::{Atoms, Sum};
-use super::super::report::{Refusal, RefusalKind};
+use super::super::report::{Refusal, RefusalKind, is_plain};
 use super::super::tiles::tiling;
 use crate::graph::nodes::{Graph, Node, Role, TensorId, uses};
 use crate::graph::size::Size;
@@ -67,9 +67,7 @@ impl<'g> Sources<'g> {
         let graph = self.graph;
         let node: &'g Node = &graph.nodes[node];
         let name = self.name(tensor);
-        if node.kernel.is_explicit() {
-            return no(RefusalKind::Shape, format!("`{}` says which tasks do what", node.name));
-        }
+        is_plain(node)?;
         let mut tells = None;
         node.kernel.walk(node.kernel.body, &mut |i| {
             let op = node.kernel.insts[i].op;

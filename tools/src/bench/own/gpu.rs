@@ -77,6 +77,8 @@ pub(crate) struct OwnBench<'d, G: Gpu> {
 pub(crate) struct Loaded<G: Gpu> {
     kernel: G::Kernel,
     grid: [u32; 3],
+    /// Neighbouring grid positions of an instance, along each axis.
+    pub(crate) positions: [u32; 3],
     args: Vec<Arg>,
     buffers: Vec<G::Buffer>,
     name: String,
@@ -108,7 +110,8 @@ impl<'d, G: Gpu> OwnBench<'d, G> {
     /// # Errors
     /// It does not compile, fit or run, or its output is wrong.
     pub(crate) fn load(&self, mut ready: Ready<'_>, options: &Options) -> Result<Loaded<G>, NotBenched> {
-        let artifact = compile(&ready.job.kernel, self.target, options).map_err(failed)?;
+        let options = Options { grid: ready.job.grid, ..options.clone() };
+        let artifact = compile(&ready.job.kernel, self.target, &options).map_err(failed)?;
         let kernel = self.device.load(&artifact).map_err(failed)?;
         let buffers = ready.memory.buffers.iter().map(|b| self.device.uploaded(b.bytes()));
         let buffers = buffers.collect::<Result<Vec<_>, _>>().map_err(failed)?;
@@ -122,7 +125,7 @@ impl<'d, G: Gpu> OwnBench<'d, G> {
         }
         let checked = ready.judge(&got, true)?;
         let (name, bytes, operations) = (ready.job.to_string(), ready.bytes(), ready.operations());
-        Ok(Loaded { kernel, grid, args: ready.args, buffers, name, bytes, operations, checked })
+        Ok(Loaded { kernel, grid, positions: artifact.positions, args: ready.args, buffers, name, bytes, operations, checked })
     }
 
     /// Times launches that follow one another: one, or all of a sequence.

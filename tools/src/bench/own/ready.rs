@@ -10,7 +10,7 @@ use crate::filetest::runline::RunLine;
 use std::borrow::Cow;
 use std::fmt;
 use std::time::Duration;
-use tilelift::{Divisors, Options};
+use tilelift::{Divisors, GridFacts, Options};
 use tilelift_interp::{Arg, InterpError, Memory, check_args_in};
 use tilelift_ir::{Kernel, verify};
 
@@ -23,6 +23,8 @@ pub(crate) struct Job<'k> {
     pub(crate) run: RunLine,
     /// What the arguments are multiples of, where the kernel is compiled for that.
     pub(crate) divisors: Divisors,
+    /// What its grid is like, where the kernel is compiled for that.
+    pub(crate) grid: Option<GridFacts>,
 }
 
 impl fmt::Display for Job<'_> {
@@ -44,7 +46,8 @@ impl<'k> Job<'k> {
         check_args_in(kernel, &args, &buffers).map_err(|e| NotBenched::Arguments(e.to_string()))?;
         let divisors = if any { Divisors::default() } else { Divisors::of(kernel, &args) };
         let kernel = if divisors.is_empty() { Cow::Borrowed(kernel) } else { Cow::Owned(divisors.apply(kernel)) };
-        Ok(Job { kernel, run, divisors })
+        let grid = if any { None } else { GridFacts::of(run.grid) };
+        Ok(Job { kernel, run, divisors, grid })
     }
 }
 
