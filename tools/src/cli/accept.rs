@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 use tilelift::{OptLevel, Options};
+use tilelift_interp::Memory;
 use tilelift_kernels::{Case, CaseLaunch, Size, Verdict, cases, explicit};
 
 pub(super) const HELP: &str = "\
@@ -25,7 +26,7 @@ Runs the acceptance cases and prints a table; E is the worst error in units of t
   --runs N        the first inputs run N times, and have to give the same bits each time (1)
   --twice         as --runs 2
   --jobs N        cases at a time, each in a thread (1); the table keeps its order
-  --opt N         0: as written, 1: improved by equality saturation (default), 2: layouts, too
+  --opt N         0: as written, 1: improved by equality saturation (default), 2: layouts, too; all: each of them
   --unproven      compile tasks whose work together is not proved
   --list          print the names only";
 
@@ -54,6 +55,8 @@ pub struct Effort {
     pub runs: u64,
     /// How much kernels are improved first.
     pub opt: OptLevel,
+    /// At every level, instead of `opt` alone. What comes out as the same bits is judged once.
+    pub every_level: bool,
     /// Tasks need not be proved to work together.
     pub unproven: bool,
 }
@@ -61,8 +64,54 @@ pub struct Effort {
 impl Effort {
     /// A number of sets; slow devices sample the programs of large cases.
     pub const fn seeds(seeds: u64) -> Effort {
-        Effort { seeds, full: false, runs: 1, opt: OptLevel::Logical, unproven: false }
+        Effort { seeds, full: false, runs: 1, opt: OptLevel::Logical, every_level: false, unproven: false }
     }
+}
+
+/// The launches of a case at a level.
+struct Level {
+    launches: Vec<CaseLaunch>,
+    options: Options,
+}
+
+impl Level {
+    fn of(launches: &[CaseLaunch], device: &Executor, opt: OptLevel, unproven: bool) -> Result<Level, String> {
+        // The interpreter runs what the optimizer made; the other devices compile it so themselves.
+        let improves = device.kind() == DeviceKind::Interp && opt != OptLevel::None;
+        let at_level = |l: &CaseLaunch| match improves {
+            true => Ok(CaseLaunch { kernel: tilelift::optimise(&l.kernel, opt).map_err(|e| e.to_string())?.into_owned(), ..l.clone() }),
+            false => Ok(l.clone()),
+        };
+        let launches = launches.iter().map(at_level).collect::<Result<Vec<_>, String>>()?;
+        let mut options = Options { opt, ..Options::default() };
+        options.lower.unproven = unproven;
+        Ok(Level { launches, options })
+    }
+
+    fn prepared<'d>(&'d self, device: &'d Executor) -> Result<Vec<Prepared<'d>>, String> {
+        let one = |l: &'d CaseLaunch| {
+            let made = device.prepare_for(&l.kernel, &self.options, l.programs.is_some());
+            made.map_err(|e| format!("@{}: {e}", l.kernel.name))
+        };
+        self.launches.iter().map(one).collect()
+    }
+
+    /// Runs the launches in a row; how long they took.
+    fn run(&self, prepared: &[Prepared<'_>], seed: u64, memory: &mut Memory) -> Result<Duration, String> {
+        let mut time = Duration::ZERO;
+        for (l, p) in self.launches.iter().zip(prepared) {
+            let launch = Launch { grid: l.grid, args: &l.args, programs: l.programs.as_deref(), seed, steps: None, options: &self.options };
+            let start = Instant::now();
+            p.run(&launch, memory).map_err(|e| format!("@{}: {e}", l.kernel.name))?;
+            time += start.elapsed();
+        }
+        Ok(time)
+    }
+}
+
+/// The first buffer with other bytes.
+fn difference(a: &Memory, b: &Memory) -> Option<usize> {
+    a.buffers.iter().zip(&b.buffers).position(|(a, b)| a.bytes() != b.bytes())
 }
 
 /// Runs a case and judges every element that was to be written.
@@ -73,51 +122,41 @@ pub fn run_case(case: &Case, device: &Executor, effort: Effort) -> Result<CaseRe
     let grid = case.grid();
     let sample = (case.size == Size::Large && device.kind().samples() && !effort.full).then(|| case.sample(SAMPLE));
     let launches = case.launches(sample.as_deref()).map_err(|e| e.to_string())?;
-    // The interpreter runs what the optimizer made; the other devices compile it so themselves.
-    let launches = if device.kind() == DeviceKind::Interp && effort.opt != OptLevel::None {
-        let better = |l: CaseLaunch| {
-            Ok(CaseLaunch { kernel: tilelift::optimise(&l.kernel, effort.opt).map_err(|e| e.to_string())?.into_owned(), ..l })
-        };
-        launches.into_iter().map(better).collect::<Result<Vec<_>, String>>()?
-    } else {
-        launches
-    };
-    let mut options = Options { opt: effort.opt, ..Options::default() };
-    options.lower.unproven = effort.unproven;
+    let own = [effort.opt];
+    let opts = if effort.every_level { OptLevel::ALL } else { &own };
+    let levels: Vec<Level> = opts.iter().map(|&opt| Level::of(&launches, device, opt, effort.unproven)).collect::<Result<_, _>>()?;
     let mut worst: Option<Verdict> = None;
     let start = Instant::now();
-    let prepared = launches
-        .iter()
-        .map(|l| device.prepare_for(&l.kernel, &options, l.programs.is_some()).map_err(|e| format!("@{}: {e}", l.kernel.name)))
-        .collect::<Result<Vec<Prepared<'_>>, String>>()?;
+    let prepared: Vec<Vec<Prepared<'_>>> = levels.iter().map(|l| l.prepared(device)).collect::<Result<_, _>>()?;
     let mut time = start.elapsed();
     for seed in 0..effort.seeds.max(1) {
         let tensors = case.make_variant(seed);
-        let mut run = |schedule: u64| {
-            let mut memory = case.memory(&tensors);
-            for (l, p) in launches.iter().zip(&prepared) {
-                let launch =
-                    Launch { grid: l.grid, args: &l.args, programs: l.programs.as_deref(), seed: schedule, steps: None, options: &options };
-                let start = Instant::now();
-                p.run(&launch, &mut memory).map_err(|e| format!("seed {seed}, @{}: {e}", l.kernel.name))?;
-                time += start.elapsed();
+        let mut judged: Vec<(Memory, Verdict)> = Vec::new();
+        for (level, prepared) in levels.iter().zip(&prepared) {
+            let at = |e: String| if levels.len() > 1 { format!("level {}: {e}", level.options.opt as u32) } else { e };
+            let mut run = |schedule: u64| {
+                let mut memory = case.memory(&tensors);
+                time += level.run(prepared, schedule, &mut memory).map_err(|e| format!("seed {seed}, {e}"))?;
+                Ok::<_, String>(memory)
+            };
+            let memory = run(seed).map_err(at)?;
+            let more = if seed == 0 { effort.runs.max(1) } else { 1 };
+            for n in 1..more {
+                let again = run(seed + n).map_err(at)?;
+                if let Some(i) = difference(&memory, &again).filter(|_| case.workload.deterministic()) {
+                    return Err(at(format!("run {} on the same inputs gave other bits in `{}`", n + 1, case.tensors()[i].name)));
+                }
             }
-            Ok::<_, String>(memory)
-        };
-        let memory = run(seed)?;
-        let more = if seed == 0 { effort.runs.max(1) } else { 1 };
-        for n in 1..more {
-            let again = run(seed + n)?;
-            let other = memory.buffers.iter().zip(&again.buffers).position(|(a, b)| a.bytes() != b.bytes());
-            if let Some(i) = other.filter(|_| case.workload.deterministic()) {
-                return Err(format!("run {} on the same inputs gave other bits in `{}`", n + 1, case.tensors()[i].name));
+            let verdict = match judged.iter().find(|(other, _)| difference(other, &memory).is_none()) {
+                Some((_, verdict)) => verdict.clone(),
+                None => case.judge(&tensors, &memory, sample.as_deref()).map_err(|e| at(format!("seed {seed}: {e}")))?,
+            };
+            let e = |v: &Verdict| v.worst.map_or(0.0, |w| w.e);
+            let worse = worst.as_ref().is_none_or(|w| (!verdict.pass() && w.pass()) || (verdict.pass() == w.pass() && e(&verdict) > e(w)));
+            if worse {
+                worst = Some(verdict.clone());
             }
-        }
-        let verdict = case.judge(&tensors, &memory, sample.as_deref()).map_err(|e| format!("seed {seed}: {e}"))?;
-        let e = |v: &Verdict| v.worst.map_or(0.0, |w| w.e);
-        let worse = worst.as_ref().is_none_or(|w| (!verdict.pass() && w.pass()) || (verdict.pass() == w.pass() && e(&verdict) > e(w)));
-        if worse {
-            worst = Some(verdict);
+            judged.push((memory, verdict));
         }
     }
     let programs = sample.map_or(grid.iter().map(|&g| g as usize).product(), |s| s.len());
@@ -133,7 +172,10 @@ pub(super) fn run(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> Out
             Long("target") => target = Some(options::target(parser)?),
             Long("filter") => filter = options::text(parser)?,
             Long("seeds") => effort.seeds = options::number(parser, "seeds", 1..=1000)?,
-            Long("opt") => effort.opt = options::opt(parser)?,
+            Long("opt") => match options::opt_or_all(parser)? {
+                Some(opt) => effort.opt = opt,
+                None => effort.every_level = true,
+            },
             Long("large") => large = true,
             Long("full") => effort.full = true,
             Long("runs") => effort.runs = options::number(parser, "runs", 1..=1_000_000)?,

@@ -43,6 +43,16 @@ pub(super) fn opt(parser: &mut lexopt::Parser) -> Result<OptLevel, CliError> {
     OptLevel::from_number(n).ok_or_else(|| CliError::Usage(format!("--opt takes a number from 0 to {last}")))
 }
 
+/// A level, or none for `all`.
+pub(super) fn opt_or_all(parser: &mut lexopt::Parser) -> Result<Option<OptLevel>, CliError> {
+    let given = text(parser)?;
+    match given.parse().ok().and_then(OptLevel::from_number) {
+        Some(level) => Ok(Some(level)),
+        None if given == "all" => Ok(None),
+        None => Err(CliError::Usage(format!("--opt takes a number from 0 to {}, or `all`; not `{given}`", OptLevel::ALL.len() - 1))),
+    }
+}
+
 /// Where operands A of specialised loops come from: true for registers.
 pub(super) const OPERAND_A: [(&str, bool); 2] = [("shared", false), ("registers", true)];
 
