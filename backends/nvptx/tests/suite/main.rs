@@ -32,4 +32,5 @@ mod schedules;
 mod searched_rings;
 mod specialised;
 mod text;
+mod turns;
 mod written;
