@@ -8,12 +8,12 @@ use tilelift_interp::Memory;
 use tilelift_ir::{text, verify};
 use tilelift_isel::{Target, wider};
 
-/// The interpreter on a kernel against the interpreter on its wider forms along each axis, equal bits, and against the simulator on the text of the widest one.
+/// The interpreter on a kernel against the interpreter on its wider forms along each axis, equal bits, and against the simulator on texts of the widest one.
 /// The verdict says so for each form; there is none where a grid position decides more than the place of tiles.
 ///
 /// # Errors
 /// A panic, a form that does not verify or stops, or other numbers.
-pub fn wider_forms(case: &Case, want: &Memory, target: &Target) -> Result<Vec<Verdict>, Failure> {
+pub fn wider_forms(case: &Case, want: &Memory, targets: &[Target]) -> Result<Vec<Verdict>, Failure> {
     let at = "wider";
     let mut verdicts = Vec::new();
     let mut widest = case.clone();
@@ -37,7 +37,9 @@ pub fn wider_forms(case: &Case, want: &Memory, target: &Target) -> Result<Vec<Ve
         verdicts.push(Verdict::Pass);
     }
     if widest.kernel.positions != [1; 3] {
-        verdicts.push(sim(&widest, want, target, &schedules(case.kernel.insts.len() as u64)[..1])?);
+        for target in targets {
+            verdicts.push(sim(&widest, want, target, &schedules(case.kernel.insts.len() as u64)[..1])?);
+        }
     }
     Ok(verdicts)
 }

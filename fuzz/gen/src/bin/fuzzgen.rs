@@ -11,6 +11,7 @@ use std::time::Instant;
 use tilelift_fuzzgen::oracle::{self, Failure, Kind, Verdict};
 use tilelift_fuzzgen::{Case, Config, Mode, Source, generate, generate_tiles, reduce, shrink, wider_forms};
 use tilelift_isel::LowerOptions;
+use tilelift_nvptx::{sm_80, sm_90a};
 
 const HELP: &str = "\
 usage: fuzzgen [OPTION…]
@@ -103,7 +104,7 @@ fn judge(oracle: &str, sweep: bool, seed: u64, case: &Case) -> Result<Vec<Verdic
         return Ok(vec![oracle::sim(case, &want, &oracle::targets()[0], &oracle::schedules(case.kernel.insts.len() as u64))?]);
     }
     if oracle == "wider" {
-        return wider_forms(case, &want, &oracle::targets()[0]);
+        return wider_forms(case, &want, &[sm_80(), sm_90a()]);
     }
     if oracle == "opt" || oracle == "opt-sim" {
         // The level, and chaos: two seeds give two kinds of choice.
