@@ -56,8 +56,15 @@ impl Num {
         Num { v, e: 0.0, m: v.abs() }
     }
 
+    /// A number without a bound: what follows from it has none, either.
+    fn unbounded(v: f64) -> Num {
+        Num { v, e: f64::INFINITY, m: f64::INFINITY }
+    }
+
     fn rounded(self, by: f64) -> Num {
-        Num { e: if by == 0.0 { self.e } else { self.e + by * (self.m + self.e) }, ..self }
+        let e = if by == 0.0 { self.e } else { self.e + by * (self.m + self.e) };
+        // Infinity times 0 is no number, and no bound.
+        if e.is_finite() && self.m.is_finite() { Num { e, ..self } } else { Num::unbounded(self.v) }
     }
 
     pub fn add(self, o: Num, r: Rounding) -> Num {
@@ -94,14 +101,14 @@ impl Num {
     pub fn exp(self) -> Num {
         let v = self.v.exp();
         let m = v * self.e.exp();
-        Num { v, e: v * self.e.exp_m1() + 2.0 * function(Op::Exp) * m + 2f64.powi(-126), m }
+        Num { v, e: v * self.e.exp_m1() + 2.0 * function(Op::Exp) * m + 2f64.powi(-126), m }.rounded(0.0)
     }
 
     /// A quotient, or a product with the reciprocal.
     pub fn div(self, o: Num, r: Rounding) -> Num {
         let least = o.v.abs() - o.e;
         if least <= 0.0 {
-            return Num { v: self.v / o.v, e: f64::INFINITY, m: f64::INFINITY };
+            return Num::unbounded(self.v / o.v);
         }
         let v = self.v / o.v;
         let m = self.m / least;
@@ -113,7 +120,7 @@ impl Num {
         let least = self.v - self.e;
         let v = 1.0 / self.v.sqrt();
         if least <= 0.0 {
-            return Num { v, e: f64::INFINITY, m: f64::INFINITY };
+            return Num::unbounded(v);
         }
         let m = 1.0 / least.sqrt();
         Num { v, e: m - v + 2.0 * function(Op::Rsqrt) * m, m }
@@ -143,11 +150,17 @@ impl Num {
 
     /// Which part of the bound a kernel's number takes: at most 1 if it is right; `None` if there is no bound.
     pub fn part(self, got: f64) -> Option<f64> {
-        if self.e.is_nan() || self.e.is_infinite() || self.v.is_nan() {
+        if !self.e.is_finite() || self.v.is_nan() {
             return None;
         }
         let off = (got - self.v).abs();
-        Some(if off == 0.0 { 0.0 } else if off.is_nan() { f64::INFINITY } else { off / self.e })
+        Some(if off == 0.0 {
+            0.0
+        } else if off.is_nan() {
+            f64::INFINITY
+        } else {
+            off / self.e
+        })
     }
 }
 

@@ -147,6 +147,16 @@ impl Plan {
         self.shape(t).iter().product()
     }
 
+    /// The tensors that follow from products of which sums may round: an exact fusion may change their order.
+    pub fn open(&self) -> Vec<bool> {
+        let mut open = vec![false; self.tensors.len()];
+        for step in &self.steps {
+            let follows = matches!(step, Step::Product { .. }) && self.family == Family::Real || step.reads().iter().any(|&t| open[t]);
+            step.writes().into_iter().for_each(|t| open[t] |= follows);
+        }
+        open
+    }
+
     fn matrix<'a>(&self, numbers: &'a [Vec<Num>], t: usize) -> Matrix<'a> {
         Matrix { all: &numbers[t], cols: self.shape(t).last().copied().unwrap_or(1) }
     }
