@@ -18,6 +18,24 @@ const ELEMS: [Scalar; 3] = [Scalar::F16, Scalar::F32, Scalar::BF16];
 /// Multiply-adds of a graph, at most.
 const WORK: usize = 1_500_000;
 
+#[derive(Clone, Copy)]
+enum Kind {
+    Map,
+    Norm,
+    Softmax,
+    Fold,
+    Product,
+}
+
+/// How layers begin: an attention, normalisations in front of products, results of products that are normalised, statistics that are used.
+const LAYERS: [&[Kind]; 5] = [
+    &[Kind::Product, Kind::Softmax, Kind::Product],
+    &[Kind::Norm, Kind::Product, Kind::Map],
+    &[Kind::Product, Kind::Map, Kind::Softmax, Kind::Product],
+    &[Kind::Fold, Kind::Fold, Kind::Map],
+    &[Kind::Product, Kind::Norm, Kind::Product, Kind::Map],
+];
+
 struct Draw<'s> {
     src: &'s mut Source,
     plan: Plan,
@@ -29,17 +47,23 @@ struct Draw<'s> {
 pub(super) fn draw(src: &mut Source) -> Plan {
     let family = if src.chance(120) { Family::Real } else { Family::Whole };
     let extents = (0..2 + src.below(2)).map(|_| *src.pick(&EXTENTS).unwrap_or(&16)).collect();
+    // Square ones can be turned, and multiplied by one another.
+    let square = src.chance(40);
     let plan = Plan { family, extents, tensors: Vec::new(), steps: Vec::new() };
     let mut d = Draw { src, plan, last: 0 };
-    d.filled(&[0, 1]);
+    d.filled(&[0, usize::from(!square)]);
     let steps = 2 + d.src.below(5);
-    // A vector per row wants somebody who reads it.
+    // Some begin as layers do.
+    let layer: &[Kind] = if d.src.chance(100) { d.src.pick(&LAYERS).copied().unwrap_or(&[]) } else { &[] };
     while d.plan.steps.len() < steps as usize {
-        match d.src.weighted(&[10, 5, 4, 7]) {
-            1 => d.norm(),
-            2 => d.fold(),
-            3 => d.product(),
-            _ => d.map(),
+        const KINDS: [Kind; 4] = [Kind::Map, Kind::Norm, Kind::Fold, Kind::Product];
+        let any = KINDS[d.src.weighted(&[10, 5, 4, 7])];
+        match layer.get(d.plan.steps.len()).unwrap_or(&any) {
+            Kind::Norm => d.norm(false),
+            Kind::Softmax => d.norm(true),
+            Kind::Fold => d.fold(),
+            Kind::Product => d.product(),
+            Kind::Map => d.map(),
         }
     }
     d.looked_at();
@@ -108,7 +132,7 @@ impl Draw<'_> {
             let at = match self.src.weighted(&[6, 4, 3, 1]) {
                 1 => (self.some(&dims[1..], &taken), Place::Row),
                 2 => (self.some(&dims[..1], &taken), Place::Col),
-                3 if dims[0] != dims[1] => (self.some(&[dims[1], dims[0]], &taken), Place::Turned),
+                3 => (self.some(&[dims[1], dims[0]], &taken), Place::Turned),
                 _ => (self.some(dims, &taken), Place::Same),
             };
             if !ins.iter().any(|i| i.0 == at.0) {
@@ -174,12 +198,13 @@ impl Draw<'_> {
         self.push(Step::Fold { x, pre, along, outs });
     }
 
-    fn norm(&mut self) {
+    fn norm(&mut self, softmax: bool) {
         let x = self.matrix();
         let dims = self.plan.tensors[x].dims.clone();
         let [most, count] = [self.plan.tensors[x].most, self.plan.extents[dims[1]] as f64];
         let real = self.plan.family == Family::Real;
         let kind = match self.src.below(5) {
+            _ if real && softmax => Rows::Softmax { causal: self.src.chance(64) },
             0 if real => Rows::Softmax { causal: self.src.chance(64) },
             1 if real => Rows::Rms,
             2 if real => Rows::Layer,

@@ -32,6 +32,23 @@ pub(super) struct Maker<'a> {
     pub ids: &'a [TensorId],
     /// The parameters, with their tensors.
     views: Vec<(usize, Value)>,
+    habits: Habits,
+}
+
+/// What many kernels of a graph have in common: tiles, programs and lines, so that some line up.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) struct Habits {
+    tile: [u32; 2],
+    form: Form,
+    lines: u32,
+}
+
+impl Habits {
+    pub fn any(src: &mut Source) -> Habits {
+        let tile = *src.pick(&TILES).unwrap_or(&TILES[0]);
+        let form = *src.pick(&FORMS).unwrap_or(&Form::Across);
+        Habits { tile, form, lines: *src.pick(&[4, 1, 2, 8, 16]).unwrap_or(&4) }
+    }
 }
 
 /// Tiles of steps that work element by element.
@@ -53,8 +70,15 @@ enum Form {
 const FORMS: [Form; 4] = [Form::Across, Form::Down, Form::Flat, Form::Strips];
 
 impl<'a> Maker<'a> {
-    pub fn new(src: &'a mut Source, plan: &'a Plan, dims: &'a [Dim], ids: &'a [TensorId]) -> Maker<'a> {
-        Maker { src, plan, dims, ids, views: Vec::new() }
+    /// `usual` are the habits of the graph, which most kernels keep.
+    pub fn new(src: &'a mut Source, plan: &'a Plan, dims: &'a [Dim], ids: &'a [TensorId], usual: Habits) -> Maker<'a> {
+        let habits = if src.chance(150) { usual } else { Habits::any(src) };
+        Maker { src, plan, dims, ids, views: Vec::new(), habits }
+    }
+
+    /// Lines of a program.
+    pub(super) fn usual_lines(&self) -> u32 {
+        self.habits.lines
     }
 
     /// The kernel of a step.
@@ -69,7 +93,7 @@ impl<'a> Maker<'a> {
         let grid = match step {
             Step::Map { ins, outs } if flat => self.flat(&mut b, ins, outs),
             Step::Map { ins, outs } => {
-                let tile = *self.src.pick(&TILES).unwrap_or(&TILES[0]);
+                let tile = self.habits.tile;
                 self.over(&mut b, outs, tile, |m, b, at| m.finish(b, at, &[], ins, outs))
             }
             Step::Fold { x, pre, along, outs } => self.fold(&mut b, *x, pre, *along, outs),
@@ -121,7 +145,7 @@ impl<'a> Maker<'a> {
         mut body: impl FnMut(&mut Self, &mut KernelBuilder, At<'_>),
     ) -> Grid {
         let out = outs[0].0;
-        let form = *self.src.pick(&FORMS).unwrap_or(&Form::Across);
+        let form = self.habits.form;
         let [down, across] = [0, 1].map(|d| self.tiles(out, d, tile[d]));
         let one = Count::from(1);
         let scaled = |b: &mut KernelBuilder, at: Value, by: u32| b.mul(at, by);

@@ -58,7 +58,7 @@ impl Maker<'_> {
         let whole = self.extent(x, along).n.next_power_of_two();
         let step = if self.src.chance(110) { self.src.pick(&[16, 32, 8]).copied() } else { None };
         let wide = step.unwrap_or(if self.src.chance(40) { 2 * whole } else { whole });
-        let lines = *self.src.pick(&[4, 1, 2, 8, 16]).unwrap_or(&4);
+        let lines = self.usual_lines();
         let id = b.program_id(0);
         let (first, zero) = (b.mul(id, lines), b.constant(0, Scalar::I32));
         (Lines { x, along, first, zero, shape: [lines, wide], step }, Grid::row(self.tiles(x, 1 - along, lines)))

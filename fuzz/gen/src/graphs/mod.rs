@@ -21,13 +21,15 @@ mod kernels;
 mod lines;
 mod steps;
 mod summary;
+#[cfg(test)]
+mod tests;
 
 pub use judge::{GraphAnswer, GraphOptions, judge_graph};
 pub use summary::GraphSummary;
 
 use crate::source::Source;
 use expr::Family;
-use kernels::{Dim, Maker};
+use kernels::{Dim, Habits, Maker};
 use std::fmt::Write;
 use steps::Plan;
 use tilelift::graph::{Bound, Graph, Role, Size};
@@ -84,8 +86,9 @@ pub fn generate_graph(src: &mut Source) -> Result<GraphCase, String> {
         })
         .collect();
     let seed = src.seed();
+    let usual = Habits::any(src);
     for (i, step) in plan.steps.iter().enumerate() {
-        let made = Maker::new(src, &plan, &dims, &ids).make(step).map_err(|e| format!("step {i}: {e}"))?;
+        let made = Maker::new(src, &plan, &dims, &ids, usual).make(step).map_err(|e| format!("step {i}: {e}"))?;
         graph.add(&format!("{}{i}", step.word()), made.kernel, made.grid, &made.args).map_err(|e| format!("step {i}: {e}"))?;
     }
     let filled = (0..plan.tensors.len()).map(|t| contents(&plan, t, seed)).collect();
