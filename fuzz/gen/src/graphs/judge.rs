@@ -1,7 +1,8 @@
 //! The oracle: a graph, what fusion makes of it, and what devices make of that, all hold the bounds of what it means.
 
 use super::bounds::Num;
-use super::{GraphCase, ideal, nodes};
+use super::case::{GraphCase, nodes};
+use super::ideal;
 use crate::trial::{Answer, refused};
 use crate::verdict::{Failure, Kind, failure, guarded};
 use std::collections::BTreeMap;
