@@ -211,6 +211,8 @@ instructions! {
         } => Effect::Order, "wait_stores_read {pending}{guard}";
         /// Shows the lane's shared writes to the units.
         FenceUnits => Effect::Order, "fence_units";
+        /// Orders what the lane has read of global memory in front of what units write there.
+        FenceGlobal => Effect::Order, "fence_global";
         /// Waits for all lanes of the lane's group: `warps` warps whose first one is a multiple of that.
         GroupBarrier {
             /// Warps of a group.

@@ -20,6 +20,8 @@ pub(crate) struct TaskState {
     pub for_units: BTreeSet<Inst>,
     /// Those that units fill only behind a fence of the one who has them filled: who reads needs none.
     pub fenced_fills: BTreeSet<Inst>,
+    /// The `fence_async` that order global memory, too.
+    pub fences_global: BTreeSet<Inst>,
     /// Mbarriers, which live as long as the program.
     pub mbarriers: Vec<AllocId>,
     /// Mbarriers were made that nobody else sees yet.

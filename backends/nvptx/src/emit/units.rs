@@ -329,6 +329,7 @@ impl Emitter<'_> {
                 }
             }
             Unit::FenceUnits => self.body.op("fence.proxy.async.shared::cta").end(),
+            Unit::FenceGlobal => self.body.op("fence.proxy.async.global").end(),
             Unit::GroupBarrier { warps } => self.group_barrier(*warps),
             Unit::StoreMatrix { srcs, to } => {
                 let srcs: SmallVec<[Reg; 16]> = srcs.iter().map(|&v| self.reg(v)).collect();

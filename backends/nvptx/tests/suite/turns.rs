@@ -59,7 +59,8 @@ fn a_turn_ends_where_its_products_do() {
         Err(e) => panic!("{e}"),
     };
     // In the order of the text: a product of the loop, the wait for it, and what comes next of arrivals and of functions that lanes compute.
-    let lines: Vec<&str> = sass.lines().filter(|l| ["QGMMA", "DEPBAR.LE gsb0", "BAR.ARV", "MUFU.EX2"].iter().any(|op| l.contains(op))).collect();
+    let lines: Vec<&str> =
+        sass.lines().filter(|l| ["QGMMA", "DEPBAR.LE gsb0", "BAR.ARV", "MUFU.EX2"].iter().any(|op| l.contains(op))).collect();
     let behind = |from: &str| {
         let at = lines.windows(3).filter(|w| w[0].contains("QGMMA") && w[1].contains("DEPBAR")).map(|w| w[2]);
         at.filter(|l| l.contains(from)).count()

@@ -1,23 +1,29 @@
 //! Runs random kernels against an oracle and prints what fails, reduced, as `.tile` text.
 //!
 //! ```text
-//! fuzzgen --oracle text|interp|lane|sim|opt|opt-sim|wider --count 10000 --seed 0 [--approx] [--small] [--print] [--out FOLDER] [--limit FAILURES]
+//! fuzzgen --oracle text|interp|lane|sim|opt|opt-sim|wider|graph --count 10000 --seed 0 [--approx] [--small] [--print] [--out FOLDER] [--limit FAILURES]
+//!         [--mix] [--target NAME] [--device sim|cuda]
 //!         [--dots WEIGHT] [--control WEIGHT] [--steps MOST] [--elements MOST] [--sweep] [--ptx] [--lanes] [--times]
 //! ```
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::time::Instant;
+use tilelift_fuzzgen::graphs::{GraphOptions, GraphSummary, generate_graph, judge_graph};
 use tilelift_fuzzgen::oracle::{self, Failure, Kind, Verdict};
-use tilelift_fuzzgen::{Case, Config, Mode, Source, generate, generate_tiles, reduce, shrink, wider_forms};
+use tilelift_fuzzgen::{Case, Config, Mode, Source, generate, generate_loops, generate_tiles, reduce, shrink, shrink_as, wider_forms};
 use tilelift_isel::LowerOptions;
 use tilelift_nvptx::{sm_80, sm_90a};
+use tilelift_tools::execute::DeviceKind;
 
 const HELP: &str = "\
 usage: fuzzgen [OPTION…]
 
 Makes random kernels, holds them against an oracle, and prints what fails, reduced, as `.tile` text.
-  --oracle NAME       text, interp, lane (default), sim, opt, opt-sim, wider
+  --oracle NAME       text, interp, lane (default), sim, opt, opt-sim, wider, graph
+  --mix               every third is a kernel with loops or a graph of kernels, in turn
+  --target NAME       of graphs; else each of several in turn
+  --device NAME       what runs graphs: sim (default), cuda
   --count N --seed N  kernels, and the number of the first (1000, 0)
   --limit N           stops behind so many failures (20)
   --out FOLDER        writes failures there
@@ -43,6 +49,37 @@ struct Options {
     lanes: bool,
     /// Print which cases took longest from kernel to PTX text, and in the optimizer.
     times: bool,
+    /// Every third is a kernel with loops or a graph.
+    mix: bool,
+    /// The target of graphs, and what runs them.
+    target: Option<&'static str>,
+    device: DeviceKind,
+}
+
+/// What a seed stands for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Made {
+    Kernel,
+    Loops,
+    Tiles,
+    Graph,
+}
+
+impl Options {
+    fn made(&self, seed: u64) -> Made {
+        match (self.oracle.as_str(), self.mix, seed % 6) {
+            ("graph", ..) | (_, true, 5) => Made::Graph,
+            ("wider", ..) => Made::Tiles,
+            (_, true, 2) => Made::Loops,
+            _ => Made::Kernel,
+        }
+    }
+
+    fn graph(&self, seed: u64) -> GraphOptions {
+        // In a mix, every so manieth seed is a graph's.
+        let of = GraphOptions::of(if self.mix { seed / 6 } else { seed });
+        GraphOptions { target: self.target.unwrap_or(of.target), device: self.device, seed, ..of }
+    }
 }
 
 fn options() -> Result<Options, String> {
@@ -58,6 +95,9 @@ fn options() -> Result<Options, String> {
         ptx: false,
         lanes: false,
         times: false,
+        mix: false,
+        target: None,
+        device: DeviceKind::Sim,
     };
     let mut args = std::env::args().skip(1);
     while let Some(a) = args.next() {
@@ -80,6 +120,16 @@ fn options() -> Result<Options, String> {
             "--lanes" => o.lanes = true,
             "--times" => o.times = true,
             "--print" => o.print = true,
+            "--mix" => o.mix = true,
+            "--target" => {
+                let word = value()?;
+                let known = tilelift::targets::NAMES.iter().find(|n| **n == word);
+                o.target = Some(*known.ok_or(format!("`{word}` is no target"))?);
+            }
+            "--device" => {
+                let word = value()?;
+                o.device = DeviceKind::from_word(&word).ok_or(format!("`{word}` is no device: sim, cuda"))?;
+            }
             "--help" | "-h" => {
                 println!("{HELP}");
                 std::process::exit(0);
@@ -107,12 +157,17 @@ fn judge(oracle: &str, sweep: bool, seed: u64, case: &Case) -> Result<Vec<Verdic
         return wider_forms(case, &want, &[sm_80(), sm_90a()]);
     }
     if oracle == "opt" || oracle == "opt-sim" {
-        // The level, and chaos: two seeds give two kinds of choice.
+        let target = &oracle::targets()[0];
+        if oracle == "opt-sim" {
+            // Off, the level, and chaos: even and odd seeds give two kinds of choice.
+            verdicts.push(oracle::sim(case, &want, target, &oracle::schedules(seed)[(seed % 2) as usize..][..1])?);
+            for chaos in [None, Some(seed)] {
+                verdicts.push(oracle::optimised_text(case, &want, chaos, target)?);
+            }
+            return Ok(verdicts);
+        }
         for chaos in [None, Some(2 * seed), Some(2 * seed + 1)] {
-            verdicts.push(match oracle {
-                "opt" => oracle::optimised(case, &want, chaos)?,
-                _ => oracle::optimised_text(case, &want, chaos, &oracle::targets()[0])?,
-            });
+            verdicts.push(oracle::optimised(case, &want, chaos)?);
         }
         return Ok(verdicts);
     }
@@ -146,9 +201,22 @@ fn main() -> ExitCode {
     let mut passed = 0u64;
     let mut shown = 0;
     let mut times = Vec::new();
+    let mut summary = GraphSummary::default();
     for seed in o.seed..o.seed + o.count {
         let mut src = Source::from_seed(seed);
-        let made = if o.oracle == "wider" { generate_tiles(&mut src) } else { generate(&mut src, &o.cfg) };
+        let kind = o.made(seed);
+        if kind == Made::Graph {
+            match graph(&o, seed, &mut summary, &mut shown) {
+                Ok(()) => {}
+                Err(f) => *failures.entry((f.kind, f.at)).or_default() += 1,
+            }
+            continue;
+        }
+        let made = match kind {
+            Made::Loops => generate_loops(&mut src).map(|t| t.case),
+            Made::Tiles => generate_tiles(&mut src),
+            Made::Kernel | Made::Graph => generate(&mut src, &o.cfg),
+        };
         let case = match made {
             Ok(c) => c,
             Err(e) => {
@@ -194,7 +262,7 @@ fn main() -> ExitCode {
                 println!("seed {seed}: {f}");
                 if shown < o.limit {
                     shown += 1;
-                    report(&o, seed, &case, src.taken(), &f);
+                    report(&o, seed, &case, (kind == Made::Kernel).then(|| src.taken()), &f);
                 }
             }
         }
@@ -206,6 +274,9 @@ fn main() -> ExitCode {
     times.sort_by_key(|t| t.1);
     for (_, time, seed, _, insts, nodes) in times.iter().rev().take(8) {
         println!("{time:?} in the optimizer for seed {seed}: {insts} instructions, {nodes} nodes");
+    }
+    if summary.graphs > 0 {
+        println!("{summary}");
     }
     println!("{passed} passed");
     for (r, n) in &refused {
@@ -223,18 +294,54 @@ fn signature(f: &Failure) -> String {
     if f.kind == Kind::Mismatch { String::new() } else { words.collect::<Vec<_>>().join(" ") }
 }
 
-fn report(o: &Options, seed: u64, case: &Case, bytes: &[u8], f: &Failure) {
-    let same = |g: &Failure| g.kind == f.kind && g.at == f.at && signature(g) == signature(f);
-    let fails = |c: &Case| judge(&o.oracle, o.sweep, seed, c).err().as_ref().is_some_and(same);
-    let small = shrink(bytes, &o.cfg, &fails).map_or_else(|| case.clone(), |(_, c)| c);
-    let small = reduce(&small, &fails);
-    let now = judge(&o.oracle, o.sweep, seed, &small).err().map_or_else(String::new, |f| f.to_string());
-    let text = format!("; {}\n{}", now.replace('\n', "\n; "), small.to_tile_text());
-    println!("{text}");
+/// Tries a graph; a failure is printed, with a smaller one that fails so, too.
+fn graph(o: &Options, seed: u64, summary: &mut GraphSummary, shown: &mut usize) -> Result<(), Failure> {
+    let options = o.graph(seed);
+    let generator = |message: String| Failure { kind: Kind::Generator, at: "builder".into(), message };
+    let judged = |src: &mut Source| {
+        let case = generate_graph(src).map_err(generator)?;
+        if o.print {
+            println!("; seed {seed}\n{}", case.to_text());
+        }
+        judge_graph(&case, &options)
+    };
+    let mut src = Source::from_seed(seed);
+    let failed = match judged(&mut src) {
+        Ok(a) => {
+            summary.add(&a);
+            return Ok(());
+        }
+        Err(f) => f,
+    };
+    println!("seed {seed}: {}", failed.to_string().lines().next().unwrap_or_default());
+    if *shown < o.limit {
+        *shown += 1;
+        let same = |g: &Failure| g.kind == failed.kind && g.at == failed.at && signature(g) == signature(&failed);
+        let make = |bytes: &[u8]| judged(&mut Source::from_bytes(bytes)).err().filter(same);
+        let small = shrink_as(src.taken(), &make).map_or_else(|| failed.clone(), |(_, f)| f);
+        println!("{small}");
+        write(o, seed, &format!("; {small}"));
+    }
+    Err(failed)
+}
+
+fn write(o: &Options, seed: u64, text: &str) {
     if let Some(folder) = &o.out {
         let path = format!("{folder}/seed{seed}.tile");
         if let Err(e) = std::fs::write(&path, text) {
             eprintln!("{path}: {e}");
         }
     }
+}
+
+/// Prints a case that fails, and a smaller one; `bytes` are those that the plain generator took.
+fn report(o: &Options, seed: u64, case: &Case, bytes: Option<&[u8]>, f: &Failure) {
+    let same = |g: &Failure| g.kind == f.kind && g.at == f.at && signature(g) == signature(f);
+    let fails = |c: &Case| judge(&o.oracle, o.sweep, seed, c).err().as_ref().is_some_and(same);
+    let small = bytes.and_then(|b| shrink(b, &o.cfg, &fails)).map_or_else(|| case.clone(), |(_, c)| c);
+    let small = reduce(&small, &fails);
+    let now = judge(&o.oracle, o.sweep, seed, &small).err().map_or_else(String::new, |f| f.to_string());
+    let text = format!("; {}\n{}", now.replace('\n', "\n; "), small.to_tile_text());
+    println!("{text}");
+    write(o, seed, &text);
 }

@@ -134,7 +134,7 @@ fn written(kernel: &Kernel, lowered: &Lowered) -> Vec<Kernel> {
 }
 
 /// A refusal, or a bug that looks like one.
-fn refused(e: &CompileError) -> Answer {
+pub(crate) fn refused(e: &CompileError) -> Answer {
     match e {
         CompileError::Verify(_) => Answer::Failed(failure(Kind::Generator, "verifier", e)),
         CompileError::Lane(_) => Answer::Failed(failure(Kind::Malformed, "lane verifier", e)),

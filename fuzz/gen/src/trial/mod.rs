@@ -24,6 +24,7 @@ mod subject;
 mod walk;
 
 pub use classes::{Axis, Classes};
+pub(crate) use judge::refused;
 pub use judge::{Answer, Judge};
 pub use subject::Trial;
 

@@ -5,6 +5,7 @@ mod amdgcn;
 mod coverage;
 mod embedded;
 mod explicit;
+mod graphs;
 mod levels;
 mod loops;
 mod oracles;

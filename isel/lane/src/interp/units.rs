@@ -155,7 +155,7 @@ impl Interpreter<'_> {
                 }
                 Ok(())
             }
-            Unit::Hold => Ok(()),
+            Unit::Hold | Unit::FenceGlobal => Ok(()),
             Unit::FenceUnits => {
                 for t in 0..self.count() {
                     self.shared.fence(self.number(t));

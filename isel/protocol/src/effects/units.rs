@@ -380,7 +380,12 @@ impl<'a> Checker<'a> {
             }
             // They are accesses, which are followed side by side.
             Unit::Multiply(_) | Unit::StoreMatrix { .. } => return self.error(Problem::Access, here, None),
-            Unit::GroupBarrier { .. } | Unit::FenceMatrices | Unit::Hold | Unit::AwaitPrevious | Unit::PrefetchMap { .. } => {}
+            Unit::GroupBarrier { .. }
+            | Unit::FenceMatrices
+            | Unit::Hold
+            | Unit::FenceGlobal
+            | Unit::AwaitPrevious
+            | Unit::PrefetchMap { .. } => {}
         }
         Ok(true)
     }

@@ -351,7 +351,7 @@ impl<'a> Code<'a> {
                 What::Endless(l, both.map(|b| self.add(c, b)), does)
             }),
             Inst::Unit(u) => match **u {
-                Unit::FenceMatrices | Unit::Hold | Unit::AwaitPrevious | Unit::PrefetchMap { .. } => None,
+                Unit::FenceMatrices | Unit::Hold | Unit::FenceGlobal | Unit::AwaitPrevious | Unit::PrefetchMap { .. } => None,
                 // What is tracked is an access.
                 Unit::StoreMatrix { .. } => None,
                 Unit::BulkStore { from, .. } if !c.analysis.tracked(c.program, from.addr) => None,
@@ -444,7 +444,7 @@ fn multiplies(inst: &Inst) -> bool {
 /// True if a block touches what goes from agent to agent by reads of lanes only.
 fn only_reads(c: &Needs<'_>, block: &Block) -> bool {
     block.iter().all(|i| match i {
-        Inst::Unit(u) => matches!(**u, Unit::FenceUnits | Unit::Hold | Unit::PrefetchMap { .. }),
+        Inst::Unit(u) => matches!(**u, Unit::FenceUnits | Unit::FenceGlobal | Unit::Hold | Unit::PrefetchMap { .. }),
         Inst::StoreShared { addr, .. } | Inst::CopyAsync { shared: addr, .. } => !c.analysis.tracked(c.program, *addr),
         other => blocks(other).all(|b| only_reads(c, b)),
     })
@@ -454,7 +454,7 @@ fn only_reads(c: &Needs<'_>, block: &Block) -> bool {
 fn lanes_alone(block: &Block) -> bool {
     use Unit::*;
     block.iter().all(|i| match i {
-        Inst::Unit(u) => matches!(**u, StoreMatrix { .. } | FenceUnits | GroupBarrier { .. } | Hold | PrefetchMap { .. }),
+        Inst::Unit(u) => matches!(**u, StoreMatrix { .. } | FenceUnits | FenceGlobal | GroupBarrier { .. } | Hold | PrefetchMap { .. }),
         other => blocks(other).all(lanes_alone),
     })
 }
@@ -467,6 +467,7 @@ fn leaves(block: &Block) -> bool {
             **u,
             StoreMatrix { .. }
                 | FenceUnits
+                | FenceGlobal
                 | GroupBarrier { .. }
                 | BulkStore { .. }
                 | CommitStores { .. }

@@ -8,6 +8,7 @@
 pub(super) mod beside;
 mod bytes;
 mod copies;
+mod fences;
 mod gathers;
 mod groups;
 pub(super) mod lanes;
@@ -90,6 +91,7 @@ impl Lower<'_> {
             allocs: BTreeMap::new(),
             for_units,
             fenced_fills: fenced_fills(kernel),
+            fences_global: fences::of_global_memory(kernel),
             mbarriers: Vec::new(),
             unpublished: false,
             named,
@@ -344,6 +346,9 @@ impl Lower<'_> {
                 b.unit(Unit::NamedBarrier { id, warps: count(kernel, i, 1), wait });
             }
             Op::FenceAsync => {
+                if self.task()?.fences_global.contains(&i) {
+                    b.unit(Unit::FenceGlobal);
+                }
                 b.unit(Unit::FenceUnits);
                 self.task_mut()?.traces.fenced();
             }
