@@ -51,7 +51,7 @@ pub use build::roles::{RoleSpec, SPARE};
 pub use build::{Budget, INSTRUCTIONS, LaneBuilder};
 pub use fold::{eval_cmp, eval_int};
 pub use frame::{Alloc, AllocId, Param, ParamSource, TensorBox, persistent};
-pub use inst::{Atomic, AtomicKind, Block, Control, For, If, Inst, Opcode, Role, Roles, While};
+pub use inst::{Atomic, AtomicKind, Block, Control, For, If, Inst, MatrixProduct, Opcode, Role, Roles, While};
 pub use interp::{LaneArg, LaneError, LaneFault, LaneOptions, LaneStats, interpret};
 pub use launch_order::overlap_launches;
 pub use machine::{BulkTensor, Costs, Dies, GroupMatrix, GroupMatrixId, MatrixId, MatrixInstr, Rates, RegisterPool, Target, Units};
