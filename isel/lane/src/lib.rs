@@ -50,7 +50,7 @@ pub mod visit;
 pub use build::roles::{RoleSpec, SPARE};
 pub use build::{Budget, INSTRUCTIONS, LaneBuilder};
 pub use fold::{eval_cmp, eval_int};
-pub use frame::{Alloc, AllocId, Param, ParamSource, TensorBox, persistent};
+pub use frame::{Alloc, AllocId, AllocName, Param, ParamSource, TensorBox, persistent};
 pub use inst::{Atomic, AtomicKind, Block, Control, For, If, Inst, MatrixProduct, Opcode, Role, Roles, While};
 pub use interp::{LaneArg, LaneError, LaneFault, LaneOptions, LaneStats, interpret};
 pub use launch_order::overlap_launches;
