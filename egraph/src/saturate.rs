@@ -12,7 +12,7 @@ use crate::graph::{Graph, note};
 use crate::language::{Kind, Node};
 use crate::log::{Event, Step};
 use crate::options::{Options, PhaseReport, RuleReport, Stop};
-use crate::rules::rule::{Phase, Rule};
+use crate::rules::rule::{Phase, Roots, Rule};
 use crate::term::Term;
 use egg::{Id, Language};
 use smallvec::SmallVec;
@@ -27,15 +27,20 @@ fn answers(g: &Graph, rule: &Rule, id: Id, node: &Node) -> Option<Term> {
 /// The kinds of which a graph has nodes. Most rules look for others.
 struct Kinds {
     ops: [bool; Op::ALL.len()],
+    /// Those ops that compute elements.
+    elementwise: SmallVec<[Op; 32]>,
     folds: bool,
 }
 
 impl Kinds {
     fn of(g: &Graph) -> Kinds {
-        let mut kinds = Kinds { ops: [false; Op::ALL.len()], folds: false };
+        let mut kinds = Kinds { ops: [false; Op::ALL.len()], elementwise: SmallVec::new(), folds: false };
         for node in g.classes().flat_map(|c| &c.nodes) {
             match node.discriminant() {
-                Kind::Op(op) => kinds.ops[op as usize] = true,
+                Kind::Op(op) => {
+                    let seen = std::mem::replace(&mut kinds.ops[op as usize], true);
+                    kinds.elementwise.extend((!seen && op.computes_elements()).then_some(op));
+                }
                 Kind::Fold => kinds.folds = true,
                 Kind::Leaf | Kind::State => {}
             }
@@ -43,19 +48,22 @@ impl Kinds {
         kinds
     }
 
-    fn has(&self, kind: Kind) -> bool {
-        match kind {
-            Kind::Op(op) => self.ops[op as usize],
-            Kind::Fold => self.folds,
-            Kind::Leaf | Kind::State => true,
-        }
+    /// Kinds among whose nodes are those that a rule looks at.
+    fn of_rule(&self, roots: Roots) -> impl Iterator<Item = Kind> + '_ {
+        let (list, fold) = match roots {
+            Roots::Ops(list) => (list, false),
+            Roots::Folds => (&[][..], self.folds),
+            Roots::Elementwise => (&self.elementwise[..], false),
+        };
+        let there = |&&op: &&Op| self.ops[op as usize];
+        list.iter().filter(there).map(|&op| Kind::Op(op)).chain(fold.then_some(Kind::Fold))
     }
 }
 
 /// The classes in which a rule has something to say, so many at most, in the order of their numbers.
 fn search(g: &Graph, rule: &Rule, kinds: &Kinds, most: usize) -> Vec<Id> {
     let mut classes: SmallVec<[Id; 32]> = SmallVec::new();
-    for kind in rule.roots.kinds().filter(|&kind| kinds.has(kind)) {
+    for kind in kinds.of_rule(rule.roots) {
         g.classes_for_op(&kind).into_iter().flatten().for_each(|id| classes.push(id));
     }
     classes.sort_unstable();

@@ -25,6 +25,7 @@ pub mod kernel;
 pub mod layout;
 pub mod multiples;
 pub mod num;
+mod order;
 pub mod propagate;
 mod random;
 pub mod reduce;
@@ -45,6 +46,7 @@ pub use ops::{
     AtomicOp, Attr, CacheHint, CmpOp, Effects, ErrorBound, GridAxis, Literal, MemoryOrder, Op, Precision, ReduceOp, Scope, SortOrder, Task,
     Work,
 };
+pub use order::ProgramOrder;
 pub use rounds::most_rounds;
 pub use types::{ChannelType, Class, Extent, MAX_RANK, MAX_TILE_ELEMENTS, Scalar, Shape, SharedType, TileType, Type, ViewType};
 pub use verify::{Verified, VerifiedKernel, VerifyCode, VerifyError, VerifyErrors, verify};

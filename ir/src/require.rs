@@ -70,15 +70,11 @@ impl<'k> Flow<'k> {
     /// What all requirements of a kernel hold, up to the first that meet.
     fn over(kernel: &'k Kernel) -> Flow<'k> {
         let mut flow = Flow { kernel, held: SecondaryMap::new(), fresh: Vec::new(), meeting: None, looks: 0 };
-        let mut list: Vec<Inst> = Vec::new();
-        let mut any = false;
-        kernel.walk(kernel.body, &mut |i| {
-            any |= kernel.insts[i].op == Op::RequireLayout;
-            list.push(i);
-        });
-        if !any {
+        if !kernel.has(kernel.body, &|op| op == Op::RequireLayout) {
             return flow;
         }
+        let mut list: Vec<Inst> = Vec::with_capacity(kernel.insts.len());
+        kernel.walk(kernel.body, &mut |i| list.push(i));
         // Who looks at a value: the instructions that take it, and what carries it.
         let mut looks: SecondaryMap<Value, SmallVec<[u32; 2]>> = SecondaryMap::new();
         for (n, &i) in list.iter().enumerate() {

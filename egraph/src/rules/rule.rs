@@ -2,7 +2,7 @@
 
 use super::types::Types;
 use crate::graph::{Graph, Read};
-use crate::language::{Head, Kind, Node};
+use crate::language::{Head, Node};
 use crate::term::Term;
 use egg::Id;
 use tilelift_ir::{Op, Scalar};
@@ -71,16 +71,6 @@ impl Roots {
             Roots::Folds => matches!(node.head, Head::Fold { .. }),
             Roots::Elementwise => g.is_elementwise(node),
         }
-    }
-    /// Kinds among whose nodes are those that a rule looks at.
-    pub(crate) fn kinds(self) -> impl Iterator<Item = Kind> {
-        let (list, filter, folds): (&'static [Op], bool, bool) = match self {
-            Roots::Ops(list) => (list, false, false),
-            Roots::Folds => (&[], false, true),
-            Roots::Elementwise => (Op::ALL, true, false),
-        };
-        let ops = list.iter().copied().filter(move |&op| !filter || op.computes_elements());
-        ops.map(Kind::Op).chain(folds.then_some(Kind::Fold))
     }
 }
 

@@ -42,15 +42,18 @@ pub(crate) struct Space {
     pub odd: SmallVec<[Digit; 2]>,
 }
 
+/// Radices of the digits of a dimension, low first.
+pub type Radices = SmallVec<[u32; 16]>;
+
 impl Space {
     /// The canonical digits of `shape`.
     pub fn new(shape: &[u32]) -> Result<Self, LayoutError> {
         check_shape(shape)?;
-        let lists: Vec<Vec<u32>> = shape
+        let lists: SmallVec<[Radices; 4]> = shape
             .iter()
             .map(|&s| {
                 let v = s.trailing_zeros();
-                let mut list = vec![2; v as usize];
+                let mut list = Radices::from_elem(2, v as usize);
                 if s >> v > 1 {
                     list.push(s >> v);
                 }
@@ -61,7 +64,7 @@ impl Space {
     }
 
     /// Digits given per dimension, low first.
-    pub fn with_digits(shape: &[u32], lists: &[Vec<u32>]) -> Result<Self, LayoutError> {
+    pub fn with_digits(shape: &[u32], lists: &[Radices]) -> Result<Self, LayoutError> {
         check_shape(shape)?;
         let mut space = Self { shape: Coord::from_slice(shape), bits: SmallVec::new(), odd: SmallVec::new() };
         for (dim, list) in lists.iter().enumerate().rev() {
@@ -121,8 +124,9 @@ impl Space {
     }
 
     /// The digits of one dimension, low first.
-    pub fn digits_of(&self, dim: usize) -> Vec<Digit> {
-        let mut list: Vec<Digit> = self.bits.iter().chain(self.odd.iter()).filter(|d| usize::from(d.dim) == dim).copied().collect();
+    pub fn digits_of(&self, dim: usize) -> SmallVec<[Digit; 16]> {
+        let mut list: SmallVec<[Digit; 16]> =
+            self.bits.iter().chain(self.odd.iter()).filter(|d| usize::from(d.dim) == dim).copied().collect();
         list.sort_by_key(|d| d.weight);
         list
     }

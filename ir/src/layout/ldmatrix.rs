@@ -17,6 +17,7 @@ use super::access::{AccessColumns, vector_bits};
 use super::bank::fullest;
 use super::linear::{self, Span};
 use super::map::{Axis, Pad};
+use smallvec::SmallVec;
 
 /// Bytes of one matrix row.
 const ROW_BYTES: u32 = 16;
@@ -26,7 +27,7 @@ const ROW_BYTES: u32 = 16;
 pub struct LdMatrixGroup {
     /// Element registers that the instruction fills: matrix by matrix, in each 32-bit register from
     /// the low end.
-    pub regs: Vec<u32>,
+    pub regs: SmallVec<[u32; 8]>,
     /// Byte offset of the instruction that combines with the lane's row address by XOR.
     pub xor: u32,
     /// Byte offset that is added.
@@ -142,7 +143,7 @@ fn finish(bytes: &AccessColumns, trans: bool, inside: &[u32], rows: Vec<u32>) ->
         for x in 0..1u64 << repeat.len() {
             let base = linear::mul(repeat, x) | o << bytes.reg.len();
             let (xor, add) = bytes.parts(Axis::Reg, base);
-            let mut regs = Vec::new();
+            let mut regs = SmallVec::new();
             for q in 0..1u64 << matrices {
                 for k in 0..1u64 << inside.len() {
                     regs.push(base ^ linear::mul(matrix, q) ^ linear::mul(inside, k));

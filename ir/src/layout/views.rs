@@ -3,7 +3,7 @@
 //! Reshapes use row-major flattening (last dimension fastest). A reshape is exact when the digit
 //! lists of both shapes have a common refinement; an odd digit may be split by an odd factor.
 
-use super::digits::{Coord, Digit, Space, check_permutation};
+use super::digits::{Coord, Digit, Radices, Space, check_permutation};
 use super::error::LayoutError;
 use super::map::{Axis, AxisMap, Layout, OddDigit};
 use smallvec::{SmallVec, smallvec};
@@ -69,7 +69,7 @@ fn select_dims(old: &Space, from: &[Option<usize>]) -> Space {
         shape.push(d.map_or(1, |d| old.shape[d]));
     }
     for (dim, d) in from.iter().enumerate().rev() {
-        for digit in d.map_or(Vec::new(), |d| old.digits_of(d)) {
+        for digit in d.map(|d| old.digits_of(d)).into_iter().flatten() {
             let digit = Digit { dim: dim as u8, ..digit };
             if digit.radix == 2 {
                 bits.push(digit);
@@ -152,7 +152,7 @@ impl Layout {
         }
         let mut shape = Coord::from_slice(self.shape());
         shape[dim] = extent;
-        let mut lists: Vec<Vec<u32>> = (0..self.rank()).map(|d| self.space.digits_of(d).iter().map(|g| g.radix).collect()).collect();
+        let mut lists: Vec<Radices> = (0..self.rank()).map(|d| self.space.digits_of(d).iter().map(|g| g.radix).collect()).collect();
         lists[dim] = Space::new(&[extent])?.digits_of(0).iter().map(|g| g.radix).collect();
         let space = Space::with_digits(&shape, &lists)?;
         let mut axes = Remap::by_dims(&self.space, space.clone(), Some).apply(self).axes;
@@ -250,7 +250,7 @@ impl Layout {
             }
         }
         flat.reverse();
-        let mut lists: Vec<Vec<u32>> = vec![Vec::new(); shape.len()];
+        let mut lists: SmallVec<[Radices; 4]> = smallvec![Radices::new(); shape.len()];
         // For each old odd digit, the factors it is cut into.
         let mut cuts: SmallVec<[SmallVec<[u32; 2]>; 2]> = smallvec![SmallVec::new(); self.space.odd.len()];
         for dim in (0..shape.len()).rev() {

@@ -29,7 +29,7 @@ use self::room::{BLOCK, MEMO, VALUES};
 use crate::fold::{eval_cmp, eval_int};
 use crate::frame::{AllocId, Param};
 use crate::hash::{Map, Set};
-use crate::inst::{Block, Inst};
+use crate::inst::{Block, Inst, MatrixProduct};
 use crate::machine::MatrixId;
 use crate::op::{BinOp, UnOp};
 use crate::place::Life;
@@ -721,7 +721,7 @@ impl LaneBuilder {
         let depth = self.here();
         let mut dsts = Vals::with_capacity(c.len());
         c.iter().for_each(|&v| dsts.push(self.new_val(self.ty(v), depth)));
-        self.effect(Inst::Matrix { dsts: Vals::from_slice(&dsts), instr, a, b, c, scales });
+        self.effect(Inst::Matrix(Box::new(MatrixProduct { dsts: dsts.clone(), instr, a, b, c, scales })));
         dsts
     }
 }

@@ -2,7 +2,8 @@
 
 use crate::value::LTy;
 use cranelift_entity::entity_impl;
-use tilelift_ir::{GridAxis, Scalar};
+use std::fmt;
+use tilelift_ir::{GridAxis, Loc, Scalar, Type};
 
 /// A block of shared memory. Prints as `s3`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -64,6 +65,22 @@ pub struct Param {
     pub source: ParamSource,
 }
 
+/// What messages call memory that an author declares: its type, and where it stands if that is known. Nobody writes it before somebody reads it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct AllocName {
+    /// The type of the handle.
+    pub ty: Type,
+    /// Where it is declared.
+    pub at: Loc,
+}
+
+impl fmt::Display for AllocName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let AllocName { ty, at } = self;
+        if at.is_known() { write!(f, "`{ty}` of {at}") } else { write!(f, "`{ty}`") }
+    }
+}
+
 /// A block of shared memory.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Alloc {
@@ -77,8 +94,8 @@ pub struct Alloc {
     pub region_bytes: u32,
     /// Bytes of its slots, which are used one after the other as a whole: a region, or several; 0 as the region.
     pub slot: u32,
-    /// What the author of a program that names its memory calls it; else empty.
-    pub name: String,
+    /// What messages call it, if the author of a program declares its memory.
+    pub name: Option<AllocName>,
     /// What it is for; appears in comments of the text.
     pub purpose: &'static str,
 }

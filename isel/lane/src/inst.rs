@@ -4,11 +4,12 @@ use crate::frame::AllocId;
 use crate::machine::MatrixId;
 use crate::op::{BinOp, Takes, UnOp};
 use crate::table::{Effect, Kind, Use, Values, instructions};
-use crate::text::{Names, Shown, bits, carry, def, flag, listed, maybe, place_of, results, typed};
+use crate::text::{Names, Shown, bits, carry, def, flag, list, maybe, place_of, results, typed};
 use crate::unit::Unit;
 use crate::value::{Carried, LVal, ShuffleFrom, Space, Special, Vals};
 use std::fmt;
 use std::fmt::Write;
+use std::sync::Arc;
 use tilelift_ir::{AtomicOp, CacheHint, CmpOp, MemoryOrder, Scope};
 
 instructions! {
@@ -136,22 +137,15 @@ instructions! {
             => Effect::Exchange, takes Takes::Lane, "shuffle {a} {from}";
         /// A matrix instruction of the target: fragments in the order of the target's table, packed into `b32` where elements are
         /// narrower than 32 bits. One that takes scales has those of A and of B in the low bytes of two more words.
-        Matrix {
-            dsts: Vals = def Own,
-            instr: MatrixId = with,
-            a: Vals = word Own,
-            b: Vals = word Own,
-            c: Vals = read Own,
-            scales: Vals = word Own,
-        } => Effect::Matrix, "{instr} ({a}) ({b}) ({c}){}", listed(" scales ", scales);
+        Matrix(product: Box<MatrixProduct>) => Effect::Matrix;
         /// `for iv in lo..hi step step` (signed; the step is positive).
         For(control: Box<For>) => Effect::Control, size 1 + control.carried.len() as u64;
         /// Repeats while the first block's condition holds.
         While(control: Box<While>) => Effect::Control, size 1 + control.carried.len() as u64;
         /// Runs one of two blocks.
         If(control: Box<If>) => Effect::Control, size 1 + control.results.len() as u64;
-        /// What asynchronous units do.
-        Unit(unit: Box<Unit>) => unit.effect();
+        /// What asynchronous units do. Copies of a program share it: products name hundreds of accumulators.
+        Unit(unit: Arc<Unit>) => unit.effect();
         /// Warps go their own ways; the last instruction of a program.
         Roles(control: Box<Roles>) => Effect::Control;
     }
@@ -358,6 +352,61 @@ impl Atomic {
     }
 }
 
+/// A product by a matrix instruction of the lanes' own. It has more lists than other instructions, and all take the room of the largest one.
+#[derive(Clone, PartialEq, Debug)]
+pub struct MatrixProduct {
+    /// The sums.
+    pub dsts: Vals,
+    /// The instruction.
+    pub instr: MatrixId,
+    /// Operand A.
+    pub a: Vals,
+    /// Operand B.
+    pub b: Vals,
+    /// What is added to.
+    pub c: Vals,
+    /// Scales of A and of B, if the instruction takes some.
+    pub scales: Vals,
+}
+
+impl MatrixProduct {
+    pub(crate) fn operands(&self, mut f: impl FnMut(LVal, Use)) {
+        [&self.a, &self.b].into_iter().flatten().for_each(|&v| f(v, Use::Word));
+        self.c.iter().for_each(|&v| f(v, Use::Value));
+        self.scales.iter().for_each(|&v| f(v, Use::Word));
+    }
+
+    pub(crate) fn results(&self) -> &[LVal] {
+        &self.dsts
+    }
+
+    pub(crate) fn rename(&mut self, f: &mut dyn FnMut(&mut LVal)) {
+        let MatrixProduct { dsts, instr: _, a, b, c, scales } = self;
+        [dsts, a, b, c, scales].into_iter().flatten().for_each(f);
+    }
+
+    pub(crate) fn typed<'i>(&'i self, mut f: impl FnMut(&'i [LVal], Kind, bool)) {
+        f(&self.dsts, Kind::Own, true);
+        [&self.a, &self.b, &self.c, &self.scales].into_iter().for_each(|vals| f(vals, Kind::Own, false));
+    }
+
+    pub(crate) fn write(&self, p: Names<'_>, f: &mut dyn Write) -> fmt::Result {
+        results(p, f, &self.dsts)?;
+        write!(f, "{}", self.instr)?;
+        for vals in [&self.a, &self.b, &self.c] {
+            f.write_str(" (")?;
+            list(f, vals.iter().copied())?;
+            f.write_char(')')?;
+        }
+        if !self.scales.is_empty() {
+            f.write_str(" scales (")?;
+            list(f, self.scales.iter().copied())?;
+            f.write_char(')')?;
+        }
+        Ok(())
+    }
+}
+
 impl For {
     pub(crate) fn operands(&self, mut f: impl FnMut(LVal, Use)) {
         [self.lo, self.hi, self.step].into_iter().for_each(|v| f(v, Use::Value));
@@ -487,5 +536,16 @@ impl If {
 impl Roles {
     pub(crate) fn write(&self, _: Names<'_>, f: &mut dyn Write) -> fmt::Result {
         f.write_str("roles {")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Inst;
+
+    /// Passes move instructions by the hundred, and blocks hold them side by side: lists that few of them have stand in boxes.
+    #[test]
+    fn an_instruction_takes_no_more_than_eighty_bytes() {
+        assert!(size_of::<Inst>() <= 80, "{}", size_of::<Inst>());
     }
 }

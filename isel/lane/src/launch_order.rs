@@ -14,6 +14,7 @@ use super::inst::Inst;
 use super::program::Program;
 use super::unit::Unit;
 use super::visit;
+use std::sync::Arc;
 use tilelift_decisions::{Decision, Told, taken};
 
 /// True if the instruction, or one in its blocks, touches global memory.
@@ -44,6 +45,6 @@ pub(crate) fn in_order(program: &Program) -> Result<(), &'static str> {
 pub fn overlap_launches(program: &mut Program) {
     if let Some(first) = program.body.iter().position(touches_global) {
         taken(Decision::LaunchOrder, || Told::of(format!("in front of instruction {first}")));
-        program.body.insert(first, Inst::Unit(Box::new(Unit::AwaitPrevious)));
+        program.body.insert(first, Inst::Unit(Arc::new(Unit::AwaitPrevious)));
     }
 }

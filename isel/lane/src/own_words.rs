@@ -22,6 +22,7 @@ use crate::unit::{OperandA, Unit};
 use crate::value::{LTy, LVal};
 use crate::visit::blocks_mut;
 use cranelift_entity::PrimaryMap;
+use std::sync::Arc;
 
 /// Words that multiplications read, and for each the groups that have been closed since.
 type Flights = Map<LVal, u32>;
@@ -177,7 +178,7 @@ fn copy(block: &mut Block, vals: &mut PrimaryMap<LVal, LTy>, wanted: &dyn Fn(LVa
     for mut inst in old {
         blocks_mut(&mut inst).into_iter().for_each(|b| copy(b, vals, wanted));
         match &mut inst {
-            Inst::Unit(u) => match &mut **u {
+            Inst::Unit(u) => match Arc::make_mut(u) {
                 Unit::FenceMatrices => {
                     fence = Some(block.len());
                     owned.clear();

@@ -89,7 +89,7 @@ mod tests {
         let mut allocs = PrimaryMap::new();
         let mut lives = SecondaryMap::new();
         for (bytes, first, last) in [(100, 0, 10), (300, 2, 4), (50, 5, 9), (200, 11, 12), (7, 3, 3)] {
-            let a = allocs.push(Alloc { bytes, align: 128, offset: 0, region_bytes: 0, slot: 0, name: String::new(), purpose: "test" });
+            let a = allocs.push(Alloc { bytes, align: 128, offset: 0, region_bytes: 0, slot: 0, name: None, purpose: "test" });
             lives[a] = Some(Life { first, last });
         }
         let total = place(&mut allocs, &lives);

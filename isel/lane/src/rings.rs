@@ -16,7 +16,7 @@ use super::value::Carried;
 use super::value::{LTy, LVal, Special};
 use super::visit::{blocks, reads};
 use crate::hash::{Map, Set};
-use cranelift_entity::{EntityRef, PrimaryMap, SecondaryMap};
+use cranelift_entity::{EntityRef, SecondaryMap};
 use std::collections::BTreeSet;
 use tilelift_ir::{CmpOp, Scalar};
 
@@ -525,13 +525,12 @@ fn reduced(program: &Program, slots: i64, mut facts: Facts) -> Option<Program> {
     let mut chain = Chain::new();
     chain.resize(r.next);
     let stays = |v: LVal| matches!(r.facts.made[v], Some(Made::Literal(_) | Made::Natural));
-    program.vals.keys().filter(|&v| r.wants(v)).for_each(|v| chain[v] = !stays(v));
+    r.need.iter().filter(|&(_, need)| *need != [false; 2]).for_each(|(v, _)| chain[v] = !stays(v));
     if !alive(&body, &chain) {
         without(&mut body, &chain);
     }
     body.splice(0..0, r.made);
-    let mut vals = PrimaryMap::with_capacity(next + r.vals.len());
-    program.vals.values().chain(&r.vals).for_each(|&ty| _ = vals.push(ty));
+    let vals = program.vals.values().chain(&r.vals).copied().collect();
     let (name, params, allocs) = (program.name.clone(), program.params.clone(), program.allocs.clone());
     Some(Program { name, params, allocs, vals, body, ..*program })
 }

@@ -26,6 +26,7 @@
 
 use crate::value::{LVal, ShuffleFrom, Space, Vals};
 use smallvec::SmallVec;
+use std::sync::Arc;
 
 /// How an instruction reads an operand.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -196,6 +197,26 @@ impl Values for ShuffleFrom {
     }
 }
 
+/// What an instruction holds on the heap, to be changed: of what programs share, an own copy.
+pub(crate) trait Held {
+    type It;
+    fn own(&mut self) -> &mut Self::It;
+}
+
+impl<T> Held for Box<T> {
+    type It = T;
+    fn own(&mut self) -> &mut T {
+        self
+    }
+}
+
+impl<T: Clone> Held for Arc<T> {
+    type It = T;
+    fn own(&mut self) -> &mut T {
+        Arc::make_mut(self)
+    }
+}
+
 /// Makes an enum of instructions, and what passes ask of them, from a table; the form of a row stands at the top of this file.
 macro_rules! instructions {
     (
@@ -303,7 +324,7 @@ macro_rules! instructions {
                 match self {
                     $( Self::$V $( { $( $f ),* } )? $( ($b) )? => {
                         $( $( $crate::table::instructions!(@rename f $role $( ($of) )? $f); )* )?
-                        $( $b.rename(f) )?
+                        $( $crate::table::Held::own($b).rename(f) )?
                     } )*
                 }
             }

@@ -87,11 +87,6 @@ pub(crate) fn flag(on: Shown<'_, bool>, text: &'static str) -> &'static str {
     if *on.it { text } else { "" }
 }
 
-/// Values in parentheses, with a text in front of them, if there are any.
-pub(crate) fn listed(text: &str, vals: Shown<'_, Vals>) -> String {
-    if vals.it.is_empty() { String::new() } else { format!("{text}({vals})") }
-}
-
 /// Something that may be absent, with a text in front of it.
 pub(crate) fn maybe(text: &str, what: Option<impl fmt::Display>) -> String {
     what.map_or(String::new(), |x| format!("{text}{x}"))

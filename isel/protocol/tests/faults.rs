@@ -1,6 +1,7 @@
 //! The proof on a ring written by hand, and on the same ring with one mistake: each must be found, and named where it is.
 
 use cranelift_entity::EntityRef;
+use std::sync::Arc;
 use tilelift_ir::layout::{Coord, FragmentMap};
 use tilelift_ir::{CmpOp, Precision, Scalar};
 use tilelift_lane::testing::{Asm, target};
@@ -100,7 +101,7 @@ fn inside(a: &mut Asm, f: impl FnOnce(&mut Asm)) -> Block {
 }
 
 fn unit(a: &mut Asm, u: Unit) {
-    a.push(Inst::Unit(Box::new(u)));
+    a.push(Inst::Unit(Arc::new(u)));
 }
 
 /// Slot and parity of the next step.
@@ -327,7 +328,7 @@ fn barrier_words_in_a_loop_without_a_count_are_refused() {
         (dst, Inst::Const { dst, bits: 0 })
     };
     let ((condition, test), (addr, at), (parity, zero)) = (constant(LTy::I1), constant(LTy::I32), constant(LTy::I32));
-    let wait = Inst::Unit(Box::new(Unit::Wait { barrier: Place { addr, offset: 0 }, parity }));
+    let wait = Inst::Unit(Arc::new(Unit::Wait { barrier: Place { addr, offset: 0 }, parity }));
     let never = While { carried: Vec::new(), test: vec![test], condition, body: vec![at, zero, wait] };
     let Some(Inst::Roles(roles)) = p.body.last_mut() else { panic!("the program ends with its roles") };
     roles.roles[0].body.push(Inst::While(Box::new(never)));
@@ -349,7 +350,7 @@ fn in_turns(does: &[Inst]) -> Program {
 #[test]
 fn turns_of_a_role_are_at_the_same_barriers() {
     let mut p = in_turns(&[]);
-    let turn = |id, end| Inst::Unit(Box::new(Unit::Turn { id, groups: 2, end }));
+    let turn = |id, end| Inst::Unit(Arc::new(Unit::Turn { id, groups: 2, end }));
     let Some(Inst::Roles(roles)) = p.body.last_mut() else { panic!("the program ends with its role") };
     roles.roles[0].body = vec![turn(0, TurnEnd::First), turn(2, TurnEnd::Last)];
     assert!(tilelift_lane::verify(&p, &machine()).is_err_and(|e| e.to_string().contains("turns at several barriers")));
@@ -358,7 +359,7 @@ fn turns_of_a_role_are_at_the_same_barriers() {
 /// Turns of warpgroups: the whole proof and the look at each role by itself refuse what would wait for ever.
 #[test]
 fn turns_begin_and_end_by_turns() {
-    let turn = |end| Inst::Unit(Box::new(Unit::Turn { id: 0, groups: 2, end }));
+    let turn = |end| Inst::Unit(Arc::new(Unit::Turn { id: 0, groups: 2, end }));
     let [first, wait, pass, last] = [TurnEnd::First, TurnEnd::Wait, TurnEnd::Pass, TurnEnd::Last].map(turn);
     let good = [
         vec![first.clone(), last.clone()],

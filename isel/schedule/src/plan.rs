@@ -61,7 +61,7 @@ pub use columns::ColumnTasks;
 pub(crate) use copied::in_ring;
 pub use decide::{Plan, Schedule, plan, plan_with, tell};
 pub use epilogue_operands::{Epilogue, EpilogueBox, EpilogueGroup, Place};
-pub use handle::{Handle, Part, allocation, handle};
+pub use handle::{Handle, Part, Parts, allocation, handle};
 pub(crate) use lane_copies::places;
 pub(crate) use lanes::summed;
 pub use lanes::{Fetches, stores_load};

@@ -571,9 +571,9 @@ fn collect(kernel: &Kernel, i: Inst, classes: &mut Classes, links: &mut Vec<(Val
             }
         }
     }
-    let map = Rc::new(p.map);
-    if let Some(&from) = near.first() {
-        let heard = if backward { &far[..far.len().min(1)] } else { &far[..] };
+    let heard = if backward { &far[..far.len().min(1)] } else { &far[..] };
+    if let Some(&from) = near.first().filter(|_| !heard.is_empty()) {
+        let map = Rc::new(p.map);
         for &to in heard {
             links.extend(forward.then(|| (from, to, Some((map.clone(), true)))));
             links.extend(backward.then(|| (to, from, Some((map.clone(), false)))));

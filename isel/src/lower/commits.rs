@@ -8,7 +8,7 @@
 //! are known of those that end in their own region, with nothing begun in between.
 
 use std::collections::{BTreeMap, BTreeSet};
-use tilelift_ir::{Attr, Effects, Inst, Kernel, Op, Region, Type};
+use tilelift_ir::{Attr, Effects, Inst, Kernel, Op, ProgramOrder, Region, Type};
 
 /// What is decided of a kernel's products.
 #[derive(Default)]
@@ -31,9 +31,9 @@ fn pending(kernel: &Kernel, i: Inst) -> u32 {
 }
 
 impl Commits {
-    pub fn of(kernel: &Kernel) -> Commits {
+    pub fn of(kernel: &Kernel, order: &ProgramOrder) -> Commits {
         let mut out = Commits::default();
-        out.region(kernel, kernel.body);
+        out.region(kernel, order, kernel.body);
         out
     }
 
@@ -47,11 +47,11 @@ impl Commits {
         self.waits.get(&wait).copied().unwrap_or_else(|| pending(kernel, wait))
     }
 
-    fn region(&mut self, kernel: &Kernel, r: Region) {
+    fn region(&mut self, kernel: &Kernel, order: &ProgramOrder, r: Region) {
         let insts = &kernel.regions[r].insts;
         let mut at = 0;
         while let Some(&i) = insts.get(at) {
-            kernel.insts[i].regions.iter().for_each(|&inner| self.region(kernel, inner));
+            kernel.insts[i].regions.iter().for_each(|&inner| self.region(kernel, order, inner));
             if kernel.insts[i].op != Op::AsyncDot {
                 at += 1;
                 continue;
@@ -60,7 +60,7 @@ impl Commits {
             let run: Vec<Inst> = insts[at..].iter().take_while(side).copied().collect();
             at += run.len();
             let dots: Vec<Inst> = run.into_iter().filter(|&j| kernel.insts[j].op == Op::AsyncDot).collect();
-            if let Some(waits) = ended(kernel, &insts[at..]) {
+            if let Some(waits) = ended(kernel, order, &insts[at..]) {
                 self.group(kernel, &dots, &waits);
             }
         }
@@ -81,12 +81,11 @@ impl Commits {
 }
 
 /// The waits up to the one that leaves nothing in flight, if nothing else is begun or waited for in front of that.
-fn ended(kernel: &Kernel, insts: &[Inst]) -> Option<Vec<Inst>> {
+fn ended(kernel: &Kernel, order: &ProgramOrder, insts: &[Inst]) -> Option<Vec<Inst>> {
     let mut waits = Vec::new();
     for &i in insts {
         let d = &kernel.insts[i];
-        let mut inner = false;
-        d.regions.iter().for_each(|&r| kernel.walk(r, &mut |j| inner |= matches!(kernel.insts[j].op, Op::AsyncDot | Op::AsyncDotWait)));
+        let inner = d.regions.iter().any(|&r| order.has(r, |op| matches!(op, Op::AsyncDot | Op::AsyncDotWait)));
         match d.op {
             Op::AsyncDotWait => {
                 waits.push(i);

@@ -3,6 +3,7 @@
 use super::location::{Tile, ValueLocation};
 use super::shared::xor_map;
 use super::{Lower, dies, functions, narrow};
+use smallvec::SmallVec;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 use tilelift_ir::layout::{Axis, Coord, Layout};
@@ -163,7 +164,7 @@ impl Lower<'_> {
         let result = d.results[0];
         let kernel = self.kernel;
         if let Type::Scalar(_) = kernel.ty(result) {
-            let args = d.args.iter().map(|&a| self.scalar(a)).collect::<Result<Vec<LVal>, _>>()?;
+            let args = d.args.iter().map(|&a| self.scalar(a)).collect::<Result<SmallVec<[LVal; 4]>, _>>()?;
             let v = self.element_op(b, i, &args);
             self.values[result] = Some(ValueLocation::Scalar(v));
             return Ok(());

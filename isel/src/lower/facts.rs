@@ -4,7 +4,7 @@ use crate::layout::assign::Assignment;
 use crate::layout::in_memory;
 use cranelift_entity::SecondaryMap;
 use tilelift_egraph::physical::InstLayouts;
-use tilelift_ir::{Attr, Effects, Inst, Kernel};
+use tilelift_ir::{Attr, Effects, Inst, Kernel, ProgramOrder};
 use tilelift_schedule::plan::{Fetches, staged_loads};
 
 /// Loads that go to shared memory for dots.
@@ -33,9 +33,9 @@ pub(crate) fn dim_of(kernel: &Kernel, i: Inst) -> usize {
 }
 
 /// True if no view that is read by a program is written by one.
-pub(crate) fn loads_what_it_leaves(kernel: &Kernel) -> bool {
+pub(crate) fn loads_what_it_leaves(kernel: &Kernel, order: &ProgramOrder) -> bool {
     let (mut read, mut written) = (Vec::new(), Vec::new());
-    kernel.walk(kernel.body, &mut |i| {
+    for i in order.with(kernel.body, |op| op.info().effects.global() != Effects::Pure) {
         let d = &kernel.insts[i];
         match d.op.info().effects.global() {
             Effects::Reads => read.push(d.args[0]),
@@ -46,7 +46,7 @@ pub(crate) fn loads_what_it_leaves(kernel: &Kernel) -> bool {
             }
             _ => {}
         }
-    });
+    }
     written.iter().all(|w| !read.contains(w))
 }
 

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use tilelift_ir::layout::{Layout, SharedMap};
 use tilelift_lane::{AllocId, LVal};
 use tilelift_schedule::LowerError;
-use tilelift_schedule::plan::{BufferLayout, Part};
+use tilelift_schedule::plan::{BufferLayout, Parts};
 
 /// A tile value spread over registers.
 #[derive(Clone, Debug)]
@@ -57,7 +57,7 @@ pub(crate) struct Local {
     pub base: LVal,
     pub buffer: Rc<BufferLayout>,
     /// Its dimensions.
-    pub parts: Vec<Part>,
+    pub parts: Parts,
 }
 
 /// Mbarriers.

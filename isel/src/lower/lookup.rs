@@ -13,7 +13,7 @@ use super::location::{Tile, ValueLocation};
 use super::scratch::{Scratch, first_copies, position, row_major};
 use std::rc::Rc;
 use tilelift_ir::layout::Layout;
-use tilelift_ir::{CmpOp, Inst, Kernel, Op, Type, Value};
+use tilelift_ir::{CmpOp, Inst, Kernel, Op, ProgramOrder, Type, Value};
 use tilelift_lane::{LTy, LVal, LaneBuilder, ShuffleFrom, Target};
 use tilelift_schedule::LowerError;
 
@@ -103,7 +103,7 @@ impl Lower<'_> {
 
     /// Brings tables in front of a loop or choice into the lanes, once.
     pub(super) fn bring_tables(&mut self, b: &mut LaneBuilder, i: Inst) -> Result<(), LowerError> {
-        for (table, lanes) in tables_in(self.kernel, self.target, self.plan.warps, i) {
+        for (table, lanes) in tables_in(self.kernel, &self.order, self.target, self.plan.warps, i) {
             if let Some(ValueLocation::Tile(_)) = self.values[table] {
                 self.tile(b, table, &lanes)?;
             }
@@ -113,16 +113,11 @@ impl Lower<'_> {
 }
 
 /// The tables that lanes hold for lookups in a loop or choice, and how they do.
-pub(super) fn tables_in(kernel: &Kernel, target: &Target, warps: u32, i: Inst) -> Vec<(Value, Rc<Layout>)> {
-    let mut found = Vec::new();
-    let mut look = |j: Inst| {
-        if kernel.insts[j].op == Op::GatherTile && matches!(kernel.ty(kernel.insts[j].args[0]), Type::Tile(_)) {
-            let looked = Looked::new(kernel, target, warps, j);
-            found.extend(looked.lanes.map(|lanes| (looked.table, lanes)));
-        }
-    };
-    kernel.insts[i].regions.iter().for_each(|&r| kernel.walk(r, &mut look));
-    found
+pub(super) fn tables_in(kernel: &Kernel, order: &ProgramOrder, target: &Target, warps: u32, i: Inst) -> Vec<(Value, Rc<Layout>)> {
+    let lookups = kernel.insts[i].regions.iter().flat_map(|&r| order.with(r, |op| op == Op::GatherTile));
+    let of_tiles = lookups.filter(|&j| matches!(kernel.ty(kernel.insts[j].args[0]), Type::Tile(_)));
+    let held = |looked: Looked| looked.lanes.map(|lanes| (looked.table, lanes));
+    of_tiles.filter_map(|j| held(Looked::new(kernel, target, warps, j))).collect()
 }
 
 /// Who is asked for numbers.

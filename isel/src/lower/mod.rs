@@ -59,7 +59,7 @@ use cranelift_entity::SecondaryMap;
 use std::rc::Rc;
 use tilelift_egraph::physical::{InstLayouts, Source};
 use tilelift_ir::layout::Layout;
-use tilelift_ir::{Inst, Kernel, Op, Region, Type, Value};
+use tilelift_ir::{Inst, Kernel, Op, ProgramOrder, Region, Type, Value};
 use tilelift_lane::hash::Map;
 use tilelift_lane::{AllocId, Budget, INSTRUCTIONS, LTy, LVal, LaneBuilder, Param, ParamSource, Program, Target, Traffic};
 use tilelift_schedule::plan::{Plan, is_swizzle};
@@ -90,6 +90,7 @@ pub struct Lowered {
 
 pub(crate) struct Lower<'a> {
     kernel: &'a Kernel,
+    order: Rc<ProgramOrder>,
     target: &'a Target,
     plan: Plan,
     assigned: Rc<Assignment>,
@@ -136,6 +137,7 @@ pub(crate) fn lane_program(
 ) -> Result<(Lowered, Vec<Origin>), LowerError> {
     let staged = staged_of(kernel, &assigned);
     sizes::check_registers(kernel, &plan, &assigned, &staged)?;
+    let order = ProgramOrder::of(kernel);
     let mut cx = Lower {
         kernel,
         target,
@@ -151,10 +153,10 @@ pub(crate) fn lane_program(
         as_held: direct,
         running: None,
         conversions: [0; 3],
-        products: false,
+        products: order.has(kernel.body, |op| op.factors().is_some()),
+        order: Rc::new(order),
         dies: target.dies.and_then(|dies| DieOrder::of(kernel, dies, &target.costs)),
     };
-    kernel.walk(kernel.body, &mut |i| cx.products |= kernel.insts[i].op.factors().is_some());
     let explicit = cx.plan.task_plan().cloned();
     let mut b = LaneBuilder::new(&kernel.name, cx.plan.warps, target.lanes);
     b.set_positions(kernel.positions);

@@ -47,22 +47,18 @@ pub(super) fn a_words(
 
 /// The registers of each repetition of a group's rows, in the order in which the instruction lists them.
 pub(super) fn shares(layout: &Layout, row: &GroupMatrix, consumers: u32) -> Vec<Vec<u32>> {
-    let mut lists: BTreeMap<u32, Vec<([u32; 2], u32)>> = BTreeMap::new();
     let (step, width) = (row.m * consumers, row.d.shape[1]);
     let columns: Vec<[u32; 2]> = row.d.reg.iter().map(|column| [column[0], column[1]]).collect();
-    for (r, (i, j)) in layout.registers_along(0).into_iter().zip(layout.registers_along(1)).enumerate() {
+    let place = |(r, (i, j)): (usize, (u32, u32))| {
         // Inside the fragment, registers count by the table's bits.
         let bits = columns.iter().enumerate().fold(0, |n, (bit, &[row, column])| {
             let on = (row == 0 || (i % step) & row != 0) && (column == 0 || (j % width) & column != 0);
             n | u32::from(on) << bit
         });
-        lists.entry(i / step).or_default().push(([j / width, bits], r as u32));
-    }
-    lists
-        .into_values()
-        .map(|mut list| {
-            list.sort_unstable();
-            list.into_iter().map(|(_, r)| r).collect()
-        })
-        .collect()
+        ([i / step, j / width, bits], r as u32)
+    };
+    let mut places: Vec<([u32; 3], u32)> =
+        layout.registers_along(0).into_iter().zip(layout.registers_along(1)).enumerate().map(place).collect();
+    places.sort_unstable();
+    places.chunk_by(|a, b| a.0[0] == b.0[0]).map(|list| list.iter().map(|&(_, r)| r).collect()).collect()
 }

@@ -15,6 +15,7 @@ use tilelift::{Artifact, CompileError, compile, lower, optimise as improve, targ
 use tilelift_egraph::explain as reasons;
 use tilelift_ir::layout::{Axis, Layout};
 use tilelift_ir::{Kernel, text, verify};
+use tilelift_isel::lane::AllocName;
 use tilelift_isel::{Lowered, Placement, TilePlace};
 
 pub(super) const HELP: &str = "\
@@ -155,7 +156,8 @@ fn resources(compiling: &Compiling, done: &Lowered, placement: &Placement, artif
         .allocs
         .values()
         .map(|a| {
-            let name = if a.name.is_empty() { a.purpose.to_owned() } else { format!("{} {}", a.purpose, a.name.replace('`', "")) };
+            let named = |name: &AllocName| format!("{} {}", a.purpose, name.to_string().replace('`', ""));
+            let name = a.name.as_ref().map_or_else(|| a.purpose.to_owned(), named);
             Allocation { name, offset: a.offset, bytes: a.bytes }
         })
         .collect();

@@ -204,7 +204,7 @@ impl Selector<'_> {
             }
             Inst::Assert { condition } => self.assert(*condition),
             Inst::Shuffle { dst, a, from } => self.shuffle(*dst, *a, *from),
-            Inst::Matrix { dsts, instr, a, b, c, scales } => self.matrix(dsts, *instr, [a, b, c], scales),
+            Inst::Matrix(m) => self.matrix(&m.dsts, m.instr, [&m.a, &m.b, &m.c], &m.scales),
             Inst::For(l) => self.for_loop(l),
             Inst::While(l) => self.while_loop(l),
             Inst::If(c) => self.choice(c),

@@ -99,8 +99,8 @@ pub(super) fn adjacent(program: &Program, reach: Reach) -> Option<Block> {
 fn parts_of_operands(program: &Program, block: &Block) -> FxHashMap<LVal, u32> {
     let mut out = FxHashMap::default();
     for inst in block {
-        if let Inst::Matrix { a, b, .. } = inst {
-            for vals in [a, b] {
+        if let Inst::Matrix(m) = inst {
+            for vals in [&m.a, &m.b] {
                 let words = vals.iter().map(|&v| program.vals[v].bits() / 32).sum();
                 out.extend(vals.iter().map(|&v| (v, words)));
             }
@@ -118,7 +118,7 @@ fn order(program: &Program, old: &Block, reach: Reach) -> Order {
     for (i, inst) in old.iter().enumerate() {
         let passes = match inst {
             Inst::LoadShared { .. } | Inst::LoadGlobal { .. } => true,
-            Inst::Matrix { .. } => reach == Reach::Far,
+            Inst::Matrix(_) => reach == Reach::Far,
             _ => inst.effect().computes(),
         };
         if !passes {

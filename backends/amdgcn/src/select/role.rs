@@ -75,7 +75,7 @@ impl Role<'_> {
             | Inst::RoundTf32 { .. }
             | Inst::Pack { .. } => Role::Compute(Compute::Other),
             Inst::Shuffle { from, .. } => Role::Shuffle(*from),
-            Inst::Matrix { dsts, a, b, c, .. } => Role::Matrix { dsts, a, b, c },
+            Inst::Matrix(m) => Role::Matrix { dsts: &m.dsts, a: &m.a, b: &m.b, c: &m.c },
             Inst::LoadGlobal { dsts, .. } | Inst::LoadShared { dsts, .. } => Role::Load(dsts),
             Inst::StoreGlobal { srcs, .. } | Inst::StoreShared { srcs, .. } => Role::Store(srcs),
             Inst::CopyAsync { .. }

@@ -5,7 +5,7 @@ use crate::chip::Chip;
 use crate::mir::Program;
 use tilelift_ir::{CacheHint, CmpOp, Scalar};
 use tilelift_lane::testing::{Asm, everything};
-use tilelift_lane::{BinOp, Carried, For, If, Inst, LTy, LVal, MatrixId, ShuffleFrom, Special, Vals};
+use tilelift_lane::{BinOp, Carried, For, If, Inst, LTy, LVal, MatrixId, MatrixProduct, ShuffleFrom, Special, Vals};
 
 fn asm() -> Asm {
     let mut a = Asm::new(1);
@@ -73,7 +73,7 @@ fn a_loop_of_products_copies_nothing() {
     let (ab, half) = (fragments.clone(), 2);
     let body = vec![
         Inst::LoadShared { dsts: fragments, addr: at, offset: 0 },
-        Inst::Matrix {
+        Inst::Matrix(Box::new(MatrixProduct {
             dsts: nexts.clone(),
             // `v_mfma_f32_16x16x16_f16`
             instr: MatrixId::from_u32(1),
@@ -81,7 +81,7 @@ fn a_loop_of_products_copies_nothing() {
             b: Vals::from_slice(&ab[half..]),
             c: params.clone(),
             scales: Vals::new(),
-        },
+        })),
     ];
     let carried = (0..4).map(|i| Carried { param: params[i], init: nothing, next: nexts[i], result: results[i] }).collect();
     a.push(Inst::For(Box::new(For { iv, lo: zero, hi: four, step: one, runs: false, carried, body })));

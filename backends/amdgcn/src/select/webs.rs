@@ -353,7 +353,7 @@ mod tests {
     use crate::select::source::Source;
     use tilelift_ir::{CacheHint, CmpOp};
     use tilelift_lane::testing::Asm;
-    use tilelift_lane::{BinOp, For, Inst, LTy, MatrixId, Special};
+    use tilelift_lane::{BinOp, For, Inst, LTy, MatrixId, MatrixProduct, Special};
 
     fn steps(a: &Asm) -> (u64, usize) {
         let source = Source::new(&a.p, Chip::Gfx942).unwrap_or_else(|e| panic!("{e}"));
@@ -387,7 +387,14 @@ mod tests {
             let dsts = a.vals(LTy::F32, 4);
             let (x, y) = (Vals::from_slice(&parts[..2]), Vals::from_slice(&parts[2..]));
             // `v_mfma_f32_16x16x16_f16`
-            a.push(Inst::Matrix { dsts: dsts.clone(), instr: MatrixId::from_u32(1), a: x, b: y, c: sums, scales: Vals::new() });
+            a.push(Inst::Matrix(Box::new(MatrixProduct {
+                dsts: dsts.clone(),
+                instr: MatrixId::from_u32(1),
+                a: x,
+                b: y,
+                c: sums,
+                scales: Vals::new(),
+            })));
             sums = dsts;
         }
         store(&mut a, &sums);

@@ -70,7 +70,7 @@ pub(crate) fn nest(inst: &Inst) -> Nest<'_> {
         Some(Control::If(i)) => Nest::If(i),
         Some(Control::Roles(r)) => Nest::Roles(r),
         None => match inst {
-            Inst::Matrix { dsts, c, .. } => Nest::Matrix { dsts, c },
+            Inst::Matrix(m) => Nest::Matrix { dsts: &m.dsts, c: &m.c },
             Inst::Unit(u) => match &**u {
                 Unit::Multiply(m) => Nest::Matrix { dsts: &m.dsts, c: &m.c },
                 _ => Nest::Plain,

@@ -28,7 +28,7 @@ impl Webs {
         let Lives { at: live, rounds, .. } = Lives::of(defs, program);
         let values = program.vals.len();
         let parent = (0..values).map(LVal::new).collect();
-        let mut joins = Joins { defs, parent, spans: vec![None; values], lists: Vec::new(), live };
+        let mut joins = Joins { defs, parent, spans: vec![ALONE; values], lists: Vec::new(), live };
         // Results first: the loop leaves with the parameter's register, so these joins are not a choice.
         joins.results(&program.body);
         joins.copies(&program.body);
@@ -45,12 +45,15 @@ impl Webs {
     }
 }
 
+/// The place of the intervals of a web that has one.
+const ALONE: u32 = u32::MAX;
+
 /// The union-find that joins.
 struct Joins<'d, 'p> {
     defs: &'d Defs<'p>,
     parent: Vec<LVal>,
-    /// Where in `lists` the intervals of a representative's web are; absent while they are one, which `live` has.
-    spans: Vec<Option<usize>>,
+    /// Where in `lists` the intervals of a representative's web are; [`ALONE`] while they are one, which `live` has.
+    spans: Vec<u32>,
     lists: Vec<Spans>,
     live: SecondaryMap<LVal, Interval>,
 }
@@ -73,41 +76,47 @@ impl Joins<'_, '_> {
             return;
         }
         match (self.spans[a.index()], self.spans[b.index()]) {
-            (None, None) => {
+            (ALONE, ALONE) => {
                 let (x, y) = (self.live[a], self.live[b]);
                 if let Some(both) = x.touching(y) {
                     self.parent[b.index()] = a;
                     self.live[a] = both;
                 } else if let Some(list) = x.beside(y) {
-                    self.lists.push(SmallVec::from_slice(&list));
-                    self.link(a, b, self.lists.len() - 1);
+                    self.list(a, b, &list);
                 }
             }
-            (Some(list), None) => {
-                if put(&mut self.lists[list], self.live[b]) {
+            (list, ALONE) => {
+                if put(&mut self.lists[list as usize], self.live[b]) {
                     self.link(a, b, list);
                 }
             }
-            (None, Some(list)) => {
-                if put(&mut self.lists[list], self.live[a]) {
+            (ALONE, list) => {
+                if put(&mut self.lists[list as usize], self.live[a]) {
                     self.link(a, b, list);
                 }
             }
-            (Some(one), Some(other)) => {
-                if apart(&self.lists[one], &self.lists[other]) {
+            (one, other) => {
+                let of = |list: u32| &self.lists[list as usize];
+                if apart(of(one), of(other)) {
                     // What is put in is what is shorter.
-                    let (long, short) = if self.lists[one].len() < self.lists[other].len() { (other, one) } else { (one, other) };
-                    let short = std::mem::take(&mut self.lists[short]);
-                    merge(&mut self.lists[long], &short);
+                    let (long, short) = if of(one).len() < of(other).len() { (other, one) } else { (one, other) };
+                    let short = std::mem::take(&mut self.lists[short as usize]);
+                    merge(&mut self.lists[long as usize], &short);
                     self.link(a, b, long);
                 }
             }
         }
     }
 
-    fn link(&mut self, a: LVal, b: LVal, both: usize) {
+    fn link(&mut self, a: LVal, b: LVal, both: u32) {
         self.parent[b.index()] = a;
-        self.spans[a.index()] = Some(both);
+        self.spans[a.index()] = both;
+    }
+
+    /// Links two webs whose intervals are those.
+    fn list(&mut self, a: LVal, b: LVal, intervals: &[Interval]) {
+        self.lists.push(SmallVec::from_slice(intervals));
+        self.link(a, b, self.lists.len() as u32 - 1);
     }
 
     fn results(&mut self, block: &Block) {
@@ -134,8 +143,7 @@ impl Joins<'_, '_> {
 
     /// The result begins behind the loop, the parameter ends inside it.
     fn result(&mut self, param: LVal, result: LVal) {
-        self.lists.push(SmallVec::from_slice(&[self.live[param], self.live[result]]));
-        self.link(param, result, self.lists.len() - 1);
+        self.list(param, result, &[self.live[param], self.live[result]]);
     }
 
     fn copies(&mut self, block: &Block) {
@@ -190,10 +198,20 @@ impl Interval {
     }
 }
 
+/// How far from its end a list is looked through one by one.
+const NEAR: usize = 2;
+
 /// Where an interval goes in a sorted list: in front of the first that does not end before it.
 fn place(list: &[Interval], x: Interval) -> usize {
-    // Webs grow towards the end of the program.
-    if list.last().is_none_or(|y| y.end < x.start) { list.len() } else { list.partition_point(|y| y.end < x.start) }
+    // Webs grow towards the end of the program, and most have an interval or two.
+    let mut at = list.len();
+    while at > 0 && list[at - 1].end >= x.start {
+        if list.len() - at == NEAR {
+            return list[..at].partition_point(|y| y.end < x.start);
+        }
+        at -= 1;
+    }
+    at
 }
 
 /// True if no interval of one sorted list meets one of the other.

@@ -148,7 +148,7 @@ fn newest(block: &Block, target: &Target) -> Option<(u8, u8)> {
     block
         .iter()
         .filter_map(|inst| match inst {
-            Inst::Matrix { instr, .. } => matrix_version(target.matrix_instr(*instr).operand),
+            Inst::Matrix(m) => matrix_version(target.matrix_instr(m.instr).operand),
             Inst::Unit(u) if matches!(**u, Unit::RemoteStoreAsync { .. }) => Some((8, 1)),
             Inst::Un { op: UnOp::EncodeE4M3 | UnOp::EncodeE5M2 | UnOp::DecodeE4M3 | UnOp::DecodeE5M2 | UnOp::DecodeE4M3x2, .. } => {
                 Some((8, 1))
@@ -299,8 +299,8 @@ impl Emitter<'_> {
                 self.shuffle(*dst, *a, *from);
                 Ok(())
             }
-            Inst::Matrix { dsts, instr, a, b, c, .. } => {
-                self.matrix(dsts, *instr, a, b, c);
+            Inst::Matrix(m) => {
+                self.matrix(&m.dsts, m.instr, &m.a, &m.b, &m.c);
                 Ok(())
             }
             Inst::For(l) => self.for_loop(l),

@@ -2,7 +2,7 @@
 
 use crate::common::*;
 use tilelift_ir::{CmpOp, Scalar};
-use tilelift_isel::lane::{BinOp, Block, Carried, For, If, Inst, LVal, Program, While};
+use tilelift_isel::lane::{BinOp, Block, Carried, For, If, Inst, LVal, MatrixProduct, Program, While};
 use tilelift_nvptx::sm_80;
 
 fn for_loop(a: &mut Asm, bounds: [LVal; 3], init: &[LVal], body: impl FnOnce(&mut Asm, LVal, &[LVal]) -> Vec<LVal>) -> Vec<LVal> {
@@ -447,7 +447,14 @@ fn accumulators_need_no_moves() {
                 let dsts: tilelift_isel::lane::Vals = (0..4).map(|_| a.val(F32)).collect();
                 let c = acc[4 * tile..][..4].into();
                 let b = x[..2].into();
-                a.push(Inst::Matrix { dsts: dsts.clone(), instr: MatrixId::from_u32(0), a: x.clone(), b, c, scales: Default::default() });
+                a.push(Inst::Matrix(Box::new(MatrixProduct {
+                    dsts: dsts.clone(),
+                    instr: MatrixId::from_u32(0),
+                    a: x.clone(),
+                    b,
+                    c,
+                    scales: Default::default(),
+                })));
                 acc[4 * tile..][..4].copy_from_slice(&dsts);
             }
         }

@@ -3,7 +3,7 @@
 use crate::common::*;
 use smallvec::smallvec;
 use tilelift_ir::{CmpOp, Precision, Scalar, num};
-use tilelift_isel::lane::{BinOp, Inst, LTy, LVal, ParamSource, Program, ShuffleFrom, Special, Vals};
+use tilelift_isel::lane::{BinOp, Inst, LTy, LVal, MatrixProduct, ParamSource, Program, ShuffleFrom, Special, Vals};
 use tilelift_isel::{MatrixId, MatrixInstr};
 use tilelift_nvptx::sm_80;
 
@@ -293,14 +293,14 @@ fn matrix_program(id: MatrixId, instr: &MatrixInstr) -> Program {
     // Twice, so that the second accumulates on the first.
     for _ in 0..2 {
         let dsts: tilelift_isel::lane::Vals = (0..n).map(|_| a.val(ty)).collect();
-        a.push(Inst::Matrix {
+        a.push(Inst::Matrix(Box::new(MatrixProduct {
             dsts: dsts.clone(),
             instr: id,
             a: loads[0].as_slice().into(),
             b: loads[1].as_slice().into(),
             c,
             scales: Vals::new(),
-        });
+        })));
         c = dsts;
     }
     let p = a.pointer(3);

@@ -3,6 +3,7 @@
 
 use crate::common::launch::{schedule, simulate_text};
 use cranelift_entity::PrimaryMap;
+use std::sync::Arc;
 use tilelift_ir::Scalar;
 use tilelift_ir::verify::verify;
 use tilelift_isel::lane::{self, BinOp, Block, Inst, LTy, LVal, Program, Unit};
@@ -122,7 +123,7 @@ impl Site<'_> {
     /// The unit's instruction here, if it is one of the role.
     fn unit(&mut self, role: &str) -> Option<&mut Unit> {
         match &mut self.block[self.i] {
-            Inst::Unit(u) if self.role == role => Some(u),
+            Inst::Unit(u) if self.role == role => Some(Arc::make_mut(u)),
             _ => None,
         }
     }
@@ -153,7 +154,7 @@ impl Site<'_> {
         let at = self.i;
         let one = self.value(at, LTy::I32, |dst| Inst::Const { dst, bits: 1 });
         let other = self.value(at + 1, LTy::I32, |dst| Inst::Bin { dst, op: BinOp::Xor, a: parity, b: one });
-        self.block[at + 2] = Inst::Unit(Box::new(Unit::Wait { barrier, parity: other }));
+        self.block[at + 2] = Inst::Unit(Arc::new(Unit::Wait { barrier, parity: other }));
         true
     }
 
@@ -164,7 +165,7 @@ impl Site<'_> {
         let one = self.value(i, LTy::I32, |dst| Inst::Const { dst, bits: 1 });
         let next = self.value(i + 1, LTy::I32, |dst| Inst::Bin { dst, op: BinOp::Add, a: column, b: one });
         if let Inst::Unit(u) = &mut self.block[i + 2]
-            && let Unit::BulkLoad { at, .. } | Unit::BulkStore { at, .. } = &mut **u
+            && let Unit::BulkLoad { at, .. } | Unit::BulkStore { at, .. } = Arc::make_mut(u)
         {
             at[0] = next;
         }
@@ -193,7 +194,7 @@ const FAULTS: &[Fault] = &[
     ("a slot is not given back", |s| s.without(CONSUMERS, |u| matches!(u, Unit::Arrive { .. }))),
     ("a slot is given back twice", |s| {
         let Some(u @ Unit::Arrive { .. }) = s.unit(CONSUMERS) else { return false };
-        let again = Inst::Unit(Box::new(u.clone()));
+        let again = Inst::Unit(Arc::new(u.clone()));
         s.insert(s.i, again);
         true
     }),
@@ -204,7 +205,7 @@ const FAULTS: &[Fault] = &[
     ("no arrival for what is loaded", |s| s.without(PRODUCER, |u| matches!(u, Unit::ArriveExpect { .. }))),
     ("an arrival too many for what is loaded", |s| {
         let Some(&mut Unit::ArriveExpect { barrier, .. }) = s.unit(PRODUCER) else { return false };
-        s.insert(s.i + 1, Inst::Unit(Box::new(Unit::Arrive { barrier, guard: None })));
+        s.insert(s.i + 1, Inst::Unit(Arc::new(Unit::Arrive { barrier, guard: None })));
         true
     }),
     ("bytes too few", |s| match s.unit(PRODUCER) {
@@ -297,7 +298,7 @@ const LATE: Fault = ("every role waits for the launches in front when it is done
     }
     for i in s.block.iter_mut() {
         let Inst::Roles(r) = i else { continue };
-        r.roles.iter_mut().for_each(|r| r.body.push(Inst::Unit(Box::new(Unit::AwaitPrevious))));
+        r.roles.iter_mut().for_each(|r| r.body.push(Inst::Unit(Arc::new(Unit::AwaitPrevious))));
     }
     true
 });

@@ -1,7 +1,7 @@
 //! Allocations in shared memory: each replica of a role has its own part of what the role makes.
 
 use super::{Key, LaneBuilder};
-use crate::frame::{Alloc, AllocId};
+use crate::frame::{Alloc, AllocId, AllocName};
 use crate::inst::Inst;
 use crate::place::Life;
 use crate::value::{LTy, LVal, Special};
@@ -17,8 +17,7 @@ impl LaneBuilder {
         let replicas = self.role.map_or(1, |r| r.replicas);
         let part = bytes.next_multiple_of(align);
         let all = if replicas > 1 { part.saturating_mul(replicas) } else { bytes };
-        let alloc =
-            self.program.allocs.push(Alloc { bytes: all, align, offset: 0, region_bytes: 0, slot: 0, name: String::new(), purpose });
+        let alloc = self.program.allocs.push(Alloc { bytes: all, align, offset: 0, region_bytes: 0, slot: 0, name: None, purpose });
         if replicas > 1 {
             self.parts[alloc] = part;
         }
@@ -32,8 +31,8 @@ impl LaneBuilder {
     }
 
     /// Says what the author calls an allocation.
-    pub fn set_name(&mut self, alloc: AllocId, name: String) {
-        self.program.allocs[alloc].name = name;
+    pub fn set_name(&mut self, alloc: AllocId, name: AllocName) {
+        self.program.allocs[alloc].name = Some(name);
     }
 
     /// The address of an allocation; of one that a role of several replicas has made, that of the lane's part.

@@ -25,7 +25,7 @@ const WORTH: u32 = 4;
 /// True if there are matrix instructions. Where they are, registers hold sums, and loops copy ahead in an order of their own.
 fn multiplies(block: &Block) -> bool {
     block.iter().any(|i| match i {
-        Inst::Matrix { .. } | Inst::Roles(_) => true,
+        Inst::Matrix(_) | Inst::Roles(_) => true,
         Inst::Unit(u) => matches!(**u, Unit::Multiply(_)),
         other => blocks(other).any(multiplies),
     })

@@ -10,6 +10,7 @@ use crate::sink::{Loads, Moves, sink, words};
 use crate::unit::{Multiply, Unit};
 use crate::value::{LTy, LVal, Place, Vals};
 use crate::visit::{blocks, computed};
+use std::sync::Arc;
 use tilelift_ir::Scalar;
 
 /// Registers of a lane beside the values that are counted: what one chain of computations takes.
@@ -68,7 +69,7 @@ impl LaneBuilder {
 
     /// What a unit does. Waits, fences and the life of the memory it uses are the caller's protocol.
     pub fn unit(&mut self, u: Unit) {
-        self.effect(Inst::Unit(Box::new(u)));
+        self.effect(Inst::Unit(Arc::new(u)));
     }
 
     /// Program instances that form a cluster; 1 without this.

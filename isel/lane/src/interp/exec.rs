@@ -23,7 +23,7 @@ impl<'a> Interpreter<'a> {
     /// Runs an instruction that is no control.
     pub(super) fn plain(&mut self, inst: &'a Inst) -> Result<(), LaneError> {
         match inst {
-            Inst::Matrix { dsts, instr, a, b, c, scales } => self.matrix(dsts, *instr, [a, b, c, scales])?,
+            Inst::Matrix(m) => self.matrix(&m.dsts, m.instr, [&m.a, &m.b, &m.c, &m.scales])?,
             Inst::Unit(u) => self.unit(u).map_err(|t| self.locate(inst, t))?,
             _ => self.simple(inst).map_err(|t| self.locate(inst, t))?,
         }
@@ -225,7 +225,7 @@ impl<'a> Interpreter<'a> {
                 Ok(())
             }
             Inst::Shuffle { dst, a, from } => self.shuffle(*dst, *a, *from),
-            Inst::Matrix { .. } | Inst::Unit(_) | Inst::For(_) | Inst::While(_) | Inst::If(_) | Inst::Roles(_) => {
+            Inst::Matrix(_) | Inst::Unit(_) | Inst::For(_) | Inst::While(_) | Inst::If(_) | Inst::Roles(_) => {
                 Err((LaneFault::Malformed("no simple instruction"), 0))
             }
         }

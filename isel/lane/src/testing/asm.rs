@@ -114,7 +114,7 @@ impl Asm {
     pub fn alloc(&mut self, bytes: u32) -> LVal {
         let offset = self.p.shared_bytes.next_multiple_of(16);
         self.p.shared_bytes = offset + bytes;
-        let alloc = self.p.allocs.push(Alloc { bytes, align: 16, offset, region_bytes: 0, slot: 0, name: String::new(), purpose: "test" });
+        let alloc = self.p.allocs.push(Alloc { bytes, align: 16, offset, region_bytes: 0, slot: 0, name: None, purpose: "test" });
         self.def(LTy::I32, |dst| Inst::SharedAddr { dst, alloc })
     }
     /// Stores consecutive values to shared memory.

@@ -3,6 +3,7 @@
 
 use super::asm::Asm;
 use crate::frame::{Param, ParamSource};
+use crate::inst::MatrixProduct;
 use crate::inst::{Atomic, AtomicKind, For, If, Inst, While};
 use crate::machine::MatrixId;
 use crate::op::{BinOp, UnOp};
@@ -137,14 +138,14 @@ pub fn everything() -> Asm {
     a.def(LTy::F32, |dst| Inst::Shuffle { dst, a: y, from: ShuffleFrom::Lane(lane) });
     let dsts = a.vals(LTy::F32, 4).into_iter().collect();
     let c = [x; 4].into_iter().collect();
-    a.push(Inst::Matrix {
+    a.push(Inst::Matrix(Box::new(MatrixProduct {
         dsts,
         instr: MatrixId::new(0),
         a: Vals::from_elem(word, 4),
         b: Vals::from_elem(word, 2),
         c,
         scales: Vals::new(),
-    });
+    })));
     let [iv, fp, ip, fnext, fr, ir] = [LTy::I32, LTy::F32, LTy::I32, LTy::F32, LTy::F32, LTy::I32].map(|ty| a.val(ty));
     a.push(Inst::For(Box::new(For {
         iv,

@@ -17,7 +17,7 @@ mod units;
 pub use error::{LaneProblem, LaneVerifyError};
 
 use super::frame::{Param, ParamSource};
-use super::inst::{Block, Inst};
+use super::inst::{Block, Inst, MatrixProduct};
 use super::launch_order::in_order;
 use super::op::{BinOp, Takes};
 use super::print::inst_text;
@@ -307,7 +307,8 @@ impl Verifier<'_> {
             Inst::Shuffle { from: ShuffleFrom::Xor(mask), .. } if *mask >= self.target.lanes => {
                 Err(LaneProblem::ShuffleMask { mask: *mask, lanes: self.target.lanes })
             }
-            Inst::Matrix { dsts, instr, a, b, c, scales } => {
+            Inst::Matrix(product) => {
+                let MatrixProduct { dsts, instr, a, b, c, scales } = &**product;
                 let Some(m) = self.target.matrix.get(instr.index()) else {
                     return Err(LaneProblem::NoMatrix(*instr));
                 };

@@ -1,6 +1,7 @@
 //! Every invariant, broken one at a time.
 
 use crate::frame::{Param, ParamSource};
+use crate::inst::MatrixProduct;
 use crate::inst::{Atomic, AtomicKind, For, If, Inst, While};
 use crate::interp::tests::{Asm, no_alloc, target};
 use crate::machine::MatrixId;
@@ -248,13 +249,15 @@ fn counts_widths_and_offers() {
     assert_eq!(with(alloc), LaneProblem::NoSuch { what: "allocation", index: 99 });
     let param = |a: &mut Asm, _: [LVal; 6]| Inst::Param { dst: a.val(LTy::I32), index: 0 };
     assert_eq!(with(param), LaneProblem::NoSuch { what: "launch parameter", index: 0 });
-    let id = |a: &mut Asm, [.., w]: [LVal; 6]| Inst::Matrix {
-        dsts: a.vals(LTy::F32, 4).into_iter().collect(),
-        instr: MatrixId::new(6),
-        a: list(&[w]),
-        b: list(&[w]),
-        c: [w].into_iter().collect(),
-        scales: Vals::new(),
+    let id = |a: &mut Asm, [.., w]: [LVal; 6]| {
+        Inst::Matrix(Box::new(MatrixProduct {
+            dsts: a.vals(LTy::F32, 4).into_iter().collect(),
+            instr: MatrixId::new(6),
+            a: list(&[w]),
+            b: list(&[w]),
+            c: [w].into_iter().collect(),
+            scales: Vals::new(),
+        }))
     };
     assert_eq!(with(id), LaneProblem::NoMatrix(MatrixId::new(6)));
     for (sizes, what, want) in [
@@ -263,13 +266,15 @@ fn counts_widths_and_offers() {
         ([4, 2, 2, 4], "values of C", "4"),
         ([4, 2, 4, 5], "values of D", "4"),
     ] {
-        let matrix = |a: &mut Asm, [_, x, .., w]: [LVal; 6]| Inst::Matrix {
-            dsts: a.vals(LTy::F32, sizes[3]).into_iter().collect(),
-            instr: MatrixId::new(0),
-            a: Vals::from_elem(w, sizes[0]),
-            b: Vals::from_elem(w, sizes[1]),
-            c: vec![x; sizes[2]].into(),
-            scales: Vals::new(),
+        let matrix = |a: &mut Asm, [_, x, .., w]: [LVal; 6]| {
+            Inst::Matrix(Box::new(MatrixProduct {
+                dsts: a.vals(LTy::F32, sizes[3]).into_iter().collect(),
+                instr: MatrixId::new(0),
+                a: Vals::from_elem(w, sizes[0]),
+                b: Vals::from_elem(w, sizes[1]),
+                c: vec![x; sizes[2]].into(),
+                scales: Vals::new(),
+            }))
         };
         let (got, _, n) = count(with(matrix));
         assert_eq!((got, n.as_str()), (what, want));

@@ -187,15 +187,14 @@ impl<'a> Checker<'a> {
     /// Refuses what lies outside of the buffer, or the barriers, that an address was made from: other ones may lie there. Empty ranges
     /// lie anywhere.
     pub(super) fn inside(&self, addr: LVal, (from, to): (i64, i64), here: Site) -> Result<(), ProtocolError> {
-        let Some(a) = self.analysis.of(addr).and_then(|id| self.program.allocs.get(id)).filter(|a| !a.name.is_empty()) else {
-            return Ok(());
-        };
+        let Some(a) = self.analysis.of(addr).and_then(|id| self.program.allocs.get(id)) else { return Ok(()) };
+        let Some(name) = &a.name else { return Ok(()) };
         let (start, size) = (i64::from(a.offset), i64::from(a.bytes));
         if from >= to || start <= from && to <= start + size {
             return Ok(());
         }
         let (from, to) = (from - start, to - start);
-        let name = a.name.clone();
+        let name = name.to_string();
         let outside = if a.region_bytes == 0 {
             Outside::Barrier { name, index: from.div_euclid(MBARRIER_BYTES), all: size / MBARRIER_BYTES }
         } else {

@@ -1,5 +1,6 @@
 //! What a handle of local memory stands for.
 
+use smallvec::SmallVec;
 use tilelift_ir::{Attr, Inst, Kernel, Op, SharedType, Value};
 
 /// A dimension of a handle: which one of the buffer, from where, and how far.
@@ -13,13 +14,16 @@ pub struct Part {
     pub extent: u32,
 }
 
+/// Dimensions of a handle: mostly two or three.
+pub type Parts = SmallVec<[Part; 4]>;
+
 /// What a handle stands for.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Handle {
     /// The instruction that gave the buffer its type: its allocation, or a reinterpretation.
     pub root: Inst,
     /// Its dimensions.
-    pub parts: Vec<Part>,
+    pub parts: Parts,
 }
 
 pub(super) fn shared(kernel: &Kernel, v: Value) -> Option<&SharedType> {

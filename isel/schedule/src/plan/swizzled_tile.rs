@@ -14,6 +14,7 @@ use crate::access::GlobalAccess;
 use crate::facts::{divisor, power_of_two};
 use crate::named::Named;
 use crate::reason::{CopyLimit, Index, NoBulkCopy};
+use smallvec::SmallVec;
 use tilelift_ir::{Effects, Extent, Inst, Kernel, Literal, Op, Scalar, Value};
 use tilelift_lane::{BinOp, LVal, LaneBuilder, TensorBox, Units, Vals};
 
@@ -151,13 +152,13 @@ impl SwizzledTile {
             }
         }
         let row = shape[fast] * size;
-        let fit: Vec<u32> = bulk.swizzles.iter().copied().filter(|&s| row.is_multiple_of(s)).collect();
+        let fit: SmallVec<[u32; 4]> = bulk.swizzles.iter().copied().filter(|&s| row.is_multiple_of(s)).collect();
         let Some(&widest) = fit.first() else {
             return Err(no(CopyLimit::Row { row, least: bulk.swizzles.last().copied().unwrap_or(0) }));
         };
         let swizzle = want.unwrap_or(widest);
         if !fit.contains(&swizzle) {
-            return Err(no(CopyLimit::Span { row, asked: swizzle, possible: fit }));
+            return Err(no(CopyLimit::Span { row, asked: swizzle, possible: fit.to_vec() }));
         }
         if order[1..].iter().any(|&d| shape[d] > bulk.max_box) {
             return Err(no(CopyLimit::Box { most: bulk.max_box }));

@@ -15,7 +15,7 @@ use crate::reason::{Lacking, NoMeeting, NoProduct, Outline, Remedy, Resource, Ro
 use cranelift_entity::EntityRef;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
-use tilelift_ir::{Attr, Effects, Inst, Kernel, Op, Precision, Region, Type};
+use tilelift_ir::{Attr, Effects, Inst, Kernel, Op, Precision, ProgramOrder, Region, Type};
 use tilelift_lane::Registers;
 use tilelift_lane::hash::Set;
 use tilelift_lane::{GroupMatrixId, Target, Units};
@@ -144,22 +144,22 @@ pub fn plan_tasks(kernel: &Kernel, target: &Target, options: &LowerOptions, oute
         let why = Lacking::Cluster { size: kernel.cluster, most, target: target.name };
         return Err(LowerError::from(why).at(kernel.hint_locs[2]));
     }
-    let mut insts = Vec::with_capacity(kernel.insts.len());
-    kernel.walk(kernel.body, &mut |i| insts.push(i));
-    meetings(kernel, &insts)?;
-    views(kernel, &insts)?;
-    let placed = buffers(kernel, target, &insts)?;
+    let order = ProgramOrder::of(kernel);
+    let insts = order.insts(kernel.body);
+    meetings(kernel, insts)?;
+    views(kernel, insts)?;
+    let placed = buffers(kernel, target, insts)?;
     let (mut dots, mut all) = (BTreeMap::new(), Copies::default());
     let Placed { roles, idle, warps, front } = match (tasks(kernel), &target.units) {
-        (Some(i), Some(units)) => roles(kernel, target, units, i)?,
+        (Some(i), Some(units)) => roles(kernel, &order, target, (units, i))?,
         _ => Placed { roles: Vec::new(), idle: Vec::new(), warps: outer, front: outer },
     };
     let group = target.units.as_ref().map_or(1, |u| u.group_warps);
-    turns(kernel, &insts, &roles, group)?;
+    turns(kernel, &order, &roles, group)?;
     if let Some(units) = &target.units {
         let registers = Registers::of(target, units, warps.max(1));
-        let of: Vec<Vec<Inst>> = roles.iter().map(|r| products_of(kernel, r.region)).collect();
-        let mut front = products_of(kernel, kernel.body);
+        let of: Vec<Vec<Inst>> = roles.iter().map(|r| products_of(&order, r.region)).collect();
+        let mut front = products_of(&order, kernel.body);
         let inside: Set<Inst> = of.iter().flatten().copied().collect();
         front.retain(|i| !inside.contains(i));
         let mut products = |list: Vec<Inst>, task: Option<&TaskRole>| -> Result<(), LowerError> {
@@ -218,10 +218,8 @@ pub fn plan_tasks(kernel: &Kernel, target: &Target, options: &LowerOptions, oute
 }
 
 /// The asynchronous products of a region, in program order.
-fn products_of(kernel: &Kernel, r: Region) -> Vec<Inst> {
-    let mut list = Vec::new();
-    kernel.walk(r, &mut |i| list.extend((kernel.insts[i].op == Op::AsyncDot).then_some(i)));
-    list
+fn products_of(order: &ProgramOrder, r: Region) -> Vec<Inst> {
+    order.with(r, |op| op == Op::AsyncDot).collect()
 }
 
 /// Refuses meetings that can't take place, of a kernel with these instructions: with a cluster where there is none, and at named barriers of warps that are
@@ -268,13 +266,13 @@ fn meetings(kernel: &Kernel, insts: &[Inst]) -> Result<(), LowerError> {
 }
 
 /// Refuses turns of what is no task of whole warpgroups.
-fn turns(kernel: &Kernel, insts: &[Inst], roles: &[TaskRole], group: u32) -> Result<(), LowerError> {
+fn turns(kernel: &Kernel, order: &ProgramOrder, roles: &[TaskRole], group: u32) -> Result<(), LowerError> {
     let mut inside = BTreeMap::new();
-    for &i in insts.iter().filter(|&&i| takes_turns(kernel.insts[i].op)) {
+    for i in order.with(kernel.body, takes_turns) {
         if inside.is_empty() {
             for r in roles {
                 let replicas = roles.iter().filter(|other| other.region == r.region).count() as u32;
-                kernel.walk(r.region, &mut |i| _ = inside.insert(i, (r.warps[1], replicas)));
+                inside.extend(order.insts(r.region).iter().map(|&i| (i, (r.warps[1], replicas))));
             }
         }
         let why = match inside.get(&i) {
@@ -293,9 +291,8 @@ pub fn takes_turns(op: Op) -> bool {
 }
 
 /// True if one lane can do all that a region asks for.
-fn single(kernel: &Kernel, r: Region) -> bool {
-    let mut lanes = false;
-    kernel.walk(r, &mut |i| {
+fn single(kernel: &Kernel, order: &ProgramOrder, r: Region) -> bool {
+    let by_lanes = |&i: &Inst| {
         let d = &kernel.insts[i];
         let tile = |v: &tilelift_ir::Value| matches!(kernel.ty(*v), Type::Tile(_));
         let together = matches!(
@@ -323,9 +320,9 @@ fn single(kernel: &Kernel, r: Region) -> bool {
                 | Op::Atomic
                 | Op::AtomicCas
         );
-        lanes |= together || d.args.iter().chain(&d.results).any(tile) || d.op == Op::LocalLoad || d.op == Op::LocalStore;
-    });
-    !lanes
+        together || d.args.iter().chain(&d.results).any(tile) || d.op == Op::LocalLoad || d.op == Op::LocalStore
+    };
+    !order.insts(r).iter().any(by_lanes)
 }
 
 /// Tasks on their warps.
@@ -337,14 +334,14 @@ struct Placed {
 }
 
 /// Places the tasks on warps.
-fn roles(kernel: &Kernel, target: &Target, units: &Units, i: Inst) -> Result<Placed, LowerError> {
+fn roles(kernel: &Kernel, order: &ProgramOrder, target: &Target, (units, i): (&Units, Inst)) -> Result<Placed, LowerError> {
     let d = &kernel.insts[i];
     let list = if let Some(Attr::Tasks(list)) = d.attrs.first() { &list[..] } else { &[] };
     let group = units.group_warps;
     let mut next = 0u32;
     let mut out = Vec::new();
     for (t, &region) in list.iter().zip(&d.regions) {
-        let single = single(kernel, region);
+        let single = single(kernel, order, region);
         for replica in 0..t.replicas {
             // Groups multiply, and change registers, as a whole.
             let whole = t.warps >= group || t.registers.is_some();

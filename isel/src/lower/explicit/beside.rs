@@ -4,7 +4,7 @@
 use super::Lower;
 use crate::layout::assign::Assignment;
 use tilelift_ir::layout::Axis;
-use tilelift_ir::{Inst, Kernel, Op, Value};
+use tilelift_ir::{Inst, Kernel, Op, ProgramOrder, Value};
 use tilelift_lane::{LaneBuilder, Registers, SPARE};
 use tilelift_schedule::plan::TaskRole;
 
@@ -30,21 +30,21 @@ fn exceeds_registers(kernel: &Kernel, assigned: &Assignment, list: &[Inst], accu
 }
 
 /// True if a task loads its tiles as they are wanted: if all do, or if they do not fit beside its products.
-pub(in super::super) fn loads_at_use(kernel: &Kernel, assigned: &Assignment, r: &TaskRole, all: bool) -> bool {
+pub(in super::super) fn loads_at_use(kernel: &Kernel, order: &ProgramOrder, assigned: &Assignment, r: &TaskRole, all: bool) -> bool {
     let product = |op: Op| op == Op::AsyncDot;
-    let (false, Some(most), true) = (all, r.registers, kernel.has(r.region, &product)) else { return all };
-    let accumulates = |i: Inst| product(kernel.insts[i].op) || kernel.insts[i].regions.iter().any(|&inner| kernel.has(inner, &product));
+    let (false, Some(most), true) = (all, r.registers, order.has(r.region, product)) else { return all };
+    let accumulates = |i: Inst| product(kernel.insts[i].op) || kernel.insts[i].regions.iter().any(|&inner| order.has(inner, product));
     let mut lists = vec![r.region];
-    kernel.walk(r.region, &mut |i| lists.extend(&kernel.insts[i].regions));
+    order.insts(r.region).iter().for_each(|&i| lists.extend(&kernel.insts[i].regions));
     lists.iter().any(|&list| exceeds_registers(kernel, assigned, &kernel.regions[list].insts, accumulates, most))
 }
 
 impl Lower<'_> {
     /// Decides for a task how it loads tiles.
     pub(super) fn beside_products(&mut self, b: &mut LaneBuilder, r: &TaskRole, direct: bool, sinks: bool) {
-        let multiplies = self.kernel.has(r.region, &|op| op == Op::AsyncDot);
+        let multiplies = self.order.has(r.region, |op| op == Op::AsyncDot);
         let entry = self.target.units.as_ref().map_or(self.target.registers, |u| Registers::of(self.target, u, b.warps()).entry);
         b.sink_loads = (multiplies && sinks).then_some(entry);
-        self.direct = loads_at_use(self.kernel, &self.assigned, r, direct);
+        self.direct = loads_at_use(self.kernel, &self.order, &self.assigned, r, direct);
     }
 }

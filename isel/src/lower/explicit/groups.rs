@@ -57,7 +57,7 @@ impl Lower<'_> {
             if groups > 1
                 && let Some(m) = self.product_rows(plan, r.region)
             {
-                kernel.walk(r.region, &mut |i| out.shares.extend((kernel.insts[i].op == Op::AsyncStore).then_some((i, m))));
+                out.shares.extend(self.order.with(r.region, |op| op == Op::AsyncStore).map(|i| (i, m)));
             }
             if groups > 1
                 && groups.is_power_of_two()
@@ -72,16 +72,14 @@ impl Lower<'_> {
         // Who arrives where: at one barrier all arrivals count alike, or each task arrives once in a phase.
         let mut home: SecondaryMap<Inst, Option<Region>> = SecondaryMap::new();
         home.resize(kernel.insts.len());
-        plan.roles.iter().for_each(|r| kernel.walk(r.region, &mut |i| home[i] = Some(r.region)));
+        plan.roles.iter().for_each(|r| self.order.insts(r.region).iter().for_each(|&i| home[i] = Some(r.region)));
         let mut sites: BTreeMap<Inst, Vec<Inst>> = BTreeMap::new();
-        kernel.walk(kernel.body, &mut |i| {
-            let d = &kernel.insts[i];
-            if matches!(d.op, Op::BarrierArrive | Op::CopyAsyncArrive | Op::BarrierExpect | Op::RemoteArrive)
-                && let Some(alloc) = barriers(kernel, d.args[0])
-            {
+        let arrives = |op: Op| matches!(op, Op::BarrierArrive | Op::CopyAsyncArrive | Op::BarrierExpect | Op::RemoteArrive);
+        for i in self.order.with(kernel.body, arrives) {
+            if let Some(alloc) = barriers(kernel, kernel.insts[i].args[0]) {
                 sites.entry(alloc).or_default().push(i);
             }
-        });
+        }
         loop {
             let counts = |i: &Inst| match kernel.insts[*i].op {
                 Op::BarrierArrive => home[*i].and_then(|r| out.tasks.get(&r).or(out.arriving.get(&r))).copied().unwrap_or(1),
@@ -120,20 +118,16 @@ impl Lower<'_> {
 
     /// True for a task whose warps come to barriers of other tasks or blocks: there they count as a whole.
     fn meets_others(&self, region: Region) -> bool {
-        let mut found = false;
-        self.kernel.walk(region, &mut |i| {
-            let op = self.kernel.insts[i].op;
-            found |= matches!(op, Op::NamedBarrierSync | Op::NamedBarrierArrive | Op::ClusterBarrier | Op::ClusterArrive | Op::ClusterWait);
-        });
-        found
+        let meets =
+            |op| matches!(op, Op::NamedBarrierSync | Op::NamedBarrierArrive | Op::ClusterBarrier | Op::ClusterArrive | Op::ClusterWait);
+        self.order.has(region, meets)
     }
 
     /// Rows of the instructions of a task's products; `None` if they differ.
     fn product_rows(&self, plan: &TaskPlan, region: Region) -> Option<u32> {
         let units = self.target.units.as_ref()?;
-        let mut dots = Vec::new();
-        self.kernel.walk(region, &mut |i| dots.extend((self.kernel.insts[i].op == Op::AsyncDot).then_some(i)));
-        let mut heights = dots.iter().filter_map(|i| plan.dots.get(i)).map(|d| units.matrix[d.as_u32() as usize].m);
+        let dots = self.order.with(region, |op| op == Op::AsyncDot);
+        let mut heights = dots.filter_map(|i| plan.dots.get(&i)).map(|d| units.matrix[d.as_u32() as usize].m);
         let m = heights.next()?;
         heights.all(|other| other == m).then_some(m)
     }
@@ -141,9 +135,7 @@ impl Lower<'_> {
     /// The stores of a task whose groups have nothing to do with one another but at barriers, and the rows of their boxes; `None` if they have.
     fn apart(&self, plan: &TaskPlan, region: Region, groups: u32, first: u32) -> Option<BTreeMap<Inst, u32>> {
         let kernel = self.kernel;
-        let (mut insts, mut all) = (Vec::new(), Vec::new());
-        kernel.walk(region, &mut |i| insts.push(i));
-        kernel.walk(kernel.body, &mut |i| all.push(i));
+        let (insts, all) = (self.order.insts(region), self.order.insts(kernel.body));
         let mut ours: SecondaryMap<Inst, bool> = SecondaryMap::new();
         ours.resize(kernel.insts.len());
         insts.iter().for_each(|&i| ours[i] = true);

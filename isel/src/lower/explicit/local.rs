@@ -20,7 +20,7 @@ use std::rc::Rc;
 use tilelift_ir::layout::{AccessColumns, Axis, Layout, vectors_without};
 use tilelift_ir::{Inst, Op, Region, Scalar, Value};
 use tilelift_lane::number::gcd;
-use tilelift_lane::{BinOp, LVal, LaneBuilder, Place, Unit};
+use tilelift_lane::{AllocName, BinOp, LVal, LaneBuilder, Place, Unit};
 use tilelift_schedule::plan::{Part, allocation, handle};
 use tilelift_schedule::reason::{Location, NoRegister, NotAddressed, Remedy, Unsupported};
 use tilelift_schedule::{LowerError, Resource};
@@ -257,10 +257,9 @@ impl Lower<'_> {
         !writers.is_empty() && (task.plan.roles.is_empty() || task.plan.roles.iter().any(|r| homes(r.region)))
     }
 
-    /// What messages call what an instruction allocates: its type, and where it stands.
-    pub(super) fn called(&self, i: Inst) -> String {
-        let (ty, at) = (self.kernel.ty(self.kernel.insts[i].results[0]), self.kernel.locs[i]);
-        if at.is_known() { format!("`{ty}` of {at}") } else { format!("`{ty}`") }
+    /// What messages call what an instruction allocates.
+    pub(super) fn called(&self, i: Inst) -> AllocName {
+        AllocName { ty: self.kernel.ty(self.kernel.insts[i].results[0]).clone(), at: self.kernel.locs[i] }
     }
 
     /// The parts of an allocation of so many bytes that tasks may use apart from one another: slots, what parts that are cut out are made of as

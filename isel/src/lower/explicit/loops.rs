@@ -159,7 +159,7 @@ impl Lower<'_> {
         let mut uses: BTreeMap<Value, u32> = from_zero.iter().map(|&n| (params[n + 1], 0)).collect();
         let mut products = uses.clone();
         let count = |list: &mut BTreeMap<Value, u32>, v: &Value| list.get_mut(v).into_iter().for_each(|n| *n += 1);
-        kernel.walk(region, &mut |j| kernel.insts[j].args.iter().for_each(|a| count(&mut uses, a)));
+        self.order.insts(region).iter().for_each(|&j| kernel.insts[j].args.iter().for_each(|a| count(&mut uses, a)));
         for d in kernel.regions[region].insts.iter().map(|&j| &kernel.insts[j]).filter(|d| d.op == Op::AsyncDot) {
             count(&mut products, &d.args[2]);
         }
@@ -194,14 +194,8 @@ impl Lower<'_> {
             return Ok(());
         }
         let kernel = self.kernel;
-        let mut products = Vec::new();
-        let mut look = |j: Inst| {
-            if kernel.insts[j].op == Op::AsyncDot {
-                products.push(j);
-            }
-        };
-        kernel.insts[i].regions.iter().for_each(|&r| kernel.walk(r, &mut look));
-        for j in products {
+        let order = self.order.clone();
+        for j in kernel.insts[i].regions.iter().flat_map(|&r| order.with(r, |op| op == Op::AsyncDot)) {
             let a = kernel.insts[j].args[0];
             if let (Some(ValueLocation::Tile(_)), Some(dot)) = (&self.values[a], self.assigned.dots[j].clone()) {
                 self.tile(b, a, &dot.a)?;
@@ -229,7 +223,7 @@ impl Lower<'_> {
             return words;
         }
         let (mut products, mut others) = (BTreeSet::<Value>::new(), BTreeSet::<Value>::new());
-        kernel.walk(region, &mut |j| {
+        self.order.insts(region).iter().for_each(|&j| {
             let d = &kernel.insts[j];
             let left = d.op == Op::AsyncDot;
             products.extend(d.args.iter().take(usize::from(left)));

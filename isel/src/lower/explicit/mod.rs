@@ -61,12 +61,9 @@ impl Lower<'_> {
             }
             maps.insert(i, b.tensor_param(Param { ty: LTy::I64, source: ParamSource::Tensor(spec) }));
         }
-        let mut named = Vec::new();
-        kernel.walk(kernel.body, &mut |i| {
-            if matches!(kernel.insts[i].op, Op::NamedBarrierSync | Op::NamedBarrierArrive) {
-                named.push(count(kernel, i, 0));
-            }
-        });
+        let order = self.order.clone();
+        let meetings = order.with(kernel.body, |op| matches!(op, Op::NamedBarrierSync | Op::NamedBarrierArrive));
+        let mut named: Vec<u32> = meetings.map(|i| count(kernel, i, 0)).collect();
         named.sort_unstable();
         named.dedup();
         let first = Some(first_lane(b));
@@ -77,14 +74,12 @@ impl Lower<'_> {
             b.unit(Unit::PrefetchMap { map, guard: first });
         }
         let group = self.target.units.as_ref().map_or(1, |u| u.group_warps);
-        let (groups, turns) = (plan.warps / group, turns::barriers(kernel, plan, group, named.len() as u32));
+        let (groups, turns) = (plan.warps / group, turns::barriers(&order, plan, group, named.len() as u32));
         let mut for_units = BTreeSet::new();
-        kernel.walk(kernel.body, &mut |i| {
-            let d = &kernel.insts[i];
-            if matches!(d.op, Op::AsyncLoad | Op::AsyncStore | Op::AsyncReduce | Op::AsyncDot) {
-                for_units.extend(d.args.iter().filter_map(|&v| handle(kernel, v)).map(|h| allocation(kernel, h.root)));
-            }
-        });
+        for i in order.with(kernel.body, |op| matches!(op, Op::AsyncLoad | Op::AsyncStore | Op::AsyncReduce | Op::AsyncDot)) {
+            let handles = kernel.insts[i].args.iter().filter_map(|&v| handle(kernel, v));
+            for_units.extend(handles.map(|h| allocation(kernel, h.root)));
+        }
         self.task = Some(TaskState {
             plan: plan.clone(),
             maps,
@@ -110,10 +105,10 @@ impl Lower<'_> {
             late: Vec::new(),
             beside: Vec::new(),
             less: Vec::new(),
-            products: kernel.has(kernel.body, &|op| op == Op::AsyncDot),
+            products: order.has(kernel.body, |op| op == Op::AsyncDot),
             met: true,
             traces: Traces::default(),
-            commits: Rc::new(Commits::of(kernel)),
+            commits: Rc::new(Commits::of(kernel, &order)),
         });
         let tasks = tasks(kernel);
         let warps = std::mem::replace(&mut self.plan.warps, plan.front);
@@ -163,7 +158,7 @@ impl Lower<'_> {
         let (outer, warps) = (self.values.clone(), self.plan.warps);
         let group = self.target.units.as_ref().map_or(1, |u| u.group_warps);
         let mut roles = Vec::new();
-        let (direct, sinks) = (self.direct, loads_what_it_leaves(kernel));
+        let (direct, sinks) = (self.direct, loads_what_it_leaves(kernel, &self.order));
         for r in plan.roles.iter().filter(|r| plan.written(r)) {
             self.beside_products(b, r, direct, sinks);
             self.values = outer.clone();
@@ -182,10 +177,11 @@ impl Lower<'_> {
                     (false, false) => Some(first_lane(b)),
                 };
                 let arrives = cx.task()?.groupwise.arriving.contains_key(&r.region).then(|| elected(b, group));
+                let products = cx.order.has(r.region, |op| op == Op::AsyncDot);
                 let task = cx.task_mut()?;
                 (task.first, task.groups, task.arrives) = (first, r.warps[1] / group, arrives);
                 task.turn = task.turns.get(&r.region).copied();
-                task.products = self.kernel.has(r.region, &|op| op == Op::AsyncDot);
+                task.products = products;
                 (task.met, task.traces, task.apart) = (true, Traces::default(), apart);
                 cx.task_body(b, r, replicas)
             })?;
@@ -213,18 +209,12 @@ impl Lower<'_> {
 
     /// The end of a task: what its stores read stays until they have read it.
     fn leave_task(&mut self, b: &mut LaneBuilder, r: Region) -> Result<(), LowerError> {
-        let kernel = self.kernel;
-        let own = |r: Region| {
-            let mut found = false;
-            for &i in &kernel.regions[r].insts {
-                let d = &kernel.insts[i];
-                found |= matches!(d.op, Op::AsyncStore | Op::AsyncReduce);
-                found |=
-                    d.op != Op::Tasks && d.regions.iter().any(|&x| kernel.has(x, &|op| matches!(op, Op::AsyncStore | Op::AsyncReduce)));
-            }
-            found
+        let stores = |op: Op| matches!(op, Op::AsyncStore | Op::AsyncReduce);
+        let own = |&i: &Inst| {
+            let d = &self.kernel.insts[i];
+            stores(d.op) || d.op != Op::Tasks && d.regions.iter().any(|&x| self.order.has(x, stores))
         };
-        if own(r) {
+        if self.kernel.regions[r].insts.iter().any(own) {
             let guard = self.task()?.first;
             b.unit(Unit::WaitStoresRead { pending: 0, guard });
         }

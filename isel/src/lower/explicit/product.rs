@@ -90,20 +90,20 @@ fn operand(local: &Local, k: usize, row: &GroupMatrix) -> Result<Operand, LowerE
 
 impl Lower<'_> {
     pub(super) fn async_dot(&mut self, b: &mut LaneBuilder, i: Inst) -> Result<(), LowerError> {
-        let kernel = self.kernel;
+        let (kernel, target) = (self.kernel, self.target);
         let d = &kernel.insts[i];
-        let (Some(plan), Some(units)) = (self.assigned.dots[i].clone(), &self.target.units) else {
+        let (Some(plan), Some(units)) = (self.assigned.dots[i].clone(), &target.units) else {
             return Err(Missing::AsyncDotPlan.into());
         };
-        let Some(row) = plan.group.and_then(|q| units.matrix.get(q.as_u32() as usize)).cloned() else {
+        let Some(row) = plan.group.and_then(|q| units.matrix.get(q.as_u32() as usize)) else {
             return Err(Missing::AsyncDotInstruction.into());
         };
         let size = row.operand.bytes();
         let [groups, across] = plan.groups;
         let n = plan.d.shape()[1] / across;
-        let mut right = operand(&*self.local(d.args[1])?, 0, &row)?;
+        let mut right = operand(&*self.local(d.args[1])?, 0, row)?;
         if across > 1 {
-            let bytes = right.columns(n, &row)?;
+            let bytes = right.columns(n, row)?;
             let mut own = self.group_number(b);
             if groups > 1 {
                 let shift = b.i32(i64::from(groups.trailing_zeros()));
@@ -111,7 +111,7 @@ impl Lower<'_> {
             }
             right.move_on(b, own, bytes);
         }
-        let (a, step) = self.operand_a(b, d.args[0], &plan, &row, groups)?;
+        let (a, step) = self.operand_a(b, d.args[0], &plan, row, groups)?;
         let c = d.args[2];
         let (mut regs, fresh) = if is_zero(kernel, c) {
             let ty = LTy::Num(row.acc);
@@ -132,7 +132,7 @@ impl Lower<'_> {
             _ => 0,
         };
         let Some(instr) = plan.group else { return Ok(()) };
-        let shares = shares(&plan.d, &row, groups);
+        let shares = shares(&plan.d, row, groups);
         let words = match &a {
             SourceA::Shared(_) => Vec::new(),
             SourceA::Regs(fragments) => fragments.values().flatten().copied().collect(),

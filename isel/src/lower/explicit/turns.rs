@@ -9,15 +9,15 @@
 
 use super::super::Lower;
 use std::collections::BTreeMap;
-use tilelift_ir::{Effects, Inst, Kernel, Op, Region};
+use tilelift_ir::{Effects, Inst, Op, ProgramOrder, Region};
 use tilelift_lane::{LaneBuilder, TurnEnd, Unit};
 use tilelift_schedule::LowerError;
 use tilelift_schedule::plan::{TaskPlan, takes_turns};
 
 /// The first named barrier of each task whose groups take turns, behind so many others.
-pub(super) fn barriers(kernel: &Kernel, plan: &TaskPlan, group: u32, others: u32) -> BTreeMap<Region, u32> {
+pub(super) fn barriers(order: &ProgramOrder, plan: &TaskPlan, group: u32, others: u32) -> BTreeMap<Region, u32> {
     let (mut next, mut out) = (others, BTreeMap::new());
-    for r in plan.roles.iter().filter(|r| kernel.has(r.region, &takes_turns)) {
+    for r in plan.roles.iter().filter(|r| order.has(r.region, takes_turns)) {
         out.insert(r.region, next);
         next += r.warps[1] / group;
     }

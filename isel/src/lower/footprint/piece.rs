@@ -4,6 +4,7 @@ use tilelift_ir::Loc;
 use tilelift_lane::Life;
 
 /// An allocation.
+#[derive(Clone)]
 pub(super) struct Piece {
     pub bytes: u64,
     pub align: u32,

@@ -13,11 +13,11 @@ use cranelift_entity::SecondaryMap;
 use std::rc::Rc;
 use tilelift_egraph::physical::{InstLayouts, Source};
 use tilelift_ir::layout::{Layout, plan_in_registers};
-use tilelift_ir::{Attr, Inst, Kernel, Loc, Op, Region, Scalar, Type, Value};
+use tilelift_ir::{Attr, Inst, Kernel, Loc, Op, ProgramOrder, Region, Scalar, Type, Value};
 use tilelift_lane::Life;
 use tilelift_lane::hash::Map;
 use tilelift_lane::{LTy, Target};
-use tilelift_schedule::plan::{Plan, TaskPlan, is_swizzle, tasks};
+use tilelift_schedule::plan::{Plan, TaskPlan, TaskRole, is_swizzle, tasks};
 
 /// Where a value is.
 #[derive(Clone)]
@@ -32,6 +32,7 @@ pub(super) enum At {
 /// The walk: the lowering, with layouts for values.
 pub(super) struct Walk<'a> {
     pub kernel: &'a Kernel,
+    order: Rc<ProgramOrder>,
     pub target: &'a Target,
     /// The plan, with the warps of the task that is walked through.
     pub plan: Plan,
@@ -90,6 +91,7 @@ impl<'a> Walk<'a> {
         values.resize(kernel.values.len());
         Walk {
             kernel,
+            order: Rc::new(ProgramOrder::of(kernel)),
             target,
             plan: Plan { warps: explicit.as_ref().map_or(plan.warps, |e| e.front), ..plan.clone() },
             explicit,
@@ -125,12 +127,22 @@ impl<'a> Walk<'a> {
         }
         let (outer, direct) = (self.values.clone(), self.direct);
         let explicit = self.explicit.clone();
+        // Another replica takes what the one before it takes.
+        let mut before: Option<(&TaskRole, usize)> = None;
         for role in explicit.iter().flat_map(|e| &e.roles) {
-            self.values = outer.clone();
-            self.variants.clear();
-            self.plan.warps = role.warps[1];
-            self.direct = loads_at_use(kernel, self.assigned, role, direct);
-            self.region(role.region)?;
+            let first = self.pieces.len();
+            let alike = |r: &TaskRole| (r.region, r.warps[1], r.registers) == (role.region, role.warps[1], role.registers);
+            match before {
+                Some((r, from)) if alike(r) => self.pieces.extend_from_within(from..),
+                _ => {
+                    self.values = outer.clone();
+                    self.variants.clear();
+                    self.plan.warps = role.warps[1];
+                    self.direct = loads_at_use(kernel, &self.order, self.assigned, role, direct);
+                    self.region(role.region)?;
+                }
+            }
+            before = Some((role, first));
         }
         let others: Vec<usize> = self.buffers.iter().filter(|b| !last.values().flatten().any(|l| l == b.0)).map(|b| *b.1).collect();
         others.into_iter().for_each(|n| self.touch(Some(n)));
@@ -512,17 +524,14 @@ impl<'a> Walk<'a> {
 
     /// Operands A of products in a loop or choice that are tiles from in front of it are brought into their layout there, and tables of lookups.
     fn operands_in_front(&mut self, i: Inst) -> Walked {
-        let kernel = self.kernel;
-        let mut products = Vec::new();
-        let mut look = |j: Inst| products.extend((kernel.insts[j].op == Op::AsyncDot).then_some(j));
-        kernel.insts[i].regions.iter().for_each(|&r| kernel.walk(r, &mut look));
-        for j in products {
+        let (kernel, order) = (self.kernel, self.order.clone());
+        for j in kernel.insts[i].regions.iter().flat_map(|&r| order.with(r, |op| op == Op::AsyncDot)) {
             let a = kernel.insts[j].args[0];
             if let (Some(At::Tile(_)), Some(dot)) = (&self.values[a], self.assigned.dots[j].clone()) {
                 self.tile(a, &dot.a)?;
             }
         }
-        for (table, lanes) in tables_in(kernel, self.target, self.plan.warps, i) {
+        for (table, lanes) in tables_in(kernel, &order, self.target, self.plan.warps, i) {
             if let Some(At::Tile(_)) = &self.values[table] {
                 self.tile(table, &lanes)?;
             }

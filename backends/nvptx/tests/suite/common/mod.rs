@@ -127,7 +127,7 @@ impl Asm {
     pub fn alloc(&mut self, bytes: u32) -> AllocId {
         let offset = self.p.shared_bytes.next_multiple_of(128);
         self.p.shared_bytes = offset + bytes;
-        self.p.allocs.push(Alloc { bytes, align: 128, offset, region_bytes: 0, slot: 0, name: String::new(), purpose: "test" })
+        self.p.allocs.push(Alloc { bytes, align: 128, offset, region_bytes: 0, slot: 0, name: None, purpose: "test" })
     }
     pub fn shared(&mut self, alloc: AllocId) -> LVal {
         self.def(I32, |dst| Inst::SharedAddr { dst, alloc })

@@ -1,6 +1,7 @@
 //! Matrix instructions against a plain triple loop.
 
 use super::*;
+use crate::inst::MatrixProduct;
 use crate::machine::MatrixId;
 use tilelift_ir::num;
 
@@ -56,14 +57,14 @@ fn run(instr: &MatrixInstr, id: usize, operands: [&dyn Fn(usize, usize, usize) -
     }
     let ty = asm.p.vals[vals[2][0]];
     let dsts = asm.vals(ty, vals[2].len());
-    asm.push(Inst::Matrix {
+    asm.push(Inst::Matrix(Box::new(MatrixProduct {
         dsts: dsts.iter().copied().collect(),
         instr: MatrixId::new(id),
         a: vals[0].iter().copied().collect(),
         b: vals[1].iter().copied().collect(),
         c: vals[2].iter().copied().collect(),
         scales: Vals::new(),
-    });
+    })));
     let size = ty.bytes() * dsts.len() as u32;
     m.add(Buffer::uninit(64 * size as usize));
     let t = asm.thread();
@@ -149,14 +150,14 @@ fn a_long_chain_of_matrix_instructions() {
     let mut sums = vec![start; 4];
     for _ in 0..2048 {
         let dsts: Vec<LVal> = asm.vals(LTy::F32, 4).into_vec();
-        asm.push(Inst::Matrix {
+        asm.push(Inst::Matrix(Box::new(MatrixProduct {
             dsts: dsts.iter().copied().collect(),
             instr: MatrixId::new(0),
             a: Vals::from_elem(zero, 4),
             b: Vals::from_elem(zero, 2),
             c: sums.iter().copied().collect(),
             scales: Vals::new(),
-        });
+        })));
         sums = dsts;
     }
     asm.store(0, &sums);
