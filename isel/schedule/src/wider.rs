@@ -12,7 +12,7 @@
 //! dimension of its tiles a program loads and stores, at multiples of their extent, the tiles of neighbours are one tile. Elements go where they went, and all
 //! that is computed of one element is computed as before; so results are the same bits, but for the order of sums that `dot` leaves open.
 //!
-//! Which values become wider, and along which dimension, is found first ([`tags`]). What is alike for all positions is repeated where a wider tile
+//! Which values become wider, and along which dimension, is found first (`tags.rs`). What is alike for all positions is repeated where a wider tile
 //! meets it: constants, and rows or columns that are broadcast. What else a position decides (a trip count, a choice, an index from memory) keeps the kernel as it is.
 
 mod tags;
