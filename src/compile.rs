@@ -366,15 +366,29 @@ pub fn lower(kernel: &Kernel, target: &Target, options: &Options) -> Result<Lowe
 /// Forms of a kernel that are lowered at most, to find one that does not spill.
 const FORMS: usize = 3;
 
-/// Lowers a kernel as it is best for the grids of its launches, if they are known: a form whose lanes would spill is none.
+/// Lowers a kernel as it is best for the grids of its launches, if they are known.
 fn lowered_for_grid(kernel: &Verified<'_>, target: &Target, options: &Options) -> Result<Lowered, LowerError> {
+    let form = form_for_grid(kernel, target, options);
+    form.map_or_else(|| tilelift_isel::lower(kernel, target, &options.lowering()), |(_, lowered)| Ok(lowered))
+}
+
+/// The best form of a kernel for the grids of its launches, lowered, if they are known and it is another one: one whose lanes would spill is none.
+fn form_for_grid(kernel: &Kernel, target: &Target, options: &Options) -> Option<(Kernel, Lowered)> {
     let lowering = options.lowering();
-    let forms = options.grid.iter().flat_map(|grid| tilelift_isel::wider_forms(kernel, target, &lowering, grid)).take(FORMS);
-    for form in forms {
-        let lowered = tilelift_ir::verify(&form).ok().and_then(|v| tilelift_isel::lower(&v, target, &lowering).ok());
-        if let Some(lowered) = lowered.filter(|l| l.plan.specialised().is_some() && tilelift_nvptx::spills(&l.program, target).is_empty()) {
-            return Ok(lowered);
-        }
-    }
-    tilelift_isel::lower(kernel, target, &lowering)
+    let forms = tilelift_isel::wider_forms(kernel, target, &lowering, options.grid.as_ref()?);
+    let lowered = |form: Kernel| {
+        let done = tilelift_isel::lower(&tilelift_ir::verify(&form).ok()?, target, &lowering).ok()?;
+        let good = done.plan.specialised().is_some() && tilelift_nvptx::spills(&done.program, target).is_empty();
+        good.then_some((form, done))
+    };
+    forms.into_iter().take(FORMS).find_map(lowered)
+}
+
+/// The kernel of which [`compile`] makes a schedule: improved, and for the grids of its launches, if they are known.
+///
+/// # Errors
+/// The kernel breaks rules of the IR.
+pub fn for_grid<'k>(kernel: &'k Kernel, target: &Target, options: &Options) -> Result<Cow<'k, Kernel>, CompileError> {
+    let better = optimise(kernel, options.opt)?;
+    Ok(form_for_grid(&better, target, options).map_or(better, |(form, _)| Cow::Owned(form)))
 }

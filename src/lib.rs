@@ -49,7 +49,7 @@ mod sha256;
 pub mod targets;
 
 pub use artifact::{Artifact, Malformed};
-pub use compile::{CompileError, OptLevel, Options, Stage, StageTimes, compile, compile_timed, lower, optimise};
+pub use compile::{CompileError, OptLevel, Options, Stage, StageTimes, compile, compile_timed, for_grid, lower, optimise};
 pub use divisors::{Divisor, Divisors, Integer};
 pub use embed::{
     Compiler, CompilerBuilder, DirectoryStore, Error, MemoryStore, Refusal, Request, Schedule, Settings, Stats, Store, StoreError,

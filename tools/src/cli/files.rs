@@ -272,7 +272,7 @@ pub(super) fn considered(kernel: &Kernel, target: &Target, opts: &Options, done:
         return String::new();
     }
     let hints = LowerOptions { layouts: LayoutChoice::Searched, ..opts.lowering() };
-    let Some(kernel) = tilelift::optimise(kernel, opts.opt).ok().filter(|k| verify(k).is_ok()) else { return String::new() };
+    let Some(kernel) = tilelift::for_grid(kernel, target, opts).ok().filter(|k| verify(k).is_ok()) else { return String::new() };
     let Ok((kernel, _)) = planned(&kernel, target, &hints) else { return String::new() };
     let Ok(found) = schedule(&kernel, target, &hints) else { return String::new() };
     let other = |c: &&Candidate| c.consumer_sets.is_none() && !found.is_own(c);

@@ -5,6 +5,7 @@ use super::{for_launch, input, opt_report, options, spills};
 use crate::bench::{estimate, layouts};
 use crate::execute::{DeviceKind, Executor};
 use lexopt::Arg::{Long, Short, Value};
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use tilelift::{OptLevel, targets};
 use tilelift_decisions::{Decision, heard};
@@ -211,13 +212,21 @@ pub(super) fn explain(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) ->
     let job = job(parser, Command::Explain)?;
     each(&job, streams, |kernel, streams| {
         let made = optimise(kernel, &job.options).0;
-        schedule(&job, &made, streams)?;
+        schedule(&job, &on_grid(&job, &made)?, streams)?;
         decided(&job, kernel, streams)?;
         if job.physical {
             return with_layouts(&job, &made, true, streams);
         }
         Ok(write!(streams.out, "{}", reasons::explain(kernel, &job.options))?)
     })
+}
+
+/// The form of an improved kernel that runs on the grid of the job's launch.
+fn on_grid(job: &Job, kernel: &Kernel) -> Result<Kernel, CliError> {
+    let target = job.target.clone().unwrap_or_else(targets::usual);
+    let grid = job.launch.as_deref().and_then(for_launch::grid);
+    let options = tilelift::Options { opt: OptLevel::None, grid, ..tilelift::Options::default() };
+    tilelift::for_grid(kernel, &target, &options).map(Cow::into_owned).map_err(|e| CliError::Failed(e.to_string()))
 }
 
 /// Says how a kernel runs, and what its loops wait for, as comments.
