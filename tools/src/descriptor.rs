@@ -202,7 +202,10 @@ fn plain_kernels_take_pointers_and_extents() {
             })
         );
         assert_eq!(d["arguments"][1]["written"], true);
-        assert_eq!(d["grid"], json!({"persistent": false, "multiple_of": [1, 1, 1], "max": [2147483647, 65535, 65535]}));
+        assert_eq!(
+            d["grid"],
+            json!({"persistent": false, "multiple_of": [1, 1, 1], "positions": [1, 1, 1], "max": [2147483647, 65535, 65535]})
+        );
     }
 }
 

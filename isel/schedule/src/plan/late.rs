@@ -4,7 +4,7 @@
 //! a step:   begin a product of this step ─ wait for those of the step before ─ what looks at them ─ … ─ begin products that end in the next step
 //!
 //! accumulators   carried by the loop, and looked at by nothing else in their step
-//! the others     only what others see (stores, atomic sums) looks at them, by way of what lanes compute of them and of the index
+//! the others     only what others see (stores, atomic sums) looks at them, by way of what lanes compute of them and of the index, and of nothing else of their step
 //! ```
 //!
 //! Everything that others see keeps its order: where some of it can't be done a step later, none is.
@@ -83,7 +83,10 @@ pub(super) fn late(
             after.push(i);
         }
     }
-    if body.iter().any(|&i| keeps_place(kernel, i, written) && !after.contains(&i)) {
+    // What was loaded for the products' own step would be held in registers beside accumulators that change places, which the assembler serialises.
+    let of_own_step = |&v: &Value| made_in(v).is_some_and(|j| kernel.insts[j].op != Op::Dot && !again.contains(&j) && !after.contains(&j));
+    let held = after.iter().any(|&i| kernel.insts[i].args.iter().any(of_own_step));
+    if held || body.iter().any(|&i| keeps_place(kernel, i, written) && !after.contains(&i)) {
         after.clear();
     }
     let yields = kernel.yields(region);

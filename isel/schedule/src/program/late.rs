@@ -24,8 +24,6 @@ struct Before {
     /// Those of its products that `after` looks at, as they are now.
     products: BTreeMap<Inst, Arg>,
     index: Arg,
-    /// What else `after` looks at of the step: the next one names what its slot holds, and what is loaded for it, by the same values.
-    held: Vec<(Value, Arg)>,
     /// Its number, while its slot is to be given back, and the products that still read that.
     step: Option<Arg>,
     readers: Vec<Inst>,
@@ -130,7 +128,6 @@ impl<'a, 'k> Steps<'a, 'k> {
                 StepPart::WaitBefore(..) | StepPart::After | StepPart::Cut => {}
             }
         }
-        open.extend(self.wanted_after());
         let made = |part: &StepPart| match *part {
             StepPart::Begin(i) | StepPart::Compute(i) => Some(i),
             StepPart::Wait(..) | StepPart::WaitBefore(..) | StepPart::After | StepPart::Cut => None,
@@ -274,13 +271,12 @@ impl<'a, 'k> Steps<'a, 'k> {
         self.see(w, slot.into())?;
         self.again.iter().try_for_each(|&i| s.part(w, StepPart::Compute(i), &mut state))?;
         self.rest.iter().try_for_each(|&part| s.part(w, part, &mut state))?;
-        let held = self.wanted_after().into_iter().map(|v| Ok((v, s.held(w, v)?))).collect::<Result<Vec<_>, Refusal>>()?;
         if self.readers.is_empty() {
             s.release(w, step)?;
         }
         let products = self.late.looked_at().map(|i| Ok((i, w.get(kernel.insts[i].results[0])?)));
         let products = products.collect::<Result<BTreeMap<Inst, Arg>, Refusal>>()?;
-        let before = Before { products, index, held, step: (!self.readers.is_empty()).then_some(step), readers: self.readers.clone() };
+        let before = Before { products, index, step: (!self.readers.is_empty()).then_some(step), readers: self.readers.clone() };
         Ok((before, state.ahead.unwrap_or_default()))
     }
 
@@ -322,8 +318,8 @@ impl<'a, 'k> Steps<'a, 'k> {
         Ok(())
     }
 
-    /// What lanes need for what looks at products of the step before.
-    fn needed_after(&self) -> Vec<Value> {
+    /// What looks at products of the step before, with its index.
+    fn after(&self, w: &mut Writer<'_>, before: &Before, buffers: &mut StagedState) -> Result<(), Refusal> {
         let (s, kernel) = (self.schedule, self.schedule.kernel);
         let mut open = Vec::new();
         for &i in &self.late.after {
@@ -332,25 +328,7 @@ impl<'a, 'k> Steps<'a, 'k> {
                 None => needs(kernel, i, &mut |v| open.push(v)),
             }
         }
-        open
-    }
-
-    /// The part of it that is made in the step before: neither of its products, nor computed again.
-    fn wanted_after(&self) -> Vec<Value> {
-        let (s, kernel, late) = (self.schedule, self.schedule.kernel, self.late);
-        let inside = &kernel.regions[s.region].insts;
-        let elsewhere = |i: &Inst| late.after.contains(i) || late.again.contains(i) || kernel.insts[*i].op == Op::Dot;
-        let mut wanted = self.needed_after();
-        wanted.retain(|&v| kernel.def_inst(v).is_some_and(|i| inside.contains(&i) && !elsewhere(&i)));
-        wanted.sort_unstable();
-        wanted.dedup();
-        wanted
-    }
-
-    /// What looks at products of the step before, with its index.
-    fn after(&self, w: &mut Writer<'_>, before: &Before, buffers: &mut StagedState) -> Result<(), Refusal> {
-        let (s, kernel) = (self.schedule, self.schedule.kernel);
-        let again = slice_by(kernel, self.needed_after(), &|i, take| {
+        let again = slice_by(kernel, open, &|i, take| {
             if self.late.again.contains(&i) {
                 needs(kernel, i, take);
             }
@@ -359,11 +337,10 @@ impl<'a, 'k> Steps<'a, 'k> {
         let insts: Vec<Inst> = kernel.regions[s.region].insts.iter().copied().filter(|i| wanted(i) && s.computed(*i)).collect();
         let index = kernel.regions[s.region].params[0];
         let made = insts.iter().flat_map(|&i| kernel.insts[i].results.iter().copied()).chain([index]);
-        let made = made.chain(before.products.keys().map(|&i| kernel.insts[i].results[0])).chain(before.held.iter().map(|h| h.0));
+        let made = made.chain(before.products.keys().map(|&i| kernel.insts[i].results[0]));
         let here: Vec<(Value, Option<Arg>)> = made.map(|v| (v, w.swap(v, None))).collect();
         w.set(index, before.index);
         before.products.iter().for_each(|(&i, &v)| w.set(kernel.insts[i].results[0], v));
-        before.held.iter().for_each(|&(v, now)| w.set(v, now));
         insts.iter().try_for_each(|&i| match s.plan.updates.iter().position(|u| u.inst == i) {
             Some(n) => s.bulk_update(w, n, buffers),
             None => w.copy(i),

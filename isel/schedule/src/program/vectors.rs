@@ -67,12 +67,6 @@ impl Schedule<'_> {
         Ok(())
     }
 
-    /// A value of a step for who looks at it when the slot is others': vectors that their users read are read.
-    pub(super) fn held(&self, w: &mut Writer<'_>, v: Value) -> Result<Arg, Refusal> {
-        let load = self.kernel.def_inst(v).and_then(|i| self.vector_behind(i));
-        if load.is_some_and(|l| self.read_by_users(l)) { self.read_vector(w, v) } else { w.get(v) }
-    }
-
     /// True for a vector that units bring, as they bring tiles.
     pub(super) fn brings_vector(&self, i: Inst) -> bool {
         self.plan.lane_tiles.iter().any(|l| l.0 == i) && self.kernel.operand(i, "mask").is_empty() && is_vector(self.kernel, i)
