@@ -17,7 +17,7 @@ use tilelift_amdgcn::EmitError as AmdEmitError;
 use tilelift_amdgcn::alloc::AllocError;
 use tilelift_decisions::{Decision, Told, taken};
 use tilelift_ir::{GridFacts, Kernel, Loc, Type, Verified, VerifiedKernel, VerifyErrors};
-use tilelift_isel::{LayoutChoice, LowerError, LowerOptions, Lowered, Target, lane};
+use tilelift_isel::{LayoutChoice, LowerError, LowerOptions, Lowered, Target, WiderForm, lane};
 use tilelift_nvptx::{EmitError, EmitOptions, Invalid};
 
 /// How much a kernel is improved before it is lowered.
@@ -376,10 +376,10 @@ fn lowered_for_grid(kernel: &Verified<'_>, target: &Target, options: &Options) -
 fn form_for_grid(kernel: &Kernel, target: &Target, options: &Options) -> Option<(Kernel, Lowered)> {
     let lowering = options.lowering();
     let forms = tilelift_isel::wider_forms(kernel, target, &lowering, options.grid.as_ref()?);
-    let lowered = |form: Kernel| {
-        let done = tilelift_isel::lower(&tilelift_ir::verify(&form).ok()?, target, &lowering).ok()?;
+    let lowered = |form: WiderForm| {
+        let done = tilelift_isel::lower(&tilelift_ir::verify(form.kernel()).ok()?, target, &lowering).ok()?;
         let good = done.plan.specialised().is_some() && tilelift_nvptx::spills(&done.program, target).is_empty();
-        good.then_some((form, done))
+        good.then(|| (form.take(), done))
     };
     forms.into_iter().take(FORMS).find_map(lowered)
 }

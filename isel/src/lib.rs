@@ -33,4 +33,4 @@ pub use tilelift_schedule::plan::{IdleWarps, LayoutChoice, LowerOptions, Plan, S
 pub use tilelift_schedule::program::Refusal;
 pub use tilelift_schedule::wider::wider;
 pub use tilelift_schedule::{LowerError, Resource, candidates, gemm, reason};
-pub use wider::wider_forms;
+pub use wider::{WiderForm, wider_forms};

@@ -13,7 +13,7 @@ pub const MAX_POSITIONS: u32 = i32::MAX as u32;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 #[non_exhaustive]
 pub struct GridRule {
-    /// The extent along x is a multiple of it: the blocks of a cluster.
+    /// The extent along x is a multiple of it: the positions of a cluster's blocks.
     pub multiple_of: u32,
     /// Neighbouring positions that a block stands for, along each axis: extents are multiples, and [`GridRule::instances`] are what is counted.
     pub positions: [u32; 3],

@@ -120,6 +120,17 @@ impl Case {
             .collect()
     }
 
+    /// The same, whose outputs have to have equal bits.
+    pub(crate) fn exact(&self) -> Case {
+        let mut out = self.clone();
+        for p in &mut out.params {
+            if let Param::Tensor(t) = p {
+                t.tolerance = None;
+            }
+        }
+        out
+    }
+
     /// The tensors, in the order of their buffers.
     pub fn tensors(&self) -> impl Iterator<Item = &Tensor> {
         self.params.iter().filter_map(|p| if let Param::Tensor(t) = p { Some(t) } else { None })

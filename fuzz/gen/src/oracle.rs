@@ -110,13 +110,8 @@ pub fn optimised(case: &Case, want: &Memory, chaos: Option<u64>) -> Result<Verdi
     let at = chaos.map_or("optimizer".to_owned(), |seed| format!("optimizer, chaos {seed}"));
     guarded(&at, || {
         let better = better(case, chaos, &at)?;
-        let params = case.params.iter().cloned().map(|p| match p {
-            crate::case::Param::Tensor(t) => crate::case::Param::Tensor(crate::case::Tensor { tolerance: None, ..t }),
-            scalar @ crate::case::Param::Scalar(_) => scalar,
-        });
-        let exact = Case { params: params.collect(), ..case.clone() };
         let got = reference(&better).map_err(|e| failure(Kind::Fault, &at, format!("{e}\n{}", text::print(&better.kernel))))?;
-        match exact.difference(want, &got) {
+        match case.exact().difference(want, &got) {
             Some(d) => Err(failure(Kind::Mismatch, &at, format!("{d}\n{}", text::print(&better.kernel)))),
             None => Ok(Verdict::Pass),
         }

@@ -1,6 +1,6 @@
 //! Kernels whose instances stand for several grid positions, beside the kernels that they are made of.
 
-use crate::case::{Case, Param, Tensor};
+use crate::case::Case;
 use crate::oracle::reference;
 use crate::sim::{schedules, sim};
 use crate::verdict::{Failure, Kind, Verdict, failure, guarded};
@@ -25,13 +25,8 @@ pub fn wider_forms(case: &Case, want: &Memory, targets: &[Target]) -> Result<Vec
         };
         guarded(at, || verify(&kernel).map(drop).map_err(|e| failure(Kind::Malformed, at, format!("{e}\n{}", text::print(&kernel)))))?;
         widest = Case { kernel, ..case.clone() };
-        let exact = |p: &Param| match p {
-            Param::Tensor(t) => Param::Tensor(Tensor { tolerance: None, ..t.clone() }),
-            scalar @ Param::Scalar(_) => scalar.clone(),
-        };
-        let strict = Case { params: case.params.iter().map(exact).collect(), ..case.clone() };
         let got = reference(&widest).map_err(|e| failure(Kind::Fault, at, format!("{e}\n{}", text::print(&widest.kernel))))?;
-        if let Some(d) = strict.difference(want, &got) {
+        if let Some(d) = case.exact().difference(want, &got) {
             return Err(failure(Kind::Mismatch, at, format!("{d}\n{}", text::print(&widest.kernel))));
         }
         verdicts.push(Verdict::Pass);

@@ -105,6 +105,12 @@ pub fn heard<T>(run: impl FnOnce() -> T) -> (T, Vec<Taken>) {
     (out, all)
 }
 
+/// Runs something of which nobody hears what was decided: it is asked what would be, and not done.
+pub fn unheard<T>(run: impl FnOnce() -> T) -> T {
+    let _restored = Restored(HEARD.replace(None));
+    run()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -123,6 +129,7 @@ mod tests {
             say("one");
             let ((), inner) = heard(|| say("inside"));
             assert_eq!(inner.len(), 1);
+            unheard(|| say("only asked"));
             say("two");
         });
         say("nobody");

@@ -13,5 +13,5 @@
 mod ear;
 mod list;
 
-pub use ear::{Taken, Told, heard, listened_to, taken};
+pub use ear::{Taken, Told, heard, listened_to, taken, unheard};
 pub use list::{Decision, Entry, Taker};

@@ -149,6 +149,7 @@ impl Emitter<'_> {
                 self.body.op("elect.sync _|").r(elected).s(", 0xFFFFFFFF").end();
                 self.body.s("\t@!").r(elected).s(" bra $L").n(end).end();
             }
+            self.multiplies = false;
             self.role = Some(RoleText {
                 warps: if r.single { 1 } else { r.warps },
                 single: r.single,

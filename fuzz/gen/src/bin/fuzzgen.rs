@@ -76,7 +76,7 @@ impl Options {
     }
 
     fn graph(&self, seed: u64) -> GraphOptions {
-        // In a mix, every so manieth seed is a graph's.
+        // In a mix, one of six seeds is a graph's.
         let of = GraphOptions::of(if self.mix { seed / 6 } else { seed });
         GraphOptions { target: self.target.unwrap_or(of.target), device: self.device, seed, ..of }
     }
