@@ -10,6 +10,7 @@ mod budget;
 mod clear;
 mod codes;
 mod control;
+mod equal;
 mod finish;
 mod known;
 mod memory;
@@ -25,10 +26,11 @@ mod words;
 pub use budget::{Budget, INSTRUCTIONS};
 use known::{Fact, Known};
 
-use self::room::{BLOCK, MEMO, VALUES};
+use self::equal::{Equals, Key, Place, What};
+use self::room::{BLOCK, VALUES};
 use crate::fold::{eval_cmp, eval_int};
 use crate::frame::{AllocId, Param};
-use crate::hash::{Map, Set};
+use crate::hash::Set;
 use crate::inst::{Block, Inst, MatrixProduct};
 use crate::machine::MatrixId;
 use crate::op::{BinOp, UnOp};
@@ -36,7 +38,6 @@ use crate::place::Life;
 use crate::program::Program;
 use crate::value::{LTy, LVal, ShuffleFrom, Special, Vals};
 use cranelift_entity::{EntityRef, PrimaryMap, SecondaryMap};
-use std::collections::hash_map::Entry;
 use tilelift_ir::{CmpOp, GridAxis, Loc, Scalar, num};
 
 /// The role that is being filled.
@@ -49,39 +50,6 @@ struct Filled {
     warps: u32,
     /// How many replicas it has.
     replicas: u32,
-}
-
-/// What makes two pure instructions equal.
-#[derive(Clone, PartialEq, Eq, Hash)]
-enum Key {
-    Const(LTy, u64),
-    Param(u32),
-    Special(Special),
-    /// What a lane is in the role whose body is the frame of that number.
-    OfRole(Special, u32),
-    Shared(AllocId),
-    Un(UnOp, LVal),
-    Bin(BinOp, LVal, LVal),
-    Fma(LVal, LVal, LVal),
-    MadWide(LVal, LVal, LVal),
-    MadWideU(LVal, LVal, LVal),
-    Funnel(LVal, LVal, LVal),
-    FmaF16x2(LVal, LVal, LVal),
-    FmaBf16x2(LVal, LVal, LVal),
-    CvtF16x2(LVal, LVal),
-    CvtBf16x2(LVal, LVal),
-    CvtE4M3x2(LVal, LVal),
-    CvtE5M2x2(LVal, LVal),
-    Permute(LVal, LVal, LVal),
-    MaskFlip(LVal, LVal, LVal),
-    Cmp(CmpOp, LVal, LVal),
-    Select(LVal, LVal, LVal),
-    Divide(Box<(Vals, Vals)>),
-    Cvt(LTy, LVal),
-    RoundTf32(LVal),
-    Bitcast(LTy, LVal),
-    Pack(Vals),
-    Unpack(LTy, LVal),
 }
 
 #[derive(Default)]
@@ -97,9 +65,8 @@ pub struct LaneBuilder {
     program: Program,
     frames: Vec<Frame>,
     facts: PrimaryMap<LVal, Fact>,
-    /// The first result of each pure instruction, whose others follow it, and the number of its frame: while that is open, equal instructions are
-    /// that one.
-    memo: Map<Key, (LVal, u32)>,
+    /// The pure instructions that were made.
+    made: Equals,
     lives: SecondaryMap<AllocId, Option<Life>>,
     clock: u32,
     next_frame: u32,
@@ -159,7 +126,7 @@ impl LaneBuilder {
             },
             frames: vec![Frame { block: Block::with_capacity(BLOCK), ..Frame::default() }],
             facts: PrimaryMap::with_capacity(VALUES),
-            memo: Map::with_capacity_and_hasher(MEMO, Default::default()),
+            made: Equals::new(),
             lives: SecondaryMap::new(),
             clock: 0,
             next_frame: 1,
@@ -242,13 +209,12 @@ impl LaneBuilder {
     /// The first result of an equal instruction that is in scope. If there is none, how many blocks enclose a new one, whose first result the next
     /// value is.
     fn equal(&mut self, key: Key, uses: &[LVal]) -> Result<LVal, u32> {
-        let entry = self.memo.entry(key);
-        if let Entry::Occupied(e) = &entry {
-            let &(v, frame) = e.get();
-            if self.frames.get(self.facts[v].depth as usize).is_some_and(|f| f.id == frame) {
-                self.budget.take_names(1);
-                return Ok(v);
-            }
+        let place = self.made.find(&key);
+        if let Place::Made { first, frame, .. } = place
+            && self.frames.get(self.facts[first].depth as usize).is_some_and(|f| f.id == frame)
+        {
+            self.budget.take_names(1);
+            return Ok(first);
         }
         let depth = uses.iter().map(|&u| self.facts[u].depth).max().unwrap_or(0);
         // What a role computes stays in it: in front of the roles it would be held in registers that the others lack.
@@ -257,7 +223,7 @@ impl LaneBuilder {
             Some(_) | None => depth,
         };
         if !self.budget.spent() {
-            entry.insert_entry((LVal::new(self.program.vals.len()), self.frames[depth as usize].id));
+            self.made.note(place, key, LVal::new(self.program.vals.len()), self.frames[depth as usize].id);
         }
         Err(depth)
     }
@@ -270,8 +236,12 @@ impl LaneBuilder {
         }
     }
 
-    /// The result of a pure instruction, or of one that is equal.
-    fn pure(&mut self, key: Key, ty: LTy, uses: &[LVal], make: impl FnOnce(LVal) -> Inst) -> LVal {
+    /// The result of a pure instruction of at most four operands, or of one that is equal.
+    fn pure(&mut self, what: What, ty: LTy, uses: &[LVal], make: impl FnOnce(LVal) -> Inst) -> LVal {
+        self.pure_by(Key::of(what, uses), ty, uses, make)
+    }
+
+    fn pure_by(&mut self, key: Key, ty: LTy, uses: &[LVal], make: impl FnOnce(LVal) -> Inst) -> LVal {
         self.equal(key, uses).unwrap_or_else(|depth| {
             let dst = self.new_val(ty, depth);
             self.place(depth, make(dst));
@@ -317,7 +287,7 @@ impl LaneBuilder {
 
     /// A literal from its bits (integers sign-extended).
     pub fn constant(&mut self, ty: LTy, bits: u64) -> LVal {
-        let v = self.pure(Key::Const(ty, bits), ty, &[], |dst| Inst::Const { dst, bits });
+        let v = self.pure_by(Key::numbered(What::Const(ty), bits), ty, &[], |dst| Inst::Const { dst, bits });
         self.learn(v, Known::Const(bits));
         v
     }
@@ -341,7 +311,7 @@ impl LaneBuilder {
                 self.program.params.len() as u32 - 1
             }
         };
-        self.pure(Key::Param(index), p.ty, &[], |dst| Inst::Param { dst, index })
+        self.pure_by(Key::numbered(What::Param, index.into()), p.ty, &[], |dst| Inst::Param { dst, index })
     }
 
     /// Where the lane stands.
@@ -363,18 +333,19 @@ impl LaneBuilder {
             | Special::NumPrograms(_)
             | Special::Worker
             | Special::Workers
-            | Special::ClusterRank => self.pure(Key::Special(what), LTy::I32, &[], |dst| Inst::Special { dst, what }),
+            | Special::ClusterRank => self.pure(What::Special(what), LTy::I32, &[], |dst| Inst::Special { dst, what }),
         }
     }
 
     fn of_role(&mut self, what: Special, Filled { depth, frame, .. }: Filled) -> LVal {
-        let key = Key::OfRole(what, frame);
-        if let Some(&(v, _)) = self.memo.get(&key) {
-            return v;
+        let key = Key::numbered(What::OfRole(what), frame.into());
+        let place = self.made.find(&key);
+        if let Place::Made { first, .. } = place {
+            return first;
         }
         let dst = self.new_val(LTy::I32, depth);
         self.frames[depth as usize].block.push(Inst::Special { dst, what });
-        self.memo.insert(key, (dst, frame));
+        self.made.note(place, key, dst, frame);
         dst
     }
 
@@ -389,7 +360,7 @@ impl LaneBuilder {
         if let (UnOp::Not, LTy::I1, Some(c)) = (op, ty, self.as_const(a)) {
             return self.constant(LTy::I1, c ^ 1);
         }
-        let v = self.pure(Key::Un(op, a), ty, &[a], |dst| Inst::Un { dst, op, a });
+        let v = self.pure(What::Un(op), ty, &[a], |dst| Inst::Un { dst, op, a });
         if matches!(op, UnOp::EncodeE4M3 | UnOp::EncodeE5M2) {
             self.learn(v, Known::Code(op, a));
         }
@@ -408,7 +379,7 @@ impl LaneBuilder {
         {
             return v;
         }
-        let v = self.pure(Key::Bin(op, a, b), ty, &[a, b], |dst| Inst::Bin { dst, op, a, b });
+        let v = self.pure(What::Bin(op), ty, &[a, b], |dst| Inst::Bin { dst, op, a, b });
         self.learn_bits(v, op, a, b);
         if self.packed_halves && matches!(ty, LTy::Num(Scalar::F16 | Scalar::BF16)) {
             self.pairs.computed(v, op, a, b);
@@ -506,7 +477,7 @@ impl LaneBuilder {
     /// `a * b + c` with one rounding.
     pub fn fma(&mut self, a: LVal, b: LVal, c: LVal) -> LVal {
         let ty = self.ty(a);
-        self.pure(Key::Fma(a, b, c), ty, &[a, b, c], |dst| Inst::Fma { dst, a, b, c })
+        self.pure(What::Fma, ty, &[a, b, c], |dst| Inst::Fma { dst, a, b, c })
     }
 
     /// `i64` sum of `c` and the product of two `i32`.
@@ -517,17 +488,17 @@ impl LaneBuilder {
         if self.as_const(b) == Some(0) {
             return c;
         }
-        self.pure(Key::MadWide(a, b, c), LTy::I64, &[a, b, c], |dst| Inst::MadWide { dst, a, b, c })
+        self.pure(What::MadWide, LTy::I64, &[a, b, c], |dst| Inst::MadWide { dst, a, b, c })
     }
 
     /// `i64` sum of `c` and the product of two `i32`, read unsigned.
     pub fn mad_wide_u(&mut self, a: LVal, b: LVal, c: LVal) -> LVal {
-        self.pure(Key::MadWideU(a, b, c), LTy::I64, &[a, b, c], |dst| Inst::MadWideU { dst, a, b, c })
+        self.pure(What::MadWideU, LTy::I64, &[a, b, c], |dst| Inst::MadWideU { dst, a, b, c })
     }
 
     /// The upper 32 bits of `high` and `low`, shifted left by `by` modulo 32.
     pub fn funnel(&mut self, high: LVal, low: LVal, by: LVal) -> LVal {
-        self.pure(Key::Funnel(high, low, by), LTy::I32, &[high, low, by], |dst| Inst::Funnel { dst, high, low, by })
+        self.pure(What::Funnel, LTy::I32, &[high, low, by], |dst| Inst::Funnel { dst, high, low, by })
     }
 
     /// A comparison.
@@ -538,7 +509,7 @@ impl LaneBuilder {
             let r = eval_cmp(op, s, x as i64, y as i64);
             return self.constant(LTy::I1, u64::from(r));
         }
-        self.pure(Key::Cmp(op, a, b), LTy::I1, &[a, b], |dst| Inst::Cmp { dst, op, a, b })
+        self.pure(What::Cmp(op), LTy::I1, &[a, b], |dst| Inst::Cmp { dst, op, a, b })
     }
 
     /// `c ? a : b`.
@@ -550,7 +521,7 @@ impl LaneBuilder {
             None => {}
         }
         let ty = self.ty(a);
-        self.pure(Key::Select(c, a, b), ty, &[c, a, b], |dst| Inst::Select { dst, c, a, b })
+        self.pure(What::Select, ty, &[c, a, b], |dst| Inst::Select { dst, c, a, b })
     }
 
     /// Conversion by value.
@@ -582,7 +553,7 @@ impl LaneBuilder {
         if let (Known::Rounded(x), LTy::Num(Scalar::BF16), LTy::F32) = (self.facts[a].known, self.ty(a), to) {
             return self.un(UnOp::RoundBf16, x);
         }
-        let v = self.pure(Key::Cvt(to, a), to, &[a], |dst| Inst::Cvt { dst, a });
+        let v = self.pure(What::Cvt(to), to, &[a], |dst| Inst::Cvt { dst, a });
         if matches!((self.ty(a), to), (LTy::F32, LTy::Num(Scalar::F16 | Scalar::BF16))) {
             self.learn(v, Known::Rounded(a));
         }
@@ -597,13 +568,13 @@ impl LaneBuilder {
         let (a, b): (Vec<LVal>, Vec<LVal>) = pairs.iter().copied().unzip();
         let all = [&a[..], &b[..]].concat();
         let (a, b) = (Vals::from_vec(a), Vals::from_vec(b));
-        let key = Key::Divide(Box::new((a.clone(), b.clone())));
+        let key = self.made.listed(What::Divide, Vals::from_slice(&all));
         self.pure_all(key, (LTy::F32, pairs.len()), &all, |d| Inst::Divide { dsts: Vals::from_slice(d), a, b })
     }
 
     /// Rounds an `f32` to tf32.
     pub fn round_tf32(&mut self, a: LVal) -> LVal {
-        self.pure(Key::RoundTf32(a), LTy::F32, &[a], |dst| Inst::RoundTf32 { dst, a })
+        self.pure(What::RoundTf32, LTy::F32, &[a], |dst| Inst::RoundTf32 { dst, a })
     }
 
     /// The same bits under another type of that width.
@@ -616,7 +587,7 @@ impl LaneBuilder {
         {
             return x;
         }
-        let v = self.pure(Key::Bitcast(to, a), to, &[a], |dst| Inst::Bitcast { dst, a });
+        let v = self.pure(What::Bitcast(to), to, &[a], |dst| Inst::Bitcast { dst, a });
         self.learn(v, Known::Cast(a));
         v
     }

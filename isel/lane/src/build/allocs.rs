@@ -1,6 +1,7 @@
 //! Allocations in shared memory: each replica of a role has its own part of what the role makes.
 
-use super::{Key, LaneBuilder};
+use super::LaneBuilder;
+use super::equal::{Key, What};
 use crate::frame::{Alloc, AllocId, AllocName};
 use crate::inst::Inst;
 use crate::place::Life;
@@ -48,7 +49,7 @@ impl LaneBuilder {
     }
 
     fn whole_addr(&mut self, alloc: AllocId) -> LVal {
-        self.pure(Key::Shared(alloc), LTy::I32, &[], |dst| Inst::SharedAddr { dst, alloc })
+        self.pure_by(Key::numbered(What::Shared, alloc.as_u32().into()), LTy::I32, &[], |dst| Inst::SharedAddr { dst, alloc })
     }
 
     /// Says that an allocation is in use here.

@@ -5,8 +5,9 @@
 //! gathered   a.q b.q c.q d.q     in one word, of which all four are computed at once
 //! ```
 
+use super::LaneBuilder;
+use super::equal::What;
 use super::origins::Picked;
-use super::{Key, LaneBuilder};
 use crate::inst::Inst;
 use crate::value::{LTy, LVal};
 use tilelift_ir::Scalar;
@@ -14,7 +15,7 @@ use tilelift_ir::Scalar;
 impl LaneBuilder {
     /// Four bytes of two words: see [`Inst::Permute`].
     pub fn permute(&mut self, low: LVal, high: LVal, picks: LVal) -> LVal {
-        self.pure(Key::Permute(low, high, picks), LTy::I32, &[low, high, picks], |dst| Inst::Permute { dst, low, high, picks })
+        self.pure(What::Permute, LTy::I32, &[low, high, picks], |dst| Inst::Permute { dst, low, high, picks })
     }
 
     /// The bytes of words that each lane picks for itself, number `lane + at` of each word, as `i8`s.

@@ -2,8 +2,9 @@
 //!
 //! Whoever packs what came out of a word gets that word, or a permutation of bytes; whoever packs what was rounded, or made a code, gets two made at once.
 
+use super::LaneBuilder;
+use super::equal::{Key, What};
 use super::known::Known;
-use super::{Key, LaneBuilder};
 use crate::inst::Inst;
 use crate::op::UnOp;
 use crate::value::{LTy, LVal, Vals};
@@ -37,13 +38,11 @@ impl LaneBuilder {
             && let [Some(low), Some(high)] = [low, high].map(|v| self.rounded(v))
         {
             return match self.ty(parts[0]) {
-                LTy::Num(Scalar::F16) => {
-                    self.pure(Key::CvtF16x2(low, high), LTy::B32, &[low, high], |dst| Inst::CvtF16x2 { dst, low, high })
-                }
-                _ => self.pure(Key::CvtBf16x2(low, high), LTy::B32, &[low, high], |dst| Inst::CvtBf16x2 { dst, low, high }),
+                LTy::Num(Scalar::F16) => self.pure(What::CvtF16x2, LTy::B32, &[low, high], |dst| Inst::CvtF16x2 { dst, low, high }),
+                _ => self.pure(What::CvtBf16x2, LTy::B32, &[low, high], |dst| Inst::CvtBf16x2 { dst, low, high }),
             };
         }
-        self.pure(Key::Pack(Vals::from_slice(parts)), LTy::B32, parts, |dst| Inst::Pack { dst, parts: Vals::from_slice(parts) })
+        self.pure(What::Pack, LTy::B32, parts, |dst| Inst::Pack { dst, parts: Vals::from_slice(parts) })
     }
 
     /// Bytes of two packed words, which ones being known.
@@ -77,8 +76,8 @@ impl LaneBuilder {
         let [low, high] = [low, high].map(|bits| self.bitcast(bits, LTy::F32));
         let ty = LTy::Num(Scalar::I16);
         match how {
-            UnOp::EncodeE5M2 => self.pure(Key::CvtE5M2x2(low, high), ty, &[low, high], |dst| Inst::CvtE5M2x2 { dst, low, high }),
-            _ => self.pure(Key::CvtE4M3x2(low, high), ty, &[low, high], |dst| Inst::CvtE4M3x2 { dst, low, high }),
+            UnOp::EncodeE5M2 => self.pure(What::CvtE5M2x2, ty, &[low, high], |dst| Inst::CvtE5M2x2 { dst, low, high }),
+            _ => self.pure(What::CvtE4M3x2, ty, &[low, high], |dst| Inst::CvtE4M3x2 { dst, low, high }),
         }
     }
 
@@ -93,7 +92,8 @@ impl LaneBuilder {
     /// A word into values of a 16-bit or 8-bit type.
     pub fn unpack(&mut self, word: LVal, ty: LTy) -> Vals {
         let n = 32 / ty.bits() as usize;
-        let parts = self.pure_all(Key::Unpack(ty, word), (ty, n), &[word], |d| Inst::Unpack { dsts: Vals::from_slice(d), a: word });
+        let parts =
+            self.pure_all(Key::of(What::Unpack(ty), &[word]), (ty, n), &[word], |d| Inst::Unpack { dsts: Vals::from_slice(d), a: word });
         for (i, &p) in parts.iter().enumerate() {
             self.learn(p, Known::Part(word, i as u32));
         }
