@@ -21,6 +21,11 @@ pub fn known(extent: u32) -> Extent {
     Extent::Dynamic((1 << extent.trailing_zeros().min(31)).min(MAX_DIVISOR))
 }
 
+/// [`known`], or, of columns that one tile of so many covers, the extent itself: then there is one step, and no loop.
+pub(crate) fn known_columns(cols: u32, tile_cols: u32) -> Extent {
+    if (1..=tile_cols).contains(&cols) { Extent::Fixed(cols) } else { known(cols) }
+}
+
 /// An extent of which nothing is known.
 pub const ANY: Extent = Extent::Dynamic(1);
 

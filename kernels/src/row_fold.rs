@@ -7,7 +7,7 @@
 //!
 //! Sums of 16-bit floats are computed in `f32`. Positions are those of the op table: the lowest of equal ones, the first NaN.
 
-use crate::facts::{ANY, known, matrix, programs, vector};
+use crate::facts::{ANY, known, known_columns, matrix, programs, vector};
 use tilelift_ir::{Access, BuildErrors, CmpOp, Extent, Kernel, KernelBuilder, ReduceOp, Scalar, Value};
 
 /// What a row is folded to.
@@ -90,9 +90,9 @@ impl RowFold {
         RowFold { elem, fold, tile_rows: 1, tile_cols: 2048, warps: 4, rows: ANY, cols: ANY }
     }
 
-    /// States the facts of a shape.
+    /// States the facts of a shape: what divides its extents, and of columns that one step covers how many there are.
     pub fn for_shape(mut self, rows: u32, cols: u32) -> RowFold {
-        (self.rows, self.cols) = (known(rows), known(cols));
+        (self.rows, self.cols) = (known(rows), known_columns(cols, self.tile_cols));
         self
     }
 
@@ -195,9 +195,9 @@ impl CumSum {
         CumSum { elem, tile_rows: 1, tile_cols: 2048, warps: 4, rows: ANY, cols: ANY }
     }
 
-    /// States the facts of a shape.
+    /// States the facts of a shape: what divides its extents, and of columns that one step covers how many there are.
     pub fn for_shape(mut self, rows: u32, cols: u32) -> CumSum {
-        (self.rows, self.cols) = (known(rows), known(cols));
+        (self.rows, self.cols) = (known(rows), known_columns(cols, self.tile_cols));
         self
     }
 

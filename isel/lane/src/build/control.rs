@@ -71,6 +71,9 @@ impl LaneBuilder {
         runs: bool,
         body: impl FnOnce(&mut C, &mut LaneBuilder, LVal, &[LVal]) -> Result<Vec<LVal>, E>,
     ) -> Result<Vec<LVal>, E> {
+        if self.role.is_none() && self.goes_round_once(bounds) {
+            return body(cx, self, bounds[0], init);
+        }
         self.open();
         let at = self.here();
         let iv = self.new_val(self.ty(bounds[0]), at);
@@ -86,6 +89,12 @@ impl LaneBuilder {
         let [lo, hi, step] = bounds;
         self.effect(Inst::For(Box::new(For { iv, lo, hi, step, runs, carried, body: block })));
         Ok(results)
+    }
+
+    /// True for bounds that are known, and between which there is one index.
+    fn goes_round_once(&self, bounds: [LVal; 3]) -> bool {
+        let [lo, hi, step] = bounds.map(|v| self.as_const(v).map(|c| c as i64));
+        matches!((lo, hi, step), (Some(lo), Some(hi), Some(step)) if lo < hi && hi.saturating_sub(lo) <= step)
     }
 
     /// The carried values of a loop, with results behind it.

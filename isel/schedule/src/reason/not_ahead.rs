@@ -16,6 +16,8 @@ pub enum NotAhead {
     Stages,
     /// How often the loop runs is not known when it begins.
     While,
+    /// The loop goes round once, or not at all.
+    Once,
     /// The loop writes memory, and copies would overtake that.
     Writes {
         /// The op.
@@ -64,6 +66,7 @@ impl fmt::Display for NotAhead {
             NotAhead::Elsewhere => f.write_str("another loop of the kernel is specialised, and this one is left as it is"),
             NotAhead::Stages => f.write_str("one stage is asked for; two or more copy ahead"),
             NotAhead::While => f.write_str("it is in a `while`, whose iterations are not known ahead; a `for` can run ahead"),
+            NotAhead::Once => f.write_str("the loop goes round once at most: there is nothing to begin ahead"),
             NotAhead::Writes { op } => write!(f, "the loop writes memory (`{op}`), and copies ahead of it would read what is older"),
             NotAhead::Gathered => f.write_str("each of its elements has an address of its own"),
             NotAhead::Choice => f.write_str("it stands in an `if`, and not every iteration does it"),

@@ -16,7 +16,9 @@ use super::super::Refusal;
 use super::super::ahead::Ahead;
 use super::super::write::{Arg, Writer};
 use super::{Pipelined, Ring, content, plus, run_ahead};
-use crate::plan::{LANES_OF_ROW, Replay, computed_with, copied_loads, is_matrix, needs, not_operand, slice_by, spread, written_views};
+use crate::plan::{
+    LANES_OF_ROW, Replay, at_most_once, computed_with, copied_loads, is_matrix, needs, not_operand, slice_by, spread, written_views,
+};
 use crate::reason::NotAhead;
 use std::collections::{BTreeMap, BTreeSet};
 use tilelift_decisions::{Decision, Told, taken};
@@ -71,6 +73,10 @@ pub fn loads_ahead(kernel: &Kernel, target: &Target, warps: u32, stages: u32) ->
     }
     let (written, operands) = (written_views(kernel), copied_loads(kernel));
     for main in loops {
+        // There is nothing to begin ahead.
+        if at_most_once(kernel, main) {
+            continue;
+        }
         let Some(step) = Step::of(kernel, main, &written, &|i| operands[i], programs) else { continue };
         let (steps, loads) = (step.ahead(programs), step.ring.loads.len());
         if loads > 0 && steps > 0 {
@@ -218,6 +224,9 @@ fn beside_products(kernel: &Kernel, region: Region, inside: &BTreeSet<Inst>, pro
 
 /// Why a load of a loop is not begun ahead in registers, in such programs; `Ok` if it is.
 pub(in super::super) fn held(kernel: &Kernel, programs: Programs, main: Inst, load: Inst) -> Result<(), NotAhead> {
+    if at_most_once(kernel, main) {
+        return Err(NotAhead::Once);
+    }
     let (written, operands) = (written_views(kernel), copied_loads(kernel));
     let Some(step) = Step::of(kernel, main, &written, &|i| operands[i], programs) else { return Err(NotAhead::Around) };
     if let Some(&(_, registers)) = step.crowded.iter().find(|c| c.0 == load) {
