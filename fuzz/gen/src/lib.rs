@@ -39,7 +39,7 @@ pub use data::Init;
 pub use explicit::generate_explicit;
 pub use graphs::{GraphCase, generate_graph};
 pub use kernel::generate;
-pub use levels::any_level;
+pub use levels::{any_level, every_way};
 pub use reduce::reduce;
 pub use shrink::{shrink, shrink_as};
 pub use source::Source;

@@ -4,6 +4,7 @@
 //! ```text
 //! generated --rounds 2000 --seed 0 --device interp|sim|cuda [--jobs N] [--out FOLDER]
 //! generated --plain --target gfx942 --rounds 10000 [--jobs N]
+//! generated --mix --every-way --device cuda --rounds 5000 [--jobs N]
 //! generated --show SEED [--device sim] [--reduce]
 //! ```
 //! Kernels run in processes of this program, a range of seeds each: one that ends a process, or a context of the driver, or does not end, fails
@@ -20,9 +21,12 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 use tilelift::isel::Target;
 use tilelift::{lower, targets};
+use tilelift_fuzzgen::graphs::{GraphOptions, generate_graph, judge_graph};
 use tilelift_fuzzgen::oracle::{Failure, Kind};
-use tilelift_fuzzgen::trial::{Answer, Axis, Judge};
-use tilelift_fuzzgen::{Case, Config, Source, Trial, generate_loops, generate_plain, generate_trial, reduce, shrink_as};
+use tilelift_fuzzgen::trial::{Answer, Axis, Classes, Judge};
+use tilelift_fuzzgen::{
+    Case, Config, GraphCase, Source, Trial, every_way, generate_loops, generate_plain, generate_trial, reduce, shrink_as,
+};
 use tilelift_ir::text;
 use tilelift_tools::execute::DeviceKind;
 
@@ -35,6 +39,8 @@ runs each on the interpreter and on a device, and fails if a result differs. Pri
   --device NAME        interp, sim (default), cuda; interp runs what the compiler writes as a program
   --loops              kernels whose loops go where memory says, however they run
   --plain              kernels of any ops, however they run
+  --mix                of six seeds four are as with --plain, one as with --loops, one is a graph of kernels, plain and fused
+  --every-way          each kernel off, by default and by chaos (graphs are in any case)
   --target NAME        what they are compiled for (sm_90a)
   --jobs N             processes at a time (1)
   --out FOLDER         failures: kernel, seed and message (generated-failures)
@@ -49,10 +55,18 @@ enum Family {
     Trials,
     Loops,
     Plain,
+    /// Of six seeds four plain kernels, one of loops, one graph.
+    Mix,
+}
+
+/// What a seed stands for.
+enum Subject {
+    Kernel(Box<Trial>),
+    Graph(Box<GraphCase>),
 }
 
 impl Family {
-    const ALL: [Family; 3] = [Family::Trials, Family::Loops, Family::Plain];
+    const ALL: [Family; 4] = [Family::Trials, Family::Loops, Family::Plain, Family::Mix];
 
     /// The option that asks for it.
     const fn option(self) -> Option<&'static str> {
@@ -60,6 +74,7 @@ impl Family {
             Family::Trials => None,
             Family::Loops => Some("--loops"),
             Family::Plain => Some("--plain"),
+            Family::Mix => Some("--mix"),
         }
     }
 }
@@ -71,6 +86,8 @@ struct Job {
     device: DeviceKind,
     target: Target,
     family: Family,
+    /// Each kernel off, by default and by chaos.
+    every_way: bool,
     jobs: usize,
     out: PathBuf,
     patience: Duration,
@@ -88,6 +105,7 @@ fn job() -> Result<Job, String> {
         device: DeviceKind::Sim,
         target: targets::by_name("sm_90a").unwrap_or_else(targets::usual),
         family: Family::Trials,
+        every_way: false,
         jobs: 1,
         out: "generated-failures".into(),
         patience: Duration::from_secs(120),
@@ -116,6 +134,7 @@ fn job() -> Result<Job, String> {
             "--patience" => job.patience = Duration::from_secs(number(value()?)?),
             "--show" => job.show = Some(number(value()?)?),
             "--reduce" => job.reduce = true,
+            "--every-way" => job.every_way = true,
             "--because" => job.because = Some(value()?),
             "--part" => job.part = Some([number(value()?)?, number(value()?)?]),
             "--help" | "-h" => {
@@ -132,17 +151,52 @@ fn job() -> Result<Job, String> {
 }
 
 impl Job {
-    fn generate(&self, src: &mut Source) -> Result<Trial, String> {
-        let made = match self.family {
+    /// A kernel of a seed's family.
+    fn generate(&self, family: Family, src: &mut Source) -> Result<Trial, String> {
+        let made = match family {
             Family::Trials => generate_trial(src),
             Family::Loops => generate_loops(src),
-            Family::Plain => generate_plain(src, &Config::default()),
+            Family::Plain | Family::Mix => generate_plain(src, &Config::default()),
         };
         made.map_err(|e| format!("the generator: {e}"))
     }
 
-    fn trial(&self, seed: u64) -> Result<Trial, String> {
-        self.generate(&mut Source::from_seed(seed))
+    /// What a seed's kernel is of.
+    fn family(&self, seed: u64) -> Family {
+        match (self.family, seed % 6) {
+            (Family::Mix, 2) => Family::Loops,
+            (Family::Mix, _) => Family::Plain,
+            (family, _) => family,
+        }
+    }
+
+    fn subject(&self, seed: u64) -> Result<Subject, String> {
+        let mut src = Source::from_seed(seed);
+        if self.family == Family::Mix && seed % 6 == 5 {
+            return generate_graph(&mut src).map(|g| Subject::Graph(Box::new(g))).map_err(|e| format!("the generator: {e}"));
+        }
+        self.generate(self.family(seed), &mut src).map(|t| Subject::Kernel(Box::new(t)))
+    }
+
+    /// What becomes of a seed's subject on a device; of a kernel, its classes, too.
+    fn judged(&self, subject: Subject, judge: &Judge, seed: u64) -> (Answer, Classes) {
+        match subject {
+            Subject::Kernel(mut t) => {
+                let answer = if self.every_way { every_way(&mut t, judge, seed) } else { judge.judge(&mut t, seed) };
+                (answer, t.classes)
+            }
+            Subject::Graph(g) => {
+                let options = GraphOptions { target: self.target.name, device: self.device, ..GraphOptions::of(seed / 6) };
+                let answer = match judge_graph(&g, &options) {
+                    Ok(a) if a.launched == 0 => Answer::PassedOver("a graph of which no kernel is taken".to_owned()),
+                    Ok(_) => Answer::Equal,
+                    Err(f) => Answer::Failed(f),
+                };
+                let mut classes = Classes::default();
+                classes.add(Axis::Family, "graphs");
+                (answer, classes)
+            }
+        }
     }
 }
 
@@ -179,15 +233,15 @@ fn part(job: &Job, [from, to]: [u64; 2]) -> ExitCode {
     println!("device\t{}", line::escaped(&judge.describe()));
     for seed in from..to {
         println!("begin\t{seed}");
-        let mut t = match job.trial(seed) {
-            Ok(t) => t,
+        let subject = match job.subject(seed) {
+            Ok(s) => s,
             Err(e) => {
                 println!("failed\t{seed}\t\t{}", line::escaped(&e));
                 continue;
             }
         };
-        let answer = judge.judge(&mut t, seed);
-        let classes: Vec<String> = t.classes.iter().map(|(a, n)| format!("{a}={n}")).collect();
+        let (answer, classes) = job.judged(subject, &judge, seed);
+        let classes: Vec<String> = classes.iter().map(|(a, n)| format!("{a}={n}")).collect();
         let classes = line::escaped(&classes.join("|"));
         match answer {
             Answer::Equal => println!("equal\t{seed}\t{classes}"),
@@ -266,6 +320,7 @@ impl Run<'_> {
     fn start(&self, [from, to]: [u64; 2]) -> std::io::Result<Child> {
         let mut command = Command::new(std::env::current_exe()?);
         command.args(self.job.family.option());
+        command.args(self.job.every_way.then_some("--every-way"));
         command.args(["--target", self.job.target.name, "--device", self.job.device.word(), "--part", &from.to_string(), &to.to_string()]);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()
     }
@@ -355,11 +410,12 @@ fn keep(job: &Job, seed: u64, message: &str) -> Result<PathBuf, String> {
     let path = folder.join(format!("seed{seed}.tile"));
     let mut out = String::new();
     let _ = writeln!(out, "; seed {seed}: {}", message.replace('\n', "\n; "));
-    match job.trial(seed) {
-        Ok(t) => {
+    match job.subject(seed) {
+        Ok(Subject::Kernel(t)) => {
             let _ = writeln!(out, "; {}", t.asked());
             out.push_str(&t.case.to_tile_text());
         }
+        Ok(Subject::Graph(g)) => out.push_str(&g.to_text()),
         Err(e) => out.push_str(&e),
     }
     std::fs::write(&path, out).map_err(|e| format!("{}: {e}", path.display()))?;
@@ -440,8 +496,14 @@ impl Run<'_> {
 /// Prints a kernel and what becomes of it.
 fn show(job: &Job, seed: u64) -> Result<(), String> {
     let mut src = Source::from_seed(seed);
-    let mut t = job.generate(&mut src)?;
     let judge = Judge::open_for(job.device, job.target.clone()).map_err(|e| e.to_string())?;
+    if let Subject::Graph(g) = job.subject(seed)? {
+        println!("{}", g.to_text());
+        println!("; {:?}", job.judged(Subject::Graph(g), &judge, seed).0);
+        return if job.reduce { Err("`fuzzgen --oracle graph` makes graphs smaller".to_owned()) } else { Ok(()) };
+    }
+    let family = job.family(seed);
+    let mut t = job.generate(family, &mut src)?;
     let describe = |t: &Trial| {
         println!("; {}\n{}", t.asked(), t.case.to_tile_text());
         match lower(&t.case.kernel, judge.target(), &t.options) {
@@ -455,7 +517,8 @@ fn show(job: &Job, seed: u64) -> Result<(), String> {
         }
     };
     describe(&t);
-    let answer = judge.judge(&mut t, seed);
+    let ask = |t: &mut Trial| if job.every_way { every_way(t, &judge, seed) } else { judge.judge(t, seed) };
+    let answer = ask(&mut t);
     println!("; {answer:?}");
     if !job.reduce {
         return Ok(());
@@ -468,7 +531,7 @@ fn show(job: &Job, seed: u64) -> Result<(), String> {
         Answer::Failed(f) => Some((f.kind, f.at.clone(), about(f))),
         Answer::Equal | Answer::PassedOver(_) => None,
     };
-    let same = |t: &mut Trial| match (judge.judge(t, seed), &own, &job.because) {
+    let same = |t: &mut Trial| match (ask(t), &own, &job.because) {
         (Answer::Failed(g), Some((kind, at, text)), _) => g.kind == *kind && g.at == *at && about(&g) == *text,
         (Answer::PassedOver(why), None, Some(text)) => why.contains(text),
         (Answer::Equal, None, Some(text)) => t.classes.iter().any(|(axis, why)| axis == Axis::Pipelined && why.contains(text)),
@@ -477,13 +540,13 @@ fn show(job: &Job, seed: u64) -> Result<(), String> {
     if !same(&mut t.clone()) {
         return Ok(());
     }
-    let again = |bytes: &[u8]| job.generate(&mut Source::from_bytes(bytes)).ok().filter(|t| same(&mut t.clone()));
+    let again = |bytes: &[u8]| job.generate(family, &mut Source::from_bytes(bytes)).ok().filter(|t| same(&mut t.clone()));
     let small = shrink_as(src.taken(), &again).map_or(t, |(_, t)| t);
     let fails = |c: &Case| same(&mut Trial { case: c.clone(), ..small.clone() });
     let small = Trial { case: reduce(&small.case, &fails), ..small.clone() };
     println!("; reduced");
     describe(&small);
-    println!("; {:?}", judge.judge(&mut small.clone(), seed));
+    println!("; {:?}", ask(&mut small.clone()));
     Ok(())
 }
 
