@@ -4,7 +4,7 @@
 //! ```text
 //! generated --rounds 2000 --seed 0 --device interp|sim|cuda [--jobs N] [--out FOLDER]
 //! generated --plain --target gfx942 --rounds 10000 [--jobs N]
-//! generated --mix --every-way --device cuda --rounds 5000 [--jobs N]
+//! generated --mix --small --every-way --device cuda --rounds 5000 [--jobs N]
 //! generated --show SEED [--device sim] [--reduce]
 //! ```
 //! Kernels run in processes of this program, a range of seeds each: one that ends a process, or a context of the driver, or does not end, fails
@@ -40,6 +40,7 @@ runs each on the interpreter and on a device, and fails if a result differs. Pri
   --loops              kernels whose loops go where memory says, however they run
   --plain              kernels of any ops, however they run
   --mix                of six seeds four are as with --plain, one as with --loops, one is a graph of kernels, plain and fused
+  --small              kernels of any ops are small: an assembler takes seconds for the others
   --every-way          each kernel off, by default and by chaos (graphs are in any case)
   --target NAME        what they are compiled for (sm_90a)
   --jobs N             processes at a time (1)
@@ -88,6 +89,8 @@ struct Job {
     family: Family,
     /// Each kernel off, by default and by chaos.
     every_way: bool,
+    /// Kernels of any ops are small ones.
+    small: bool,
     jobs: usize,
     out: PathBuf,
     patience: Duration,
@@ -106,6 +109,7 @@ fn job() -> Result<Job, String> {
         target: targets::by_name("sm_90a").unwrap_or_else(targets::usual),
         family: Family::Trials,
         every_way: false,
+        small: false,
         jobs: 1,
         out: "generated-failures".into(),
         patience: Duration::from_secs(120),
@@ -135,6 +139,7 @@ fn job() -> Result<Job, String> {
             "--show" => job.show = Some(number(value()?)?),
             "--reduce" => job.reduce = true,
             "--every-way" => job.every_way = true,
+            "--small" => job.small = true,
             "--because" => job.because = Some(value()?),
             "--part" => job.part = Some([number(value()?)?, number(value()?)?]),
             "--help" | "-h" => {
@@ -156,6 +161,7 @@ impl Job {
         let made = match family {
             Family::Trials => generate_trial(src),
             Family::Loops => generate_loops(src),
+            Family::Plain | Family::Mix if self.small => generate_plain(src, &Config::small()),
             Family::Plain | Family::Mix => generate_plain(src, &Config::default()),
         };
         made.map_err(|e| format!("the generator: {e}"))
@@ -321,6 +327,7 @@ impl Run<'_> {
         let mut command = Command::new(std::env::current_exe()?);
         command.args(self.job.family.option());
         command.args(self.job.every_way.then_some("--every-way"));
+        command.args(self.job.small.then_some("--small"));
         command.args(["--target", self.job.target.name, "--device", self.job.device.word(), "--part", &from.to_string(), &to.to_string()]);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()
     }
