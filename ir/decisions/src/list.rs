@@ -150,6 +150,8 @@ decisions! {
     Conversion "conversion", "How a tile gets from one layout to another: renaming, in a lane, by shuffles, through shared memory", Rule, "",
         ["isel/src/lower/convert.rs"];
     Masks "masks", "Whether a mask that holds in most steps becomes a choice", Rule, "", ["isel/src/lower/masks.rs"];
+    WholeRounds "whole rounds", "Whether rounds in which masks hold everywhere are a loop of their own, in front of the others", Rule, "",
+        ["isel/lane/src/whole_rounds.rs"];
     // What lanes and machines do.
     LaneOrder "lane order", "Whether computations go to their uses, depth first", Rule, "registers where most are live; in bytes of a lane",
         ["isel/lane/src/build/finish.rs"];

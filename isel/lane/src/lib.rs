@@ -46,6 +46,7 @@ mod unit;
 mod value;
 mod verify;
 pub mod visit;
+mod whole_rounds;
 
 pub use build::roles::{RoleSpec, SPARE};
 pub use build::{Budget, INSTRUCTIONS, LaneBuilder};
@@ -66,3 +67,4 @@ pub use traffic::{Meter, Traffic};
 pub use unit::{GroupOperand, Multiply, OperandA, SwizzleAtoms, TurnEnd, Unit, UnitCode, swizzled_byte};
 pub use value::{Carried, LTy, LVal, Place, ShuffleFrom, Space, Special, Vals};
 pub use verify::{LaneProblem, LaneVerifyError, verify};
+pub use whole_rounds::whole_rounds;

@@ -33,7 +33,7 @@ use text::Text;
 use tilelift_decisions::{Decision, Told, taken};
 use tilelift_ir::Scalar;
 use tilelift_isel::Target;
-use tilelift_isel::lane::{Block, Inst, LTy, Param, ParamSource, Program, Registers, UnOp, Unit, by_slots, verify};
+use tilelift_isel::lane::{Block, Inst, LTy, Param, ParamSource, Program, Registers, UnOp, Unit, by_slots, verify, whole_rounds};
 
 /// What the caller may ask for beyond the program.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -81,6 +81,8 @@ pub fn emit(program: &Program, target: &Target, options: &EmitOptions) -> Result
     }
     let round = by_slots(program);
     let program = round.as_ref().unwrap_or(program);
+    let whole = whole_rounds(program);
+    let program = whole.as_ref().unwrap_or(program);
     let defs = Defs::new(program);
     let webs = Webs::new(program, &defs);
     let renewals = Renewals::new(program, &defs);
