@@ -9,6 +9,7 @@ mod ends;
 mod fuel;
 mod iterations;
 mod lifetimes;
+mod periods;
 mod progress;
 mod rounds;
 mod seen;
@@ -35,6 +36,7 @@ use agents::{Agent, Groups, ROLE};
 use code::{Repeats, What};
 use cranelift_entity::EntityRef;
 use fuel::BYTES_PER_STEP;
+use periods::Periods;
 use progress::{End, Frame, Step, Task, advance};
 use rounds::{Ahead, Inside, Round, Rounds};
 use seen::Seen;
@@ -315,6 +317,7 @@ impl<'a> Checker<'a> {
         self.left.set(inside.is_none());
         // Who lacks an answer goes on when it is there, which is not before the next run.
         let mut lacks: SmallVec<[Option<usize>; 32]> = SmallVec::from_elem(None, s.tasks.len());
+        let mut periods = Periods::default();
         loop {
             if self.fuel.spent() {
                 return too_complex(Many::Steps(MOST_STEPS));
@@ -333,12 +336,16 @@ impl<'a> Checker<'a> {
                             if inside.is_some_and(|inside| !inside[t]) {
                                 self.left.set(true);
                             }
+                            if self.counted.take() {
+                                self.skip_periods(s, t, &mut periods)?;
+                            }
                             continue;
                         }
                         Step::Waits => {}
                         Step::Undecided => undecided = true,
                         Step::Open(trip_class) => {
                             lacks[t] = Some(trip_class);
+                            periods.clear();
                             open = open.or(Some(trip_class));
                         }
                         Step::Impossible => return Ok((Stop::Ended, true)),
