@@ -37,6 +37,7 @@ mod sink;
 mod skeleton;
 mod term;
 mod whole;
+mod windows;
 
 pub use fault::{Broken, Fallback};
 pub use narrow::{End, Narrowed};
@@ -52,7 +53,7 @@ use tilelift_decisions::{Decision, Told, listened_to, taken};
 use tilelift_ir::{Kernel, Type, Verified, VerifiedKernel, VerifyCode};
 use whole::Whole;
 
-/// Instructions beyond which a program stays as it is: the graph takes about 1 KB and 4 us of one, 28 us at most, and a compile of so many may take 2 s.
+/// Instructions beyond which a program is taken in windows, a graph each ([`Report::windows`]): a graph takes about 1 KB and 4 us of one.
 pub const MOST_INSTRUCTIONS: usize = 50_000;
 
 /// Why a program stays as it is, and no graph is made of it.
@@ -60,7 +61,7 @@ pub const MOST_INSTRUCTIONS: usize = 50_000;
 pub enum Skipped {
     /// Who does what, and in which order, is its author's business.
     Explicit,
-    /// It has more instructions than [`MOST_INSTRUCTIONS`].
+    /// It has more instructions than [`MOST_INSTRUCTIONS`], and is taken in windows: there is no one graph to look at.
     Size {
         /// As many.
         instructions: usize,
@@ -94,6 +95,9 @@ impl fmt::Display for Skipped {
 pub struct Report {
     /// Set if the program was not looked at: nothing else is said then.
     pub skipped: Option<Skipped>,
+    /// Windows that the program was taken in, for it has more than [`MOST_INSTRUCTIONS`]; 0 where one graph holds it. What is said of phases is the sum then, and of
+    /// iterations and limits the most.
+    pub windows: usize,
     /// Loops that go round less often, in front of all phases.
     pub narrowed: Vec<Narrowed>,
     /// The phases.
@@ -130,6 +134,9 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(why) = self.skipped {
             return writeln!(f, "the program stays as it is: {why}");
+        }
+        if self.windows > 0 {
+            writeln!(f, "taken in {} windows", self.windows)?;
         }
         for n in &self.narrowed {
             writeln!(f, "{n}")?;
@@ -235,6 +242,7 @@ pub(crate) fn solve(kernel: &Kernel, options: &Options, explained: bool) -> Opti
     let elaborated = Instant::now();
     let report = Report {
         skipped: None,
+        windows: 0,
         narrowed,
         phases,
         rules,
@@ -249,15 +257,18 @@ pub(crate) fn solve(kernel: &Kernel, options: &Options, explained: bool) -> Opti
 /// Makes a better kernel of a kernel.
 pub fn optimise(kernel: &Verified<'_>, options: &Options) -> (VerifiedKernel, Report) {
     let same = || VerifiedKernel::from(*kernel);
-    if let Some(why) = Skipped::of(kernel) {
-        return (same(), Report { skipped: Some(why), ..Report::default() });
-    }
     let kept = |why: Fallback, report: Report| (same(), Report { fallback: Some(why), ..report });
-    let Some(Solved { made, report, .. }) = solve(kernel, options, false) else {
-        return kept(Fallback::NoProgram, Report::default());
+    let (made, report) = match (Skipped::of(kernel), options.window) {
+        (Some(why @ Skipped::Explicit), _) => return (same(), Report { skipped: Some(why), ..Report::default() }),
+        (_, Some(window)) => windows::optimise(kernel, options, window),
+        (Some(Skipped::Size { .. }), None) => windows::optimise(kernel, options, windows::WINDOW),
+        (None, None) => match solve(kernel, options, false) {
+            Some(Solved { made, report, .. }) => (made.map_err(Fallback::Broken), report),
+            None => return kept(Fallback::NoProgram, Report::default()),
+        },
     };
     match made {
-        Err(why) => kept(Fallback::Broken(why), report),
+        Err(why) => kept(why, report),
         Ok(made) => match VerifiedKernel::of(made) {
             Ok(made) => (made, report),
             // What moved lets layouts meet that the author keeps apart.
