@@ -15,7 +15,8 @@ use crate::fault::{Broken, Fallback};
 use crate::graph::combining;
 use crate::hash::IndexMap;
 use crate::options::{Options, PhaseReport, RuleReport, Stop};
-use crate::{Report, Solved, solve};
+use crate::report::Report;
+use crate::solve::{Solved, solve};
 use cranelift_entity::SecondaryMap;
 use smallvec::SmallVec;
 use std::ops::Range;
@@ -110,15 +111,15 @@ impl Writer<'_> {
         let insts = &kernel.regions[from].insts;
         let count = insts.len() - usize::from(kernel.terminator(from).is_some());
         let (mut first, mut held) = (0, 0);
-        for at in 0..count {
-            let size = self.sizes[insts[at]] as usize;
+        for (at, &inst) in insts[..count].iter().enumerate() {
+            let size = self.sizes[inst] as usize;
             if held + size > self.most && first < at {
                 self.window(from, first..at, to)?;
                 (first, held) = (at, 0);
             }
             held += size;
-            if size > self.most && opens(kernel.insts[insts[at]].op) {
-                self.control(insts[at], to)?;
+            if size > self.most && opens(kernel.insts[inst].op) {
+                self.control(inst, to)?;
                 (first, held) = (at + 1, 0);
             }
         }

@@ -35,7 +35,7 @@ use crate::problem::{Many, Problem};
 use agents::{Agent, Groups, ROLE};
 use code::{Repeats, What};
 use cranelift_entity::EntityRef;
-use fuel::BYTES_PER_STEP;
+use fuel::{BYTES_PER_STEP, too_complex};
 use periods::Periods;
 use progress::{End, Frame, Step, Task, advance};
 use rounds::{Ahead, Inside, Round, Rounds};
@@ -84,10 +84,6 @@ pub(super) fn explore(
         return Checker::new(program, units, trip_classes, effort, false, fuel).follow();
     }
     Ok(states)
-}
-
-fn too_complex<T>(what: Many) -> Result<T, ProtocolError> {
-    Err(ProtocolError { problem: Problem::TooComplex(what), here: Spot::program("the program"), other: None })
 }
 
 impl<'a> Checker<'a> {

@@ -13,10 +13,9 @@
 //! Whoever depends on an index in another way, as on whether 1500 rounds are over, is not known to do one thing or the other, which is refused.
 
 use super::checker::Checker;
-use super::fuel::{BYTES_PER_STEP, MOST_STEPS};
+use super::fuel::{BYTES_PER_STEP, MOST_STEPS, too_complex};
 use super::progress::{Count, End, State};
 use super::seen::{Key, Seen};
-use super::too_complex;
 use crate::error::ProtocolError;
 use crate::problem::Many;
 use smallvec::SmallVec;
