@@ -42,12 +42,12 @@ fn adds(n: usize) -> String {
     tail(out, n + 5)
 }
 
-/// Step `k` of a mixed chain that ends at a value.
-fn step(k: usize, last: usize) -> String {
+/// Step `k` of a mixed chain that ends at a value; from `first` on its values are seen.
+fn step(k: usize, last: usize, first: usize) -> String {
     const OPS: [&str; 8] = ["add", "mul", "sub", "minimum", "neg", "maximum", "abs", "fma"];
     let r = rng::bits(7, k as u64) as usize;
     let op = OPS[r % OPS.len()];
-    let near = [4, 5, last.saturating_sub(r / 8 % 6).max(4)][r / 64 % 3];
+    let near = [4, 5, last.saturating_sub(r / 8 % 6).max(first)][r / 64 % 3];
     match op {
         "neg" | "abs" => format!("{op} v{last}"),
         "fma" => format!("fma v{last}, v{near}, v4"),
@@ -57,7 +57,7 @@ fn step(k: usize, last: usize) -> String {
 
 fn mixed(n: usize) -> String {
     let mut out = head("f32");
-    (0..n).for_each(|k| _ = writeln!(out, "v{} = {}", k + 6, step(k, k + 5)));
+    (0..n).for_each(|k| _ = writeln!(out, "v{} = {}", k + 6, step(k, k + 5, 5)));
     tail(out, n + 5)
 }
 
@@ -76,19 +76,9 @@ fn integers(n: usize) -> String {
 fn wide(n: usize) -> String {
     let mut out = head("f32");
     for k in 0..n / 5 {
-        let at = 6 + 4 * k;
-        let _ = writeln!(
-            out,
-            "v{at} = add v3, {}\nv{} = load v0[v{at}] : tile<128xf32>\nv{} = mul v{}, v5\nv{} = add v{}, v{}\nstore v1[v{at}], v{}",
-            128 * k,
-            at + 1,
-            at + 2,
-            at + 1,
-            at + 3,
-            at + 2,
-            at + 1,
-            at + 3
-        );
+        let [place, x, y, z] = [0, 1, 2, 3].map(|i| 6 + 4 * k + i);
+        let _ = writeln!(out, "v{place} = add v2, {k}\nv{x} = load v0[v{place}] : tile<1xf32>\nv{y} = mul v{x}, v{x}");
+        let _ = writeln!(out, "v{z} = add v{y}, v{x}\nstore v1[v{place}], v{z}");
     }
     tail(out, 5)
 }
@@ -112,7 +102,7 @@ fn loops(n: usize) -> String {
 
 fn inside(n: usize) -> String {
     let mut out = head("f32") + "v6 = for v7 in 0..9 step 1 carry v8 = v5 {\n";
-    (0..n).for_each(|k| _ = writeln!(out, "v{} = {}", k + 9, step(k, k + 8).replace("v5", "v8")));
+    (0..n).for_each(|k| _ = writeln!(out, "v{} = {}", k + 9, step(k, k + 8, 8)));
     let _ = writeln!(out, "yield v{}\n}}", n + 8);
     tail(out, 6)
 }
