@@ -78,6 +78,7 @@ pub(crate) fn elaborate(input: &Kernel, g: &Graph, s: &Skeleton, forest: &Forest
         e.bind(p, input.body, v);
     }
     e.block(&s.body)?;
+    e.yields(&s.body)?;
     sink::widening(&mut e.out);
     Ok(e.out)
 }
@@ -109,6 +110,7 @@ impl Live {
         let mut m = Marker { input, forest, g, items, owner, around: SecondaryMap::new(), live, work: Vec::new() };
         m.register(&s.body);
         m.effects(&s.body);
+        s.body.yields.iter().for_each(|&y| m.need(y));
         while let Some(class) = m.work.pop() {
             let c = forest.chosen(choice, class).ok_or(Broken::NoChoice { class: usize::from(forest.ids[class]) })?;
             m.work.extend(c.kids.iter().copied().filter(|&k| !std::mem::replace(&mut m.live.class[k], true)));
@@ -325,6 +327,7 @@ fn placement(
             }
         }
     });
+    uses.extend(s.body.yields.iter().map(|&y| (forest.at(g, y), input.body)));
     for (class, region) in uses {
         roots.insert(class);
         join(&mut used, class, region);
@@ -620,6 +623,17 @@ impl Emitter<'_> {
             }
         }
         Ok(())
+    }
+
+    /// What a part of a program hands on to what is behind it; a program's body ends without.
+    fn yields(&mut self, body: &Block) -> Result<(), Broken> {
+        let Some(end) = body.end else { return Ok(()) };
+        let mut yields = SmallVec::<[Value; 8]>::new();
+        for &id in &body.yields {
+            yields.push(self.demand(id, body.region)?);
+        }
+        let made = self.out.add_inst(Op::Yield, &yields, 0, &[], &[], &[]);
+        self.append(body.region, made, self.input.locs[end])
     }
 
     fn effect(&mut self, inst: Inst, args: &[Id], region: Region) -> Result<(), Broken> {

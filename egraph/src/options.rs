@@ -26,6 +26,8 @@ pub struct Options {
     pub timed: bool,
     /// For tests: rules in random order, and a random program of the graph instead of the cheapest.
     pub chaos: Option<u64>,
+    /// For tests: programs are taken in windows of so many instructions, however few they have.
+    pub window: Option<usize>,
     /// For tests: this rule only; `narrow` for loops that go round less often.
     pub only: Option<&'static str>,
 }
@@ -41,6 +43,7 @@ impl Default for Options {
             keep: 4,
             timed: false,
             chaos: None,
+            window: None,
             only: None,
         }
     }

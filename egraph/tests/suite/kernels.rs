@@ -5,12 +5,12 @@ use tilelift_interp::{self as interp, Memory, interpret};
 use tilelift_ir::{Kernel, text, verify};
 use tilelift_kernels::{Case, Size, cases};
 
-fn small() -> Vec<Case> {
+pub(crate) fn small() -> Vec<Case> {
     cases().into_iter().filter(|c| c.size == Size::Small).collect()
 }
 
 /// Memory after the launches of a case, each kernel replaced by what `make` makes of it.
-fn output(case: &Case, make: impl Fn(&Kernel) -> Kernel) -> Memory {
+pub(crate) fn output(case: &Case, make: impl Fn(&Kernel) -> Kernel) -> Memory {
     let mut memory = case.memory(&case.make_tensors());
     for l in case.launches(None).expect("kernels of the library build") {
         let kernel = make(&l.kernel);
@@ -21,7 +21,7 @@ fn output(case: &Case, make: impl Fn(&Kernel) -> Kernel) -> Memory {
     memory
 }
 
-fn same(a: &Memory, b: &Memory) -> bool {
+pub(crate) fn same(a: &Memory, b: &Memory) -> bool {
     a.buffers.iter().zip(&b.buffers).all(|(x, y)| x.bytes() == y.bytes())
 }
 
@@ -33,7 +33,7 @@ fn better(case: &Case, kernel: &Kernel, options: &Options) -> Kernel {
     kernel
 }
 
-fn made(kernel: &Kernel, options: &Options) -> (Kernel, tilelift_egraph::Report) {
+pub(crate) fn made(kernel: &Kernel, options: &Options) -> (Kernel, tilelift_egraph::Report) {
     let verified = verify(kernel).expect("kernels of the library verify");
     let (made, report) = optimise(&verified, options);
     (made.into_kernel(), report)

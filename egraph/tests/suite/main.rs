@@ -9,3 +9,4 @@ mod kernels;
 mod proofs;
 mod rules;
 mod widths;
+mod windows;

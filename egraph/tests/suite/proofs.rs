@@ -21,7 +21,7 @@ fn files(folder: &Path, out: &mut Vec<PathBuf>) {
 }
 
 /// Every kernel with its name; files that are tests of errors hold none.
-fn corpus() -> Vec<(String, Kernel)> {
+pub(crate) fn corpus() -> Vec<(String, Kernel)> {
     let small = cases().into_iter().filter(|c| c.size == Size::Small);
     let mut out: Vec<(String, Kernel)> = small.map(|c| (c.name.clone(), c.build().expect("kernels of the library build"))).collect();
     let library = out.len();

@@ -10,6 +10,7 @@
 mod families;
 mod family;
 mod grown;
+mod large;
 mod mutant;
 mod names;
 mod tasks;
@@ -18,6 +19,7 @@ mod text;
 pub use families::{FAMILIES, SHAPES, of_seed};
 pub use family::{Family, Need};
 pub use grown::grown;
+pub use large::{LARGE, Large};
 pub use mutant::mutant;
 pub use text::{Around, Text};
 

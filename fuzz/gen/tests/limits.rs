@@ -88,8 +88,34 @@ fn compiles_stay_below_their_memory() {
         }
     }
     assert!(compiled > 200 && refused > 30 && kinds.len() == 5, "{compiled} compiled, {refused} refused, {kinds:?}");
+    large_programs_take_memory_in_proportion();
     families_take_memory_in_proportion();
     loops_around_a_block_hold_it_once();
+}
+
+/// Chains, loops and what stands side by side, from one graph to many windows: 4 KB of an instruction, all in all, and of the optimizer a quarter of that where it
+/// works in windows, besides what it reads and writes.
+fn large_programs_take_memory_in_proportion() {
+    for large in limits::LARGE {
+        for size in [5000, 50_000, 200_000] {
+            let file = text::parse(&(large.text)(size)).unwrap_or_else(|e| panic!("{}: {e}", large.name));
+            let (kernel, n) = (&file.kernels[0], file.kernels[0].insts.len());
+            let verified = tilelift_ir::verify(kernel).unwrap_or_else(|e| panic!("{}: {e}", large.name));
+            let before = BYTES.current_usage();
+            BYTES.reset_peak_usage();
+            let report = tilelift_egraph::optimise(&verified, &tilelift_egraph::Options::default()).1;
+            let bytes = BYTES.peak_usage().saturating_sub(before) as u64;
+            assert!(report.skipped.is_none() && report.fallback.is_none(), "{}: {report}", large.name);
+            assert_eq!(report.windows > 0, n > tilelift_egraph::MOST_INSTRUCTIONS, "{}, {n} instructions: {report}", large.name);
+            assert!(bytes <= 2048 * n as u64 + (16 << 20), "{}, {n} instructions: {bytes} bytes", large.name);
+            // All of it once; long ones of the rest are for the program `limits`.
+            if size < 200_000 || large.name == "adds" {
+                let (answer, why, bytes) = measured(kernel, "sm_80", OptLevel::Logical);
+                assert_ne!(answer, "internal", "{}: {why}", large.name);
+                assert!(bytes <= limits::memory(n).max(4096 * n as u64), "{}, {n} instructions: {bytes} bytes", large.name);
+            }
+        }
+    }
 }
 
 /// What an AMD chip's registers do not hold is put in another order, block by block: in one copy of the program, not in one for each of twenty loops.

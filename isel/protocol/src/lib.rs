@@ -40,7 +40,7 @@ pub use run::MOST_STEPS;
 
 use crate::find::copies;
 use crate::run::agents::Groups;
-use crate::state::analysis::EFFORTS;
+use crate::state::analysis::{EFFORTS, goes_round_often};
 use crate::trip_classes::Asked;
 use tilelift_lane::hash::Map;
 use tilelift_lane::{Block, Inst, Program, RegisterError, Registers, Target, Unit, Units, visit};
@@ -184,7 +184,8 @@ fn prove_as(program: &Program, target: &Target, rotates: bool) -> Result<Proof, 
 fn explored(program: &Program, units: Groups<'_>, asked: Asked, (alone, rotates): (bool, bool)) -> Result<Proof, ProtocolError> {
     let trip_classes = trip_classes::trip_classes(program, asked);
     let (fuel, mut first) = (run::Fuel::default(), None);
-    for effort in EFFORTS {
+    let often = goes_round_often(program);
+    for effort in EFFORTS.into_iter().filter(|e| often || !e.periods) {
         if fuel.spent() && first.is_some() {
             break;
         }
@@ -192,6 +193,8 @@ fn explored(program: &Program, units: Groups<'_>, asked: Asked, (alone, rotates)
             Ok(states) => return Ok(Proof { states, steps: fuel.burnt() }),
             // Whole slots prove, and do not refuse.
             Err(_) if effort.coarse => {}
+            // How often a loop goes round is better known than that it goes round as often as another one.
+            Err(e) if effort.periods && !matches!(e.problem, Problem::TooComplex(_)) => first = Some(e),
             // The first answer is the one nearest to what the author wrote.
             Err(e) => first = first.or(Some(e)),
         }

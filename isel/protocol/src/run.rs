@@ -9,6 +9,7 @@ mod ends;
 mod fuel;
 mod iterations;
 mod lifetimes;
+mod periods;
 mod progress;
 mod rounds;
 mod seen;
@@ -34,7 +35,8 @@ use crate::problem::{Many, Problem};
 use agents::{Agent, Groups, ROLE};
 use code::{Repeats, What};
 use cranelift_entity::EntityRef;
-use fuel::BYTES_PER_STEP;
+use fuel::{BYTES_PER_STEP, too_complex};
+use periods::Periods;
 use progress::{End, Frame, Step, Task, advance};
 use rounds::{Ahead, Inside, Round, Rounds};
 use seen::Seen;
@@ -82,10 +84,6 @@ pub(super) fn explore(
         return Checker::new(program, units, trip_classes, effort, false, fuel).follow();
     }
     Ok(states)
-}
-
-fn too_complex<T>(what: Many) -> Result<T, ProtocolError> {
-    Err(ProtocolError { problem: Problem::TooComplex(what), here: Spot::program("the program"), other: None })
 }
 
 impl<'a> Checker<'a> {
@@ -315,6 +313,7 @@ impl<'a> Checker<'a> {
         self.left.set(inside.is_none());
         // Who lacks an answer goes on when it is there, which is not before the next run.
         let mut lacks: SmallVec<[Option<usize>; 32]> = SmallVec::from_elem(None, s.tasks.len());
+        let mut periods = Periods::default();
         loop {
             if self.fuel.spent() {
                 return too_complex(Many::Steps(MOST_STEPS));
@@ -333,12 +332,16 @@ impl<'a> Checker<'a> {
                             if inside.is_some_and(|inside| !inside[t]) {
                                 self.left.set(true);
                             }
+                            if self.counted.take() {
+                                self.skip_periods(s, t, &mut periods)?;
+                            }
                             continue;
                         }
                         Step::Waits => {}
                         Step::Undecided => undecided = true,
                         Step::Open(trip_class) => {
                             lacks[t] = Some(trip_class);
+                            periods.clear();
                             open = open.or(Some(trip_class));
                         }
                         Step::Impossible => return Ok((Stop::Ended, true)),

@@ -17,7 +17,6 @@
 use crate::graph::nodes::{Graph, Node};
 use crate::graph::size::Count;
 use std::collections::{BTreeMap, BTreeSet};
-use tilelift_egraph::Skipped;
 use tilelift_egraph::cost::{Family, Pipe, price};
 use tilelift_ir::{Attr, Effects, Extent, Inst, Kernel, Op, Region, Type, Value, most_rounds, verify};
 use tilelift_isel::Target;
@@ -49,7 +48,7 @@ pub(crate) fn estimate(graph: &Graph, node: &Node, typical: u32, target: &Target
     let (made, report) = tilelift_egraph::optimise(&verified, &tilelift_egraph::Options::default());
     let kernel = &made.into_kernel();
     // What is too large to be looked at has no price.
-    if matches!(report.skipped, Some(Skipped::Size { .. })) {
+    if report.windows > 0 {
         return Estimate { cost: u64::MAX, bytes: u64::MAX };
     }
     let values = vec![typical; graph.symbols.len()];

@@ -13,13 +13,14 @@ pub(super) fn json(kernel: &str, report: &Report, layouts: Option<&Chosen>) -> S
     let rules = report.rules.iter().filter(|r| r.matches > 0).map(rule).collect();
     let narrowed = report.narrowed.iter().map(|n| quote(&n.to_string())).collect();
     format!(
-        "{{\"kernel\": {}, \"skipped\": {}, \"fallback\": {}, \"narrowed\": {}, \"phases\": {}, \"unions\": {}, \
+        "{{\"kernel\": {}, \"skipped\": {}, \"fallback\": {}, \"windows\": {}, \"narrowed\": {}, \"phases\": {}, \"unions\": {}, \
          \"cost\": {{\"before\": {}, \"after\": {}}}, \
          \"seconds\": {{\"build\": {build:e}, \"saturate\": {saturate:e}, \"extract\": {extract:e}, \"elaborate\": {elaborate:e}}}, \
          \"rules\": {}, \"layouts\": {}}}",
         quote(kernel),
         said(report.skipped.map(|s| s.to_string())),
         said(report.fallback.as_ref().map(ToString::to_string)),
+        report.windows,
         list(narrowed),
         list(phases),
         report.unions(),

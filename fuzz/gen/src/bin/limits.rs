@@ -3,6 +3,7 @@
 //! ```text
 //! limits --rounds 20000 --seed 0 [--corpus FOLDER] [--out FOLDER]
 //! limits --growth [--family NAME] [--size N]       every family at N, 2 N and 4 N instructions: what takes more than its share
+//! limits --large [--family NAME]                   programs of up to 200,000 instructions, as a table: what optimizer and compile take
 //! ```
 
 use peak_alloc::PeakAlloc;
@@ -14,8 +15,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use tilelift::isel::Target;
 use tilelift::{OptLevel, Options, compile, targets};
+use tilelift_egraph::optimise;
 use tilelift_fuzzgen::limits;
-use tilelift_ir::{Kernel, text};
+use tilelift_ir::{Kernel, text, verify};
 
 #[global_allocator]
 static BYTES: PeakAlloc = PeakAlloc;
@@ -31,6 +33,7 @@ Time is what the compiling thread had of a processor (on Linux; elsewhere that o
   --out FOLDER         writes texts there that break a limit
   --slack X            times as much time, for a machine whose cores share more than they show (1)
   --growth             instead of seeds: every family of steps, with everything around it, at each level, at three sizes
+  --large              instead of seeds: straight code and loops of 1,000 to 200,000 instructions, at the usual level, as a table
   --family NAME        that family alone
   --around NAME        that way to repeat alone: Straight, Loop, Loops, Ifs, Deep, Tasks
   --target NAME        with --growth: what families are compiled for, but for those that ask for units (two of NVIDIA's, in turn)
@@ -51,6 +54,7 @@ struct Job {
     slack: f64,
     print: bool,
     growth: bool,
+    large: bool,
     family: Option<String>,
     around: Option<String>,
     target: Option<String>,
@@ -66,6 +70,7 @@ fn job() -> Result<Job, String> {
         slack: 1.0,
         print: false,
         growth: false,
+        large: false,
         family: None,
         around: None,
         target: None,
@@ -83,6 +88,7 @@ fn job() -> Result<Job, String> {
             "--slack" => job.slack = value()?.parse().map_err(|e| format!("--slack: {e}"))?,
             "--print" => job.print = true,
             "--growth" => job.growth = true,
+            "--large" => job.large = true,
             "--family" => job.family = Some(value()?),
             "--around" => job.around = Some(value()?),
             "--target" => job.target = Some(value()?),
@@ -225,6 +231,51 @@ fn growth(job: &Job, clock: &Clock) -> ExitCode {
     if broken == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
+/// Instructions of large programs.
+const SIZES: [usize; 5] = [1000, 5000, 50_000, 100_000, 200_000];
+
+/// Large programs: what the optimizer takes, and what the compile does.
+fn large(job: &Job, clock: &Clock) -> ExitCode {
+    let mut broken = 0;
+    let target = targets::by_name(job.target.as_deref().unwrap_or("sm_80")).unwrap_or_else(targets::usual);
+    println!(
+        "| program | instructions | windows | optimizer, ms | us each | KB each | compile, ms | us each | KB each | |\n|---|---|---|---|---|---|---|---|---|---|"
+    );
+    for family in limits::LARGE.iter().filter(|f| job.family.as_ref().is_none_or(|n| n == f.name)) {
+        for size in SIZES {
+            let kernel = match text::parse(&(family.text)(size)).map(|f| f.kernels.into_iter().next()) {
+                Ok(Some(k)) => k,
+                Ok(None) => continue,
+                Err(e) => {
+                    println!("{}: {e}", family.name);
+                    broken += 1;
+                    continue;
+                }
+            };
+            let n = kernel.insts.len();
+            let Ok(verified) = verify(&kernel) else { continue };
+            let before = BYTES.current_usage();
+            BYTES.reset_peak_usage();
+            let begun = clock.now();
+            let report = optimise(&verified, &tilelift_egraph::Options::default()).1;
+            let took = clock.now().saturating_sub(begun);
+            let bytes = BYTES.peak_usage().saturating_sub(before) as u64;
+            let all = measured(&kernel, &target, OptLevel::Logical, 0, clock);
+            let over = all.time.as_secs_f64() > job.slack * limits::time(n).as_secs_f64() || all.bytes > limits::memory(n);
+            broken += u32::from(over || all.answer == "internal" || report.fallback.is_some());
+            let columns = |time: Duration, bytes: u64| {
+                let us = time.as_secs_f64() * 1e6;
+                format!("{:.1} | {:.1} | {:.1}", us / 1e3, us / n as f64, bytes as f64 / 1024.0 / n as f64)
+            };
+            let (name, windows) = (family.name, report.windows);
+            let words = if over { "over its limit" } else { all.answer };
+            println!("| {name} | {n} | {windows} | {} | {} | {words} |", columns(took, bytes), columns(all.time, all.bytes));
+        }
+    }
+    println!("\n{broken} over their limits");
+    if broken == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
 /// Bytes of stack of the thread that compiles: as many as a thread of an engine has where nobody asks for more.
 const STACK: usize = 2 << 20;
 
@@ -249,6 +300,9 @@ fn run() -> ExitCode {
     watch(clock.clone());
     if job.growth {
         return growth(&job, &clock);
+    }
+    if job.large {
+        return large(&job, &clock);
     }
     let mut answers: BTreeMap<(limits::Kind, &'static str), u64> = BTreeMap::new();
     let (mut longest, mut largest) = ((0.0f64, String::new()), (0.0f64, String::new()));

@@ -31,6 +31,8 @@ pub(crate) struct Trips {
     pub skip: usize,
     /// Constant bounds and step.
     pub bounds: Option<(i64, i64, i64)>,
+    /// How often it goes round, if that is often and known.
+    pub rounds: Option<i64>,
     /// A case is assumed of its end.
     pub splits: bool,
     /// Its end is one number or another one, as a condition says.
@@ -87,6 +89,10 @@ pub(crate) struct Checker<'a> {
     pub(super) fuel: Fuel,
     /// While states are followed: an agent has moved that was not inside a loop that is the same in all cases, or left one.
     pub(super) left: Cell<bool>,
+    /// Runs of loops that are known to go round so often.
+    pub(super) runs: Cell<u64>,
+    /// An iteration of such a loop has begun.
+    pub(super) counted: Cell<bool>,
 }
 
 impl<'a> Checker<'a> {
@@ -136,6 +142,8 @@ impl<'a> Checker<'a> {
             less,
             fuel: fuel.clone(),
             left: Cell::new(false),
+            runs: Cell::new(0),
+            counted: Cell::new(false),
             rounds: false,
             late: None,
             shortened: Cell::new(false),

@@ -97,13 +97,16 @@ impl Search<'_, '_> {
                 let dead = (0..during.0.len()).filter(|n| !during.0[*n] && !own.contains(n)).collect();
                 self.dead.push((n, dead));
                 // What the next iteration reads of what stands in front of the loop is live at the end of one; of what an iteration makes, what it carries is.
-                let mut behind = during;
+                let mut behind = during.clone();
                 behind.0.iter_mut().enumerate().filter(|x| own.contains(&x.0)).for_each(|x| *x.1 = false);
                 l.carried.iter().for_each(|c| self.add(&mut behind, c.0.next));
                 if (self.followed)(l.l.iv) {
                     self.add(&mut behind, l.l.iv);
                 }
                 self.block(l.body, behind);
+                // What the body reads and does not make is asked for by whatever stands in front, other loops included.
+                live = during;
+                live.0.iter_mut().enumerate().filter(|x| own.contains(&x.0)).for_each(|x| *x.1 = false);
             } else {
                 for (arm, b) in op.blocks(code).into_iter().flatten().enumerate() {
                     let mut behind = live.clone();

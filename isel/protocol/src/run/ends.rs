@@ -5,7 +5,7 @@ use super::super::site::Site;
 use super::super::value::Abs;
 use super::checker::Checker;
 use super::code::What;
-use super::progress::{Life, State, Task, place};
+use super::progress::{Count, Life, State, Task, place};
 use crate::error::{ProtocolError, Spot};
 use crate::problem::Problem;
 use tilelift_lane::{For, Inst, Unit};
@@ -90,6 +90,16 @@ impl<'a> Checker<'a> {
             Some(Abs::All(v)) => Some(self.analysis.counted(Abs::All(v + 1))),
             Some(Abs::Count(v, m)) => Some(self.analysis.counted(Abs::Count(v + 1, m))),
             _ => None,
+        }
+    }
+
+    /// The index of an iteration of a loop that is known to go round so often: the number of the first one, and what counts of the others.
+    pub(super) fn counted_index(&self, l: &For, count: Count, made: &Env) -> Abs {
+        let counts = self.analysis.modulus.max(1);
+        match (made.get(&l.lo), made.get(&l.step)) {
+            (Some(Abs::All(lo)), Some(Abs::All(_))) if count.over == 0 => Abs::All(lo),
+            (Some(Abs::All(lo)), Some(Abs::All(step))) if lo >= 0 => Abs::Count(lo + count.that_counts(counts) * step, counts * step),
+            _ => Abs::Index(l.lo, count.over == 0),
         }
     }
 

@@ -1,5 +1,7 @@
 //! What a proof may take.
 
+use crate::error::{ProtocolError, Spot};
+use crate::problem::{Many, Problem};
 use std::cell::Cell;
 use std::rc::Rc;
 
@@ -32,4 +34,9 @@ impl Fuel {
     pub fn burnt(&self) -> u64 {
         MOST_STEPS - self.0.get()
     }
+}
+
+/// The answer where a proof takes more than it may.
+pub(super) fn too_complex<T>(what: Many) -> Result<T, ProtocolError> {
+    Err(ProtocolError { problem: Problem::TooComplex(what), here: Spot::program("the program"), other: None })
 }

@@ -5,10 +5,11 @@ use super::super::site::Site;
 use super::super::value::Abs;
 use super::checker::Checker;
 use super::code::{Arms, Loop, What};
-use super::progress::{End, Frame, State, Step, advance};
+use super::fuel::{MOST_STEPS, too_complex};
+use super::progress::{Count, End, Frame, State, Step, Task, advance};
 use crate::error::ProtocolError;
 use crate::find::any;
-use crate::problem::Problem;
+use crate::problem::{Many, Problem};
 use smallvec::SmallVec;
 use tilelift_lane::{For, If, Inst, LVal, While};
 
@@ -41,7 +42,7 @@ impl<'a> Checker<'a> {
                 task.frames.pop();
                 c.results.iter().for_each(|r| task.env.set(r.0, None));
             }
-            End::Iteration(n) => return self.iterate(s, t, n, false),
+            End::Iteration(n, _) => return self.iterate(s, t, n, false),
         }
         Ok(Step::Ran)
     }
@@ -164,6 +165,9 @@ impl<'a> Checker<'a> {
         let depth = task.frames.len();
         task.frames.push(Frame { block, at: 0, end: End::Leave });
         while s.tasks[t].frames.len() > depth {
+            if self.fuel.spent() {
+                return too_complex(Many::Steps(MOST_STEPS));
+            }
             if !matches!(self.step(s, t)?, Step::Ran) {
                 let here = self.here(s, t).unwrap_or(Site(t, std::ptr::null()));
                 return self.error(Problem::WaitInChoice, here, None);
@@ -217,7 +221,11 @@ impl<'a> Checker<'a> {
             let a = task.env.get(&from).unwrap_or(Abs::Any);
             passed.push((to, if counts && a != Abs::Any { self.analysis.carried(c.param, a) } else { a }));
         }
-        let index = again.then(|| self.index(l, first, &task.env));
+        let count = if again { self.count(task, l, first) } else { None };
+        let index = again.then(|| match count {
+            Some(count) => self.counted_index(l, count, &task.env),
+            None => self.index(l, first, &task.env),
+        });
         let end = if again { None } else { self.end(l, first, &task.env) };
         if first {
             advance(task);
@@ -232,7 +240,8 @@ impl<'a> Checker<'a> {
             }
             passed.into_iter().for_each(|(v, a)| task.env.insert(v, a));
             task.env.insert(l.iv, index);
-            task.frames.push(Frame { block: body, at: 0, end: End::Iteration(n) });
+            task.frames.push(Frame { block: body, at: 0, end: End::Iteration(n, count) });
+            self.counted.set(self.counted.get() | count.is_some());
             return Ok(Step::Ran);
         }
         task.env.leave();
@@ -243,6 +252,16 @@ impl<'a> Checker<'a> {
             self.again(task, self.agents[t].block);
         }
         Ok(Step::Ran)
+    }
+
+    /// Which iteration of a loop comes next, begun or not, if it is known how often it goes round; its last one is the innermost thing that is open.
+    fn count(&self, task: &Task<'a>, l: &For, first: bool) -> Option<Count> {
+        let all = self.trips(l).rounds?;
+        match task.frames.last().map(|f| f.end) {
+            _ if first => Some(Count { over: 0, all, run: self.runs.replace(self.runs.get() + 1) }),
+            Some(End::Iteration(_, Some(count))) => Some(Count { over: count.over + 1, ..count }),
+            _ => None,
+        }
     }
 
     /// Takes note of what has been read of a loop's trip-count class.
@@ -261,7 +280,7 @@ impl<'a> Checker<'a> {
     pub(super) fn asks(&self, s: &State<'a>, t: usize, n: usize, first: bool) -> bool {
         let l = self.code.counted_loop(n).l;
         let trips = self.trips(l);
-        let by_answers = trips.bounds.is_none() && !trips.splits;
+        let by_answers = trips.bounds.is_none() && trips.rounds.is_none() && !trips.splits;
         by_answers && matches!(self.next(s, t, l, (first, self.is_fresh(l, first)), &s.tasks[t].env), Next::Open(_))
     }
 
@@ -269,6 +288,9 @@ impl<'a> Checker<'a> {
     fn next(&self, s: &State<'a>, t: usize, l: &For, (first, fresh): (bool, bool), env: &Env) -> Next {
         if let Some(known) = self.ends_where(l, first, env) {
             return Next::Known(known, None);
+        }
+        if let Some(count) = self.count(&s.tasks[t], l, first) {
+            return Next::Known(count.over < count.all, None);
         }
         let trip_class = self.trip_class(t, l);
         let Some(at) = self.passed(s, t, l) else { return Next::Open(trip_class) };
@@ -306,6 +328,9 @@ impl<'a> Checker<'a> {
                 _ => return None,
             };
             return Some(at < hi);
+        }
+        if trips.rounds.is_some() && first {
+            return Some(true);
         }
         if trips.chosen
             && let (Some(Abs::All(lo)), Some(Abs::All(hi)), Some(Abs::All(step))) = (env.get(&l.lo), env.get(&l.hi), env.get(&l.step))

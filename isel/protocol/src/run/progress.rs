@@ -10,12 +10,30 @@ use tilelift_lane::{If, Place};
 pub(crate) enum End<'a> {
     Done,
     /// Of a loop's block, by the loop's number.
-    Iteration(usize),
+    Iteration(usize, Option<Count>),
     Choice(&'a If, bool),
     /// Of a choice of which nothing is known both blocks are followed: they do no more than read, or, where nobody meets anybody, multiply.
     Either(&'a If, bool),
     /// Of a block that lets results leave, if it is run.
     Leave,
+}
+
+/// Which iteration it is of a loop that is known to go round so often.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Count {
+    /// Iterations that are over.
+    pub over: i64,
+    /// How often the loop goes round.
+    pub all: i64,
+    /// Tells one run of the loop from others.
+    pub run: u64,
+}
+
+impl Count {
+    /// The iterations that are over, where only whether there are any, and what they leave modulo a number, counts.
+    pub fn that_counts(self, modulus: i64) -> i64 {
+        if self.over == 0 { 0 } else { (self.over - 1) % modulus + 1 }
+    }
 }
 
 #[derive(Clone)]

@@ -122,7 +122,7 @@ impl<'a> Checker<'a> {
     /// The loops that an agent is in, and that are the same in all cases.
     fn loops_of<'s>(&'s self, task: &'s Task<'a>) -> impl Iterator<Item = &'s Loop<'a>> {
         let counted = |f: &Frame<'a>| match f.end {
-            End::Iteration(n) => Some(self.code.counted_loop(n)).filter(|l| l.same_in_all_cases),
+            End::Iteration(n, _) => Some(self.code.counted_loop(n)).filter(|l| l.same_in_all_cases),
             End::Done | End::Choice(..) | End::Either(..) | End::Leave => None,
         };
         task.frames.iter().filter_map(counted)
@@ -149,7 +149,7 @@ impl<'a> Checker<'a> {
         let task = &s.tasks[t];
         let frame = task.frames.last()?;
         let Some(op) = self.code.ops(frame.block).get(frame.at) else {
-            let End::Iteration(n) = frame.end else { return None };
+            let End::Iteration(n, _) = frame.end else { return None };
             return self.asks(s, t, n, false).then_some(Instead::Waiting(None));
         };
         match &op.what {

@@ -12,10 +12,18 @@ use tilelift_lane::hash::Map;
 
 /// What makes two states equal: everything but the instructions, which only messages name, and what is known to be over. Where more of that is
 /// known, nothing else can happen, so such a state need not be followed, too.
+#[derive(PartialEq, Eq, Hash)]
 pub(super) struct Key {
     /// As bytes: numbers are many, and small.
     pub numbers: Box<[u8]>,
     pub known: Known,
+}
+
+impl Key {
+    /// Bytes that it takes.
+    pub fn bytes(&self) -> usize {
+        self.numbers.len() + size_of_val(&self.known[..])
+    }
 }
 
 /// What is known, as [`Facts::key`](crate::state::facts::Facts::key) gives it.
@@ -82,9 +90,21 @@ impl<'a> Checker<'a> {
         if rotated.is_none() {
             self.key(s, None, n, known);
         }
+        n.extend(s.counts().map(|count| count.over as u64));
         n.extend(more);
         seen.pack();
         rotated
+    }
+
+    /// The key of a state as it is, but that of how often loops have gone round that are known to go round so often, only what counts is in it; and a number
+    /// more.
+    pub(super) fn key_of_any_round(&self, s: &State<'a>, more: u64, seen: &mut Seen) -> Key {
+        self.key(s, None, &mut seen.numbers, &mut seen.known);
+        let counts = self.analysis.modulus.max(1);
+        seen.numbers.extend(s.counts().map(|count| count.that_counts(counts) as u64));
+        seen.numbers.push(more);
+        seen.pack();
+        seen.last()
     }
 
     /// Takes note of a state; false if it was seen before. Its key is written then.
@@ -107,7 +127,7 @@ impl<'a> Checker<'a> {
         if self.subsumes { known_of(less, more) } else { less == more }
     }
 
-    /// A state as numbers, rotated if that is asked for and can be: else false.
+    /// A state as numbers, but for those of iterations that are counted, rotated if that is asked for and can be: else false.
     fn key(&self, s: &State<'a>, rotated: Option<&Rotated>, n: &mut Vec<u64>, known: &mut Vec<(u64, u64)>) -> bool {
         n.clear();
         known.clear();

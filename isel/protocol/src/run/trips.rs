@@ -22,6 +22,7 @@ impl Checker<'_> {
                 strides: strides.get(&l.iv).copied().unwrap_or((0, 1)),
                 skip: skips.get(&l.iv).map_or(0, |skip| skip.1),
                 bounds: self.analysis.trips.get(&l.iv).copied(),
+                rounds: self.analysis.rounds.get(&l.iv).copied(),
                 splits: self.analysis.splits(l.hi),
                 chosen: chosen.contains(&l.hi),
             });

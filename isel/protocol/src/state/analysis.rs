@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use tilelift_lane::hash::{Map, Set};
 use tilelift_lane::number::gcd;
 use tilelift_lane::visit::{blocks, computed, reads};
-use tilelift_lane::{Alloc, AllocId, BinOp, Block, Inst, LVal, ParamSource, Program, Special, Unit};
+use tilelift_lane::{Alloc, AllocId, BinOp, Block, For, Inst, LVal, ParamSource, Program, Special, Unit};
 
 /// How much is kept apart: more proves more, and takes more states.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -19,23 +19,23 @@ pub(crate) struct Effort {
     pub exact: bool,
     /// What ends of loops leave, modulo what counts, is assumed in front of everything, case by case.
     pub cases: bool,
-    /// The most iterations of a loop between constants that are followed one by one.
-    pub iterations: i64,
+    /// Loops of many iterations between constants go round as often as these say, and not as often as their class may: see `run::periods`.
+    pub periods: bool,
 }
 
 /// What is tried, one after the other. Loops of many iterations between constants go round alike by their bounds, as a rule; one whose first iteration
-/// stands in front of it, without a choice since it is known to be, does not, and is followed to its end.
-pub(crate) const EFFORTS: [Effort; 5] = [
-    Effort { coarse: true, exact: false, cases: true, iterations: FEW },
-    Effort { coarse: false, exact: false, cases: true, iterations: FEW },
-    Effort { coarse: false, exact: false, cases: false, iterations: FEW },
-    Effort { coarse: false, exact: true, cases: false, iterations: FEW },
-    Effort { coarse: true, exact: false, cases: true, iterations: MANY },
+/// stands in front of it, without a choice since it is known to be, does not, and goes round as often as it does.
+pub(crate) const EFFORTS: [Effort; 6] = [
+    Effort { coarse: true, exact: false, cases: true, periods: false },
+    Effort { coarse: false, exact: false, cases: true, periods: false },
+    Effort { coarse: false, exact: false, cases: false, periods: false },
+    Effort { coarse: false, exact: true, cases: false, periods: false },
+    Effort { coarse: true, exact: false, cases: true, periods: true },
+    Effort { coarse: false, exact: false, cases: true, periods: true },
 ];
 
-/// Iterations that are followed one by one at first, and where nothing else proves.
+/// Of loops of fewer iterations each index is followed as a number.
 const FEW: i64 = 64;
-const MANY: i64 = 1024;
 
 /// Where local memory is used, and what counts.
 #[derive(Default)]
@@ -58,6 +58,8 @@ pub(crate) struct Analysis {
     pub remainders: Map<LVal, (LVal, i64)>,
     /// Loops of few iterations between constants: bounds and step.
     pub trips: Map<LVal, (i64, i64, i64)>,
+    /// Loops of many, where that counts: how often they go round.
+    pub rounds: Map<LVal, i64>,
     /// Ends of loops of which a case is assumed.
     pub(crate) cases: BTreeSet<LVal>,
     /// All warps go together and meet nobody: what is not known of them is taken to go well.
@@ -166,13 +168,31 @@ fn own(program: &Program, allocs: &SecondaryMap<LVal, Option<AllocId>>) -> Set<A
     roles.into_iter().filter(|(_, who)| who.is_some()).map(|x| x.0).collect()
 }
 
-fn all_loops<'p>(block: &'p Block, f: &mut dyn FnMut(&'p tilelift_lane::For)) {
+fn all_loops<'p>(block: &'p Block, f: &mut dyn FnMut(&'p For)) {
     for inst in block {
         if let Inst::For(l) = inst {
             f(l);
         }
         blocks(inst).for_each(|b| all_loops(b, f));
     }
+}
+
+/// Bounds and step of a loop between constants.
+fn between(l: &For, constants: &Map<LVal, i64>) -> Option<(i64, i64, i64)> {
+    let number = |v: &LVal| constants.get(v).copied();
+    let bounds = (number(&l.lo)?, number(&l.hi)?, number(&l.step)?);
+    (bounds.2 > 0).then_some(bounds)
+}
+
+/// True if a program has loops of many iterations between constants.
+pub(crate) fn goes_round_often(program: &Program) -> bool {
+    let (mut constants, mut often) = (Map::default(), false);
+    each(&program.body, &mut |inst| match inst {
+        Inst::Const { dst, bits } => _ = constants.insert(*dst, *bits as i64),
+        Inst::For(l) => often |= between(l, &constants).is_some_and(|(lo, hi, step)| (hi - lo) / step >= FEW),
+        _ => {}
+    });
+    often
 }
 
 /// What is looked up while looking for what counts.
@@ -269,12 +289,10 @@ impl Counting<'_> {
                 }
                 Inst::Bin { dst, op, a, b } => self.arithmetic(*dst, *op, *a, *b, e),
                 Inst::For(l) => {
-                    let number = |v: &LVal| self.constants.get(v).copied();
-                    if let (Some(lo), Some(hi), Some(step)) = (number(&l.lo), number(&l.hi), number(&l.step))
-                        && step > 0
-                        && (hi - lo) / step < e.effort.iterations
-                    {
-                        e.trips.insert(l.iv, (lo, hi, step));
+                    match between(l, &self.constants) {
+                        Some((lo, hi, step)) if (hi - lo) / step < FEW => _ = e.trips.insert(l.iv, (lo, hi, step)),
+                        Some((lo, hi, step)) if e.effort.periods => _ = e.rounds.insert(l.iv, (hi - lo + step - 1) / step),
+                        _ => {}
                     }
                     self.within(&l.body, e);
                     let counts = l.carried.iter().filter(|c| counts(&l.body, c.next, c.param, e, 8)).map(|c| c.param);
