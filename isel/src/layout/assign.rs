@@ -18,6 +18,7 @@ use crate::layout::dots::{chain, plan_dot};
 use crate::layout::kept_operands::{Known, kept_operands};
 use crate::layout::packed;
 use crate::layout::require::{RequiredLayouts, holds};
+use crate::layout::shares::Among;
 use crate::layout::sorted_pairs::{OtherHalf, sorted_pairs};
 use cranelift_entity::SecondaryMap;
 use smallvec::SmallVec;
@@ -400,6 +401,12 @@ fn assign_part(kernel: &Kernel, target: &Target, plan: &Plan, part: Region, out:
     for &i in &insts {
         own.extend(&kernel.insts[i].results);
         own.extend(kernel.insts[i].regions.iter().flat_map(|&r| kernel.regions[r].params.iter().copied()));
+    }
+    // Beside the products of a task instructions count: where lanes wait for memory alone, loads in place of shuffles are as good.
+    if part != kernel.body && insts.iter().any(|i| in_flight(&i)) {
+        let among = Among { kernel, insts: &insts, users: &out.users, again: &again, vector_bytes: target.vector_bytes };
+        let tiles = own.iter().copied().filter(|&v| tile_shape(kernel, v).is_some());
+        chosen.extend(among.shared(tiles, |v| classes.find(v), |class| chosen.get(&class).cloned()));
     }
     for v in own {
         if tile_shape(kernel, v).is_some() {

@@ -2,12 +2,15 @@
 
 use super::location::Tile;
 use super::shared::{SharedPoints, representative};
+use super::task::TaskState;
 use super::vectors::{from_words, to_words, word_types};
 use super::{Lower, sizes};
 use crate::layout::{legal_width, memory_type};
 use std::rc::Rc;
 use tilelift_decisions::{Decision, Told, taken};
-use tilelift_ir::layout::{Axis, Conversion, Layout, RoundTripPlan, SelectStep, SharedOp, Shuffle, ShufflePlan, plan_conversion};
+use tilelift_ir::layout::{
+    Axis, Conversion, Layout, RoundTripPlan, SelectStep, SharedOp, Shuffle, ShufflePlan, plan_conversion, plan_fetched,
+};
 use tilelift_ir::{CmpOp, Scalar};
 use tilelift_lane::{AllocId, BinOp, LVal, LaneBuilder, ShuffleFrom, Special};
 use tilelift_schedule::LowerError;
@@ -43,7 +46,12 @@ impl Lower<'_> {
                 }
                 p.rename.iter().map(|&r| regs[r as usize]).collect()
             }
-            Conversion::InWarp(p) => shuffle(b, p, &tile.regs),
+            Conversion::InWarp(p) => {
+                // Beside the products of a task instructions count. Elsewhere a shuffle takes its unit as long as two selects theirs.
+                let multiplies = self.task.as_ref().is_some_and(TaskState::multiplies);
+                let fetched = if multiplies { plan_fetched(&tile.layout, want, p) } else { None };
+                shuffle(b, fetched.as_ref().unwrap_or(p), &tile.regs)
+            }
             Conversion::RoundTrip(p) => {
                 debug_assert_eq!(sizes::conversion(&tile.layout, bytes), u64::from(p.map.elements()) * u64::from(bytes));
                 let alloc = self.alloc(b, sizes::conversion(&tile.layout, bytes), "conversion")?;
