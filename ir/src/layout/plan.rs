@@ -78,6 +78,12 @@ pub fn plan_fetched(from: &Layout, to: &Layout, than: &ShufflePlan) -> Option<Sh
     if than.selects() == 0 {
         return None;
     }
-    let plan = plan_fetches(&Pair::new(from, to).ok()?)?;
+    let plan = plan_fetches(&Pair::new(from, to).ok()?, None)?;
     (plan.shuffle_count() < than.shuffle_count() + than.selects()).then_some(plan)
+}
+
+/// The schedule of a conversion inside a warp that fetches from lanes alone whose number has a bit set, or not: the others need not hold the elements that the
+/// layout says, which makes copies by this bit.
+pub fn plan_fetched_of_half(from: &Layout, to: &Layout, half: (u32, bool)) -> Option<ShufflePlan> {
+    plan_fetches(&Pair::new(from, to).ok()?, Some(half))
 }

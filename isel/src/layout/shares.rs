@@ -4,6 +4,7 @@
 //! ```text
 //! scales of a product's rows, by the lanes of one row:    each loads two        0 1 │ 0 1 │ 0 1 │ 0 1
 //!                                                         each loads one        0   │ 1   │ 0   │ 1      and shuffles it to the others
+//! scales and zeros, side by side:                         each loads one        s0  │ s1  │ z0  │ z1
 //! ```
 //!
 //! An element costs an address, a guard and a load, and a place in what a loop carries; a shuffle is one instruction. What lies side by side comes by one load anyway.
@@ -14,8 +15,40 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use tilelift_ir::layout::{AccessColumns, Axis, Coord, Layout, vectors_without};
 use tilelift_ir::propagate::carried;
-use tilelift_ir::{Extent, Inst, Kernel, Op, Value};
+use tilelift_ir::{Extent, Inst, InstData, Kernel, Op, Value};
 use tilelift_schedule::access::GlobalAccess;
+
+/// Two loads of which each lane does one: those whose number has a bit set the second.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Pair {
+    /// The loads of whose elements lanes without the bit have shares, and those with it.
+    pub loads: [Inst; 2],
+    /// The one that comes first.
+    pub first: Inst,
+    /// The bit of a lane's number.
+    pub bit: u32,
+}
+
+/// The lanes that have a value: those whose number has a bit set, or not.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Half {
+    /// The bit.
+    pub bit: u32,
+    /// Set or not.
+    pub set: bool,
+    /// What the others have is the value of the pair with this number.
+    pub pair: u32,
+}
+
+/// What lanes share in a part.
+#[derive(Default)]
+pub(super) struct Shared {
+    /// Classes by who leads each, and their layouts.
+    pub classes: BTreeMap<Value, Rc<Layout>>,
+    /// Those of which half of the lanes have the elements.
+    pub halves: BTreeMap<Value, Half>,
+    pub pairs: Vec<Pair>,
+}
 
 /// What is known of the instructions among which such loads are looked for.
 pub(super) struct Among<'a> {
@@ -48,12 +81,12 @@ impl Among<'_> {
         tiles: impl Iterator<Item = Value>,
         class: impl Fn(Value) -> Value,
         layout: impl Fn(Value) -> Option<Rc<Layout>>,
-    ) -> Vec<(Value, Rc<Layout>)> {
+    ) -> Shared {
         let kernel = self.kernel;
         let loads = self.insts.iter().filter(|&&i| kernel.insts[i].op == Op::Load).map(|&i| (class(kernel.insts[i].results[0]), i));
         let loads: Vec<(Value, Inst)> = loads.collect();
         if !loads.iter().any(|&(_, i)| self.again[i]) {
-            return Vec::new();
+            return Shared::default();
         }
         // What else is in one class with a load.
         let mut others: BTreeMap<Value, bool> = loads.iter().map(|l| (l.0, true)).collect();
@@ -75,7 +108,73 @@ impl Among<'_> {
                 out.entry(init).or_insert(shares);
             }
         }
-        out.into_iter().collect()
+        let mut shared = Shared { classes: out, ..Shared::default() };
+        self.pairs(&loads, &class, &layout, &mut shared);
+        shared
+    }
+
+    /// Finds loads of loops, a step ahead, that go side by side with another one of a like view: lanes that would hold copies do the other one.
+    fn pairs(
+        &self,
+        loads: &[(Value, Inst)],
+        class: &dyn Fn(Value) -> Value,
+        layout: &dyn Fn(Value) -> Option<Rc<Layout>>,
+        shared: &mut Shared,
+    ) {
+        let kernel = self.kernel;
+        let only = |of: Value| {
+            let mut own = loads.iter().filter(|l| l.0 == of);
+            own.next().filter(|_| own.next().is_none()).map(|l| l.1)
+        };
+        let mut taken: Vec<Value> = Vec::new();
+        for &i in self.insts.iter().filter(|&&i| kernel.insts[i].op == Op::For) {
+            let list: Vec<(Value, Value)> = carried(kernel, i).iter().filter_map(|c| Some((class(c.result), class(c.init?)))).collect();
+            for (n, a) in list.iter().enumerate() {
+                for b in &list[n + 1..] {
+                    let all = [a.0, b.0, a.1, b.1];
+                    let apart = (0..4).all(|k| !all[..k].contains(&all[k]) && !taken.contains(&all[k]));
+                    let (true, Some(shares)) = (apart, shared.classes.get(&a.0).cloned()) else { continue };
+                    let alike = all.iter().all(|v| shared.classes.get(v) == Some(&shares));
+                    let [Some(la), Some(lb), Some(fa), Some(fb)] = all.map(only) else { continue };
+                    let begun = [fa, fb].iter().all(|&l| self.users[kernel.insts[l].results[0]].as_slice() == [i]);
+                    let looked_at = [a, b].iter().all(|c| self.is_looked_at_alike(c.0, class, layout));
+                    if !(alike && begun && looked_at && self.go_side_by_side(la, lb) && self.go_side_by_side(fa, fb)) {
+                        continue;
+                    }
+                    let zero = |k: &u32| shares.column(Axis::Lane, *k).iter().all(|&x| x == 0);
+                    let Some(bit) = (0..shares.bits(Axis::Lane)).find(zero).filter(|_| shares.size(Axis::Reg) == 1) else { continue };
+                    let pair = shared.pairs.len() as u32;
+                    let first = |loads: [Inst; 2]| self.insts.iter().copied().find(|i| loads.contains(i)).unwrap_or(loads[0]);
+                    shared.pairs.extend([[la, lb], [fa, fb]].map(|loads| Pair { loads, first: first(loads), bit }));
+                    for (k, v) in all.into_iter().enumerate() {
+                        shared.halves.insert(v, Half { bit, set: k % 2 == 1, pair });
+                    }
+                    taken.extend(all);
+                }
+            }
+        }
+    }
+
+    /// True if all that repeat elements of a class want them as the class has them before lanes take shares.
+    fn is_looked_at_alike(&self, of: Value, class: &dyn Fn(Value) -> Value, layout: &dyn Fn(Value) -> Option<Rc<Layout>>) -> bool {
+        let kernel = self.kernel;
+        let broadcasts = self.insts.iter().map(|&i| &kernel.insts[i]).filter(|d| d.op == Op::Broadcast && class(d.args[0]) == of);
+        let mut all = broadcasts.map(|d| {
+            let (from, to) = (kernel.ty(d.args[0]).shape()?, kernel.ty(d.results[0]).shape()?);
+            let whole = layout(class(d.results[0]))?;
+            let wanted = (0..to.len()).filter(|&k| from.get(k) != to.get(k)).fold((*whole).clone(), |l, k| l.with_dim_broadcast(k));
+            Some(layout(of)? == Rc::new(wanted))
+        });
+        all.all(|alike| alike == Some(true))
+    }
+
+    /// True for loads of one place of two views of one type, one right behind the other.
+    fn go_side_by_side(&self, a: Inst, b: Inst) -> bool {
+        let (one, other) = (&self.kernel.insts[a], &self.kernel.insts[b]);
+        let at = self.insts.iter().position(|&i| i == a);
+        let next = at.is_some_and(|n| self.insts.get(n + 1) == Some(&b) || n > 0 && self.insts[n - 1] == b);
+        let types = |d: &InstData| [d.args[0], d.results[0]].map(|v| self.kernel.ty(v).clone());
+        next && one.args[1..] == other.args[1..] && one.attrs == other.attrs && types(one) == types(other)
     }
 
     /// The layout in which each lane has a share of what it has in this one, to load it: registers become bits of lanes that hold copies.

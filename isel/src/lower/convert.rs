@@ -5,11 +5,13 @@ use super::shared::{SharedPoints, representative};
 use super::task::TaskState;
 use super::vectors::{from_words, to_words, word_types};
 use super::{Lower, sizes};
+use crate::layout::shares::Half;
 use crate::layout::{legal_width, memory_type};
 use std::rc::Rc;
 use tilelift_decisions::{Decision, Told, taken};
 use tilelift_ir::layout::{
     Axis, Conversion, Layout, RoundTripPlan, SelectStep, SharedOp, Shuffle, ShufflePlan, plan_conversion, plan_fetched,
+    plan_fetched_of_half,
 };
 use tilelift_ir::{CmpOp, Scalar};
 use tilelift_lane::{AllocId, BinOp, LVal, LaneBuilder, ShuffleFrom, Special};
@@ -17,6 +19,14 @@ use tilelift_schedule::LowerError;
 use tilelift_schedule::reason::NoRegister;
 
 impl Lower<'_> {
+    /// A tile of which half of the lanes have the elements, in a layout in which all have some.
+    pub(super) fn fetch_half(&mut self, b: &mut LaneBuilder, tile: &Tile, want: &Rc<Layout>, half: Half) -> Result<Tile, LowerError> {
+        let plan = plan_fetched_of_half(&tile.layout, want, (half.bit, half.set)).ok_or(NoRegister::Conversion)?;
+        self.conversions[1] += 1;
+        taken(Decision::Conversion, || Told::of("shuffles in a warp"));
+        Ok(Tile { layout: want.clone(), regs: shuffle(b, &plan, &tile.regs) })
+    }
+
     /// The tile in another layout.
     pub(super) fn convert(&mut self, b: &mut LaneBuilder, tile: &Tile, want: &Rc<Layout>, elem: Scalar) -> Result<Tile, LowerError> {
         let bytes = memory_type(elem).bytes();
