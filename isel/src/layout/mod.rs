@@ -15,6 +15,7 @@ mod owners;
 pub(crate) mod packed;
 pub(crate) mod require;
 pub(crate) mod search;
+pub(crate) mod shares;
 pub(crate) mod sorted_pairs;
 
 pub(crate) use owners::{Owner, owners};

@@ -16,6 +16,7 @@
 
 mod atomic;
 mod control;
+mod descriptor;
 mod expand;
 mod lines;
 mod memory;
@@ -24,7 +25,7 @@ mod text;
 mod turns;
 mod units;
 
-use crate::analysis::{Defs, Renewal, Renewals, Webs};
+use crate::analysis::{Defs, Renewal, Renewals, Uniform, Webs};
 use crate::class::{Class, memory_type};
 use crate::error::{EmitError, Invalid, Limit, NoText};
 use crate::target::{matrix_version, ptx_version};
@@ -86,7 +87,8 @@ pub fn emit(program: &Program, target: &Target, options: &EmitOptions) -> Result
     let defs = Defs::new(program);
     let webs = Webs::new(program, &defs);
     let renewals = Renewals::new(program, &defs);
-    let mut e = Emitter::new(program, target, &defs, &webs, &renewals);
+    let uniform = Uniform::new(program, target.units.is_some());
+    let mut e = Emitter::new((program, target), &defs, &webs, &renewals, &uniform);
     e.eviction = hints;
     e.lines = lines::lines(&program.body);
     e.entry = registers.map_or(target.registers, |r| r.entry);
