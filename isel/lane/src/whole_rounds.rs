@@ -12,14 +12,12 @@
 //!
 //! The assembler wants the warps of a group at one product: what the end of the first loop follows from is alike in all lanes of the role.
 
-use super::inst::{Block, Control, For, If, Inst, Roles};
+use super::inst::{Block, Control, For, Inst};
 use super::op::BinOp;
 use super::program::Program;
-use super::sweep::sweep;
 use super::unit::Unit;
 use super::value::{Carried, LTy, LVal, Special};
-use super::visit::{blocks, results};
-use crate::hash::{Map, Set};
+use super::visit::{blocks, blocks_mut, reads, results};
 use cranelift_entity::{EntityRef, SecondaryMap};
 use tilelift_decisions::{Decision, Told, taken};
 use tilelift_ir::{CmpOp, Scalar};
@@ -40,66 +38,67 @@ enum Term {
     Fixed(LVal),
 }
 
-/// How values come about, in the blocks around what is looked at and in front of it.
+/// What is known of values in front of what is looked at, and around it.
 #[derive(Default)]
-struct Makers<'p> {
-    computed: Map<LVal, &'p Inst>,
-    loops: Map<LVal, &'p For>,
+struct Known {
+    literals: SecondaryMap<LVal, Option<i64>>,
+    /// Alike in all lanes of a role: it follows from parameters, the place in the grid, and indices of loops between such bounds.
+    uniform: SecondaryMap<LVal, bool>,
 }
 
-impl Makers<'_> {
-    fn literal(&self, v: LVal) -> Option<i64> {
-        match self.computed.get(&v) {
-            Some(Inst::Const { bits, .. }) => Some(*bits as i64),
-            _ => None,
-        }
-    }
-
-    /// True for what is alike in all lanes of a role: it follows from parameters, the place in the grid, and indices of loops between such bounds.
-    fn uniform(&self, v: LVal, known: &mut Map<LVal, bool>) -> bool {
-        if let Some(&known) = known.get(&v) {
-            return known;
-        }
-        let found = match self.computed.get(&v) {
-            Some(Inst::Const { .. } | Inst::Param { .. }) => true,
-            Some(Inst::Special { what, .. }) => match what {
-                Special::ProgramId(_) | Special::NumPrograms(_) | Special::Worker | Special::Workers | Special::ClusterRank => true,
-                Special::Lane | Special::Warp | Special::Replica => false,
-            },
-            Some(
-                made @ (Inst::Un { .. }
-                | Inst::Bin { .. }
-                | Inst::Fma { .. }
-                | Inst::MadWide { .. }
-                | Inst::MadWideU { .. }
-                | Inst::Cmp { .. }
-                | Inst::Select { .. }
-                | Inst::Cvt { .. }),
-            ) => {
-                let mut of = Vec::new();
-                made.operands(|v, _| of.push(v));
-                of.into_iter().all(|v| self.uniform(v, known))
+impl Known {
+    fn look(&mut self, inst: &Inst) {
+        let dst = match *inst {
+            Inst::Const { dst, bits } => {
+                self.literals[dst] = Some(bits as i64);
+                dst
             }
-            Some(_) => false,
-            None => self.loops.get(&v).is_some_and(|l| [l.lo, l.hi, l.step].into_iter().all(|v| self.uniform(v, known))),
+            Inst::Param { dst, .. } => dst,
+            Inst::Special { dst, what } => match what {
+                Special::ProgramId(_) | Special::NumPrograms(_) | Special::Worker | Special::Workers | Special::ClusterRank => dst,
+                Special::Lane | Special::Warp | Special::Replica => return,
+            },
+            Inst::Un { dst, .. }
+            | Inst::Bin { dst, .. }
+            | Inst::Fma { dst, .. }
+            | Inst::MadWide { dst, .. }
+            | Inst::MadWideU { dst, .. }
+            | Inst::Cmp { dst, .. }
+            | Inst::Select { dst, .. }
+            | Inst::Cvt { dst, .. } => {
+                let mut all = true;
+                inst.operands(|v, _| all &= self.uniform[v]);
+                if !all {
+                    return;
+                }
+                dst
+            }
+            _ => return,
         };
-        known.insert(v, found);
-        found
+        self.uniform[dst] = true;
     }
 }
 
 /// The rewriting.
 struct Split<'p> {
-    makers: Makers<'p>,
-    vals: Vec<LTy>,
+    known: Known,
+    /// Types of what there was, and of what is new.
+    old: &'p [LTy],
+    new: Vec<LTy>,
+    /// What values of a loop are called in its copy.
+    names: SecondaryMap<LVal, Option<LVal>>,
     /// Loops that are two now.
     split: usize,
 }
 
-impl<'p> Split<'p> {
+impl Split<'_> {
+    fn ty(&self, v: LVal) -> LTy {
+        self.old.get(v.index()).copied().unwrap_or_else(|| self.new[v.index() - self.old.len()])
+    }
+
     fn fresh(&mut self, ty: LTy) -> LVal {
-        self.vals.push(ty);
-        LVal::new(self.vals.len() - 1)
+        self.new.push(ty);
+        LVal::new(self.old.len() + self.new.len() - 1)
     }
 
     fn bin(&mut self, out: &mut Block, op: BinOp, a: LVal, b: LVal) -> LVal {
@@ -114,99 +113,92 @@ impl<'p> Split<'p> {
         dst
     }
 
-    fn block(&mut self, block: &'p Block) -> Block {
-        let mut out = Block::with_capacity(block.len() + 4);
-        for inst in block {
-            match inst.control() {
-                Some(Control::For(l)) => self.counted(l, &mut out),
-                Some(Control::If(c)) => {
-                    let (then, otherwise) = (self.block(&c.then), self.block(&c.otherwise));
-                    out.push(Inst::If(Box::new(If { then, otherwise, condition: c.condition, results: c.results.clone() })));
+    fn block(&mut self, block: &mut Block) {
+        let mut at = 0;
+        while at < block.len() {
+            match &mut block[at] {
+                Inst::For(l) => {
+                    self.known.uniform[l.iv] = [l.lo, l.hi, l.step].iter().all(|&v| self.known.uniform[v]);
+                    let small = self.ty(l.iv) == I32 && l.body.len() <= MOST;
+                    let whole = if small && multiplies(&l.body) { self.whole(l) } else { None };
+                    match whole {
+                        None => self.block(&mut l.body),
+                        Some((terms, choices)) => {
+                            let front = self.rounds(l, &terms, &choices);
+                            at += front.len();
+                            block.splice(at - front.len()..at - front.len(), front);
+                        }
+                    }
                 }
-                Some(Control::While(_)) => out.push(inst.clone()),
-                Some(Control::Roles(r)) => {
-                    let roles = r.roles.iter().map(|r| super::inst::Role { body: self.block(&r.body), name: r.name.clone(), ..*r });
-                    let roles = roles.collect();
-                    out.push(Inst::Roles(Box::new(Roles { roles })));
-                }
-                None => {
-                    inst.results().iter().for_each(|&v| _ = self.makers.computed.insert(v, inst));
-                    out.push(inst.clone());
-                }
+                inst if inst.control().is_some() => blocks_mut(inst).into_iter().for_each(|b| self.block(b)),
+                inst => self.known.look(inst),
             }
+            at += 1;
         }
-        out
     }
 
-    fn counted(&mut self, l: &'p For, out: &mut Block) {
-        self.makers.loops.insert(l.iv, l);
-        let small = self.vals[l.iv.index()] == I32 && l.body.len() <= MOST;
-        let whole = if small && multiplies(&l.body) { self.whole(l) } else { None };
-        let Some((terms, choices)) = whole else {
-            let body = self.block(&l.body);
-            out.push(Inst::For(Box::new(For { body, carried: l.carried.clone(), ..*l })));
-            return;
-        };
+    /// The whole rounds, and what their end follows from. The loop goes on behind them. Products are begun in none of the loops inside: they stay.
+    fn rounds(&mut self, l: &mut For, terms: &[Term], choices: &[usize]) -> Block {
         self.split += 1;
-        let end = self.end(l, &terms, out);
-        let mut names: Map<LVal, LVal> = Map::default();
-        let (first, behind) = self.first(l, end, &choices, &mut names);
-        let carried = l.carried.iter().zip(&first.carried).map(|(c, f)| Carried { init: f.result, ..*c }).collect();
-        out.push(Inst::For(Box::new(first)));
-        // Its own loops have none in which products are begun: they stay.
-        out.push(Inst::For(Box::new(For { lo: behind, runs: false, carried, body: l.body.clone(), ..*l })));
+        let mut front = Block::new();
+        let end = self.end(l, terms, &mut front);
+        let (first, behind) = self.first(l, end, choices);
+        for (c, f) in l.carried.iter_mut().zip(&first.carried) {
+            c.init = f.result;
+        }
+        (l.lo, l.runs) = (behind, false);
+        front.push(Inst::For(Box::new(first)));
+        front
     }
 
     /// What has to hold in a whole round, and the choices that are taken then; `None` if there are none.
-    fn whole(&self, l: &'p For) -> Option<(Vec<Term>, Set<usize>)> {
-        let step = self.makers.literal(l.step).filter(|s| (1..1 << 20).contains(s))?;
-        let mut inside: Map<LVal, Option<&Inst>> = Map::default();
-        inside.insert(l.iv, None);
-        l.carried.iter().for_each(|c| _ = inside.insert(c.param, None));
-        let mut known = Map::default();
-        let (mut terms, mut choices) = (Vec::new(), Set::default());
+    fn whole(&self, l: &For) -> Option<(Vec<Term>, Vec<usize>)> {
+        let step = self.known.literals[l.step].filter(|s| (1..1 << 20).contains(s))?;
+        let (mut terms, mut choices) = (Vec::new(), Vec::new());
         for (n, inst) in l.body.iter().enumerate() {
-            let own = results(inst);
-            own.into_iter().for_each(|v| _ = inside.insert(v, Some(inst)));
             let Inst::If(c) = inst else { continue };
+            if c.results.is_empty() || !free(&l.body, n) {
+                continue;
+            }
             let mut asked = Vec::new();
-            if self.terms(l.iv, c.condition, &inside, &mut asked, 16) && !c.results.is_empty() {
-                let alike = asked.iter().all(|t| match *t {
-                    Term::Below { end: v, .. } | Term::Fixed(v) => v == l.hi || self.makers.uniform(v, &mut known),
-                    Term::Sum(_) => true,
-                });
-                // A round is passed whole, so that the next index is no larger than a sum that is known to be none too large.
-                let far = asked.iter().filter_map(|t| match *t {
-                    Term::Below { ahead, .. } if ahead >= step - 1 && ahead > 0 => Some(ahead),
-                    _ => None,
-                });
-                let most = far.max();
-                let sums = asked.iter().all(|t| !matches!(*t, Term::Sum(n) if most.is_none_or(|m| n > m)));
-                if alike && most.is_some() && sums && free(&l.body, n) {
-                    terms.extend(asked);
-                    choices.insert(n);
-                }
+            if !self.terms(l, &l.body[..n], c.condition, &mut asked, 16) {
+                continue;
+            }
+            let alike = asked.iter().all(|t| match *t {
+                Term::Below { end: v, .. } | Term::Fixed(v) => v == l.hi || self.known.uniform[v],
+                Term::Sum(_) => true,
+            });
+            // A round is passed whole, so that the next index is no larger than a sum that is known to be none too large.
+            let far = asked.iter().filter_map(|t| match *t {
+                Term::Below { ahead, .. } if ahead >= step - 1 && ahead > 0 => Some(ahead),
+                _ => None,
+            });
+            let most = far.max();
+            let sums = asked.iter().all(|t| !matches!(*t, Term::Sum(n) if most.is_none_or(|m| n > m)));
+            if alike && most.is_some() && sums {
+                terms.extend(asked);
+                choices.push(n);
             }
         }
         (!choices.is_empty()).then_some((terms, choices))
     }
 
-    /// The questions of which a condition is made, if it holds where each is answered with yes, and those are of the index and of what the loop doesn't change.
-    fn terms(&self, iv: LVal, v: LVal, inside: &Map<LVal, Option<&Inst>>, out: &mut Vec<Term>, depth: u32) -> bool {
-        let Some(made) = inside.get(&v) else {
-            out.push(Term::Fixed(v));
-            return true;
-        };
+    /// The questions of which a condition is made, if it holds where each is answered with yes, and those are of the index and of what the loop doesn't change;
+    /// `body` is what stands in front of who asks.
+    fn terms(&self, l: &For, body: &[Inst], v: LVal, out: &mut Vec<Term>, depth: u32) -> bool {
+        let maker = |v: LVal| body.iter().rev().find(|i| i.results().contains(&v));
+        let carried = |v: LVal| l.iv == v || l.carried.iter().any(|c| c.param == v);
+        let inside = |v: LVal| carried(v) || body.iter().any(|i| results(i).contains(&v));
         // The index, or so much more.
-        let ahead = |v: LVal| match inside.get(&v) {
-            _ if v == iv => Some(0),
-            Some(&Some(&Inst::Bin { op: BinOp::Add, a, b, .. })) if a == iv => self.makers.literal(b),
-            Some(&Some(&Inst::Bin { op: BinOp::Add, a, b, .. })) if b == iv => self.makers.literal(a),
+        let ahead = |v: LVal| match maker(v) {
+            _ if v == l.iv => Some(0),
+            Some(&Inst::Bin { op: BinOp::Add, a, b, .. }) if a == l.iv => self.known.literals[b],
+            Some(&Inst::Bin { op: BinOp::Add, a, b, .. }) if b == l.iv => self.known.literals[a],
             _ => None,
         };
-        match *made {
+        let term = match maker(v) {
             Some(&Inst::Bin { op: BinOp::And, a, b, .. }) if depth > 0 => {
-                self.terms(iv, a, inside, out, depth - 1) && self.terms(iv, b, inside, out, depth - 1)
+                return self.terms(l, body, a, out, depth - 1) && self.terms(l, body, b, out, depth - 1);
             }
             Some(&Inst::Cmp { op, a, b, .. }) => {
                 let (op, a, b) = match op {
@@ -214,18 +206,19 @@ impl<'p> Split<'p> {
                     CmpOp::Ge => (CmpOp::Le, b, a),
                     op => (op, a, b),
                 };
-                let term = match (op, ahead(a), ahead(b)) {
+                match (op, ahead(a), ahead(b)) {
                     (CmpOp::Le, Some(0), Some(n)) if n >= 0 => Term::Sum(n),
-                    (CmpOp::Lt | CmpOp::Le, Some(ahead), None) if ahead >= 0 && !inside.contains_key(&b) => {
+                    (CmpOp::Lt | CmpOp::Le, Some(ahead), None) if ahead >= 0 && !inside(b) => {
                         Term::Below { ahead, end: b, or_equal: op == CmpOp::Le }
                     }
                     _ => return false,
-                };
-                out.push(term);
-                true
+                }
             }
-            _ => false,
-        }
+            None if !inside(v) => Term::Fixed(v),
+            _ => return false,
+        };
+        out.push(term);
+        true
     }
 
     /// The end of the whole rounds: no more than the loop's, and the last index at which all holds is below it.
@@ -252,63 +245,89 @@ impl<'p> Split<'p> {
     }
 
     /// The whole rounds, and the index behind them.
-    fn first(&mut self, l: &For, end: LVal, choices: &Set<usize>, names: &mut Map<LVal, LVal>) -> (For, LVal) {
+    fn first(&mut self, l: &For, end: LVal, choices: &[usize]) -> (For, LVal) {
+        let wanted = wanted(l, choices);
         let mut body = Block::with_capacity(l.body.len() + 1);
-        let iv = self.named(l.iv, names);
-        l.carried.iter().for_each(|c| _ = self.named(c.param, names));
-        for (n, inst) in l.body.iter().enumerate() {
+        let iv = self.named(l.iv);
+        l.carried.iter().for_each(|c| _ = self.named(c.param));
+        for (n, inst) in l.body.iter().enumerate().filter(|x| wanted[x.0]) {
             match inst {
                 Inst::If(c) if choices.contains(&n) => {
-                    c.then.iter().for_each(|i| self.copy(i, names, &mut body));
+                    c.then.iter().for_each(|i| self.copy(i, &mut body));
                     for &(result, yes, _) in &c.results {
-                        let yes = names.get(&yes).copied().unwrap_or(yes);
-                        names.insert(result, yes);
+                        self.names[result] = Some(self.name(yes));
                     }
                 }
-                inst => self.copy(inst, names, &mut body),
+                inst => self.copy(inst, &mut body),
             }
         }
         let next = self.bin(&mut body, BinOp::Add, iv, l.step);
-        let name = |v: LVal, names: &Map<LVal, LVal>| names.get(&v).copied().unwrap_or(v);
         let mut carried: Vec<Carried> = Vec::with_capacity(l.carried.len() + 1);
         for c in &l.carried {
-            let result = self.fresh(self.vals[c.result.index()]);
-            carried.push(Carried { param: name(c.param, names), init: c.init, next: name(c.next, names), result });
+            let result = self.fresh(self.ty(c.result));
+            carried.push(Carried { param: self.name(c.param), init: c.init, next: self.name(c.next), result });
         }
         let (param, result) = (self.fresh(I32), self.fresh(I32));
         carried.push(Carried { param, init: l.lo, next, result });
         (For { iv, lo: l.lo, hi: end, step: l.step, runs: false, carried, body }, result)
     }
 
-    fn named(&mut self, v: LVal, names: &mut Map<LVal, LVal>) -> LVal {
-        let new = self.fresh(self.vals[v.index()]);
-        names.insert(v, new);
+    fn name(&self, v: LVal) -> LVal {
+        self.names[v].unwrap_or(v)
+    }
+
+    fn named(&mut self, v: LVal) -> LVal {
+        let new = self.fresh(self.ty(v));
+        self.names[v] = Some(new);
         new
     }
 
     /// A copy of an instruction under names of its own.
-    fn copy(&mut self, inst: &Inst, names: &mut Map<LVal, LVal>, out: &mut Block) {
-        self.define(inst, names);
+    fn copy(&mut self, inst: &Inst, out: &mut Block) {
+        self.define(inst);
         let mut made = inst.clone();
-        made.rename(&mut |v| *v = names.get(v).copied().unwrap_or(*v));
+        made.rename(&mut |v| *v = self.name(*v));
         out.push(made);
     }
 
     /// Names for all that an instruction makes, in its blocks, too.
-    fn define(&mut self, inst: &Inst, names: &mut Map<LVal, LVal>) {
-        results(inst).into_iter().for_each(|v| _ = self.named(v, names));
+    fn define(&mut self, inst: &Inst) {
         match inst.control() {
+            None => return inst.results().iter().for_each(|&v| _ = self.named(v)),
             Some(Control::For(l)) => {
-                self.named(l.iv, names);
-                l.carried.iter().for_each(|c| _ = self.named(c.param, names));
+                self.named(l.iv);
+                l.carried.iter().for_each(|c| _ = self.named(c.param));
             }
-            Some(Control::While(l)) => l.carried.iter().for_each(|c| _ = self.named(c.param, names)),
-            Some(Control::If(_) | Control::Roles(_)) | None => {}
+            Some(Control::While(l)) => l.carried.iter().for_each(|c| _ = self.named(c.param)),
+            Some(Control::If(_) | Control::Roles(_)) => {}
         }
+        results(inst).into_iter().for_each(|v| _ = self.named(v));
         for block in blocks(inst) {
-            block.iter().for_each(|i| self.define(i, names));
+            block.iter().for_each(|i| self.define(i));
         }
     }
+}
+
+/// The instructions of a body that are still wanted where these choices are taken: not those of which only the questions are made.
+fn wanted(l: &For, choices: &[usize]) -> Vec<bool> {
+    let mut read: SecondaryMap<LVal, bool> = SecondaryMap::new();
+    l.carried.iter().for_each(|c| read[c.next] = true);
+    let mut wanted = vec![true; l.body.len()];
+    for (n, inst) in l.body.iter().enumerate().rev() {
+        match inst {
+            Inst::If(c) if choices.contains(&n) => {
+                c.results.iter().for_each(|&(_, yes, _)| read[yes] = true);
+                c.then.iter().for_each(|i| reads(i, &mut |v| read[v] = true));
+            }
+            inst => {
+                wanted[n] = !inst.effect().removable() || inst.results().iter().any(|&v| read[v]);
+                if wanted[n] {
+                    reads(inst, &mut |v| read[v] = true);
+                }
+            }
+        }
+    }
+    wanted
 }
 
 /// True for a choice with no less behind it than in front of it, between one wait for products and the next. What is computed in front of a branch stays in
@@ -334,19 +353,35 @@ fn multiplies(body: &Block) -> bool {
     found == (true, false)
 }
 
+/// True if a loop of a block may be two.
+fn any(block: &Block) -> bool {
+    block.iter().any(|inst| match inst {
+        Inst::For(l) if multiplies(&l.body) => l.body.iter().any(|i| matches!(i, Inst::If(c) if !c.results.is_empty())),
+        inst => blocks(inst).any(any),
+    })
+}
+
 /// The program with whole rounds in loops of their own; `None` if it has no loop that is two then. It does the same.
-pub fn whole_rounds(program: &Program) -> Option<Program> {
-    program.roles()?;
-    let vals = program.vals.values().copied().collect();
-    let mut split = Split { makers: Makers::default(), vals, split: 0 };
-    let mut body = split.block(&program.body);
-    if split.split == 0 {
-        return None;
+///
+/// `made` is the program as another rewriting has made it, if one has.
+pub fn whole_rounds(program: &Program, made: Option<Program>) -> Option<Program> {
+    if !any(&made.as_ref().unwrap_or(program).body) {
+        return made;
     }
-    taken(Decision::WholeRounds, || Told::of(format!("{} loops have their whole rounds in front of the others", split.split)));
-    let mut live = SecondaryMap::with_capacity(split.vals.len());
-    sweep(&mut body, &mut live);
-    let vals = split.vals.iter().copied().collect();
-    let (name, params, allocs) = (program.name.clone(), program.params.clone(), program.allocs.clone());
-    Some(Program { name, params, allocs, vals, body, ..*program })
+    let was = made.is_some();
+    let mut out = made.unwrap_or_else(|| program.clone());
+    let old: Vec<LTy> = out.vals.values().copied().collect();
+    let mut known = Known::default();
+    known.uniform.resize(old.len());
+    known.literals.resize(old.len());
+    let mut split = Split { known, old: &old, new: Vec::new(), names: SecondaryMap::new(), split: 0 };
+    split.names.resize(old.len());
+    split.block(&mut out.body);
+    let (new, loops) = (split.new, split.split);
+    if loops == 0 {
+        return was.then_some(out);
+    }
+    taken(Decision::WholeRounds, || Told::of(format!("{loops} loops have their whole rounds in front of the others")));
+    new.into_iter().for_each(|ty| _ = out.vals.push(ty));
+    Some(out)
 }

@@ -80,10 +80,8 @@ pub fn emit(program: &Program, target: &Target, options: &EmitOptions) -> Result
     if hints {
         version = version.max(EVICTION_VERSION);
     }
-    let round = by_slots(program);
-    let program = round.as_ref().unwrap_or(program);
-    let whole = whole_rounds(program);
-    let program = whole.as_ref().unwrap_or(program);
+    let made = whole_rounds(program, by_slots(program));
+    let program = made.as_ref().unwrap_or(program);
     let defs = Defs::new(program);
     let webs = Webs::new(program, &defs);
     let renewals = Renewals::new(program, &defs);
