@@ -54,7 +54,7 @@ pub use fragment::FragmentMap;
 pub use global::{coalesced, coalesced_rows, coalesced_runs};
 pub use ldmatrix::{LdMatrixGroup, LdMatrixPlan, ldmatrix_applies};
 pub use map::{Axis, Layout, LayoutKey, Pad};
-pub use plan::{Conversion, plan_conversion, plan_fetched, plan_fetched_of_half, plan_in_registers, plan_in_warp};
+pub use plan::{Conversion, plan_conversion, plan_in_registers, plan_in_warp};
 pub use roundtrip::{RoundTripPlan, plan_round_trip};
 pub use shared::SharedMap;
 pub use shuffle::{SelectPlan, SelectStep, Shuffle, ShufflePlan};

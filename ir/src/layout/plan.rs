@@ -5,7 +5,7 @@ use super::convert::{ConversionClass, Pair};
 use super::error::LayoutError;
 use super::map::Layout;
 use super::roundtrip::{RoundTripPlan, plan_pair};
-use super::shuffle::{SelectPlan, ShufflePlan, plan_fetches, plan_selects, plan_shuffles};
+use super::shuffle::{SelectPlan, ShufflePlan, plan_selects, plan_shuffles};
 
 /// Shuffles are cheaper than two trips through shared memory and a barrier up to this rank: half a
 /// shuffle and one and a half selects per register against two wavefronts.
@@ -71,19 +71,4 @@ fn quick(pair: &Pair, lanes: u32) -> Result<Option<Conversion>, LayoutError> {
 /// As [`plan_conversion`].
 pub fn plan_in_warp(from: &Layout, to: &Layout) -> Result<Option<ShufflePlan>, LayoutError> {
     Ok(plan_shuffles(&Pair::new(from, to)?))
-}
-
-/// The schedule of a conversion inside a warp without selects, if it takes fewer instructions than another one: each register is fetched from a lane by its number.
-pub fn plan_fetched(from: &Layout, to: &Layout, than: &ShufflePlan) -> Option<ShufflePlan> {
-    if than.selects() == 0 {
-        return None;
-    }
-    let plan = plan_fetches(&Pair::new(from, to).ok()?, None)?;
-    (plan.shuffle_count() < than.shuffle_count() + than.selects()).then_some(plan)
-}
-
-/// The schedule of a conversion inside a warp that fetches from lanes alone whose number has a bit set, or not: the others need not hold the elements that the
-/// layout says, which makes copies by this bit.
-pub fn plan_fetched_of_half(from: &Layout, to: &Layout, half: (u32, bool)) -> Option<ShufflePlan> {
-    plan_fetches(&Pair::new(from, to).ok()?, Some(half))
 }

@@ -326,50 +326,6 @@ fn factor(c: &[u32], d: &[u32]) -> Option<(Vec<u32>, Vec<u32>)> {
     Some((b2, d1))
 }
 
-/// The schedule that fetches each destination register from a register that is the same in all lanes, without selects; `None` where there is none.
-///
-/// Of a position `(r', l')` the source is `r = R r'`, `l = M l' ^ C r'`: what a lane adds to the element must come from lanes alone. Lanes that hold copies of what others
-/// hold, too, fetch what they want, where an exchange in pairs would need selects. Where `half` of the lanes hold the elements, by a bit of their number that only
-/// makes copies, it says what that bit of the source is.
-pub(crate) fn plan_fetches(pair: &Pair, half: Option<(u32, bool)>) -> Option<ShufflePlan> {
-    let axes = [Axis::Block, Axis::Warp];
-    let stay = axes.iter().all(|&a| pair.from.cols(a) == pair.to.cols(a)) && pair.from.odd_size(Axis::Reg) == 1;
-    if pair.class() > ConversionClass::InWarp || !stay || pair.to.odd_size(Axis::Reg) != 1 {
-        return None;
-    }
-    let [lanes, registers] = [Axis::Lane, Axis::Reg].map(|a| pair.from.cols(a));
-    // A lane stays where it is if that holds what is wanted of it.
-    let torn = half.map(|h| h.0 as usize);
-    if torn.is_some_and(|j| lanes.get(j) != Some(&0)) {
-        return None;
-    }
-    let fixed = half.map_or(0, |(bit, set)| u32::from(set) << bit);
-    let of_lane = |(j, &want): (usize, &u32)| match lanes.get(j) {
-        Some(&own) if own == want && torn != Some(j) => Some(1 << j),
-        _ => linear::solve(lanes, want).map(|x| x as u32),
-    };
-    let lane_map: Vec<u32> = pair.to.cols(Axis::Lane).iter().enumerate().map(of_lane).collect::<Option<_>>()?;
-    // From the own lane if that has it.
-    let both = [registers, lanes].concat();
-    let of_register = |&want: &u32| linear::solve(registers, want).or_else(|| linear::solve(&both, want));
-    let sources: Vec<u64> = pair.to.cols(Axis::Reg).iter().map(of_register).collect::<Option<_>>()?;
-    let straight = lane_map.iter().enumerate().all(|(j, &v)| v == 1 << j);
-    let (mut load, mut shuffles) = (Vec::new(), Vec::new());
-    for r in 0..pair.to.size(Axis::Reg) {
-        let source = (0..sources.len()).filter(|j| r >> j & 1 == 1).fold(0, |s, j| s ^ sources[j]);
-        load.push(source as u32 & ((1 << registers.len()) - 1));
-        shuffles.push(match (straight, (source >> registers.len()) as u32 ^ fixed) {
-            (true, 0) => Shuffle::Keep,
-            (true, mask) => Shuffle::Xor(mask),
-            (false, xor) => Shuffle::Indexed { xor },
-        });
-    }
-    let store = (0..load.len() as u32).collect();
-    let steps: Vec<u32> = sources.iter().map(|s| (s >> registers.len()) as u32).collect();
-    let warp_map = vec![0; pair.to.cols(Axis::Warp).len()];
-    Some(ShufflePlan { load, before: Vec::new(), shuffles, lane_map, warp_map, after: Vec::new(), store, rank: linear::rank(&steps) })
-}
-
 /// The schedule of a conversion inside a warp; `None` when the pair is of a wider class, or spans
 /// more positions than a warp can reasonably hold.
 pub(crate) fn plan_shuffles(pair: &Pair) -> Option<ShufflePlan> {

@@ -18,7 +18,6 @@ use crate::layout::dots::{chain, plan_dot};
 use crate::layout::kept_operands::{Known, kept_operands};
 use crate::layout::packed;
 use crate::layout::require::{RequiredLayouts, holds};
-use crate::layout::shares::{Among, Half, Pair};
 use crate::layout::sorted_pairs::{OtherHalf, sorted_pairs};
 use cranelift_entity::SecondaryMap;
 use smallvec::SmallVec;
@@ -54,10 +53,6 @@ pub(crate) struct Assignment {
     pub users: SecondaryMap<Value, SmallVec<[Inst; 2]>>,
     /// Loads of operands that stay in registers ([`kept_operands`]).
     pub kept: SecondaryMap<Inst, bool>,
-    /// Loads of which each lane does one of two.
-    pub pairs: Vec<Pair>,
-    /// The lanes that have a value, if it is half of them.
-    pub halves: SecondaryMap<Value, Option<Half>>,
     /// What is sorted with each sort.
     pub sorted_pairs: SecondaryMap<Inst, Option<OtherHalf>>,
 }
@@ -76,9 +71,6 @@ impl Assignment {
     /// This assignment with what was found for its values.
     pub fn with(mut self, found: &Solution) -> Assignment {
         self.searched = true;
-        // Lanes that do one of two loads know where the elements lie.
-        self.pairs.clear();
-        self.halves.clear();
         for (v, list) in found.values.iter() {
             let Some(first) = list.first() else { continue };
             self.layouts[v] = Some(first.layout.clone());
@@ -192,8 +184,6 @@ pub(crate) fn assign(kernel: &Kernel, target: &Target, plan: &Plan) -> Result<As
         variants: SecondaryMap::new(),
         users: users(kernel),
         kept: SecondaryMap::new(),
-        pairs: Vec::new(),
-        halves: SecondaryMap::new(),
         sorted_pairs: sorted_pairs(kernel),
     };
     // Tasks have warps of their own, and no tile goes from one to another. The replicas of one have the same layouts.
@@ -410,18 +400,6 @@ fn assign_part(kernel: &Kernel, target: &Target, plan: &Plan, part: Region, out:
     for &i in &insts {
         own.extend(&kernel.insts[i].results);
         own.extend(kernel.insts[i].regions.iter().flat_map(|&r| kernel.regions[r].params.iter().copied()));
-    }
-    // Beside the products of a task instructions count: where lanes wait for memory alone, loads in place of shuffles are as good.
-    if part != kernel.body && insts.iter().any(|i| in_flight(&i)) {
-        let among = Among { kernel, insts: &insts, users: &out.users, again: &again, vector_bytes: target.vector_bytes };
-        let tiles = own.iter().copied().filter(|&v| tile_shape(kernel, v).is_some());
-        let shared = among.shared(tiles, |v| classes.find(v), |class| chosen.get(&class).cloned());
-        let before = out.pairs.len() as u32;
-        out.pairs.extend(shared.pairs);
-        for &v in own.iter().filter(|_| !shared.halves.is_empty()) {
-            out.halves[v] = shared.halves.get(&classes.find(v)).map(|h| Half { pair: h.pair + before, ..*h });
-        }
-        chosen.extend(shared.classes);
     }
     for v in own {
         if tile_shape(kernel, v).is_some() {

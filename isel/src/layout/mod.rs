@@ -15,7 +15,6 @@ mod owners;
 pub(crate) mod packed;
 pub(crate) mod require;
 pub(crate) mod search;
-pub(crate) mod shares;
 pub(crate) mod sorted_pairs;
 
 pub(crate) use owners::{Owner, owners};

@@ -13,19 +13,15 @@ use tilelift_schedule::LowerError;
 impl Lower<'_> {
     /// The shape of the lane values for carried values, which have the types and layouts of `like`.
     pub(super) fn slots_of(&self, like: &[Value]) -> Result<Vec<Slot>, LowerError> {
-        let half = |v: Value| self.assigned.halves[v];
         like.iter()
             .map(|&v| match self.kernel.ty(v) {
                 Type::Tile(_) => {
                     let layout = self.layout_of(v)?;
-                    let with = half(v)
-                        .filter(|h| h.set)
-                        .and_then(|h| like.iter().position(|&x| half(x).is_some_and(|o| !o.set && o.pair == h.pair)));
-                    let count = if with.is_some() { 0 } else { layout.size(Axis::Reg) as usize };
-                    Ok(Slot { layout: Some(layout), count, with })
+                    let count = layout.size(Axis::Reg) as usize;
+                    Ok(Slot { layout: Some(layout), count })
                 }
                 Type::Scalar(_) | Type::View(_) | Type::Shared(_) | Type::Barrier(_) | Type::Channel(_) => {
-                    Ok(Slot { layout: None, count: 1, with: None })
+                    Ok(Slot { layout: None, count: 1 })
                 }
             })
             .collect()
@@ -36,7 +32,6 @@ impl Lower<'_> {
         let mut out = Vec::new();
         for (&v, s) in values.iter().zip(slots) {
             match &s.layout {
-                Some(_) if s.with.is_some() => {}
                 Some(l) => out.extend_from_slice(&self.tile(b, v, l)?.regs),
                 None => out.push(self.scalar(v)?),
             }
@@ -50,10 +45,6 @@ impl Lower<'_> {
         for (&v, s) in values.iter().zip(slots) {
             let regs = &lanes[at..at + s.count];
             at += s.count;
-            if let Some(&first) = s.with.and_then(|k| values.get(k)) {
-                self.values[v] = self.values[first].clone();
-                continue;
-            }
             self.values[v] = Some(match &s.layout {
                 Some(l) => ValueLocation::Tile(Rc::new(Tile { layout: l.clone(), regs: regs.to_vec() })),
                 None => ValueLocation::Scalar(regs[0]),

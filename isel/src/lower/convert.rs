@@ -2,31 +2,18 @@
 
 use super::location::Tile;
 use super::shared::{SharedPoints, representative};
-use super::task::TaskState;
 use super::vectors::{from_words, to_words, word_types};
 use super::{Lower, sizes};
-use crate::layout::shares::Half;
 use crate::layout::{legal_width, memory_type};
 use std::rc::Rc;
 use tilelift_decisions::{Decision, Told, taken};
-use tilelift_ir::layout::{
-    Axis, Conversion, Layout, RoundTripPlan, SelectStep, SharedOp, Shuffle, ShufflePlan, plan_conversion, plan_fetched,
-    plan_fetched_of_half,
-};
+use tilelift_ir::layout::{Axis, Conversion, Layout, RoundTripPlan, SelectStep, SharedOp, Shuffle, ShufflePlan, plan_conversion};
 use tilelift_ir::{CmpOp, Scalar};
 use tilelift_lane::{AllocId, BinOp, LVal, LaneBuilder, ShuffleFrom, Special};
 use tilelift_schedule::LowerError;
 use tilelift_schedule::reason::NoRegister;
 
 impl Lower<'_> {
-    /// A tile of which half of the lanes have the elements, in a layout in which all have some.
-    pub(super) fn fetch_half(&mut self, b: &mut LaneBuilder, tile: &Tile, want: &Rc<Layout>, half: Half) -> Result<Tile, LowerError> {
-        let plan = plan_fetched_of_half(&tile.layout, want, (half.bit, half.set)).ok_or(NoRegister::Conversion)?;
-        self.conversions[1] += 1;
-        taken(Decision::Conversion, || Told::of("shuffles in a warp"));
-        Ok(Tile { layout: want.clone(), regs: shuffle(b, &plan, &tile.regs) })
-    }
-
     /// The tile in another layout.
     pub(super) fn convert(&mut self, b: &mut LaneBuilder, tile: &Tile, want: &Rc<Layout>, elem: Scalar) -> Result<Tile, LowerError> {
         let bytes = memory_type(elem).bytes();
@@ -56,12 +43,7 @@ impl Lower<'_> {
                 }
                 p.rename.iter().map(|&r| regs[r as usize]).collect()
             }
-            Conversion::InWarp(p) => {
-                // Beside the products of a task instructions count. Elsewhere a shuffle takes its unit as long as two selects theirs.
-                let multiplies = self.task.as_ref().is_some_and(TaskState::multiplies);
-                let fetched = if multiplies { plan_fetched(&tile.layout, want, p) } else { None };
-                shuffle(b, fetched.as_ref().unwrap_or(p), &tile.regs)
-            }
+            Conversion::InWarp(p) => shuffle(b, p, &tile.regs),
             Conversion::RoundTrip(p) => {
                 debug_assert_eq!(sizes::conversion(&tile.layout, bytes), u64::from(p.map.elements()) * u64::from(bytes));
                 let alloc = self.alloc(b, sizes::conversion(&tile.layout, bytes), "conversion")?;

@@ -18,11 +18,10 @@ use super::shared::representative;
 use super::vectors::{from_words, to_words, word_types};
 use super::window::Window;
 use crate::layout::legal_width;
-use crate::layout::shares::Pair;
 use std::rc::Rc;
 use tilelift_ir::layout::{AccessColumns, Axis, Layout, vectors_without};
-use tilelift_ir::{Attr, CacheHint, CmpOp, Extent, Inst, InstData, Type, Value, ValueDef};
-use tilelift_lane::{BinOp, LTy, LVal, LaneBuilder, Param, ParamSource, Special, Vals};
+use tilelift_ir::{Attr, CacheHint, CmpOp, Extent, Inst, Type, Value, ValueDef};
+use tilelift_lane::{BinOp, LTy, LVal, LaneBuilder, Param, ParamSource, Vals};
 use tilelift_schedule::LowerError;
 use tilelift_schedule::access::{GlobalAccess, access_layout_for};
 use tilelift_schedule::reason::NoRegister;
@@ -119,19 +118,7 @@ impl Lower<'_> {
         };
         // A guard that is alike in all lanes becomes a branch, and beside products of tasks a branch costs more than comparisons.
         let together = together(&access, access.packed || self.task.is_some());
-        Ok(Points { view: access.view_value, access, coords, index: indices.to_vec(), together, mask, or: None })
-    }
-
-    /// What is made of the view of an access, in each lane of its own.
-    fn of_view(&self, b: &mut LaneBuilder, p: &Points<'_>, made: impl Fn(&Self, &mut LaneBuilder, Value) -> LVal) -> LVal {
-        let first = made(self, b, p.view);
-        match p.or {
-            None => first,
-            Some((view, condition)) => {
-                let second = made(self, b, view);
-                b.select(condition, second, first)
-            }
-        }
+        Ok(Points { view: access.view_value, access, coords, index: indices.to_vec(), together, mask })
     }
 
     /// Address, constant byte offset and guard of the vector that starts at register `reg`.
@@ -141,6 +128,7 @@ impl Lower<'_> {
         let mut guard = None;
         let mut offset = 0i64;
         // Terms of the address: those of the indices and lanes, then those of the register.
+        let n = self.param_number(p.view);
         let mut terms = Vec::new();
         let mut late = Vec::new();
         for d in 0..p.access.view.rank() {
@@ -155,7 +143,7 @@ impl Lower<'_> {
             } else {
                 b.add_const(lane, i64::from(p.coords.first_of(d, rest, p.together[d])))
             };
-            let mut extent = self.of_view(b, p, |cx, b, view| cx.extent(b, view, d));
+            let mut extent = self.extent(b, p.view, d);
             if p.access.packed && d + 1 == p.access.view.rank() {
                 let one = b.i32(1);
                 extent = b.bin(BinOp::ShrU, extent, one);
@@ -170,7 +158,7 @@ impl Lower<'_> {
                     offset += i64::from(rest) * b.as_const(s).unwrap_or(0) as i64;
                 }
                 Extent::Dynamic(_) => {
-                    let mut s = self.of_view(b, p, |cx, b, view| cx.stride(b, view, d));
+                    let mut s = self.stride(b, p.view, d);
                     if p.access.packed {
                         let one = b.i64(1);
                         s = b.bin(BinOp::ShrU, s, one);
@@ -183,8 +171,7 @@ impl Lower<'_> {
                 }
             }
         }
-        let mut addr =
-            self.of_view(b, p, |cx, b, view| b.param(Param { ty: LTy::I64, source: ParamSource::Pointer(cx.param_number(view)) }));
+        let mut addr = b.param(Param { ty: LTy::I64, source: ParamSource::Pointer(n) });
         // Loop-invariant terms first, so that their sum leaves the loop as well.
         terms.sort_by_key(|&t| b.depth(t));
         for t in terms.into_iter().chain(late) {
@@ -229,9 +216,6 @@ impl Lower<'_> {
             return Ok(());
         }
         let want = self.layout_of(result)?;
-        if let Some(pair) = self.assigned.pairs.iter().find(|p| p.loads.contains(&i)).copied() {
-            return self.load_either(b, i, pair);
-        }
         let access = GlobalAccess::of(self.kernel, i);
         if access.packed {
             return self.load_packed(b, i, access);
@@ -249,33 +233,6 @@ impl Lower<'_> {
         };
         let regs = self.load_regs(b, access, &indices, &layout, (other, None), (self.cache_hint(i), Some(i)))?;
         self.set_tile(result, Tile { layout, regs });
-        Ok(())
-    }
-
-    /// Two loads of which each lane does one: the first of them does both.
-    fn load_either(&mut self, b: &mut LaneBuilder, i: Inst, pair: Pair) -> Result<(), LowerError> {
-        if i != pair.first {
-            return Ok(());
-        }
-        let kernel = self.kernel;
-        let [results, views] = [|d: &InstData| d.results[0], |d: &InstData| d.args[0]].map(|of| pair.loads.map(|l| of(&kernel.insts[l])));
-        let (layout, access) = (self.layout_of(results[0])?, GlobalAccess::of(kernel, pair.loads[0]));
-        let (elem, indices) = (access.view.elem, self.index_values(&access.indices)?);
-        for view in views {
-            self.order_access(b, view, false, &layout, &indices);
-        }
-        let columns = AccessColumns::global(&layout, &access.order())?;
-        let mut points = self.points(b, access, &indices, &layout)?;
-        let (lane, bit, zero) = (b.special(Special::Lane), b.i32(1 << pair.bit), b.i32(0));
-        let set = b.bin(BinOp::And, lane, bit);
-        points.or = Some((views[1], b.cmp(CmpOp::Ne, set, zero)));
-        let (addr, offset, guard) = self.point(b, &points, &layout, 0);
-        b.meter.global(&columns, elem.bytes(), 1, self.plan.warps);
-        let words = b.load_global_hinted(&word_types(1, elem), (addr, offset), guard, Vals::new(), self.cache_hint(i));
-        let regs = from_words(b, &words, elem, 1);
-        for v in results {
-            self.set_tile(v, Tile { layout: layout.clone(), regs: regs.clone() });
-        }
         Ok(())
     }
 

@@ -71,8 +71,6 @@ pub(crate) struct Mbarriers {
 pub(crate) struct Slot {
     pub layout: Option<Rc<Layout>>,
     pub count: usize,
-    /// The slot whose values it has, too: what half of the lanes have of each.
-    pub with: Option<usize>,
 }
 
 /// What travels together through a fold: an element, or its key and position.

@@ -441,10 +441,7 @@ impl<'a> Lower<'a> {
         };
         let tile = match reborn {
             Some(t) => t,
-            None => match self.assigned.halves[v] {
-                Some(half) => self.fetch_half(b, &held, want, half)?,
-                None => self.convert(b, &held, want, self.kernel.ty(v).elem())?,
-            },
+            None => self.convert(b, &held, want, self.kernel.ty(v).elem())?,
         };
         let tile = Rc::new(tile);
         self.keep_variant(b, v, tile.clone());

@@ -19,8 +19,6 @@ pub(super) struct Points<'k> {
     /// A power of two that divides both the index and the extent, per dimension: so many elements are inside together, or none of them.
     pub(super) together: Together,
     pub(super) mask: Option<Rc<Tile>>,
-    /// Another view that is accessed instead where a condition of lanes holds.
-    pub(super) or: Option<(Value, LVal)>,
 }
 
 pub(super) type Together = SmallVec<[u32; 4]>;

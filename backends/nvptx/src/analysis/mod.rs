@@ -6,19 +6,16 @@
 //! visit   operands and results of an instruction, with their roles
 //! live    one interval of program positions per value
 //! renew   registers of operand A that loops keep, which the assembler must not take for free
-//! uniform what the assembler knows to be alike in all lanes
 //! webs    values of loops, choices and accumulators that may share a register, joined
 //! ```
 
 mod defs;
 mod live;
 mod renew;
-mod uniform;
 mod visit;
 mod webs;
 
 pub(crate) use defs::{Address, Base, Def, Defs};
 pub(crate) use live::Lives;
 pub(crate) use renew::{Renewal, Renewals};
-pub(crate) use uniform::Uniform;
 pub(crate) use webs::Webs;

@@ -16,7 +16,6 @@
 
 mod atomic;
 mod control;
-mod descriptor;
 mod expand;
 mod lines;
 mod memory;
@@ -25,7 +24,7 @@ mod text;
 mod turns;
 mod units;
 
-use crate::analysis::{Defs, Renewal, Renewals, Uniform, Webs};
+use crate::analysis::{Defs, Renewal, Renewals, Webs};
 use crate::class::{Class, memory_type};
 use crate::error::{EmitError, Invalid, Limit, NoText};
 use crate::target::{matrix_version, ptx_version};
@@ -85,8 +84,7 @@ pub fn emit(program: &Program, target: &Target, options: &EmitOptions) -> Result
     let defs = Defs::new(program);
     let webs = Webs::new(program, &defs);
     let renewals = Renewals::new(program, &defs);
-    let uniform = Uniform::new(program, target.units.is_some());
-    let mut e = Emitter::new((program, target), &defs, &webs, &renewals, &uniform);
+    let mut e = Emitter::new(program, target, &defs, &webs, &renewals);
     e.eviction = hints;
     e.lines = lines::lines(&program.body);
     e.entry = registers.map_or(target.registers, |r| r.entry);

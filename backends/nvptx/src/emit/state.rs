@@ -1,7 +1,7 @@
 //! The state of the walk: registers of values, what is loaded once in front of the program, what is derived from values.
 
 use super::text::{Opnd, Reg, Text};
-use crate::analysis::{Address, Base, Def, Defs, Renewals, Uniform, Webs};
+use crate::analysis::{Address, Base, Def, Defs, Renewals, Webs};
 use crate::class::{Class, memory_type};
 use cranelift_entity::SecondaryMap;
 use std::collections::{BTreeMap, BTreeSet};
@@ -96,7 +96,6 @@ pub(super) struct Emitter<'a> {
     pub(super) defs: &'a Defs<'a>,
     pub(super) webs: &'a Webs,
     pub(super) renewals: &'a Renewals,
-    pub(super) uniform: &'a Uniform,
     /// Lines in front of the program.
     pub(super) top: Text,
     /// The program.
@@ -133,20 +132,13 @@ pub(super) struct Emitter<'a> {
 }
 
 impl<'a> Emitter<'a> {
-    pub(super) fn new(
-        (program, target): (&'a Program, &'a Target),
-        defs: &'a Defs<'a>,
-        webs: &'a Webs,
-        renewals: &'a Renewals,
-        uniform: &'a Uniform,
-    ) -> Emitter<'a> {
+    pub(super) fn new(program: &'a Program, target: &'a Target, defs: &'a Defs<'a>, webs: &'a Webs, renewals: &'a Renewals) -> Emitter<'a> {
         Emitter {
             program,
             target,
             defs,
             webs,
             renewals,
-            uniform,
             top: Text::default(),
             body: Text::with_capacity(program.vals.len() * 40),
             rare: Text::default(),

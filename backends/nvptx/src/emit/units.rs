@@ -4,7 +4,7 @@
 //! roles    warp < end of the first?  ── setmaxnreg ─ (one lane: the first warp's elected one) body ─ to the end
 //!          warp < end of the second? ── …
 //! barrier  0 holds the whole program; roles and their groups count on from 1, as immediates: an id in a register takes all 16; turns do
-//! matrix   operands in shared memory have descriptors
+//! matrix   the descriptor's low word is address / 16 with the distance of swizzle atoms above, the high word constant
 //! ```
 //! "Asynchronous warpgroup level matrix instructions", "mbarrier" and "Tensor copy" in the PTX ISA.
 
@@ -15,7 +15,10 @@ use crate::class::Class;
 use crate::error::{EmitError, Limit, NoText};
 use smallvec::SmallVec;
 use tilelift_isel::GroupMatrix;
-use tilelift_isel::lane::{Block, Inst, LVal, Multiply, OperandA, Place, Role, Roles, Unit};
+use tilelift_isel::lane::{Block, GroupOperand, Inst, LVal, Multiply, OperandA, Place, Role, Roles, SwizzleAtoms, Unit};
+
+/// Derived registers: the low word of a descriptor; the distance of swizzle atoms is added.
+const DESCRIPTOR: u32 = 1 << 16;
 
 /// From so many mbarriers on, those who do not prepare them jump. ptxas computes a predicate and a number for each that is guarded by itself, in all warps:
 /// 170 of 1,930 samples of a kernel of 23 us with 36 of them.
@@ -499,6 +502,51 @@ impl Emitter<'_> {
         if renewal.fence {
             self.body.op("wgmma.fence.sync.aligned").end();
         }
+    }
+
+    /// The descriptor of an operand.
+    fn descriptor(&mut self, o: &GroupOperand) -> Reg {
+        let SwizzleAtoms { swizzle, along_k, stride } = o.atoms;
+        // Along K the distance of atoms is not looked at: an instruction stays inside one.
+        let lead = if along_k { 1 } else { stride / 16 };
+        let Address { base, offset } = self.defs.address(o.at.addr, o.at.offset);
+        let in_cluster = self.program.cluster > 1;
+        let shift = |e: &mut Self, from: Reg, w: Reg| {
+            // An address in a cluster has the block's rank in its upper bits, where the distance of atoms stands in the descriptor.
+            if in_cluster {
+                e.body.op("bfe.u32 ").r(w).s(", ").r(from).s(", 4, 14").end();
+            } else {
+                e.body.op("shr.u32 ").r(w).s(", ").r(from).s(", 4").end();
+            }
+            e.body.op("or.b32 ").r(w).s(", ").r(w).s(", ").n(lead << 16).end();
+        };
+        let low = match base {
+            Base::Value(v) => {
+                let r = self.reg(v);
+                self.derive(v, DESCRIPTOR + lead, Class::R, |e, w| shift(e, r, w))
+            }
+            Base::Shared => {
+                let (start, w) = (self.load(Top::Shared(0)), self.fresh(Class::R));
+                shift(self, start, w);
+                w
+            }
+        };
+        let mut word = low;
+        if offset != 0 {
+            word = self.fresh(Class::R);
+            self.body.op("add.s32 ").r(word).s(", ").r(low).s(", ").n(offset / 16).end();
+        }
+        let mode: u32 = match swizzle {
+            128 => 1,
+            64 => 2,
+            _ => 3,
+        };
+        // Eight rows on.
+        let high = mode << 30 | (8 * swizzle / 16);
+        let d = self.fresh(Class::D);
+        let high = self.load(Top::Const(Class::R, u64::from(high)));
+        self.body.op("mov.b64 ").r(d).s(", ").braced(&[word, high]).end();
+        d
     }
 }
 

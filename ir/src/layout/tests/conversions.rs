@@ -89,7 +89,7 @@ fn labels(l: &Layout, warp: u32) -> Vec<Vec<Coord>> {
 fn warp_schedules_deliver_every_element() {
     let mut rng = Rng::new(22);
     let shapes: [&[u32]; 6] = [&[16, 16], &[8, 8], &[12, 16], &[64], &[2], &[6, 80]];
-    let (mut straight, mut indexed, mut shifted, mut shuffled, mut without_selects, mut halves) = (0, 0, 0, 0, 0, 0);
+    let (mut straight, mut indexed, mut shifted, mut shuffled) = (0, 0, 0, 0);
     for round in 0..6000 {
         let style = Style { lane_bits: 3 + round % 2, warp_bits: 1, xor: round % 3 == 0, copies: round % 4 != 0, odd_warp: false };
         let shape = rng.pick(&shapes);
@@ -105,21 +105,6 @@ fn warp_schedules_deliver_every_element() {
         for warp in 0..2 {
             let out = plan.execute_on_labels(&labels(&a, warp), warp);
             assert_eq!(out, labels(&b, warp), "{a} to {b}: {plan:?}");
-        }
-        if let Some(fetched) = plan_fetched(&a, &b, &plan) {
-            assert!(fetched.selects() == 0 && fetched.shuffle_count() < plan.shuffle_count() + plan.selects());
-            for warp in 0..2 {
-                assert_eq!(fetched.execute_on_labels(&labels(&a, warp), warp), labels(&b, warp), "{a} to {b}: {fetched:?}");
-            }
-            without_selects += 1;
-        }
-        for (bit, set) in (0..a.bits(Axis::Lane)).flat_map(|bit| [(bit, false), (bit, true)]) {
-            let Some(fetched) = plan_fetched_of_half(&a, &b, (bit, set)) else { continue };
-            let mut torn = labels(&a, 0);
-            let others = (0..).zip(&mut torn).filter(|(lane, _)| lane >> bit & 1 != u32::from(set));
-            others.for_each(|(_, lane)| lane.iter_mut().for_each(|c| *c = [u32::MAX].into_iter().collect()));
-            assert_eq!(fetched.execute_on_labels(&torn, 0), labels(&b, 0), "{a} to {b} by {bit}: {fetched:?}");
-            halves += 1;
         }
         for pack in [1, 2, 4] {
             let groups = plan.packed_shuffles(pack);
@@ -149,10 +134,7 @@ fn warp_schedules_deliver_every_element() {
             assert_eq!(Some(plan.shuffle_count()), most.max(), "{a} to {b}");
         }
     }
-    assert!(
-        straight > 100 && indexed > 100 && shifted > 10 && shuffled > 50 && without_selects > 20 && halves > 20,
-        "{without_selects} without selects, {halves} of halves"
-    );
+    assert!(straight > 100 && indexed > 100 && shifted > 10 && shuffled > 50);
 }
 
 #[test]
