@@ -34,7 +34,7 @@ impl Way {
                 (oracle::better(case, Some(seed), "optimizer, chaos")?, OptLevel::None, LayoutChoice::Random(seed))
             }
         };
-        let lower = LowerOptions { layouts, ..options.lower.clone() };
+        let lower = LowerOptions { layouts, ..options.lower };
         Ok(Trial { case: made, options: Options { opt, lower, ..options.clone() }, ..trial.clone() })
     }
 }
