@@ -97,7 +97,7 @@ decisions! {
     // What a kernel computes.
     Rounds "rounds", "Which rounds of a loop a mask leaves without effect, and go", Rule, "", ["egraph/src/narrow/mod.rs"];
     Algebra "algebra", "Which of all equal programs is computed: scales behind products, narrow operands of dots, masks that hold, and so on", LogicalGraph,
-        "nodes, then whole kernels with their registers; in sixteenths of a lane's operation", ["egraph/src/lib.rs"];
+        "nodes, then whole kernels with their registers; in sixteenths of a lane's operation", ["egraph/src/solve.rs"];
     Loops "loops", "Which loops become one, online where one waits for the other", LogicalGraph, "passes over the range, as part of the algebra's price",
         ["egraph/src/fuse.rs"];
     Placement "placement", "In which region a value is computed, and in front of which loops", Rule, "", ["egraph/src/elaborate.rs"];
