@@ -105,7 +105,11 @@ const UNIT: &str = "in sixteenths of one operation of a lane, on no particular m
 /// The explanation of a kernel's optimisation as text.
 pub fn explain(kernel: &Verified<'_>, options: &Options) -> String {
     if let Some(why) = Skipped::of(kernel.kernel()) {
-        return format!("@{}: left as it is, because {why}\n", kernel.name);
+        let what = match why {
+            Skipped::Explicit => "left as it is",
+            Skipped::Size { .. } => "not explained",
+        };
+        return format!("@{}: {what}, because {why}\n", kernel.name);
     }
     let Some(s) = solve(kernel.kernel(), options, true) else { return "no program could be extracted\n".into() };
     let mut out = format!("@{}: cost {} as written, {} chosen ({UNIT})\n", kernel.name, s.report.before, s.report.after);

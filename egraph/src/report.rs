@@ -11,10 +11,10 @@ use tilelift_ir::Kernel;
 /// Instructions beyond which a program is taken in windows, a graph each ([`Report::windows`]): a graph takes about 1 KB and 4 us of one.
 pub const MOST_INSTRUCTIONS: usize = 50_000;
 
-/// Why a program stays as it is, and no graph is made of it.
+/// Why no one graph is made of a program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Skipped {
-    /// Who does what, and in which order, is its author's business.
+    /// Who does what, and in which order, is its author's business: it stays as it is.
     Explicit,
     /// It has more instructions than [`MOST_INSTRUCTIONS`], and is taken in windows: there is no one graph to look at.
     Size {
@@ -39,7 +39,7 @@ impl fmt::Display for Skipped {
         match self {
             Skipped::Explicit => f.write_str("its author says who does what"),
             Skipped::Size { instructions } => {
-                write!(f, "the graph takes {MOST_INSTRUCTIONS} instructions, and the program has {instructions}")
+                write!(f, "it is taken in windows: one graph takes {MOST_INSTRUCTIONS} instructions, and the program has {instructions}")
             }
         }
     }

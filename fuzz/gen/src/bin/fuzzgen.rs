@@ -11,7 +11,9 @@ use std::process::ExitCode;
 use std::time::Instant;
 use tilelift_fuzzgen::graphs::{GraphOptions, GraphSummary, generate_graph, judge_graph};
 use tilelift_fuzzgen::oracle::{self, Failure, Kind, Verdict};
-use tilelift_fuzzgen::{Case, Config, Mode, Source, generate, generate_loops, generate_tiles, reduce, shrink, shrink_as, wider_forms};
+use tilelift_fuzzgen::{
+    Case, Config, Mixed, Mode, Source, generate, generate_loops, generate_tiles, reduce, shrink, shrink_as, wider_forms,
+};
 use tilelift_isel::LowerOptions;
 use tilelift_nvptx::{sm_80, sm_90a};
 use tilelift_tools::execute::DeviceKind;
@@ -67,17 +69,19 @@ enum Made {
 
 impl Options {
     fn made(&self, seed: u64) -> Made {
-        match (self.oracle.as_str(), self.mix, seed % 6) {
-            ("graph", ..) | (_, true, 5) => Made::Graph,
-            ("wider", ..) => Made::Tiles,
-            (_, true, 2) => Made::Loops,
-            _ => Made::Kernel,
+        match (self.oracle.as_str(), self.mix.then(|| Mixed::of(seed))) {
+            ("graph", _) | (_, Some(Mixed::Graph(_))) => Made::Graph,
+            ("wider", _) => Made::Tiles,
+            (_, Some(Mixed::Loops)) => Made::Loops,
+            (_, Some(Mixed::Kernel) | None) => Made::Kernel,
         }
     }
 
     fn graph(&self, seed: u64) -> GraphOptions {
-        // In a mix, one of six seeds is a graph's.
-        let of = GraphOptions::of(if self.mix { seed / 6 } else { seed });
+        let of = GraphOptions::of(match Mixed::of(seed) {
+            Mixed::Graph(number) if self.mix => number,
+            _ => seed,
+        });
         GraphOptions { target: self.target.unwrap_or(of.target), device: self.device, seed, ..of }
     }
 }

@@ -25,7 +25,7 @@ use tilelift_fuzzgen::graphs::{GraphOptions, generate_graph, judge_graph};
 use tilelift_fuzzgen::oracle::{Failure, Kind};
 use tilelift_fuzzgen::trial::{Answer, Axis, Classes, Judge};
 use tilelift_fuzzgen::{
-    Case, Config, GraphCase, Source, Trial, every_way, generate_loops, generate_plain, generate_trial, reduce, shrink_as,
+    Case, Config, GraphCase, Mixed, Source, Trial, every_way, generate_loops, generate_plain, generate_trial, reduce, shrink_as,
 };
 use tilelift_ir::text;
 use tilelift_tools::execute::DeviceKind;
@@ -63,7 +63,8 @@ enum Family {
 /// What a seed stands for.
 enum Subject {
     Kernel(Box<Trial>),
-    Graph(Box<GraphCase>),
+    /// With its number among the graphs.
+    Graph(u64, Box<GraphCase>),
 }
 
 impl Family {
@@ -169,17 +170,17 @@ impl Job {
 
     /// What a seed's kernel is of.
     fn family(&self, seed: u64) -> Family {
-        match (self.family, seed % 6) {
-            (Family::Mix, 2) => Family::Loops,
-            (Family::Mix, _) => Family::Plain,
-            (family, _) => family,
+        match (self.family, Mixed::of(seed)) {
+            (Family::Mix, Mixed::Loops) => Family::Loops,
+            (Family::Mix, Mixed::Kernel | Mixed::Graph(_)) => Family::Plain,
+            (family @ (Family::Trials | Family::Loops | Family::Plain), _) => family,
         }
     }
 
     fn subject(&self, seed: u64) -> Result<Subject, String> {
         let mut src = Source::from_seed(seed);
-        if self.family == Family::Mix && seed % 6 == 5 {
-            return generate_graph(&mut src).map(|g| Subject::Graph(Box::new(g))).map_err(|e| format!("the generator: {e}"));
+        if let (Family::Mix, Mixed::Graph(number)) = (self.family, Mixed::of(seed)) {
+            return generate_graph(&mut src).map(|g| Subject::Graph(number, Box::new(g))).map_err(|e| format!("the generator: {e}"));
         }
         self.generate(self.family(seed), &mut src).map(|t| Subject::Kernel(Box::new(t)))
     }
@@ -191,8 +192,8 @@ impl Job {
                 let answer = if self.every_way { every_way(&mut t, judge, seed) } else { judge.judge(&mut t, seed) };
                 (answer, t.classes)
             }
-            Subject::Graph(g) => {
-                let options = GraphOptions { target: self.target.name, device: self.device, ..GraphOptions::of(seed / 6) };
+            Subject::Graph(number, g) => {
+                let options = GraphOptions { target: self.target.name, device: self.device, ..GraphOptions::of(number) };
                 let answer = match judge_graph(&g, &options) {
                     Ok(a) if a.launched == 0 => Answer::PassedOver("a graph of which no kernel is taken".to_owned()),
                     Ok(_) => Answer::Equal,
@@ -422,7 +423,7 @@ fn keep(job: &Job, seed: u64, message: &str) -> Result<PathBuf, String> {
             let _ = writeln!(out, "; {}", t.asked());
             out.push_str(&t.case.to_tile_text());
         }
-        Ok(Subject::Graph(g)) => out.push_str(&g.to_text()),
+        Ok(Subject::Graph(_, g)) => out.push_str(&g.to_text()),
         Err(e) => out.push_str(&e),
     }
     std::fs::write(&path, out).map_err(|e| format!("{}: {e}", path.display()))?;
@@ -504,9 +505,9 @@ impl Run<'_> {
 fn show(job: &Job, seed: u64) -> Result<(), String> {
     let mut src = Source::from_seed(seed);
     let judge = Judge::open_for(job.device, job.target.clone()).map_err(|e| e.to_string())?;
-    if let Subject::Graph(g) = job.subject(seed)? {
+    if let Subject::Graph(number, g) = job.subject(seed)? {
         println!("{}", g.to_text());
-        println!("; {:?}", job.judged(Subject::Graph(g), &judge, seed).0);
+        println!("; {:?}", job.judged(Subject::Graph(number, g), &judge, seed).0);
         return if job.reduce { Err("`fuzzgen --oracle graph` makes graphs smaller".to_owned()) } else { Ok(()) };
     }
     let family = job.family(seed);

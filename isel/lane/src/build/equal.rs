@@ -73,6 +73,7 @@ impl Key {
     /// An instruction of at most four operands.
     pub(super) fn of(what: What, operands: &[LVal]) -> Key {
         let mut with = [NONE; 4];
+        debug_assert!(operands.len() <= with.len());
         for (w, v) in with.iter_mut().zip(operands) {
             *w = v.as_u32();
         }
