@@ -340,17 +340,14 @@ fn free(body: &Block, choice: usize) -> bool {
 
 /// True for a body that begins products itself, and has awaited all of them at its end.
 fn multiplies(body: &Block) -> bool {
-    let mut found = (false, false);
+    let (mut begun, mut open) = (false, false);
     for inst in body {
-        if let Inst::Unit(u) = inst {
-            match **u {
-                Unit::Multiply(_) => found = (true, true),
-                Unit::WaitMatrices { pending: 0, .. } => found.1 = false,
-                _ => {}
-            }
-        }
+        let Inst::Unit(u) = inst else { continue };
+        let begins = matches!(**u, Unit::Multiply(_));
+        begun |= begins;
+        open = begins || open && !matches!(**u, Unit::WaitMatrices { pending: 0 });
     }
-    found == (true, false)
+    begun && !open
 }
 
 /// True if a loop of a block may be two.
