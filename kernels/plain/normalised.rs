@@ -110,7 +110,8 @@ pub fn latents(images: u32, tokens: u32, width: u32) -> Result<Operators, BuildE
     g.step("norm", kernel, grid, &[h.into(), n.into()]);
     let kernel = modulate(&g, [n, condition, y], width)?;
     g.step("modulate", kernel, grid, &[n.into(), condition.into(), y.into()]);
-    g.bound(y, f64::from(width).sqrt() * 2f64.powi(-16), 3.0 * unit(ELEM));
+    // What is normalised is at most the root of the width. It may go on without being rounded, and is multiplied by 2 at most.
+    g.bound(y, 2.0 * f64::from(width).sqrt() * unit(ELEM), 3.0 * unit(ELEM));
     Ok(g)
 }
 

@@ -1,6 +1,6 @@
 //! A residual is added, rows are normalised, and stored as 8-bit floats with a scale for each row.
 
-use super::operators::Operators;
+use super::operators::{Operators, unit};
 use crate::facts::{known, matrix, programs};
 use crate::rms_norm::RmsNorm;
 use crate::softmax::row_warps;
@@ -8,6 +8,8 @@ use tilelift_ir::{BuildErrors, Kernel, KernelBuilder, ReduceOp, Scalar, num};
 
 /// Magnitudes below this count as this, so that a scale is never 0.
 const LEAST: f64 = 1e-4;
+/// The distance of the smallest codes of `f8e4m3`.
+const LEAST_STEP: f64 = 1.0 / 512.0;
 
 /// `h = x + residual`, `q = rms_norm(h) / s` with `s[row] = max |rms_norm(h)[row, :]| / 448`.
 ///
@@ -25,6 +27,10 @@ pub fn residual_norm_quantise(rows: u32, cols: u32) -> Result<Operators, BuildEr
     let norm = RmsNorm::new(elem, cols).for_shape(rows, cols);
     g.step("norm", norm.build()?, norm.grid(rows), &[h.into(), w.into(), n.into(), 1e-5.into()]);
     g.step("quantise", quantise_rows(elem, Scalar::F8E4M3, rows, cols)?, [programs(rows, 1), 1, 1], &[n.into(), q.into(), s.into()]);
+    // The norm may go on without being rounded, and with it the largest element, so that quotients in between of two codes become either.
+    let code = Scalar::F8E4M3;
+    g.bound(s, 0.0, 2.0 * unit(elem));
+    g.bound(q, LEAST_STEP, 2.0 * unit(code));
     Ok(g)
 }
 

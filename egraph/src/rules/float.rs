@@ -3,7 +3,7 @@
 use super::Types;
 use super::rule::{Class, FLOATS, Phase, Roots, Rule};
 use crate::graph::{Graph, Read};
-use crate::language::Node;
+use crate::language::{Head, Node};
 use crate::term::Term;
 use egg::Id;
 use tilelift_ir::{Op, Scalar, Type, num};
@@ -28,6 +28,25 @@ fn product(g: &Graph, n: &Node) -> Option<(Id, Id, Id)> {
         (None, Some((a, b))) => Some((a, b, n.kids[0])),
         (None, None) => None,
     }
+}
+
+/// True if a value is the result of an op that rounds, or of a sum over a loop.
+fn is_rounded(g: &Graph, id: Id) -> bool {
+    let rounds = [Op::Add, Op::Sub, Op::Mul, Op::Div, Op::Fma, Op::Dot];
+    let same = [Op::Neg, Op::Broadcast, Op::Reshape];
+    let from = |&x: &Id| same.into_iter().find_map(|op| g.get(x, op)).map(|n| n.kids[0]);
+    // A class may hold what negates what negates it.
+    std::iter::successors(Some(id), from).take(same.len() + 1).any(|x| {
+        let summed = |n: &Node| matches!(n.head, Head::Fold { op: Op::Add | Op::Dot, .. });
+        g[x].nodes.iter().any(summed) || rounds.into_iter().any(|op| g.get(x, op).is_some())
+    })
+}
+
+/// An exponential as a power of two.
+fn power_of_two(g: &Graph, n: &Node) -> Option<Term> {
+    let ty = g.node_ty(n);
+    let scaled = || Term::op(Op::Mul, [n.kids[0].into(), near(std::f64::consts::LOG2_E, ty)]);
+    matches!(ty.elem(), Scalar::F32).then(|| Term::op(Op::Exp2, [scaled()]))
 }
 
 const INTEGRAL: &[Op] = &[Op::Floor, Op::Ceil, Op::Round, Op::Trunc];
@@ -159,34 +178,47 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         name: "float-exp2",
-        class: Class::Approx,
-        says: "exp x = exp2 (x * log2 e)",
+        class: Class::Reassoc,
+        says: "exp x = exp2 (x * log2 e), for x that was rounded by an op of its own: it is rounded once more",
         phase: Phase::Simplify,
         roots: Roots::Ops(&[Op::Exp]),
-        apply: |g, _, n| {
-            let ty = g.node_ty(n);
-            matches!(ty.elem(), Scalar::F32)
-                .then(|| Term::op(Op::Exp2, [Term::op(Op::Mul, [n.kids[0].into(), near(std::f64::consts::LOG2_E, ty)])]))
-        },
+        apply: |g, _, n| is_rounded(g, n.kids[0]).then(|| power_of_two(g, n)).flatten(),
+        over: F32,
+        fires: "v20 = sub a, b\nv21 = exp v20",
+        keeps: "v20 = exp a",
+    },
+    Rule {
+        name: "float-exp2-any",
+        class: Class::Approx,
+        says: "exp x = exp2 (x * log2 e), for any x",
+        phase: Phase::Simplify,
+        roots: Roots::Ops(&[Op::Exp]),
+        apply: |g, _, n| (!is_rounded(g, n.kids[0])).then(|| power_of_two(g, n)).flatten(),
         over: F32,
         fires: "v20 = exp a",
         keeps: "v20 = log a",
     },
     Rule {
-        name: "float-div-shared",
-        class: Class::Approx,
-        says: "x / y = x * (1 / y), for y that is the same along an axis",
+        name: "float-div",
+        class: Class::Reassoc,
+        says: "x / y = x * (1 / y), for y that is no constant; beyond 2^126 or below 2^-126, 1 / y may be 0 or infinite",
         phase: Phase::Simplify,
         roots: Roots::Ops(&[Op::Div]),
         apply: |g, _, n| {
-            let y = g.get(n.kids[1], Op::Broadcast)?.kids[0];
-            let ty = g.node_ty(n).clone();
-            let grown = Term::with(Op::Broadcast, &[], Some(ty.clone()), [Term::op(Op::Rcp, [y.into()])]);
-            matches!(ty.elem(), Scalar::F32).then(|| Term::op(Op::Mul, [n.kids[0].into(), grown]))
+            let (x, y) = (n.kids[0], n.kids[1]);
+            if g.node_ty(n).elem() != Scalar::F32 || g.float(y).is_some() {
+                return None;
+            }
+            // What is the same along an axis is turned over once.
+            let inverse = match g.get(y, Op::Broadcast) {
+                Some(b) => Term::with(Op::Broadcast, &[], Some(g.node_ty(n).clone()), [Term::op(Op::Rcp, [b.kids[0].into()])]),
+                None => Term::op(Op::Rcp, [y.into()]),
+            };
+            Some(if g.float(x) == Some(1.0) { inverse } else { Term::op(Op::Mul, [x.into(), inverse]) })
         },
         over: F32,
-        fires: "v20 = reduce maximum b, axis 1\nv21 = reshape v20 : tile<8x1xT>\nv22 = broadcast v21 : A\nv23 = div a, v22",
-        keeps: "v23 = div a, b",
+        fires: "v20 = reduce maximum b, axis 1\nv21 = reshape v20 : tile<8x1xT>\nv22 = broadcast v21 : A\nv23 = div a, v22\nv24 = abs c\nv25 = cast one : T\nv26 = splat v25 : A\nv27 = add v24, v26\nv28 = div v23, v27",
+        keeps: "v20 = splat 3.0 : A\nv21 = div a, v20",
     },
     Rule {
         name: "float-rsqrt",

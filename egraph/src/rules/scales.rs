@@ -171,6 +171,24 @@ pub(super) const RULES: &[Rule] = &[
         keeps: "v21 = splat 1.5 : A\nv22 = fma a, v21, b\nv23 = splat 2.5 : A\nv24 = mul v22, v23",
     },
     Rule {
+        name: "select-scale",
+        class: Class::Exact,
+        says: "select m (x * c) k = (select m x k') * c, for a constant c and k' with k' * c = k to the bit: an infinity or a zero",
+        phase: Phase::Simplify,
+        roots: Roots::Ops(&[Op::Select]),
+        apply: |g, _, n| {
+            let (m, ty) = (g.get(n.kids[1], Op::Mul)?, g.node_ty(n));
+            let c = g.float(m.kids[1]).filter(|c| c.is_finite() && *c != 0.0)?;
+            let k = g.float(n.kids[2]).filter(|k| k.is_infinite() || *k == 0.0)?;
+            let before = if c > 0.0 { k } else { -k };
+            let chosen = Term::op(Op::Select, [n.kids[0].into(), m.kids[0].into(), Term::float(before, ty)]);
+            Some(Term::op(Op::Mul, [chosen, Term::float(c, ty)]))
+        },
+        over: Types::Each(FLOATS),
+        fires: "v20 = splat 0.125 : A\nv21 = mul a, v20\nv22 = splat -inf : A\nv23 = select m, v21, v22\nv24 = splat -2.0 : A\nv25 = mul b, v24\nv26 = splat 0.0 : A\nv27 = select m, v25, v26\nv28 = maximum v23, v27",
+        keeps: "v20 = splat 0.125 : A\nv21 = mul a, v20\nv22 = splat 1.0 : A\nv23 = select m, v21, v22\nv24 = mul b, c\nv25 = splat 0.0 : A\nv26 = select m, v24, v25\nv27 = maximum v23, v26",
+    },
+    Rule {
         name: "reduce-scale",
         class: Class::Exact,
         says: "maximum of x * c = (maximum of x) * c, for a constant c above 0, minimum likewise; below 0 they change places",

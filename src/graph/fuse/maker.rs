@@ -20,6 +20,18 @@ pub(crate) fn joined_name<'n>(kernels: impl Iterator<Item = &'n Kernel>) -> Stri
     name
 }
 
+/// The conversion by which a value got its element type.
+pub(super) fn conversion(kernel: &Kernel, mut v: Value) -> Option<Inst> {
+    loop {
+        let inst = kernel.def_inst(v)?;
+        match kernel.insts[inst].op {
+            Op::Cast => return Some(inst),
+            Op::Reshape | Op::Transpose | Op::Broadcast => v = kernel.insts[inst].args[0],
+            _ => return None,
+        }
+    }
+}
+
 /// What is known of the first index of a tile.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Start {
@@ -158,6 +170,12 @@ impl<'g> Maker<'g> {
     pub fn op(&mut self, op: Op, args: &[Value], attrs: &[Attr], explicit: Option<&Type>) -> Result<Value, Refusal> {
         let all = self.results(op, args, 0, attrs, explicit)?;
         all.first().copied().ok_or_else(|| Refusal::new(RefusalKind::Shape, format!("`{op}` has no result")))
+    }
+
+    /// Lets a tile be what it was before it got the element type of a tensor that is stored no more, for those who convert it back.
+    pub fn narrows(&mut self, tile: Value) {
+        let made = conversion(&self.kernel, tile).and_then(|i| self.kernel.insts[i].results.first().copied());
+        self.narrowed.extend(made);
     }
 
     /// What a value was before it went through the element type of a tensor that is stored no more, if it was of this type.

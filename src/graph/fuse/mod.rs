@@ -31,6 +31,7 @@ mod sym;
 mod tiles;
 mod waiting;
 mod ways;
+mod widen;
 
 pub use report::{Decision, Effort, FuseReport, FuseRule, How, Outcome, Refusal, RefusalKind};
 pub use search::Fused;

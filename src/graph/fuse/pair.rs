@@ -6,7 +6,8 @@
 //! same tile  programs of one grid store and load the same tile of T: C's body follows P's                     grid of both
 //! ```
 //!
-//! The tile that P would have stored has T's element type, so what C computes with is the same bit for bit. A load reads `other` outside
+//! The tile that P would have stored has T's element type, so what C computes with is the same bit for bit, unless T is stored no more and
+//! roundings may change: then C may compute with what P had in front of that conversion. A load reads `other` outside
 //! of T, so the tile is masked there unless C is pointwise or drops what follows from such elements.
 //!
 //! What the fused programs do to other tensors must not meet: programs have no order among each other any more.
@@ -19,6 +20,7 @@ use super::report::{Refusal, RefusalKind, is_plain};
 use super::retile::{Retile, Target};
 use super::tiles::{Tiling, fits, tiling};
 use crate::graph::nodes::{Graph, Node, Role, TensorId, uses};
+use tilelift_egraph::Class;
 use tilelift_ir::{Hints, Kernel, Op, Value};
 
 /// A producer and a consumer of a tensor.
@@ -32,10 +34,12 @@ pub(crate) struct Pair<'g> {
     wanted: bool,
     /// Every element that the consumer reads is known to be the producer's.
     sole: bool,
+    /// What may change of results.
+    allow: Class,
 }
 
 impl<'g> Pair<'g> {
-    pub fn new(graph: &'g Graph, producer: usize, consumer: usize, tensor: TensorId) -> Pair<'g> {
+    pub fn new(graph: &'g Graph, (producer, consumer, tensor): (usize, usize, TensorId), allow: Class) -> Pair<'g> {
         let mut atoms = Atoms::default();
         let nodes = &graph.nodes;
         let p = Seen::new(graph, &nodes[producer], &mut atoms);
@@ -46,7 +50,7 @@ impl<'g> Pair<'g> {
         let writers = writers - usize::from(uses(&nodes[consumer], tensor).writes);
         // An element that nobody wrote may not be read, so that all that is read is what the only writer wrote.
         let sole = role == Role::Intermediate && writers == 1;
-        Pair { graph, tensor, atoms, producer: p, consumer: c, wanted: others || role.is_seen(), sole }
+        Pair { graph, tensor, atoms, producer: p, consumer: c, wanted: others || role.is_seen(), sole, allow }
     }
 
     /// Refuses kernels whose authors say who does what: there is no place for another kernel's work.
@@ -203,6 +207,13 @@ impl<'g> Pair<'g> {
         Ok(())
     }
 
+    /// A tile that the producer would have stored is what it was before it got the tensor's element type, where that rounding may be left out.
+    fn unrounded(&self, maker: &mut Maker<'g>, keep: bool, tile: Value) {
+        if self.allow >= Class::Reassoc && !keep {
+            maker.narrows(tile);
+        }
+    }
+
     fn maker(&self, keep: bool, shared: &[Shared]) -> Maker<'g> {
         let (p, c) = (self.producer.node, self.consumer.node);
         let stays = keep || uses(p, self.tensor).reads || uses(c, self.tensor).writes;
@@ -285,6 +296,7 @@ impl<'g> Pair<'g> {
                 let args: Vec<Value> = [view].into_iter().chain(at.iter().copied()).chain([value]).chain(mask).collect();
                 maker.results(Op::Store, &args, kernel.insts[inst].present, &kernel.insts[inst].attrs, None)?;
             }
+            self.unrounded(maker, keep, value);
             tiles.push((tensor, value));
             // Behind the last one of what is handed on.
             if tiles.len() <= shared.len() {
@@ -348,6 +360,7 @@ impl<'g> Pair<'g> {
             let target = Target { place, grid: &c.grid, at, tiles: Vec::new(), mask: None };
             let made = Retile::new(maker, (&self.producer, &self.atoms), (self.tensor, anchor), target, keep)?.write(maker)?;
             let Some(tile) = made else { return self.refuse(RefusalKind::Place, "the tile is not stored".into()) };
+            self.unrounded(maker, keep, tile);
             self.forward(copier, maker, inst, (self.tensor, place), tile)?;
             Ok(true)
         };
@@ -386,7 +399,9 @@ impl<'g> Pair<'g> {
         let mut change = |copier: &mut Copier<'g>, maker: &mut Maker<'g>, inst| {
             let one = shared.iter().find(|s| s.store == inst).map(|s| (s.tensor, s.keep));
             let Some((tensor, keep)) = one.or((inst == store.inst).then_some((self.tensor, keep))) else { return Ok(false) };
-            tiles.push((tensor, copier.value(maker, p.kernel.operand(inst, "value")[0])?));
+            let tile = copier.value(maker, p.kernel.operand(inst, "value")[0])?;
+            self.unrounded(maker, keep, tile);
+            tiles.push((tensor, tile));
             Ok(!keep)
         };
         first.body(&mut maker, &mut change)?;

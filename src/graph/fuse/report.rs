@@ -67,6 +67,13 @@ pub enum FuseRule {
         /// Extent of a piece.
         to: u32,
     },
+    /// The loop of the sink that multiplies takes wider pieces.
+    Widen {
+        /// Extent of a piece before.
+        from: u32,
+        /// Extent of a piece.
+        to: u32,
+    },
 }
 
 impl fmt::Display for FuseRule {
@@ -81,6 +88,7 @@ impl fmt::Display for FuseRule {
             }
             FuseRule::Loop => f.write_str("loop"),
             FuseRule::Restep { op, from, to } => write!(f, "restep {op} from {from} to {to}"),
+            FuseRule::Widen { from, to } => write!(f, "widen from {from} to {to}"),
         }
     }
 }

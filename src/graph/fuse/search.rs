@@ -2,14 +2,16 @@
 
 use super::cost::{Estimate, estimate};
 use super::inline::{in_order, inlined};
-use super::report::{Decision, FuseReport, How, Outcome, Refusal, RefusalKind};
+use super::report::{Decision, FuseReport, FuseRule, How, Outcome, Refusal, RefusalKind};
 use super::sets::{MOST_MADE, Set, closed, operands, sets};
 use super::state::{FuseOptions, Joined, Link, Made, Search, Worth, position};
+use super::widen::Pieces;
 use crate::graph::nodes::{Graph, Node, TensorId, all_uses};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use tilelift_decisions as decisions;
-use tilelift_isel::Target;
+use tilelift_egraph::Class;
+use tilelift_isel::{LowerOptions, Target};
 
 /// A graph after fusion.
 #[derive(Clone, PartialEq, Debug)]
@@ -149,6 +151,8 @@ impl Search<'_> {
             let taken = if made.accepted { Ok(()) } else { self.accepted(members, &made.node) };
             match taken {
                 Ok(()) => {
+                    let made = if made.accepted { made } else { self.widest(&set, members, made) };
+                    let worth = (worth.0, self.worth(0, self.apart(&set)[0], made.after.cost).1);
                     self.made.insert(key, Ok(Joined { accepted: true, ..made }));
                     return Some((worth, set));
                 }
@@ -172,6 +176,34 @@ impl Search<'_> {
             return Err(Refusal::new(RefusalKind::Cost, why));
         }
         Ok(Joined { node, after, rules: made.rules, accepted: false })
+    }
+
+    /// The same with the sink's loop over wider pieces, where that costs less and the target multiplies beside the lanes' work as before.
+    fn widest(&self, set: &Set, members: &[usize], made: Joined) -> Joined {
+        let sink = &self.graph.nodes[set.sink];
+        let Some(pieces) = Pieces::of(&self.graph, sink).filter(|_| self.options.allow >= Class::Reassoc) else { return made };
+        // What is done once in each step stands in the way of products only where these run beside the lanes' work.
+        let overlaps = |node: &Node| {
+            let plan = tilelift_isel::plan(&node.kernel, self.target, &LowerOptions::default());
+            plan.is_ok_and(|p| p.specialised().is_some_and(|s| s.overlap.is_some()))
+        };
+        if !overlaps(&made.node) {
+            return made;
+        }
+        let mut best = made;
+        for width in pieces.wider() {
+            let mut graph = self.graph.clone();
+            graph.nodes[set.sink] = pieces.widened(sink, width);
+            let wide = inlined(&graph, set.sink, &set.producers, self.options.allow);
+            let Ok(wide) = wide.and_then(|w| Ok((self.improved(&graph, w.node)?, w.rules))) else { continue };
+            let (node, mut rules) = wide;
+            let after = estimate(&self.graph, &node, self.options.typical, self.target);
+            if after.cost < best.after.cost && overlaps(&node) && self.accepted(members, &node).is_ok() {
+                rules.insert(0, FuseRule::Widen { from: pieces.step, to: width });
+                best = Joined { node, after, rules, accepted: true };
+            }
+        }
+        best
     }
 
     /// Whether each producer of a set is there because pairs do not do: no pair of its links is joined, or would be if it paid; of operands of one

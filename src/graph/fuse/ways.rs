@@ -115,14 +115,14 @@ impl Search<'_> {
 
     /// The ways to fuse a pair that pay, and the reasons against the others.
     fn look(&self, link: Link, users: &[Vec<(usize, Use)>]) -> Known {
-        let (p, c, t) = link;
+        let (p, c, _) = link;
         let tensors = self.graph.tensors.len();
         let mut known = Known { users: self.users_of(users, link), tensors, ways: Vec::new(), reasons: Vec::new(), split: false };
         if let Err(why) = position(&self.graph, p, c) {
             known.reasons.push((None, why));
             return known;
         }
-        let pair = Pair::new(&self.graph, p, c, t);
+        let pair = Pair::new(&self.graph, link, self.options.allow);
         for &how in How::PAIRS {
             let made = match how {
                 How::Epilogue => pair.epilogue(),
@@ -146,8 +146,7 @@ impl Search<'_> {
             return;
         }
         known.split = true;
-        let (p, c, t) = link;
-        let made = self.split(&Pair::new(&self.graph, p, c, t), link);
+        let made = self.split(&Pair::new(&self.graph, link, self.options.allow), link);
         match made.and_then(|(node, folds)| self.priced(How::SplitPrologue, node, Some(folds), link)) {
             Ok(way) => {
                 known.tensors = self.graph.tensors.len();
@@ -200,7 +199,7 @@ impl Search<'_> {
         }
         let trial = split(&self.graph, p, t)?;
         position(&trial, p + 1, c + 1)?;
-        let node = Pair::new(&trial, p + 1, c + 1, t).prologue()?;
+        let node = Pair::new(&trial, (p + 1, c + 1, t), self.options.allow).prologue()?;
         Ok((node, (trial.nodes[p].clone(), trial.tensors[self.graph.tensors.len()..].to_vec())))
     }
 }

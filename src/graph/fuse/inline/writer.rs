@@ -14,14 +14,14 @@
 //! Scalars that differ from program to program can't be had elsewhere, but for the index of a dimension in which both tiles have extent 1.
 
 use super::super::atoms::Sum;
-use super::super::maker::Maker;
+use super::super::maker::{Maker, conversion};
 use super::super::report::{FuseRule, Refusal, RefusalKind};
 use super::source::{Source, Sources};
 use crate::graph::size::Size;
 use std::collections::BTreeMap;
 use tilelift_egraph::Class;
 use tilelift_ir::ops::Rule;
-use tilelift_ir::{Attr, Effects, Inst, Kernel, Op, Region, Scalar, Type, Value, ValueDef};
+use tilelift_ir::{Attr, Effects, Inst, Op, Region, Scalar, Type, Value, ValueDef};
 
 /// What is wanted of a dimension.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -128,23 +128,11 @@ pub(super) fn tile_of_store<'g>(
     maker.rules.push(FuseRule::TileOfStore { tensor: name.to_owned(), shape: wanted.shape.to_vec() });
     let outer = windows.len();
     let value = source.seen.node.kernel.operand(source.store, "value")[0];
-    let narrows = narrows(&source.seen.node.kernel, value).filter(|_| sources.allow >= Class::Reassoc);
+    let narrows = conversion(&source.seen.node.kernel, value).filter(|_| sources.allow >= Class::Reassoc);
     let (done, loops) = (BTreeMap::new(), Vec::new());
     let mut writer =
         Writer { sources, source, windows, outer, places, beyond: wanted.beyond.clone(), done, loops, pieced: None, narrows, depth: 0 };
     writer.tile(maker, value, &axes)
-}
-
-/// The conversion by which a value got its element type.
-fn narrows(kernel: &Kernel, mut v: Value) -> Option<Inst> {
-    loop {
-        let inst = kernel.def_inst(v)?;
-        match kernel.insts[inst].op {
-            Op::Cast => return Some(inst),
-            Op::Reshape | Op::Transpose | Op::Broadcast => v = kernel.insts[inst].args[0],
-            _ => return None,
-        }
-    }
 }
 
 impl<'g> Writer<'_, 'g> {

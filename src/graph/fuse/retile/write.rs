@@ -305,6 +305,12 @@ impl<'a, 'g> Retile<'a, 'g> {
                 _ => self.tile(maker, rep, &tags, inst)?,
             });
         }
+        if d.op == Op::Cast
+            && let Some(value) = maker.widened(args[0], to)?
+        {
+            self.reps.insert(d.results[0], Rep::Tile { value, tags });
+            return Ok(());
+        }
         let explicit = d.op.info().typed().then(|| Type::tile(&self.shape(&tags), to));
         let values = maker.results(d.op, &args, d.present, &d.attrs, explicit.as_ref())?;
         for (&r, value) in d.results.iter().zip(values) {
