@@ -42,6 +42,37 @@ fn is_rounded(g: &Graph, id: Id) -> bool {
     })
 }
 
+/// Ops upon ops that are followed for how large a value may be, and the largest constant that is no stand-in for an infinity.
+const FOLLOWED: u32 = 8;
+const MODERATE: f64 = 1_048_576.0;
+
+/// True for a value that is known to be a number of moderate size or an infinity: made of products, integers and constants.
+///
+/// What is equal cancels to zero in `x - y`, however large it is: a row of scores that a mask made -1e30 has the difference 0 from its maximum. Where
+/// the difference is multiplied first, roundings of one factor are left, which are enormous for such numbers, and harmless for these.
+pub(super) fn is_moderate(g: &Graph, id: Id) -> bool {
+    moderate(g, id, FOLLOWED)
+}
+
+fn moderate(g: &Graph, id: Id, left: u32) -> bool {
+    if let Some(c) = g.float(id) {
+        return c.abs() <= MODERATE;
+    }
+    let Some(left) = left.checked_sub(1) else { return false };
+    let of = |x: Id| moderate(g, x, left);
+    let infinite = |x: Id| g.float(x).is_some_and(f64::is_infinite);
+    g[id].nodes.iter().any(|n| match (n.head, n.op()) {
+        (Head::Fold { op: Op::Dot, .. }, _) | (_, Some(Op::Dot | Op::Tanh)) => true,
+        (_, Some(Op::Cast)) => !g.ty(n.kids[0]).elem().is_float() || of(n.kids[0]),
+        (_, Some(Op::Neg | Op::Broadcast | Op::Reshape | Op::Transpose)) => of(n.kids[0]),
+        (_, Some(Op::Mul)) => of(n.kids[0]) || of(n.kids[1]),
+        (_, Some(Op::Add | Op::Sub)) => of(n.kids[0]) && of(n.kids[1]),
+        (_, Some(Op::Fma)) => (of(n.kids[0]) || of(n.kids[1])) && of(n.kids[2]),
+        (_, Some(Op::Select)) => n.kids[1..].iter().all(|&x| infinite(x) || of(x)),
+        _ => false,
+    })
+}
+
 /// An exponential as a power of two.
 fn power_of_two(g: &Graph, n: &Node) -> Option<Term> {
     let ty = g.node_ty(n);
@@ -139,7 +170,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "float-fma-sub",
         class: Class::Reassoc,
-        says: "x * c - y * c = fma x c (neg (y * c)), for a constant c and y that is the same along an axis",
+        says: "(x - y) * c = fma x c (neg (y * c)), for a constant c, y that is the same along an axis, and x of moderate size or infinite",
         phase: Phase::Simplify,
         roots: Roots::Ops(&[Op::Mul]),
         apply: |g, _, n| {
@@ -148,14 +179,14 @@ pub(super) const RULES: &[Rule] = &[
             let m = g.get(n.kids[0], Op::Sub)?;
             let shift = m.kids[1];
             // Worth it only where the shift is worked out on fewer elements.
-            (g.fact(shift).same != 0 && g.get(shift, Op::Broadcast).is_some()).then(|| {
+            (g.fact(shift).same != 0 && g.get(shift, Op::Broadcast).is_some() && is_moderate(g, m.kids[0])).then(|| {
                 let scaled = Term::op(Op::Mul, [shift.into(), Term::float(-c, ty)]);
                 Term::op(Op::Fma, [m.kids[0].into(), n.kids[1].into(), scaled])
             })
         },
         over: F32,
-        fires: "v20 = reduce maximum a, axis 1\nv21 = reshape v20 : tile<8x1xT>\nv22 = broadcast v21 : A\nv23 = sub a, v22\nv24 = splat 1.5 : A\nv25 = mul v23, v24",
-        keeps: "v20 = sub a, b\nv24 = splat 1.5 : A\nv25 = mul v20, v24",
+        fires: "v18 = splat 0.5 : A\nv19 = tanh a\nv17 = mul v18, v19\nv20 = reduce maximum v17, axis 1\nv21 = reshape v20 : tile<8x1xT>\nv22 = broadcast v21 : A\nv23 = sub v17, v22\nv24 = splat 1.5 : A\nv25 = mul v23, v24",
+        keeps: "v18 = splat -1e30 : A\nv19 = tanh a\nv17 = select m, v19, v18\nv20 = reduce maximum v17, axis 1\nv21 = reshape v20 : tile<8x1xT>\nv22 = broadcast v21 : A\nv23 = sub v17, v22\nv24 = splat 1.5 : A\nv25 = mul v23, v24",
     },
     Rule {
         name: "float-mul-mul",

@@ -9,6 +9,7 @@
 //! a maximum of scaled numbers is the scaled maximum to the bit: rounding keeps order.
 
 use super::Types;
+use super::float::is_moderate;
 use super::rule::{Class, FLOATS, Phase, Roots, Rule};
 use crate::graph::{Graph, Read};
 use crate::language::Node;
@@ -103,7 +104,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "float-fma-neg",
         class: Class::Reassoc,
-        says: "x * y - z = fma x y (neg z), z - x * y = fma x (neg y) z",
+        says: "x * y - z = fma x y (neg z), z - x * y = fma x (neg y) z; if z is the same along an axis, for x * y of moderate size or infinite",
         phase: Phase::Simplify,
         roots: Roots::Ops(&[Op::Sub]),
         apply: |g, _, n| {
@@ -111,10 +112,12 @@ pub(super) const RULES: &[Rule] = &[
                 return None;
             }
             let minus = |id: Id| Term::op(Op::Neg, [id.into()]);
-            if let Some(m) = g.get(n.kids[0], Op::Mul) {
+            // What cancels a maximum of such products is rounded as they are.
+            let cancels = |product: Id, z: Id| g.get(z, Op::Broadcast).is_some() && !is_moderate(g, product);
+            if let Some(m) = g.get(n.kids[0], Op::Mul).filter(|_| !cancels(n.kids[0], n.kids[1])) {
                 return Some(Term::op(Op::Fma, [m.kids[0].into(), m.kids[1].into(), minus(n.kids[1])]));
             }
-            let m = g.get(n.kids[1], Op::Mul)?;
+            let m = g.get(n.kids[1], Op::Mul).filter(|_| !cancels(n.kids[1], n.kids[0]))?;
             let (x, y) = scaled(g, n.kids[1]).unwrap_or((m.kids[0], m.kids[1]));
             Some(Term::op(Op::Fma, [x.into(), minus(y), n.kids[0].into()]))
         },

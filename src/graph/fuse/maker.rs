@@ -26,7 +26,7 @@ pub(super) fn conversion(kernel: &Kernel, mut v: Value) -> Option<Inst> {
         let inst = kernel.def_inst(v)?;
         match kernel.insts[inst].op {
             Op::Cast => return Some(inst),
-            Op::Reshape | Op::Transpose | Op::Broadcast => v = kernel.insts[inst].args[0],
+            Op::Reshape | Op::Transpose | Op::Broadcast | Op::Slice => v = kernel.insts[inst].args[0],
             _ => return None,
         }
     }
@@ -188,7 +188,7 @@ impl<'g> Maker<'g> {
                 let from = self.kernel.ty(d.args[0]).elem();
                 Ok((self.narrowed.contains(&v) && from == elem && ty.elem.is_float()).then_some(d.args[0]))
             }
-            Op::Reshape | Op::Transpose | Op::Broadcast => {
+            Op::Reshape | Op::Transpose | Op::Broadcast | Op::Slice => {
                 let Some(x) = self.widened(d.args[0], elem)? else { return Ok(None) };
                 ty.elem = elem;
                 let ty = Type::Tile(ty);

@@ -19,8 +19,8 @@ pub struct FuseOptions {
     pub typical: u32,
     /// Fuse wherever it is right, whatever it costs; for tests.
     pub always: bool,
-    /// What may change of results: with [`Class::Reassoc`] the number and order of roundings of sums and products, with [`Class::Free`]
-    /// nothing but what a `dot` leaves open.
+    /// What may change of results: with [`Class::Reassoc`] the number and order of roundings, of tensors that are stored no more, too, with
+    /// [`Class::Free`] nothing but what a `dot` leaves open.
     pub allow: Class,
 }
 

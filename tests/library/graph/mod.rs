@@ -13,6 +13,7 @@ mod pipeline;
 mod random;
 mod refusals;
 mod rows;
+mod wider;
 
 use kernels::*;
 pub use operators::graph_of;

@@ -201,7 +201,7 @@ store v3[0, 0], v91
         near(&was, &is, open, 0.0);
     }
     assert!(work(&is, 640) * 3 < work(&was, 640));
-    let (is, report) = fused(&source, &[640, 320, 303, 150], 64.0 * 2f64.powi(-21));
+    let (is, report) = fused_by(&source, &[640, 320, 303, 150], of_exponents(64.0 * 2f64.powi(-21)));
     assert_eq!((count(&is, Op::For), report.narrowed.len()), (1, 6), "{report}{}", text::print(&is));
     assert!(work(&is, 640) * 6 < work(&was, 640));
 }

@@ -76,10 +76,6 @@ pub(super) fn overlap(
     loads: &[(Inst, SwizzledTile)],
     staged: &[StagedOperand],
 ) -> Result<Overlap, NotOverlapped> {
-    let bounds = &kernel.insts[main].args[..2];
-    if bounds.iter().all(|&v| kernel.as_const(v).is_some()) {
-        return Err(NotOverlapped::ConstantSteps);
-    }
     if let Some(s) = staged.iter().find(|s| s.moves) {
         return Err(NotOverlapped::Staged { value: Named::of(kernel, s.value) });
     }

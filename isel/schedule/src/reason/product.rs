@@ -124,8 +124,6 @@ impl fmt::Display for NoProduct {
 pub enum NotOverlapped {
     /// Its products and accumulators are one.
     OneAccumulator,
-    /// Its number of steps is a constant.
-    ConstantSteps,
     /// A product is looked at in the step that makes it.
     LookedAt {
         /// The product.
@@ -163,7 +161,7 @@ impl NotOverlapped {
             | NotOverlapped::Operand { result: v }
             | NotOverlapped::Carried { value: v }
             | NotOverlapped::Staged { value: v } => Some(v.value),
-            NotOverlapped::OneAccumulator | NotOverlapped::ConstantSteps | NotOverlapped::OneProduct | NotOverlapped::Needs { .. } => None,
+            NotOverlapped::OneAccumulator | NotOverlapped::OneProduct | NotOverlapped::Needs { .. } => None,
         }
     }
 }
@@ -172,9 +170,6 @@ impl fmt::Display for NotOverlapped {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             NotOverlapped::OneAccumulator => f.write_str("its products and accumulators are one"),
-            NotOverlapped::ConstantSteps => {
-                f.write_str("its number of steps is a constant, and the proof of its barriers follows open numbers")
-            }
             NotOverlapped::LookedAt { result } => {
                 write!(f, "{result} is looked at in the step that makes it, and made of what the step computes")
             }
