@@ -55,15 +55,6 @@ impl Class {
         }
     }
 
-    /// The prefix in three bytes, and how many of them it is.
-    pub(crate) const fn name(self) -> [u8; 4] {
-        match *self.prefix().as_bytes() {
-            [a, b] => [a, b, 0, 2],
-            [a, b, c] => [a, b, c, 3],
-            _ => [0; 4],
-        }
-    }
-
     /// Type in a register declaration.
     pub(crate) const fn declared(self) -> &'static str {
         match self {

@@ -197,6 +197,19 @@ impl LaneBuilder {
         self.program.vals.push(ty)
     }
 
+    /// New values of the types of others.
+    fn new_vals(&mut self, like: &[LVal], depth: u32) -> Vec<LVal> {
+        if self.budget.spent() {
+            return like.iter().map(|&v| self.new_val(self.ty(v), depth)).collect();
+        }
+        let made = |&v: &LVal| {
+            let ty = self.facts[v].ty;
+            self.facts.push(Fact { depth, ty, known: Known::Nothing });
+            self.program.vals.push(ty)
+        };
+        like.iter().map(made).collect()
+    }
+
     /// How many blocks enclose the value's definition; less means further out.
     pub fn depth(&self, v: LVal) -> u32 {
         self.facts[v].depth

@@ -281,7 +281,7 @@ impl Rings {
     }
 
     fn block(&mut self, block: &Block) -> Block {
-        let mut out = Block::with_capacity(block.len() + 4);
+        let mut out = Block::with_capacity(block.len() + 8);
         for inst in block {
             match inst {
                 Inst::Bin { dst, .. } if self.dropped.contains(dst) => {}

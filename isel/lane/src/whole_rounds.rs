@@ -79,6 +79,40 @@ impl Known {
     }
 }
 
+/// Where a loop makes its values.
+struct Places<'l> {
+    l: &'l For,
+    /// Of what an instruction of its body makes, the number of the instruction, from 1 on; of what the loop makes itself, [`LOOP`]; 0 of all else.
+    made: SecondaryMap<LVal, u32>,
+}
+
+/// The place of what is made by no instruction of a loop's body, but by the loop.
+const LOOP: u32 = u32::MAX;
+
+impl<'l> Places<'l> {
+    /// Those of a loop of a program of so many values.
+    fn of(l: &'l For, values: usize) -> Places<'l> {
+        let mut made = SecondaryMap::new();
+        made.resize(values);
+        made[l.iv] = LOOP;
+        l.carried.iter().for_each(|c| made[c.param] = LOOP);
+        for (n, inst) in l.body.iter().enumerate() {
+            let mut here = |v: LVal| made[v] = n as u32 + 1;
+            match inst.control() {
+                None => inst.results().iter().for_each(|&v| here(v)),
+                Some(_) => results(inst).into_iter().for_each(here),
+            }
+        }
+        Places { l, made }
+    }
+
+    /// The instruction of the body that makes a value; none that has blocks.
+    fn maker(&self, v: LVal) -> Option<&'l Inst> {
+        let place = self.made[v].checked_sub(1)? as usize;
+        self.l.body.get(place).filter(|i| i.control().is_none())
+    }
+}
+
 /// The rewriting.
 struct Split<'p> {
     known: Known,
@@ -126,6 +160,7 @@ impl Split<'_> {
                         Some((terms, choices)) => {
                             let front = self.rounds(l, &terms, &choices);
                             at += front.len();
+                            block.reserve_exact(front.len());
                             block.splice(at - front.len()..at - front.len(), front);
                         }
                     }
@@ -155,13 +190,15 @@ impl Split<'_> {
     fn whole(&self, l: &For) -> Option<(Vec<Term>, Vec<usize>)> {
         let step = self.known.literals[l.step].filter(|s| (1..1 << 20).contains(s))?;
         let (mut terms, mut choices) = (Vec::new(), Vec::new());
+        let mut places = None;
         for (n, inst) in l.body.iter().enumerate() {
             let Inst::If(c) = inst else { continue };
             if c.results.is_empty() || !free(&l.body, n) {
                 continue;
             }
             let mut asked = Vec::new();
-            if !self.terms(l, &l.body[..n], c.condition, &mut asked, 16) {
+            let places = &*places.get_or_insert_with(|| Places::of(l, self.old.len()));
+            if !self.terms(places, c.condition, &mut asked, 16) {
                 continue;
             }
             let alike = asked.iter().all(|t| match *t {
@@ -183,12 +220,11 @@ impl Split<'_> {
         (!choices.is_empty()).then_some((terms, choices))
     }
 
-    /// The questions of which a condition is made, if it holds where each is answered with yes, and those are of the index and of what the loop doesn't change;
-    /// `body` is what stands in front of who asks.
-    fn terms(&self, l: &For, body: &[Inst], v: LVal, out: &mut Vec<Term>, depth: u32) -> bool {
-        let maker = |v: LVal| body.iter().rev().find(|i| i.results().contains(&v));
-        let carried = |v: LVal| l.iv == v || l.carried.iter().any(|c| c.param == v);
-        let inside = |v: LVal| carried(v) || body.iter().any(|i| results(i).contains(&v));
+    /// The questions of which a condition is made, if it holds where each is answered with yes, and those are of the index and of what the loop doesn't change.
+    fn terms(&self, places: &Places<'_>, v: LVal, out: &mut Vec<Term>, depth: u32) -> bool {
+        let Places { l, .. } = *places;
+        let maker = |v: LVal| places.maker(v);
+        let inside = |v: LVal| places.made[v] != 0;
         // The index, or so much more.
         let ahead = |v: LVal| match maker(v) {
             _ if v == l.iv => Some(0),
@@ -198,7 +234,7 @@ impl Split<'_> {
         };
         let term = match maker(v) {
             Some(&Inst::Bin { op: BinOp::And, a, b, .. }) if depth > 0 => {
-                return self.terms(l, body, a, out, depth - 1) && self.terms(l, body, b, out, depth - 1);
+                return self.terms(places, a, out, depth - 1) && self.terms(places, b, out, depth - 1);
             }
             Some(&Inst::Cmp { op, a, b, .. }) => {
                 let (op, a, b) = match op {

@@ -18,8 +18,8 @@ mod registers;
 use super::error::{ProtocolError, Spot};
 use super::trip_classes::matters;
 use crate::problem::Problem;
-use registers::{Flight, Registers};
-use tilelift_lane::visit::{blocks, computed, reads, results};
+use registers::{Flight, Known, Registers};
+use tilelift_lane::visit::{blocks, reads};
 use tilelift_lane::{Block, Carried, For, Inst, LVal, Multiply, OperandA, Program, Unit};
 
 struct Pass<'a> {
@@ -72,13 +72,17 @@ impl<'a> Pass<'a> {
     }
 
     /// An instruction gives a value its register anew.
+    #[inline]
     fn written(&self, v: LVal, s: &mut Registers<'a>, here: &Inst) -> Result<(), ProtocolError> {
         match s.flying.remove(v) {
-            Some(f) if !f.moved => {
-                Err(ProtocolError { problem: Problem::WrittenInFlight, here: self.spot(here), other: Some(self.spot(f.by)) })
-            }
+            Some(f) if !f.moved => self.written_in_flight(f, here),
             _ => Ok(()),
         }
+    }
+
+    #[cold]
+    fn written_in_flight(&self, f: Flight<'_>, here: &Inst) -> Result<(), ProtocolError> {
+        Err(ProtocolError { problem: Problem::WrittenInFlight, here: self.spot(here), other: Some(self.spot(f.by)) })
     }
 
     /// A loop gives the values that it carries their registers for the next iteration, side by side, as they are in `at`. What a product in flight still
@@ -93,7 +97,7 @@ impl<'a> Pass<'a> {
                 _ => self.written(to, s, here)?,
             }
         }
-        pairs.iter().for_each(|&(to, from)| s.name(to, from, at));
+        pairs.iter().for_each(|&(to, from)| s.name(to, from, at.known(from)));
         Ok(())
     }
 
@@ -108,14 +112,14 @@ impl<'a> Pass<'a> {
                 let mut other = s.clone();
                 self.block(&c.then, s)?;
                 self.block(&c.otherwise, &mut other)?;
-                let (then, otherwise) = (s.clone(), other.clone());
+                let known: Vec<[Known<'_>; 2]> = c.results.iter().map(|&(_, a, b)| [s.known(a), other.known(b)]).collect();
                 s.meet(&other);
                 for &(result, ..) in &c.results {
                     self.written(result, s, inst)?;
                 }
-                for &(result, a, b) in &c.results {
-                    s.name(result, a, &then);
-                    s.name(result, b, &otherwise);
+                for (&(result, a, b), [then, otherwise]) in c.results.iter().zip(known) {
+                    s.name(result, a, then);
+                    s.name(result, b, otherwise);
                 }
                 Ok(())
             }
@@ -127,16 +131,20 @@ impl<'a> Pass<'a> {
                 let in_flight = !s.flying.is_empty();
                 if in_flight {
                     let mut early = None;
-                    reads(inst, &mut |v| early = early.or(s.flying.get(v).map(|_| v)));
+                    let mut read = |v| early = early.or(s.flying.get(v).map(|_| v));
+                    match inst {
+                        Inst::While(_) => reads(inst, &mut read),
+                        inst => inst.operands(|v, _| read(v)),
+                    }
                     early.map_or(Ok(()), |v| self.landed(v, s, inst))?;
                 }
-                let mut make = |v: LVal| {
+                let made = |v: LVal| {
                     s.soil(v);
                     if in_flight { self.written(v, s, inst) } else { Ok(()) }
                 };
-                match computed(inst) {
-                    Some(made) => made.iter().try_for_each(|&v| make(v)),
-                    None => results(inst).into_iter().try_for_each(make),
+                match inst {
+                    Inst::While(l) => l.carried.iter().map(|c| c.result).try_for_each(made),
+                    inst => inst.results().iter().copied().try_for_each(made),
                 }
             }
         }
@@ -144,34 +152,31 @@ impl<'a> Pass<'a> {
 
     /// A loop: what it begins with is what is in front of it, or what an iteration leaves.
     fn iterations(&self, l: &'a For, inst: &'a Inst, s: &mut Registers<'a>) -> Result<(), ProtocolError> {
-        let front = s.clone();
         let pairs = |from: &dyn Fn(&Carried) -> LVal| -> Vec<(LVal, LVal)> { l.carried.iter().map(|c| (c.param, from(c))).collect() };
         let (first, more) = (pairs(&|c| c.init), pairs(&|c| c.next));
-        let mut head = front.clone();
-        self.pass(&first, &mut head, &front, inst)?;
+        let mut head = s.clone();
+        self.pass(&first, &mut head, s, inst)?;
         loop {
             let mut end = head.clone();
             self.block(&l.body, &mut end)?;
             // What an iteration has written is written again before it is used; what is in flight stays so into the next iteration.
-            let mut kept = end.clone();
-            kept.keep_dirty(&front);
-            let mut back = kept.clone();
+            let mut back = end.clone();
+            back.keep_dirty(s);
             self.pass(&more, &mut back, &end, inst)?;
-            let mut next = head.clone();
-            next.meet(&back);
-            if next == head {
-                *s = kept;
+            if !head.meet(&back) {
+                let last: Vec<Known<'_>> = l.carried.iter().map(|c| end.known(c.next)).collect();
+                end.keep_dirty(s);
+                let front = std::mem::replace(s, end);
                 for c in &l.carried {
                     self.written(c.result, s, inst)?;
                 }
-                l.carried.iter().for_each(|c| s.name(c.result, c.next, &end));
+                l.carried.iter().zip(last).for_each(|(c, last)| s.name(c.result, c.next, last));
                 if !l.runs {
                     s.meet(&front);
-                    l.carried.iter().for_each(|c| s.name(c.result, c.init, &front));
+                    l.carried.iter().for_each(|c| s.name(c.result, c.init, front.known(c.init)));
                 }
                 return Ok(());
             }
-            head = next;
         }
     }
 
@@ -216,6 +221,7 @@ impl<'a> Pass<'a> {
             }
         }
         let by = |left: bool| Flight { age: 0, left, moved: false, by: inst };
+        s.flying.reserve(mbarriers.len() + m.dsts.len());
         mbarriers.iter().for_each(|&v| s.flying.insert(v, by(true)));
         for &v in &m.dsts {
             self.written(v, s, inst)?;

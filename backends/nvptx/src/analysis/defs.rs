@@ -60,8 +60,8 @@ pub(crate) struct Defs<'p> {
     needed: SecondaryMap<LVal, bool>,
     /// Read as an address somewhere that is printed.
     addressed: SecondaryMap<LVal, bool>,
-    /// Lives in a register of its own, once all is walked over.
-    held: Vec<bool>,
+    /// Of an instruction that only computes, by its first result: some result lives in a register of its own.
+    made: Vec<bool>,
 }
 
 impl<'p> Defs<'p> {
@@ -75,14 +75,13 @@ impl<'p> Defs<'p> {
             def: SecondaryMap::new(),
             needed: SecondaryMap::new(),
             addressed: SecondaryMap::new(),
-            held: Vec::new(),
+            made: vec![false; n],
         };
         this.def.resize(n);
         this.needed.resize(n);
         this.addressed.resize(n);
         this.forward(&program.body);
         this.backward(&program.body);
-        this.held = (0..n).map(|v| this.is_held(LVal::new(v))).collect();
         this
     }
 
@@ -110,9 +109,9 @@ impl<'p> Defs<'p> {
         self.def[self.root(v)]
     }
 
-    /// The same of a value that is no other name.
+    /// The same of a value itself: [`Def::Same`] for one that is another name.
     #[inline]
-    pub(crate) fn def_of_root(&self, v: LVal) -> Def {
+    pub(crate) fn own_def(&self, v: LVal) -> Def {
         self.def[v]
     }
 
@@ -129,14 +128,8 @@ impl<'p> Defs<'p> {
         self.root[v.index()] = root;
     }
 
-    /// True if a value lives in a register of its own.
-    #[inline]
+    /// True if a value lives in a register of its own, by what is read so far.
     pub(crate) fn in_register(&self, v: LVal) -> bool {
-        self.held[v.index()]
-    }
-
-    /// The same, by what is read so far.
-    fn is_held(&self, v: LVal) -> bool {
         match self.def[v] {
             Def::Register | Def::Bits(_) => self.needed[v] || self.addressed[v],
             Def::AddConst(..) => self.needed[v],
@@ -166,7 +159,7 @@ impl<'p> Defs<'p> {
 
     /// True if an instruction must be printed.
     pub(crate) fn printed(&self, inst: &Inst) -> bool {
-        !visit::is_pure(inst) || inst.results().iter().any(|&d| self.in_register(d))
+        !visit::is_pure(inst) || inst.results().first().is_some_and(|d| self.made[d.index()])
     }
 
     /// The address `v + offset` with additions of constants folded.
@@ -279,13 +272,19 @@ impl<'p> Defs<'p> {
                 let a = self.root(a);
                 if self.needed[*dst] {
                     self.needed[a] = true;
+                    self.made[dst.index()] = true;
                 } else if self.addressed[*dst] {
                     self.addressed[a] = true;
                 }
                 continue;
             }
-            if visit::is_pure(inst) && !inst.results().iter().any(|&d| self.is_held(d)) {
-                continue;
+            if visit::is_pure(inst) {
+                // Who reads a value stands behind it, or is what a loop around it goes on with, which has been seen.
+                let made = inst.results().iter().any(|&d| self.in_register(d));
+                inst.results().first().into_iter().for_each(|d| self.made[d.index()] = made);
+                if !made {
+                    continue;
+                }
             }
             visit::operands(inst, |v, role| match role {
                 Role::Value => self.need(v),

@@ -21,7 +21,7 @@
 use super::defs::{Def, Defs};
 use super::visit::{Nest, nest};
 use cranelift_entity::SecondaryMap;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use tilelift_isel::lane::visit::blocks;
 use tilelift_isel::lane::{Block, Inst, LVal, OperandA, Program, Unit};
 
@@ -140,21 +140,23 @@ impl Walk<'_, '_> {
         self.loops += 1;
         self.open = self.loops;
         self.made[by] = self.open;
-        let mut handed_on = BTreeSet::new();
+        let mut handed_on = Vec::with_capacity(carried.len());
         for (param, next, init) in carried {
             // What is handed on as it is, the loop keeps.
             let keeps = self.defs.root(next) == param;
             self.made[param] = if keeps { self.made(init) } else { self.open };
             handed_on.extend((!keeps).then_some(param));
         }
+        handed_on.sort_unstable();
         blocks.iter().for_each(|b| self.block(b));
         // Loops that are opened later have higher numbers.
         let inside = |w: LVal| self.made(w) >= self.open || self.renewed[renewed..].contains(&w);
-        let (computed, kept): (BTreeSet<LVal>, BTreeSet<LVal>) =
-            self.products[products..].iter().flatten().copied().partition(|&w| inside(w));
-        if !computed.is_subset(&handed_on) && !kept.is_empty() {
+        let (computed, mut kept): (Vec<LVal>, Vec<LVal>) = self.products[products..].iter().flatten().copied().partition(|&w| inside(w));
+        if !kept.is_empty() && computed.iter().any(|w| handed_on.binary_search(w).is_err()) {
+            kept.sort_unstable();
+            kept.dedup();
             self.renewed.extend(&kept);
-            self.wanted.insert(by, kept.into_iter().collect());
+            self.wanted.insert(by, kept);
         }
         self.open = outer;
     }

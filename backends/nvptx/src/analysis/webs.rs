@@ -33,7 +33,10 @@ impl Webs {
         joins.results(&program.body);
         joins.copies(&program.body);
         for n in 0..values {
-            joins.parent[n] = joins.find(LVal::new(n));
+            let up = joins.parent[n];
+            if up.index() != n {
+                joins.parent[n] = joins.find(up);
+            }
         }
         Webs { parent: joins.parent, rounds }
     }

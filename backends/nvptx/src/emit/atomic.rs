@@ -69,9 +69,9 @@ impl Emitter<'_> {
         }
         self.address(a.addr, a.offset);
         if let Some(c) = swap {
-            self.body.s(", ").r(c);
+            self.body.then(c);
         }
-        self.body.s(", ").r(value).end();
+        self.body.then(value).end();
     }
 
     /// A sum of `bf16` as a loop of compare and swap, which lanes leave one by one.
@@ -89,14 +89,14 @@ impl Emitter<'_> {
         self.address(a.addr, a.offset);
         self.body.end();
         self.place(again);
-        self.body.op("mov.b16 ").r(old).s(", ").r(got).end();
+        self.body.op("mov.b16 ").r(old).then(got).end();
         self.body.op("mov.b32 ").r(x).s(", {0, ").r(old).s("}").end();
-        self.body.op("add.f32 ").r(sum).s(", ").r(x).s(", ").r(y).end();
-        self.body.op("cvt.rn.bf16.f32 ").r(new).s(", ").r(sum).end();
+        self.body.op("add.f32 ").r(sum).then(x).then(y).end();
+        self.body.op("cvt.rn.bf16.f32 ").r(new).then(sum).end();
         self.body.op("atom.").s(a.order.word()).s(".").s(a.scope.word()).s(".").s(space).s(".cas.b16 ").r(got).s(", ");
         self.address(a.addr, a.offset);
-        self.body.s(", ").r(old).s(", ").r(new).end();
-        self.body.op("setp.ne.s16 ").r(p).s(", ").r(got).s(", ").r(old).end();
+        self.body.then(old).then(new).end();
+        self.body.op("setp.ne.s16 ").r(p).then(got).then(old).end();
         self.body.op("@").r(p).s(" bra $L").n(again).end();
         self.place(done);
         self.body.op("bar.warp.sync 0xFFFFFFFF").end();

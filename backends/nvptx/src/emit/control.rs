@@ -78,7 +78,7 @@ impl Emitter<'_> {
         let (head, exit) = (self.label(), self.label());
         if runs.is_none() && !l.runs {
             let p = self.fresh(Class::P);
-            self.body.op("setp.ge.s").n(bits).s(" ").r(p).s(", ").r(iv).s(", ").o(hi_operand).end();
+            self.body.op("setp.ge.s").n(bits).s(" ").r(p).then(iv).s(", ").o(hi_operand).end();
             self.branch_if(p, true, exit);
         }
         self.place(head);
@@ -123,16 +123,15 @@ impl Emitter<'_> {
     }
 
     /// True if registers are copied that products of a block fill: they may still be in flight.
-    fn copies_products(&mut self, block: &Block, copies: &[(Reg, Opnd)]) -> bool {
-        if copies.is_empty() {
+    fn copies_products(&self, block: &Block, copies: &[(Reg, Opnd)]) -> bool {
+        let mut copied: Vec<Reg> = copies.iter().filter_map(|c| if let Opnd::Reg(r) = c.1 { Some(r) } else { None }).collect();
+        if copied.is_empty() {
             return false;
         }
+        copied.sort_unstable();
         let products = block.iter().filter_map(|i| if let Inst::Unit(u) = i { Some(&**u) } else { None });
         let mut filled = products.flat_map(|u| if let Unit::Multiply(m) = u { &m.dsts[..] } else { &[] });
-        filled.any(|&v| {
-            let from = self.operand(v);
-            copies.iter().any(|c| c.1 == from)
-        })
+        filled.any(|&v| self.known_home(v).is_some_and(|r| copied.binary_search(&r).is_ok()))
     }
 
     /// Waits for all products.
@@ -171,14 +170,14 @@ impl Emitter<'_> {
         let again = self.fresh(Class::P);
         match latch {
             Latch::Compare => {
-                self.body.op("add.s").n(bits).s(" ").r(iv).s(", ").r(iv).s(", ").o(step).end();
-                self.body.op("setp.lt.s").n(bits).s(" ").r(again).s(", ").r(iv).s(", ").o(hi).end();
+                self.body.op("add.s").n(bits).s(" ").r(iv).then(iv).s(", ").o(step).end();
+                self.body.op("setp.lt.s").n(bits).s(" ").r(again).then(iv).s(", ").o(hi).end();
             }
             Latch::Distance => {
                 let left = self.fresh(iv.0);
-                self.body.op("sub.s").n(bits).s(" ").r(left).s(", ").o(hi).s(", ").r(iv).end();
-                self.body.op("setp.gt.u").n(bits).s(" ").r(again).s(", ").r(left).s(", ").o(step).end();
-                self.body.op("add.s").n(bits).s(" ").r(iv).s(", ").r(iv).s(", ").o(step).end();
+                self.body.op("sub.s").n(bits).s(" ").r(left).s(", ").o(hi).then(iv).end();
+                self.body.op("setp.gt.u").n(bits).s(" ").r(again).then(left).s(", ").o(step).end();
+                self.body.op("add.s").n(bits).s(" ").r(iv).then(iv).s(", ").o(step).end();
             }
         }
         Ok(again)

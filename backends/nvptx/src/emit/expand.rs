@@ -4,7 +4,7 @@ use super::state::{Emitter, Top};
 use super::text::{Opnd, Reg};
 use crate::class::Class;
 use crate::error::{Computation, EmitError, NoText};
-use crate::rules::{self, Body, Key, NoRule};
+use crate::rules::{self, Key, NoRule, Piece, Slot};
 use smallvec::SmallVec;
 use tilelift_ir::Scalar;
 use tilelift_isel::lane::{Inst, LTy, LVal, Opcode};
@@ -38,7 +38,7 @@ impl Emitter<'_> {
         };
         let b = operands[1].and_then(|v| self.defs.constant(v));
         let found = rules::select(key, ty, b);
-        let Some((rule, k)) = found else {
+        let Some((row, k)) = found else {
             let why = rules::refusal(key, ty).unwrap_or(NoRule::Unfiled);
             return Err(unsupported(key, ty, why));
         };
@@ -50,12 +50,12 @@ impl Emitter<'_> {
         if matches!(key, Key::Plain(Opcode::FmaF16x2 | Opcode::FmaBf16x2)) {
             self.keep_factor(&mut values);
         }
-        match rule.body {
-            Body::Lines(lines) => {
+        match row.lines() {
+            Some(lines) => {
                 self.lines(lines, d, values, k);
                 Ok(())
             }
-            Body::ViaF32 => self.via_f32(key, ty, d, values),
+            None => self.via_f32(key, ty, d, values),
         }
     }
 
@@ -106,7 +106,7 @@ impl Emitter<'_> {
             Key::Cmp(_) => (key, ty, LTy::F32, None),
             Key::Un(_) | Key::Bin(_) | Key::Plain(_) | Key::Bits(_) => (key, ty, LTy::F32, half(ty)),
         };
-        let Some(Body::Lines(lines)) = rules::select(key, to, None).map(|(r, _)| r.body) else {
+        let Some(lines) = rules::select(key, to, None).and_then(|(row, _)| row.lines()) else {
             return Err(unsupported(key, ty, NoRule::ViaF32));
         };
         let wide = values.map(|v| v.map(|v| self.widen(from, v)));
@@ -120,7 +120,7 @@ impl Emitter<'_> {
             Half::F16 => "cvt.rn.f16.f32 ",
             Half::BF16 => "cvt.rn.bf16.f32 ",
         };
-        self.body.op(op).r(d).s(", ").r(w).end();
+        self.body.op(op).r(d).then(w).end();
         Ok(())
     }
 
@@ -138,22 +138,22 @@ impl Emitter<'_> {
         let mut inside: Option<Reg> = None;
         for &[a, b] in &pairs {
             let [minus, rcp, error, better, rough, rest, q] = [(); 7].map(|()| self.fresh(Class::F));
-            self.body.op("neg.f32 ").r(minus).s(", ").r(b).end();
-            self.body.op("rcp.approx.ftz.f32 ").r(rcp).s(", ").r(b).end();
-            self.body.op("fma.rn.f32 ").r(error).s(", ").r(minus).s(", ").r(rcp).s(", 0f3F800000").end();
-            self.body.op("fma.rn.f32 ").r(better).s(", ").r(rcp).s(", ").r(error).s(", ").r(rcp).end();
-            self.body.op("mul.rn.f32 ").r(rough).s(", ").r(a).s(", ").r(better).end();
-            self.body.op("fma.rn.f32 ").r(rest).s(", ").r(minus).s(", ").r(rough).s(", ").r(a).end();
-            self.body.op("fma.rn.f32 ").r(q).s(", ").r(better).s(", ").r(rest).s(", ").r(rough).end();
+            self.body.op("neg.f32 ").r(minus).then(b).end();
+            self.body.op("rcp.approx.ftz.f32 ").r(rcp).then(b).end();
+            self.body.op("fma.rn.f32 ").r(error).then(minus).then(rcp).s(", 0f3F800000").end();
+            self.body.op("fma.rn.f32 ").r(better).then(rcp).then(error).then(rcp).end();
+            self.body.op("mul.rn.f32 ").r(rough).then(a).then(better).end();
+            self.body.op("fma.rn.f32 ").r(rest).then(minus).then(rough).then(a).end();
+            self.body.op("fma.rn.f32 ").r(q).then(better).then(rest).then(rough).end();
             for (x, low) in [(b, 64u32), (rough, 90)] {
                 let [bits, sum] = [(); 2].map(|()| self.fresh(Class::R));
-                self.body.op("mov.b32 ").r(bits).s(", ").r(x).end();
-                self.body.op("add.s32 ").r(sum).s(", ").r(bits).s(", ").n((128 - low) << 23).end();
+                self.body.op("mov.b32 ").r(bits).then(x).end();
+                self.body.op("add.s32 ").r(sum).then(bits).s(", ").n((128 - low) << 23).end();
                 inside = Some(match inside {
                     None => sum,
                     Some(before) => {
                         let both = self.fresh(Class::R);
-                        self.body.op("and.b32 ").r(both).s(", ").r(before).s(", ").r(sum).end();
+                        self.body.op("and.b32 ").r(both).then(before).then(sum).end();
                         both
                     }
                 });
@@ -164,23 +164,23 @@ impl Emitter<'_> {
             let bit = self.fresh(Class::R);
             let [outside, any] = [(); 2].map(|()| self.fresh(Class::P));
             let [all, end] = [(); 2].map(|()| self.label());
-            self.body.op("and.b32 ").r(bit).s(", ").r(inside).s(", ").n(1 << 30).end();
-            self.body.op("setp.eq.s32 ").r(outside).s(", ").r(bit).s(", 0").end();
-            self.body.op("vote.sync.any.pred ").r(any).s(", ").r(outside).s(", 0xFFFFFFFF").end();
+            self.body.op("and.b32 ").r(bit).then(inside).s(", ").n(1 << 30).end();
+            self.body.op("setp.eq.s32 ").r(outside).then(bit).s(", 0").end();
+            self.body.op("vote.sync.any.pred ").r(any).then(outside).s(", 0xFFFFFFFF").end();
             self.branch_if(any, true, all);
             self.place(end);
             // Behind the program, so that what is hardly ever run stands in nobody's way.
             std::mem::swap(&mut self.body, &mut self.rare);
             self.place(all);
             for (&[a, b], &q) in pairs.iter().zip(&quotients) {
-                self.body.op("div.rn.f32 ").r(q).s(", ").r(a).s(", ").r(b).end();
+                self.body.op("div.rn.f32 ").r(q).then(a).then(b).end();
             }
             self.branch(end);
             std::mem::swap(&mut self.body, &mut self.rare);
         }
         for (&d, &q) in dsts.iter().zip(&quotients) {
             let d = self.home(d);
-            self.body.op("mov.f32 ").r(d).s(", ").r(q).end();
+            self.body.op("mov.f32 ").r(d).then(q).end();
         }
     }
 
@@ -191,7 +191,7 @@ impl Emitter<'_> {
         };
         let w = self.fresh(Class::F);
         match half(from) {
-            Some(Half::F16) => self.body.op("cvt.f32.f16 ").r(w).s(", ").r(h).end(),
+            Some(Half::F16) => self.body.op("cvt.f32.f16 ").r(w).then(h).end(),
             Some(Half::BF16) => self.body.op("mov.b32 ").r(w).s(", {0, ").r(h).s("}").end(),
             None => return v,
         }
@@ -199,66 +199,35 @@ impl Emitter<'_> {
     }
 
     /// Prints lines with their placeholders filled in.
-    pub(super) fn lines(&mut self, lines: &[&str], d: Reg, values: [Option<Opnd>; 3], k: u32) {
+    pub(super) fn lines(&mut self, lines: &[Piece], d: Reg, values: [Option<Opnd>; 3], k: u32) {
         // Scratch registers of this expansion, with the numbers that lines call them by.
-        let mut scratch: SmallVec<[(usize, Reg); 4]> = SmallVec::new();
+        let mut scratch: SmallVec<[(u32, Reg); 4]> = SmallVec::new();
         // Operands that must be registers are loaded first: loading prints into the text in front of the program, not here.
-        for line in lines {
-            self.body.s("\t");
-            let mut mark = self.plain(line);
-            while let Some((is_register, piece)) = mark {
-                let kind = piece.as_bytes().first().copied().unwrap_or_default();
-                let mut used = 1;
-                match kind {
-                    b'd' => _ = self.body.r(d),
-                    b'k' => _ = self.body.n(k),
-                    b'a' | b'b' | b'c' => {
-                        let Some(v) = values[usize::from(kind - b'a')] else { break };
-                        let v = match v {
-                            Opnd::Imm(class, bits) if is_register => Opnd::Reg(self.load(Top::Const(class, bits))),
-                            Opnd::Imm(..) | Opnd::Reg(_) => v,
-                        };
-                        self.body.o(v);
-                    }
-                    _ => {
-                        let digits = piece.bytes().skip(1).take_while(u8::is_ascii_digit);
-                        let number = digits.fold(0, |n, c| {
-                            used += 1;
-                            n * 10 + usize::from(c - b'0')
-                        });
-                        let class = scratch_class(kind);
-                        let known = scratch.iter().find(|(n, r)| (*n, r.0) == (number, class)).map(|x| x.1);
-                        let r = known.unwrap_or_else(|| {
-                            let r = self.fresh(class);
-                            scratch.push((number, r));
-                            r
-                        });
-                        self.body.r(r);
-                    }
+        for piece in lines {
+            self.body.chunk(&piece.text, piece.used.into());
+            match piece.then {
+                Slot::Nothing => {}
+                Slot::Result => _ = self.body.r(d),
+                Slot::Number => _ = self.body.n(k),
+                Slot::Operand(n) => values[usize::from(n)].into_iter().for_each(|v| _ = self.body.o(v)),
+                Slot::Register(n) => {
+                    let r = values[usize::from(n)].map(|v| match v {
+                        Opnd::Imm(class, bits) => self.load(Top::Const(class, bits)),
+                        Opnd::Reg(r) => r,
+                    });
+                    r.into_iter().for_each(|r| _ = self.body.r(r));
                 }
-                mark = self.plain(piece.get(used..).unwrap_or_default());
+                Slot::Scratch(class, number) => {
+                    let known = scratch.iter().find(|(n, r)| (*n, r.0) == (number, class)).map(|x| x.1);
+                    let r = known.unwrap_or_else(|| {
+                        let r = self.fresh(class);
+                        scratch.push((number, r));
+                        r
+                    });
+                    self.body.r(r);
+                }
             }
-            self.body.end();
         }
-    }
-
-    /// Prints a line up to its first placeholder, if it has one: whether that asks for a register, and what stands behind its mark.
-    fn plain<'t>(&mut self, line: &'t str) -> Option<(bool, &'t str)> {
-        let mark = line.bytes().position(|c| matches!(c, b'$' | b'#'));
-        let (text, rest) = line.split_at(mark.unwrap_or(line.len()));
-        self.body.s(text);
-        Some((rest.as_bytes().first() == Some(&b'$'), rest.get(1..)?))
-    }
-}
-
-fn scratch_class(letter: u8) -> Class {
-    match letter {
-        b'p' => Class::P,
-        b'h' => Class::H,
-        b'q' => Class::D,
-        b'f' => Class::F,
-        b'e' => Class::E,
-        _ => Class::R,
     }
 }
 

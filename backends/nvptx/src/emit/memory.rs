@@ -68,7 +68,7 @@ impl Emitter<'_> {
         self.body.end();
         if ty == LTy::I1 {
             for (&p, &h) in homes.iter().zip(&raw) {
-                self.body.guarded(guard, "setp.ne.s16 ").r(p).s(", ").r(h).s(", 0").end();
+                self.body.guarded(guard, "setp.ne.s16 ").r(p).then(h).s(", 0").end();
             }
         }
     }
@@ -147,7 +147,7 @@ impl Emitter<'_> {
             ShuffleFrom::Xor(mask) => ("shfl.sync.bfly.b32 ", Opnd::Imm(Class::R, mask.into())),
             ShuffleFrom::Lane(l) => ("shfl.sync.idx.b32 ", self.operand(l)),
         };
-        self.body.op(op).r(d).s(", ").r(a).s(", ").o(lane).s(", 31, 0xFFFFFFFF").end();
+        self.body.op(op).r(d).then(a).s(", ").o(lane).s(", 31, 0xFFFFFFFF").end();
     }
 
     pub(super) fn matrix(&mut self, dsts: &[LVal], instr: MatrixId, a: &[LVal], b: &[LVal], c: &[LVal]) {
@@ -168,7 +168,7 @@ impl Emitter<'_> {
         if r.0 != Class::F || !tf32 {
             return r;
         }
-        self.derive(v, TF32_WORD, Class::R, |e, w| e.body.op("mov.b32 ").r(w).s(", ").r(r).end())
+        self.derive(v, TF32_WORD, Class::R, |e, w| e.body.op("mov.b32 ").r(w).then(r).end())
     }
 
     pub(super) fn pack(&mut self, dst: LVal, parts: &[LVal]) -> Result<(), EmitError> {
@@ -179,7 +179,7 @@ impl Emitter<'_> {
             self.body.op("mov.b32 ").r(low).s(", ").braced(&[a, b]).end();
             self.body.op("mov.b32 ").r(high).s(", ").braced(&[c, e]).end();
             // The low byte of each half.
-            self.body.op("prmt.b32 ").r(d).s(", ").r(low).s(", ").r(high).s(", 0x6420").end();
+            self.body.op("prmt.b32 ").r(d).then(low).then(high).s(", 0x6420").end();
         } else {
             self.body.op("mov.b32 ").r(d).s(", ").braced(&parts).end();
         }
@@ -195,21 +195,21 @@ impl Emitter<'_> {
                 // Nibbles 8 to 11 of the selector repeat the sign of bytes 0 to 3.
                 for (pair, selector) in homes.chunks(2).zip(["0x9180", "0xB3A2"]) {
                     let t = self.fresh(Class::R);
-                    self.body.op("prmt.b32 ").r(t).s(", ").r(a).s(", 0, ").s(selector).end();
-                    self.body.op("mov.b32 ").braced(pair).s(", ").r(t).end();
+                    self.body.op("prmt.b32 ").r(t).then(a).s(", 0, ").s(selector).end();
+                    self.body.op("mov.b32 ").braced(pair).then(t).end();
                 }
                 Ok(())
             }
             Some(LTy::I1) => {
                 for (i, &p) in homes.iter().enumerate() {
                     let t = self.fresh(Class::R);
-                    self.body.op("and.b32 ").r(t).s(", ").r(a).s(", ").n(0xffi64 << (8 * i)).end();
-                    self.body.op("setp.ne.s32 ").r(p).s(", ").r(t).s(", 0").end();
+                    self.body.op("and.b32 ").r(t).then(a).s(", ").n(0xffi64 << (8 * i)).end();
+                    self.body.op("setp.ne.s32 ").r(p).then(t).s(", 0").end();
                 }
                 Ok(())
             }
             Some(LTy::Num(_) | LTy::B32) | None => {
-                self.body.op("mov.b32 ").braced(&homes).s(", ").r(a).end();
+                self.body.op("mov.b32 ").braced(&homes).then(a).end();
                 Ok(())
             }
         }

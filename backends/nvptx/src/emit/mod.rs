@@ -33,6 +33,7 @@ use text::Text;
 use tilelift_decisions::{Decision, Told, taken};
 use tilelift_ir::Scalar;
 use tilelift_isel::Target;
+use tilelift_isel::lane::visit::blocks;
 use tilelift_isel::lane::{Block, Inst, LTy, Param, ParamSource, Program, Registers, UnOp, Unit, by_slots, verify, whole_rounds};
 
 /// What the caller may ask for beyond the program.
@@ -72,10 +73,11 @@ pub struct PtxKernel {
 /// [`EmitError::TooLarge`] for more lanes, warps or shared memory than the target has, [`EmitError::Version`] if the target needs
 /// a newer PTX version than the caller allows.
 pub fn emit(program: &Program, target: &Target, options: &EmitOptions) -> Result<PtxKernel, EmitError> {
-    let mut version = check(program, target, options)?;
+    let Asked { version, eviction } = check(program, target, options)?;
+    let mut version = version;
     let registers = registers(program, target, options)?;
     // Hints are left out where the caller's driver is too old for them.
-    let hints = wants_eviction(&program.body) && options.max_version.is_none_or(|cap| cap >= EVICTION_VERSION);
+    let hints = eviction && options.max_version.is_none_or(|cap| cap >= EVICTION_VERSION);
     if hints {
         version = version.max(EVICTION_VERSION);
     }
@@ -105,7 +107,7 @@ pub fn emit(program: &Program, target: &Target, options: &EmitOptions) -> Result
     })
 }
 
-fn check(program: &Program, target: &Target, options: &EmitOptions) -> Result<(u8, u8), EmitError> {
+fn check(program: &Program, target: &Target, options: &EmitOptions) -> Result<Asked, EmitError> {
     let limit = |what, need: u64, have: u64| {
         if need > have { Err(EmitError::TooLarge { what, need, have, target: target.name }) } else { Ok(()) }
     };
@@ -116,10 +118,11 @@ fn check(program: &Program, target: &Target, options: &EmitOptions) -> Result<(u
     limit(Limit::SharedBytes, program.shared_bytes.into(), target.shared_bytes.into())?;
     verify(program, target).map_err(|e| EmitError::Invalid(Invalid::Program(Box::new(e))))?;
     let need = ptx_version(target.name).ok_or(EmitError::Unsupported(NoText::Target(target.name)))?;
-    let need = newest(&program.body, target).map_or(need, |v| v.max(need));
+    let mut asked = Asked { version: need, eviction: false };
+    asked.look(&program.body, target);
     match options.max_version {
-        Some(cap) if cap < need => Err(EmitError::Version { need, cap, target: target.name }),
-        Some(_) | None => Ok(need),
+        Some(cap) if cap < asked.version => Err(EmitError::Version { need: asked.version, cap, target: target.name }),
+        Some(_) | None => Ok(asked),
     }
 }
 
@@ -142,25 +145,35 @@ fn moves(program: &Program) -> bool {
     program.roles().is_some_and(|r| r.roles.iter().any(|r| r.registers.is_some()))
 }
 
-/// The newest version that the matrix instructions and conversions of codes of a block ask for.
-fn newest(block: &Block, target: &Target) -> Option<(u8, u8)> {
-    let inner = |blocks: &[&Block]| blocks.iter().filter_map(|b| newest(b, target)).max();
-    block
-        .iter()
-        .filter_map(|inst| match inst {
-            Inst::Matrix(m) => matrix_version(target.matrix_instr(m.instr).operand),
-            Inst::Unit(u) if matches!(**u, Unit::RemoteStoreAsync { .. }) => Some((8, 1)),
-            Inst::Un { op: UnOp::EncodeE4M3 | UnOp::EncodeE5M2 | UnOp::DecodeE4M3 | UnOp::DecodeE5M2 | UnOp::DecodeE4M3x2, .. } => {
-                Some((8, 1))
-            }
-            Inst::CvtE4M3x2 { .. } | Inst::CvtE5M2x2 { .. } => Some((8, 1)),
-            Inst::For(l) => inner(&[&l.body]),
-            Inst::While(l) => inner(&[&l.test, &l.body]),
-            Inst::If(c) => inner(&[&c.then, &c.otherwise]),
-            Inst::Roles(r) => r.roles.iter().filter_map(|r| newest(&r.body, target)).max(),
-            _ => None,
-        })
-        .max()
+/// What instructions ask of the version.
+struct Asked {
+    /// The newest that something asks for.
+    version: (u8, u8),
+    /// Some access asks for an eviction priority.
+    eviction: bool,
+}
+
+impl Asked {
+    fn look(&mut self, block: &Block, target: &Target) {
+        for inst in block {
+            let version = match inst {
+                Inst::Matrix(m) => matrix_version(target.matrix_instr(m.instr).operand),
+                Inst::Unit(u) if matches!(**u, Unit::RemoteStoreAsync { .. }) => Some((8, 1)),
+                Inst::Un { op: UnOp::EncodeE4M3 | UnOp::EncodeE5M2 | UnOp::DecodeE4M3 | UnOp::DecodeE5M2 | UnOp::DecodeE4M3x2, .. }
+                | Inst::CvtE4M3x2 { .. }
+                | Inst::CvtE5M2x2 { .. } => Some((8, 1)),
+                Inst::LoadGlobal { cache, .. } | Inst::StoreGlobal { cache, .. } => {
+                    self.eviction |= hint(*cache).starts_with(".L1");
+                    continue;
+                }
+                other => {
+                    blocks(other).for_each(|b| self.look(b, target));
+                    continue;
+                }
+            };
+            self.version = version.map_or(self.version, |v| v.max(self.version));
+        }
+    }
 }
 
 /// True if lanes load or store shared memory of other blocks: then barriers between blocks hand over what lanes wrote. Copies by units count
@@ -191,18 +204,6 @@ fn identifier(name: &str) -> String {
 
 /// The PTX version that has eviction priorities.
 const EVICTION_VERSION: (u8, u8) = (7, 4);
-
-/// True if an access of the block asks for an eviction priority.
-fn wants_eviction(block: &Block) -> bool {
-    block.iter().any(|inst| match inst {
-        Inst::LoadGlobal { cache, .. } | Inst::StoreGlobal { cache, .. } => hint(*cache).starts_with(".L1"),
-        Inst::For(l) => wants_eviction(&l.body),
-        Inst::While(l) => wants_eviction(&l.test) || wants_eviction(&l.body),
-        Inst::If(i) => wants_eviction(&i.then) || wants_eviction(&i.otherwise),
-        Inst::Roles(r) => r.roles.iter().any(|r| wants_eviction(&r.body)),
-        _ => false,
-    })
-}
 
 impl Emitter<'_> {
     fn block(&mut self, block: &Block) -> Result<(), EmitError> {
@@ -312,8 +313,8 @@ impl Emitter<'_> {
     }
 
     /// The module around the body.
-    fn module(self, entry: &str, version: (u8, u8), options: &EmitOptions) -> String {
-        let mut t = Text::with_capacity(self.body.len() + self.top.len() + self.rare.len() + 2048);
+    fn module(mut self, entry: &str, version: (u8, u8), options: &EmitOptions) -> String {
+        let mut t = Text::with_capacity(self.top.len() + 2048);
         t.s(".version ").n(version.0).s(".").n(version.1).s("\n.target ").s(self.target.name).s("\n.address_size 64\n");
         let shared = self.program.shared_bytes > 0 || self.loaded.contains_key(&Top::Shared(0));
         if shared {
@@ -354,7 +355,10 @@ impl Emitter<'_> {
                 t.s("\t.reg ").s(class.declared()).s(" ").s(class.prefix()).s("<").n(n + 1).s(">;\n");
             }
         }
-        t.text(&self.top).text(&self.body).s("\tret;\n").text(&self.rare).s("}\n");
-        t.finish()
+        t.text(&self.top);
+        // The body is most of it, and stays where it is.
+        self.body.s("\tret;\n").text(&self.rare).s("}\n");
+        self.body.behind(&t);
+        self.body.finish()
     }
 }

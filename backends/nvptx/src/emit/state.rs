@@ -140,7 +140,7 @@ impl<'a> Emitter<'a> {
             webs,
             renewals,
             top: Text::default(),
-            body: Text::with_capacity(program.vals.len() * 40),
+            body: Text::with_capacity(program.vals.len() * 20),
             rare: Text::default(),
             count: [0; 6],
             registers: {
@@ -186,6 +186,11 @@ impl<'a> Emitter<'a> {
         }
     }
 
+    /// The register of a value that an instruction makes, or that is another name of one, if it has one yet.
+    pub(super) fn known_home(&self, v: LVal) -> Option<Reg> {
+        self.registers[self.webs.representative(self.defs.root(v))]
+    }
+
     fn first_home(&mut self, v: LVal, representative: LVal) -> Reg {
         let new = self.fresh(self.defs.class(v));
         self.registers[representative] = Some(new);
@@ -194,13 +199,14 @@ impl<'a> Emitter<'a> {
 
     /// A value as an operand: an immediate if it is constant.
     pub(super) fn operand(&mut self, v: LVal) -> Opnd {
-        let v = self.defs.root(v);
-        match self.defs.def_of_root(v) {
+        match self.defs.own_def(v) {
             Def::Const(bits) => Opnd::Imm(self.defs.class(v), bits),
             Def::Param(i) => Opnd::Reg(self.load(Top::Param(i))),
             Def::Special(what) => self.special(what),
             Def::Shared(s) => Opnd::Reg(self.load(Top::Shared(self.program.allocs[s].offset))),
-            Def::Register | Def::AddConst(..) | Def::Bits(_) | Def::Same(_) => Opnd::Reg(self.home(v)),
+            Def::Register | Def::AddConst(..) | Def::Bits(_) => Opnd::Reg(self.home(v)),
+            // What is behind other names is none itself.
+            Def::Same(v) => self.operand(v),
         }
     }
 
@@ -265,21 +271,21 @@ impl<'a> Emitter<'a> {
                 let r = self.fresh(Class::R);
                 // Warps are rows of 32 threads; the hardware's own warp number may change while a program runs.
                 let (op, n) = if what == Top::Lane { ("and.b32 ", 31) } else { ("shr.u32 ", 5) };
-                self.top.op(op).r(r).s(", ").r(thread).s(", ").n(n).end();
+                self.top.op(op).r(r).then(thread).s(", ").n(n).end();
                 r
             }
             Top::UniformWarp => {
                 let warp = self.load(Top::Warp);
                 let r = self.fresh(Class::R);
                 // Read from lane 0, the number is known to be the same in all lanes, and so is what is computed from it.
-                self.top.op("shfl.sync.idx.b32 ").r(r).s(", ").r(warp).s(", 0, 31, 0xFFFFFFFF").end();
+                self.top.op("shfl.sync.idx.b32 ").r(r).then(warp).s(", 0, 31, 0xFFFFFFFF").end();
                 r
             }
             Top::Tensor(i) => {
                 let r = self.fresh(Class::D);
                 self.top.op("mov.b64 ").r(r).s(", p").n(i).end();
                 // Without this, the parameter's offset would be taken for an address.
-                self.top.op("cvta.param.u64 ").r(r).s(", ").r(r).end();
+                self.top.op("cvta.param.u64 ").r(r).then(r).end();
                 r
             }
             Top::Shared(0) => {
@@ -290,13 +296,13 @@ impl<'a> Emitter<'a> {
             Top::Shared(offset) => {
                 let start = self.load(Top::Shared(0));
                 let r = self.fresh(Class::R);
-                self.top.op("add.s32 ").r(r).s(", ").r(start).s(", ").n(offset).end();
+                self.top.op("add.s32 ").r(r).then(start).s(", ").n(offset).end();
                 r
             }
             Top::Zero => self.load_zero(),
             Top::Kept(bits) => {
                 let (zero, r) = (self.load(Top::Zero), self.fresh(Class::R));
-                self.top.op("xor.b32 ").r(r).s(", ").r(zero).s(", ").n(bits).end();
+                self.top.op("xor.b32 ").r(r).then(zero).s(", ").n(bits).end();
                 r
             }
         };
@@ -311,17 +317,17 @@ impl<'a> Emitter<'a> {
         let r = self.fresh(Class::R);
         if let Some(i) = params.iter().position(whole) {
             let extent = self.load(Top::Param(i as u32));
-            self.top.op("shr.u32 ").r(r).s(", ").r(extent).s(", 31").end();
+            self.top.op("shr.u32 ").r(r).then(extent).s(", 31").end();
         } else if let Some(i) = params.iter().position(|p| matches!(p.source, ParamSource::Pointer(_))) {
             let (pointer, sign) = (self.load(Top::Param(i as u32)), self.fresh(Class::D));
-            self.top.op("shr.u64 ").r(sign).s(", ").r(pointer).s(", 63").end();
-            self.top.op("cvt.u32.u64 ").r(r).s(", ").r(sign).end();
+            self.top.op("shr.u64 ").r(sign).then(pointer).s(", 63").end();
+            self.top.op("cvt.u32.u64 ").r(r).then(sign).end();
         } else {
             // There is no lane both before and behind another one.
             let behind = self.fresh(Class::R);
             self.top.op("mov.u32 ").r(r).s(", %lanemask_lt").end();
             self.top.op("mov.u32 ").r(behind).s(", %lanemask_gt").end();
-            self.top.op("and.b32 ").r(r).s(", ").r(r).s(", ").r(behind).end();
+            self.top.op("and.b32 ").r(r).then(r).then(behind).end();
         }
         r
     }
@@ -341,10 +347,10 @@ impl<'a> Emitter<'a> {
         };
         self.top.op("ld.param").s(ty).s(" ").r(raw).s(", [p").n(index).s("]").end();
         if param.ty == LTy::I1 {
-            self.top.op("setp.ne.s16 ").r(r).s(", ").r(raw).s(", 0").end();
+            self.top.op("setp.ne.s16 ").r(r).then(raw).s(", 0").end();
         }
         if matches!(param.source, ParamSource::Pointer(_)) {
-            self.top.op("cvta.to.global.u64 ").r(r).s(", ").r(r).end();
+            self.top.op("cvta.to.global.u64 ").r(r).then(r).end();
         }
         r
     }

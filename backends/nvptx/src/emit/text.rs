@@ -17,143 +17,159 @@ pub(crate) enum Opnd {
 /// Numbers below this are taken from a table.
 const SMALL: usize = 1000;
 
-/// The digits of each, from the first on, and how many they are.
-const DIGITS: [[u8; 4]; SMALL] = {
-    let mut all = [[b'0'; 4]; SMALL];
+/// Up to eight bytes that stand side by side, the first in the lowest, and how many they are.
+#[derive(Clone, Copy)]
+struct Word {
+    bytes: u64,
+    used: u32,
+}
+
+impl Word {
+    const NONE: Word = Word { bytes: 0, used: 0 };
+
+    const fn of(text: &[u8]) -> Word {
+        let mut word = Word::NONE;
+        while (word.used as usize) < text.len() {
+            word.bytes |= (text[word.used as usize] as u64) << (8 * word.used);
+            word.used += 1;
+        }
+        word
+    }
+
+    /// Two, one behind the other, that are no more than eight bytes together.
+    #[inline]
+    const fn then(self, other: Word) -> Word {
+        Word { bytes: self.bytes | other.bytes.unbounded_shl(8 * self.used), used: self.used + other.used }
+    }
+}
+
+/// The digits of each, the first in the lowest byte, and how many they are in the highest.
+const DIGITS: [u32; SMALL] = {
+    let mut all = [0; SMALL];
     let mut n = 0;
     while n < SMALL {
         let [hundreds, tens, ones] = [b'0' + (n / 100) as u8, b'0' + (n / 10 % 10) as u8, b'0' + (n % 10) as u8];
-        all[n] = match n {
+        all[n] = u32::from_le_bytes(match n {
             0..10 => [ones, 0, 0, 1],
             10..100 => [tens, ones, 0, 2],
             _ => [hundreds, tens, ones, 3],
-        };
+        });
         n += 1;
     }
     all
 };
 
-/// Bytes that are gathered before they are put behind the text.
-const GATHERED: usize = 128;
+/// What names of registers of each class begin with.
+const NAMES: [Word; Class::ALL.len()] = {
+    let mut all = [Word::NONE; Class::ALL.len()];
+    let mut n = 0;
+    while n < all.len() {
+        all[n] = Word::of(Class::ALL[n].prefix().as_bytes());
+        n += 1;
+    }
+    all
+};
 
-/// Copies `N` to `2 * N` bytes as the first and the last `N` of them, without a call; false if they are not so many, or there is no room.
-#[inline]
-fn copied<const N: usize>(room: &mut [u8], bytes: &[u8]) -> bool {
-    let (Some(&first), Some(&last)) = (bytes.first_chunk::<N>(), bytes.last_chunk::<N>()) else { return false };
-    if room.len() != bytes.len() || bytes.len() > 2 * N {
-        return false;
-    }
-    if let Some(to) = room.first_chunk_mut() {
-        *to = first;
-    }
-    if let Some(to) = room.last_chunk_mut() {
-        *to = last;
-    }
-    true
-}
-
-/// Text under construction: ASCII. Pieces are short, and put down side by side in a place of their own first.
+/// Text under construction: ASCII. Pieces are short, and put down as words or as chunks of known sizes: what of them is too much goes again.
+#[derive(Default)]
 pub(crate) struct Text {
     out: Vec<u8>,
-    gathered: [u8; GATHERED],
-    used: usize,
-}
-
-impl Default for Text {
-    fn default() -> Text {
-        Text::with_capacity(0)
-    }
 }
 
 impl Text {
     /// No text yet, with room for so many bytes.
     pub(crate) fn with_capacity(bytes: usize) -> Text {
-        Text { out: Vec::with_capacity(bytes), gathered: [0; GATHERED], used: 0 }
+        Text { out: Vec::with_capacity(bytes) }
     }
 
     /// Bytes so far.
     pub(crate) fn len(&self) -> usize {
-        self.out.len() + self.used
+        self.out.len()
     }
 
     /// The text as a string.
     pub(crate) fn finish(mut self) -> String {
-        self.flush();
+        self.out.shrink_to_fit();
         // Only whole strings and digits were appended.
         String::from_utf8(self.out).unwrap_or_default()
     }
 
-    /// Puts what is gathered behind the text.
-    fn flush(&mut self) {
-        self.out.extend_from_slice(&self.gathered[..self.used]);
-        self.used = 0;
+    /// Appends the first `used` bytes of a chunk.
+    #[inline]
+    pub(crate) fn chunk<const N: usize>(&mut self, chunk: &[u8; N], used: usize) -> &mut Text {
+        let end = self.out.len() + used;
+        self.out.extend_from_slice(chunk);
+        self.out.truncate(end);
+        self
+    }
+
+    #[inline]
+    fn word(&mut self, word: Word) {
+        self.chunk(&word.bytes.to_le_bytes(), word.used as usize);
+    }
+
+    /// Appends `N` to `2 * N` bytes, as the first and the last `N` of them.
+    #[inline]
+    fn ends<const N: usize>(&mut self, bytes: &[u8]) {
+        if let (Some(first), Some(last)) = (bytes.first_chunk::<N>(), bytes.last_chunk::<N>()) {
+            self.chunk(first, bytes.len() - N);
+            self.out.extend_from_slice(last);
+        }
     }
 
     /// Appends bytes.
-    #[inline]
     fn put(&mut self, bytes: &[u8]) {
-        if self.used + bytes.len() > GATHERED {
-            self.flush();
-        }
-        let room = self.gathered.get_mut(self.used..self.used + bytes.len()).unwrap_or_default();
-        // Of a literal the length is known where this is inlined.
-        let done = match bytes.len() {
-            0 | 1 => copied::<1>(room, bytes),
-            2..=4 => copied::<2>(room, bytes),
-            5..=8 => copied::<4>(room, bytes),
-            9..=16 => copied::<8>(room, bytes),
-            17..=32 => copied::<16>(room, bytes),
-            33..=64 => copied::<32>(room, bytes),
-            _ => false,
-        };
-        if done {
-            self.used += bytes.len();
-        } else {
-            self.flush();
-            self.out.extend_from_slice(bytes);
+        match bytes.len() {
+            4..=8 => self.ends::<4>(bytes),
+            9..=16 => self.ends::<8>(bytes),
+            17..=32 => self.ends::<16>(bytes),
+            _ => self.out.extend_from_slice(bytes),
         }
     }
 
-    /// Appends the first `used` of three bytes, which are put down together.
-    #[inline]
-    fn put_of(&mut self, bytes: [u8; 3], used: u8) {
-        if self.used + bytes.len() > GATHERED {
-            self.flush();
-        }
-        if let Some(room) = self.gathered.get_mut(self.used..).and_then(|free| free.first_chunk_mut()) {
-            *room = bytes;
-            self.used += usize::from(used);
-        }
-    }
-
-    /// Appends a piece.
+    /// Appends a piece. Of a literal the length is known where this is inlined.
     #[inline]
     pub(crate) fn s(&mut self, piece: &str) -> &mut Text {
-        self.put(piece.as_bytes());
+        match *piece.as_bytes() {
+            [] => {}
+            [a] => self.out.push(a),
+            [a, b] => self.out.extend_from_slice(&[a, b]),
+            [a, b, c] => self.word(Word::of(&[a, b, c])),
+            ref more => self.put(more),
+        }
         self
     }
 
     /// Appends another text.
     pub(crate) fn text(&mut self, other: &Text) -> &mut Text {
-        self.flush();
         self.out.extend_from_slice(&other.out);
-        self.put(&other.gathered[..other.used]);
         self
+    }
+
+    /// Puts another text in front of this one.
+    pub(crate) fn behind(&mut self, other: &Text) {
+        let (own, front) = (self.out.len(), other.out.len());
+        self.out.reserve_exact(front);
+        self.out.resize(own + front, 0);
+        self.out.copy_within(..own, front);
+        self.out[..front].copy_from_slice(&other.out);
     }
 
     /// Appends a number.
     #[inline]
     pub(crate) fn n(&mut self, x: impl Into<i64>) -> &mut Text {
-        self.number(x.into())
+        self.number(Word::NONE, x.into())
     }
 
-    fn number(&mut self, x: i64) -> &mut Text {
-        if let Some(&[digits @ .., many]) = usize::try_from(x).ok().and_then(|n| DIGITS.get(n)) {
-            self.put_of(digits, many);
+    /// Appends a number behind no more than five bytes.
+    fn number(&mut self, before: Word, x: i64) -> &mut Text {
+        if let Some(&digits) = usize::try_from(x).ok().and_then(|n| DIGITS.get(n)) {
+            self.word(before.then(Word { bytes: u64::from(digits & 0xff_ffff), used: digits >> 24 }));
             return self;
         }
+        self.word(before);
         if x < 0 {
-            self.put(b"-");
+            self.s("-");
         }
         let mut digits = [0u8; 20];
         let mut at = digits.len();
@@ -166,7 +182,7 @@ impl Text {
                 break;
             }
         }
-        self.put(&digits[at..]);
+        self.out.extend_from_slice(&digits[at..]);
         self
     }
 
@@ -176,15 +192,18 @@ impl Text {
             *digit = b"0123456789ABCDEF"[(left & 15) as usize];
             left >>= 4;
         }
-        self.put(&all);
+        self.out.extend_from_slice(&all);
         self
     }
 
     /// Appends a register.
     pub(crate) fn r(&mut self, (class, number): Reg) -> &mut Text {
-        let [name @ .., length] = class.name();
-        self.put_of(name, length);
-        self.number(number.into())
+        self.number(NAMES[class as usize], number.into())
+    }
+
+    /// Appends a comma and a register.
+    pub(crate) fn then(&mut self, (class, number): Reg) -> &mut Text {
+        self.number(Word::of(b", ").then(NAMES[class as usize]), number.into())
     }
 
     /// Appends an operand.
@@ -215,7 +234,7 @@ impl Text {
         self.s("{");
         let mut regs = regs.iter();
         regs.next().into_iter().for_each(|&r| _ = self.r(r));
-        regs.for_each(|&r| _ = self.s(", ").r(r));
+        regs.for_each(|&r| _ = self.then(r));
         self.s("}")
     }
 
@@ -264,7 +283,8 @@ mod tests {
         }
         assert_eq!(text.len(), all.len());
         behind.s("x").text(&text).s("y");
-        assert_eq!(behind.finish(), format!("x{all}y"));
+        behind.behind(&text);
+        assert_eq!(behind.finish(), format!("{all}x{all}y"));
     }
 
     #[test]

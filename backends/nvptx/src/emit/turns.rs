@@ -19,19 +19,19 @@ impl Emitter<'_> {
         let bits = self.target.units.as_ref().map_or(0, |u| u.group_warps.trailing_zeros());
         let [group, own, behind, next] = [(); 4].map(|()| self.fresh(Class::R));
         self.body.op("shr.u32 ").r(group).s(", ").o(warp).s(", ").n(bits).end();
-        self.body.op("add.s32 ").r(own).s(", ").r(group).s(", ").n(first).end();
+        self.body.op("add.s32 ").r(own).then(group).s(", ").n(first).end();
         if groups == 2 {
-            self.body.op("xor.b32 ").r(behind).s(", ").r(group).s(", 1").end();
+            self.body.op("xor.b32 ").r(behind).then(group).s(", 1").end();
         } else {
             let (one, last) = (self.fresh(Class::R), self.fresh(Class::P));
-            self.body.op("add.s32 ").r(one).s(", ").r(group).s(", 1").end();
-            self.body.op("setp.eq.u32 ").r(last).s(", ").r(group).s(", ").n(groups - 1).end();
-            self.body.op("selp.b32 ").r(behind).s(", 0, ").r(one).s(", ").r(last).end();
+            self.body.op("add.s32 ").r(one).then(group).s(", 1").end();
+            self.body.op("setp.eq.u32 ").r(last).then(group).s(", ").n(groups - 1).end();
+            self.body.op("selp.b32 ").r(behind).s(", 0, ").r(one).then(last).end();
         }
-        self.body.op("add.s32 ").r(next).s(", ").r(behind).s(", ").n(first).end();
+        self.body.op("add.s32 ").r(next).then(behind).s(", ").n(first).end();
         let (chips, never) = (self.fresh(Class::R), self.fresh(Class::P));
         self.body.op("mov.u32 ").r(chips).s(", %nsmid").end();
-        self.body.op("setp.eq.u32 ").r(never).s(", ").r(chips).s(", 0xFFFFFFFF").end();
+        self.body.op("setp.eq.u32 ").r(never).then(chips).s(", 0xFFFFFFFF").end();
         Ok(Some(Turns { group, own, next, never, end }))
     }
 
@@ -42,7 +42,7 @@ impl Emitter<'_> {
         let Some(turns) = self.role.and_then(|r| r.turns) else { return };
         let comes = (0..groups).find(|&g| end.barrier(g, groups).is_none()).map(|g| {
             let p = self.fresh(Class::P);
-            self.body.op("setp.ne.u32 ").r(p).s(", ").r(turns.group).s(", ").n(g).end();
+            self.body.op("setp.ne.u32 ").r(p).then(turns.group).s(", ").n(g).end();
             p
         });
         let (op, number) = match end {

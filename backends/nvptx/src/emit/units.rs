@@ -70,7 +70,7 @@ impl Emitter<'_> {
     /// A warp's number from the first one of a role on, unless that is 0.
     fn warp_from(&mut self, warp: Reg, first: u32) -> Option<Reg> {
         let number = (first > 0).then(|| self.fresh(Class::R))?;
-        self.body.op("add.s32 ").r(number).s(", ").r(warp).s(", ").n(-i64::from(first)).end();
+        self.body.op("add.s32 ").r(number).then(warp).s(", ").n(-i64::from(first)).end();
         Some(number)
     }
 
@@ -78,8 +78,8 @@ impl Emitter<'_> {
     fn replica(&mut self, warp: Reg, r: &Role) -> (Reg, Replicas) {
         let (own, inside) = (self.fresh(Class::R), self.fresh(Class::R));
         let stride = r.stride();
-        self.body.op("div.u32 ").r(own).s(", ").r(warp).s(", ").n(stride).end();
-        self.body.op("rem.u32 ").r(inside).s(", ").r(warp).s(", ").n(stride).end();
+        self.body.op("div.u32 ").r(own).then(warp).s(", ").n(stride).end();
+        self.body.op("rem.u32 ").r(inside).then(warp).s(", ").n(stride).end();
         (inside, Replicas { count: r.replicas, stride, barriers: barriers(r), own, warp })
     }
 
@@ -103,7 +103,7 @@ impl Emitter<'_> {
             // Warps between two roles have nothing to do.
             if r.first > covered {
                 let p = self.fresh(Class::P);
-                self.body.op("setp.lt.u32 ").r(p).s(", ").r(warp).s(", ").n(r.first).end();
+                self.body.op("setp.lt.u32 ").r(p).then(warp).s(", ").n(r.first).end();
                 self.branch_if(p, true, end);
             }
             covered = r.end();
@@ -112,14 +112,14 @@ impl Emitter<'_> {
             if let Some(n) = r.registers.filter(|_| !alone && r.first.is_multiple_of(group)) {
                 // Roles that share a group change by one instruction, in front of the first of them.
                 let (p, skip) = (self.fresh(Class::P), self.label());
-                self.body.op("setp.ge.u32 ").r(p).s(", ").r(warp).s(", ").n(covered.next_multiple_of(group)).end();
+                self.body.op("setp.ge.u32 ").r(p).then(warp).s(", ").n(covered.next_multiple_of(group)).end();
                 self.branch_if(p, true, skip);
                 self.change_registers(n);
                 self.place(skip);
             }
             let next = self.label();
             let p = self.fresh(Class::P);
-            self.body.op("setp.ge.u32 ").r(p).s(", ").r(warp).s(", ").n(covered).end();
+            self.body.op("setp.ge.u32 ").r(p).then(warp).s(", ").n(covered).end();
             self.branch_if(p, true, next);
             if let Some(n) = r.registers.filter(|_| alone) {
                 self.change_registers(n);
@@ -134,7 +134,7 @@ impl Emitter<'_> {
             let (look, first) = number.map_or((warp, r.first), |inside| (inside, 0));
             if r.idle > 0 && !r.single {
                 let p = self.fresh(Class::P);
-                self.body.op("setp.ge.u32 ").r(p).s(", ").r(look).s(", ").n(first + r.warps).end();
+                self.body.op("setp.ge.u32 ").r(p).then(look).s(", ").n(first + r.warps).end();
                 self.branch_if(p, true, end);
             }
             if replicas.is_none() {
@@ -142,7 +142,7 @@ impl Emitter<'_> {
             }
             if r.single {
                 let p = self.fresh(Class::P);
-                self.body.op("setp.ne.u32 ").r(p).s(", ").r(look).s(", ").n(first).end();
+                self.body.op("setp.ne.u32 ").r(p).then(look).s(", ").n(first).end();
                 self.branch_if(p, true, end);
                 // The elected lane is the one that the assembler knows to be alone.
                 let elected = self.fresh(Class::P);
@@ -300,7 +300,7 @@ impl Emitter<'_> {
                     self.body.s(", ");
                     self.at(barrier);
                     if let Some(mask) = mask {
-                        self.body.s(", ").r(mask);
+                        self.body.then(mask);
                     }
                     self.body.end();
                 }
@@ -416,11 +416,11 @@ impl Emitter<'_> {
         };
         if offset != 0 {
             let sum = self.fresh(Class::R);
-            self.body.op("add.s32 ").r(sum).s(", ").r(at).s(", ").n(offset).end();
+            self.body.op("add.s32 ").r(sum).then(at).s(", ").n(offset).end();
             at = sum;
         }
         let (rank, home) = (self.operand(rank), self.home(dst));
-        self.body.op("mapa.shared::cluster.u32 ").r(home).s(", ").r(at).s(", ").o(rank).end();
+        self.body.op("mapa.shared::cluster.u32 ").r(home).then(at).s(", ").o(rank).end();
     }
 
     /// One barrier per group, by branches over the group's number.
@@ -458,7 +458,7 @@ impl Emitter<'_> {
         // The instruction has one list for C and D: where they could not share registers, C is copied first.
         let mut copied = false;
         for (&from, &to) in c.iter().zip(&d).filter(|(from, to)| from != to) {
-            self.body.op(to.0.mov()).r(to).s(", ").r(from).end();
+            self.body.op(to.0.mov()).r(to).then(from).end();
             copied = true;
         }
         // The fence in front of the products does not cover what is written behind it.
@@ -471,7 +471,7 @@ impl Emitter<'_> {
             OperandA::Shared(_) => self.body.r(a[0]),
             OperandA::Regs(_) => self.body.braced(&a),
         };
-        self.body.s(", ").r(b).s(", ").o(accumulate);
+        self.body.then(b).s(", ").o(accumulate);
         if row.acc.is_float() {
             self.body.s(", 1, 1");
         }
@@ -496,7 +496,7 @@ impl Emitter<'_> {
             let r = self.reg(w);
             if !done.contains(&r) {
                 done.push(r);
-                self.body.op("xor.b32 ").r(r).s(", ").r(r).s(", ").r(zero).end();
+                self.body.op("xor.b32 ").r(r).then(r).then(zero).end();
             }
         }
         if renewal.fence {
@@ -514,11 +514,11 @@ impl Emitter<'_> {
         let shift = |e: &mut Self, from: Reg, w: Reg| {
             // An address in a cluster has the block's rank in its upper bits, where the distance of atoms stands in the descriptor.
             if in_cluster {
-                e.body.op("bfe.u32 ").r(w).s(", ").r(from).s(", 4, 14").end();
+                e.body.op("bfe.u32 ").r(w).then(from).s(", 4, 14").end();
             } else {
-                e.body.op("shr.u32 ").r(w).s(", ").r(from).s(", 4").end();
+                e.body.op("shr.u32 ").r(w).then(from).s(", 4").end();
             }
-            e.body.op("or.b32 ").r(w).s(", ").r(w).s(", ").n(lead << 16).end();
+            e.body.op("or.b32 ").r(w).then(w).s(", ").n(lead << 16).end();
         };
         let low = match base {
             Base::Value(v) => {
@@ -534,7 +534,7 @@ impl Emitter<'_> {
         let mut word = low;
         if offset != 0 {
             word = self.fresh(Class::R);
-            self.body.op("add.s32 ").r(word).s(", ").r(low).s(", ").n(offset / 16).end();
+            self.body.op("add.s32 ").r(word).then(low).s(", ").n(offset / 16).end();
         }
         let mode: u32 = match swizzle {
             128 => 1,

@@ -16,14 +16,16 @@ mod code;
 mod compare;
 mod float;
 mod int;
+mod line;
 mod refusal;
 mod rule;
 
+pub(crate) use line::{Piece, Slot};
 pub use refusal::NoRule;
 pub(crate) use refusal::refusal;
-pub(crate) use rule::{Body, Key};
+pub(crate) use rule::Key;
 
-use rule::{Rule, When};
+use rule::{Body, Rule, When};
 use std::sync::OnceLock;
 use tilelift_ir::{CmpOp, Scalar};
 use tilelift_isel::lane::{BinOp, LTy, Opcode, UnOp};
@@ -74,9 +76,23 @@ fn key_index(key: Key) -> usize {
     }
 }
 
+/// A row as it is printed.
+pub(crate) struct Row {
+    rule: &'static Rule,
+    /// The pieces of its lines, if it has lines of its own.
+    lines: Option<Box<[Piece]>>,
+}
+
+impl Row {
+    /// The pieces of its lines; `None` for a row that is the `f32` rule of the same key, between conversions.
+    pub(crate) fn lines(&self) -> Option<&[Piece]> {
+        self.lines.as_deref()
+    }
+}
+
 /// The rows in table order, chained by key and type.
 struct Index {
-    rows: Vec<&'static Rule>,
+    rows: Vec<Row>,
     /// Where the rows of a key and type start and end in `rows`.
     ranges: Vec<(u16, u16)>,
 }
@@ -85,17 +101,21 @@ fn index() -> &'static Index {
     static INDEX: OnceLock<Index> = OnceLock::new();
     INDEX.get_or_init(|| {
         let slot = |r: &Rule| key_index(r.key) * TYPES.len() + type_index(r.ty);
-        let mut rows: Vec<&'static Rule> = TABLES.iter().flat_map(|t| t.iter()).collect();
-        rows.sort_by_key(|r| slot(r));
+        let mut rules: Vec<&'static Rule> = TABLES.iter().flat_map(|t| t.iter()).collect();
+        rules.sort_by_key(|r| slot(r));
         let mut ranges = vec![(0, 0); KEYS * TYPES.len()];
-        for (i, r) in rows.iter().enumerate() {
+        for (i, r) in rules.iter().enumerate() {
             let range: &mut (u16, u16) = &mut ranges[slot(r)];
             if range.1 == 0 {
                 range.0 = i as u16;
             }
             range.1 = i as u16 + 1;
         }
-        Index { rows, ranges }
+        let lines = |body| match body {
+            Body::Lines(lines) => Some(line::pieces(lines)),
+            Body::ViaF32 => None,
+        };
+        Index { rows: rules.into_iter().map(|rule| Row { rule, lines: lines(rule.body) }).collect(), ranges }
     })
 }
 
@@ -113,10 +133,10 @@ fn holds(when: When, ty: LTy, b: Option<u64>) -> Option<u32> {
 }
 
 /// The first row that holds, and its `$k`. `b` is the second operand's bits if it is constant.
-pub(crate) fn select(key: Key, ty: LTy, b: Option<u64>) -> Option<(&'static Rule, u32)> {
+pub(crate) fn select(key: Key, ty: LTy, b: Option<u64>) -> Option<(&'static Row, u32)> {
     let index = index();
     let (start, end) = index.ranges[key_index(key) * TYPES.len() + type_index(ty)];
-    index.rows[start as usize..end as usize].iter().find_map(|r| holds(r.when, ty, b).map(|k| (*r, k)))
+    index.rows[start as usize..end as usize].iter().find_map(|r| holds(r.rule.when, ty, b).map(|k| (r, k)))
 }
 
 #[cfg(test)]

@@ -71,7 +71,7 @@ fn every_row_can_be_chosen() {
     for rule in TABLES.iter().flat_map(|t| t.iter()) {
         assert!(all.contains(&(rule.key, rule.ty)), "{} is filed under nothing", rule.name);
         let constants = [None, Some(0), Some(3), Some(8), Some(u64::MAX)];
-        let chosen = constants.iter().any(|&b| select(rule.key, rule.ty, b).is_some_and(|(r, _)| r.name == rule.name));
+        let chosen = constants.iter().any(|&b| select(rule.key, rule.ty, b).is_some_and(|(r, _)| r.rule.name == rule.name));
         assert!(chosen, "{} stands behind rows that always hold", rule.name);
     }
 }
@@ -133,11 +133,11 @@ fn long_rules_count_for_more() {
             Key::Bin(op) => op.size(),
             _ => 1,
         };
-        let Some((rule, _)) = select(key, ty, None) else { continue };
+        let Some((Row { rule, .. }, _)) = select(key, ty, None) else { continue };
         let lines = match rule.body {
             Body::Lines(lines) => lines.len(),
             // The `f32` rule, and conversions.
-            Body::ViaF32 => match select(key, LTy::F32, None).map(|(r, _)| r.body) {
+            Body::ViaF32 => match select(key, LTy::F32, None).map(|(r, _)| r.rule.body) {
                 Some(Body::Lines(lines)) => lines.len() + 3,
                 Some(Body::ViaF32) | None => 0,
             },

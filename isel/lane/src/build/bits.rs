@@ -23,28 +23,37 @@ impl LaneBuilder {
             return;
         }
         let (clear, by) = (self.clear_bits(a), self.as_const(b).map(|c| c as u32));
-        self.bits.clear[v] = match (op, by) {
+        let known = match (op, by) {
             (BinOp::And, _) => clear | self.clear_bits(b),
             (BinOp::Or | BinOp::Xor, _) => clear & self.clear_bits(b),
             (BinOp::ShrU, Some(n @ 0..32)) => clear >> n | !(u32::MAX >> n),
             (BinOp::Shl, Some(n @ 0..32)) => clear << n | !(u32::MAX << n),
             _ => 0,
         };
+        if known != self.bits.clear[v] {
+            self.bits.clear[v] = known;
+        }
         if let (BinOp::And, Some(mask)) = (op, by)
             && mask & mask.wrapping_add(1) == 0
         {
-            self.bits.masked[v] = Some((a, mask));
+            self.bits.masked.insert(v, (a, mask));
         }
-        if let (BinOp::Add, Some([least, most]), Some(c)) = (op, self.between(a), by) {
-            let sum = [least, most].map(|x| x + i64::from(c as i32));
-            self.bits.between[v] = sum.iter().all(|&x| i32::try_from(x).is_ok()).then_some(sum);
+        if let (BinOp::Add, Some(c)) = (op, by)
+            && let Some(range) = self.between(a)
+        {
+            let sum = range.map(|x| x + i64::from(c as i32));
+            if sum.iter().all(|&x| i32::try_from(x).is_ok()) {
+                self.bits.between.insert(v, sum);
+            } else {
+                self.bits.between.remove(&v);
+            }
         }
     }
 
     /// The least and the greatest number that an `i32` may be, if anything is known.
     fn between(&self, v: LVal) -> Option<[i64; 2]> {
         let most = i64::from(!self.clear_bits(v));
-        self.bits.between[v].or((most <= i64::from(i32::MAX)).then_some([0, most]))
+        self.bits.between.get(&v).copied().or((most <= i64::from(i32::MAX)).then_some([0, most]))
     }
 
     /// True for an `i32` that an `f32` holds.
@@ -89,8 +98,8 @@ impl LaneBuilder {
         if self.ty(v) != LTy::Num(Scalar::I32) || !self.clear_bits(v) & !mask != 0 {
             return None;
         }
-        match self.bits.masked[v] {
-            Some((whole, kept)) if kept == mask => Some(whole),
+        match self.bits.masked.get(&v) {
+            Some(&(whole, kept)) if kept == mask => Some(whole),
             _ => Some(v),
         }
     }

@@ -99,7 +99,7 @@ impl LaneBuilder {
     /// Starts a multiplication; its results are made here.
     pub fn multiply(&mut self, mut m: Multiply) -> Vec<LVal> {
         let depth = self.here();
-        m.dsts = m.c.iter().map(|&v| self.new_val(self.ty(v), depth)).collect();
+        m.dsts = self.new_vals(&m.c, depth);
         let dsts = m.dsts.clone();
         self.unit(Unit::Multiply(Box::new(m)));
         dsts

@@ -22,15 +22,11 @@ pub(super) struct Flight<'a> {
 }
 
 impl Flight<'_> {
-    /// Where two paths meet: the newer one counts.
-    fn meet(&mut self, other: Flight<'_>) {
+    /// Where two paths meet: the newer one counts. True if that is not what was known.
+    fn meet(&mut self, other: Flight<'_>) -> bool {
+        let own = (self.age, self.moved);
         (self.age, self.moved) = (other.age.min(self.age), self.moved && other.moved);
-    }
-}
-
-impl PartialEq for Flight<'_> {
-    fn eq(&self, other: &Self) -> bool {
-        (self.age, self.left, self.moved) == (other.age, other.left, other.moved)
+        (self.age, self.moved) != own
     }
 }
 
@@ -46,12 +42,6 @@ pub(super) struct Flights<'a> {
     /// By number.
     places: Vec<u32>,
     list: Vec<(LVal, Flight<'a>)>,
-}
-
-impl PartialEq for Flights<'_> {
-    fn eq(&self, other: &Self) -> bool {
-        self.list.len() == other.list.len() && self.list.iter().all(|&(v, f)| other.get(v) == Some(f))
-    }
 }
 
 impl<'a> Flights<'a> {
@@ -85,6 +75,7 @@ impl<'a> Flights<'a> {
         Flights { numbers: numbers.into(), places: vec![NONE; next as usize], list: Vec::new() }
     }
 
+    #[inline]
     fn place(&self, v: LVal) -> Option<usize> {
         let number = self.numbers[v.index()];
         self.places.get(number as usize).filter(|&&n| n != NONE).map(|&n| n as usize)
@@ -112,6 +103,11 @@ impl<'a> Flights<'a> {
         self.list.iter().min_by_key(|x| x.0).map(|x| x.1)
     }
 
+    /// Makes room for so many more.
+    pub fn reserve(&mut self, more: usize) {
+        self.list.reserve(more);
+    }
+
     pub fn insert(&mut self, v: LVal, f: Flight<'a>) {
         match self.place(v) {
             Some(n) => self.list[n].1 = f,
@@ -122,14 +118,19 @@ impl<'a> Flights<'a> {
         }
     }
 
+    #[inline]
     pub fn remove(&mut self, v: LVal) -> Option<Flight<'a>> {
-        let n = self.place(v)?;
+        self.place(v).map(|n| self.take(v, n))
+    }
+
+    /// Takes a value out of the list, where it has that place.
+    fn take(&mut self, v: LVal, n: usize) -> Flight<'a> {
         self.put(v, NONE);
         let (_, f) = self.list.swap_remove(n);
         if let Some(&(moved, _)) = self.list.get(n) {
             self.put(moved, n as u32);
         }
-        Some(f)
+        f
     }
 
     /// The open group is closed.
@@ -150,8 +151,15 @@ impl<'a> Flights<'a> {
     }
 }
 
+/// What is known of one register.
+#[derive(Clone, Copy)]
+pub(super) struct Known<'a> {
+    flight: Option<Flight<'a>>,
+    dirty: bool,
+}
+
 /// What is known of all registers.
-#[derive(Clone, PartialEq)]
+#[derive(Clone)]
 pub(super) struct Registers<'a> {
     /// What multiplications use until they are waited for.
     pub flying: Flights<'a>,
@@ -167,25 +175,39 @@ impl<'a> Registers<'a> {
         Registers { flying: Flights::none(values, block), dirty: vec![0; values.div_ceil(64)], unfenced: true }
     }
 
-    /// Where two paths meet.
-    pub fn meet(&mut self, other: &Registers<'a>) {
+    /// Where two paths meet. True if more may be so than before.
+    pub fn meet(&mut self, other: &Registers<'a>) -> bool {
+        let mut more = !self.unfenced && other.unfenced;
         for &(v, f) in &other.flying.list {
-            self.join(v, f);
+            more |= self.join(v, f);
         }
-        self.dirty.iter_mut().zip(&other.dirty).for_each(|(a, b)| *a |= b);
+        for (a, b) in self.dirty.iter_mut().zip(&other.dirty) {
+            more |= b & !*a != 0;
+            *a |= b;
+        }
         self.unfenced |= other.unfenced;
+        more
     }
 
-    pub fn join(&mut self, v: LVal, f: Flight<'a>) {
+    /// A value may be in flight like that, too. True if that was not known.
+    pub fn join(&mut self, v: LVal, f: Flight<'a>) -> bool {
         match self.flying.get_mut(v) {
             Some(own) => own.meet(f),
-            None => self.flying.insert(v, f),
+            None => {
+                self.flying.insert(v, f);
+                true
+            }
         }
     }
 
-    /// `to` is another name of `from`, as it was in `at`.
-    pub fn name(&mut self, to: LVal, from: LVal, at: &Registers<'a>) {
-        if let Some(f) = at.flying.get(from) {
+    /// What is known of a value's register.
+    pub fn known(&self, v: LVal) -> Known<'a> {
+        Known { flight: self.flying.get(v), dirty: self.is_dirty(v) }
+    }
+
+    /// `to` is another name of `from`, of which that was known.
+    pub fn name(&mut self, to: LVal, from: LVal, known: Known<'a>) {
+        if let Some(f) = known.flight {
             self.join(to, Flight { moved: false, ..f });
             if to != from
                 && let Some(old) = self.flying.get_mut(from)
@@ -193,7 +215,7 @@ impl<'a> Registers<'a> {
                 old.moved = true;
             }
         }
-        if at.is_dirty(from) {
+        if known.dirty {
             self.soil(to);
         }
     }
