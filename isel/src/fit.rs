@@ -6,7 +6,8 @@
 //!                                               ├─ few are left, and whole tiles are in the way ► loads and stores as lanes hold tiles, all slots or as many as fit
 //!                                               └─ does not ────────────────────────────────► pipelined, or an error
 //! pipelined   ── write ── layouts ── footprint ─┬─ fits ────────────────────────────────────► as planned
-//!                                               └─ does not ────────────────────────────────► fewer stages, down to none, or an error
+//!                                               ├─ does not ────────────────────────────────► fewer stages, down to none
+//!                                               └─ nor does what is loaded at its use ──────► operands for one product at a time, or an error
 //! ```
 //!
 //! All of it is decided from sizes. The lowering allocates by the same sizes, and finds room: a kernel is lowered once. What is written has the
@@ -19,6 +20,7 @@ use std::rc::Rc;
 use tilelift_decisions::{Decision, Told, taken};
 use tilelift_ir::{Kernel, Op, verify};
 use tilelift_lane::Target;
+use tilelift_schedule::operands_apart::operands_apart;
 use tilelift_schedule::plan::{LowerOptions, Plan, Schedule, ScheduleKind, Specialised, plan};
 use tilelift_schedule::program::{self, Pipelines, Refusal};
 use tilelift_schedule::reason::{Stage, Unsupported};
@@ -45,6 +47,8 @@ pub(crate) struct Fitted {
     pub assigned: Assignment,
     /// Loads are done in the layout in which their tile is wanted, and stores in the one in which it is there.
     pub direct: bool,
+    /// Layouts stay as they are assigned: operands are loaded for one product at a time, and a search would have them in registers, which sums need.
+    pub settled: bool,
     /// Bytes of shared memory at most, where they are known.
     pub need: Option<u64>,
 }
@@ -165,7 +169,7 @@ fn specialised(
         if depth == ring.depth { told } else { told.before(format!("{} as planned, which do not fit", ring.depth), None) }
     });
     let plan = Plan { warps: planned_as.warps, stages: depth, schedule: Schedule::Specialised(slotted) };
-    Ok(Fitted { plan, written: Some(Ok(written)), assigned, direct, need: Some(need) })
+    Ok(Fitted { plan, written: Some(Ok(written)), assigned, direct, settled: false, need: Some(need) })
 }
 
 /// The slots that are left of so many, of so many bytes each, where a program that needs so much is to have no more than so much.
@@ -219,10 +223,36 @@ fn pipelined(kernel: &Kernel, target: &Target, options: &LowerOptions, mut plan:
         }
     }
     let assigned = assign(kernel, target, &plan)?;
+    if target.moves_by_lanes()
+        && Footprint::of(kernel, target, &plan, &assigned, false)?.fits().is_err()
+        && let Some(fitted) = apart(kernel, target, &plan)?
+    {
+        return Ok(fitted);
+    }
     if loops.is_some() && plan.stages == 1 {
         taken(Decision::Stages, || Told::of("1: tiles are loaded where they are used"));
     }
-    Ok(Fitted { plan, written: refused, assigned, direct: false, need: None })
+    Ok(Fitted { plan, written: refused, assigned, direct: false, settled: false, need: None })
+}
+
+/// A kernel whose operands are loaded for one product at a time, if it fits the machine then.
+///
+/// # Errors
+/// What layouts say.
+fn apart(kernel: &Kernel, target: &Target, plan: &Plan) -> Result<Option<Fitted>, LowerError> {
+    let Some(made) = operands_apart(kernel) else { return Ok(None) };
+    if cfg!(debug_assertions) {
+        verify(&made).map_err(|e| Unsupported::Malformed(Stage::Schedule, Box::new(e)))?;
+    }
+    let assigned = assign(&made, target, plan)?;
+    let footprint = Footprint::of(&made, target, plan, &assigned, false)?;
+    if footprint.fits().is_err() {
+        return Ok(None);
+    }
+    let need = footprint.total();
+    taken(Decision::Stages, || Told::of(format!("1: operands are loaded for each product, {need} bytes of shared memory")));
+    let written = Written { kernel: made, plan: plan.clone() };
+    Ok(Some(Fitted { plan: plan.clone(), written: Some(Ok(written)), assigned, direct: false, settled: true, need: Some(need) }))
 }
 
 /// Loops in as many stages as fit, two at least; else why they can't be written, if that is it.
@@ -258,13 +288,27 @@ fn in_stages(
         let need = footprint.total();
         if need <= have {
             taken(Decision::Stages, || Told::of(format!("{}, {need} bytes of shared memory", plan.stages)));
-            return Ok(Ok(Fitted { plan: plan.clone(), written: Some(Ok(written)), assigned, direct: false, need: Some(need) }));
+            return Ok(Ok(Fitted {
+                plan: plan.clone(),
+                written: Some(Ok(written)),
+                assigned,
+                direct: false,
+                settled: false,
+                need: Some(need),
+            }));
         }
         // Registers hold what is ahead: fewer stages are none. Results leave as they are held then.
         let at_use =
             if target.moves_by_lanes() { Footprint::of(&written.kernel, target, &written.plan, &assigned, true)?.total() } else { need };
         if at_use <= have {
-            return Ok(Ok(Fitted { plan: plan.clone(), written: Some(Ok(written)), assigned, direct: true, need: Some(at_use) }));
+            return Ok(Ok(Fitted {
+                plan: plan.clone(),
+                written: Some(Ok(written)),
+                assigned,
+                direct: true,
+                settled: false,
+                need: Some(at_use),
+            }));
         }
         if stages.is_some() && loops.operands_alone(target).is_none() {
             footprint.fits()?;
@@ -292,5 +336,5 @@ fn authored(kernel: &Kernel, target: &Target, plan: Plan) -> Result<Fitted, Lowe
             (need, direct) = (at_use, true);
         }
     }
-    Ok(Fitted { plan, written: None, assigned, direct, need: Some(need) })
+    Ok(Fitted { plan, written: None, assigned, direct, settled: false, need: Some(need) })
 }

@@ -329,13 +329,13 @@ fn with_candidates(
     options: &LowerOptions,
     own: Plan,
 ) -> Result<(Fitted, bool, Option<LowerError>), LowerError> {
-    if options.layouts == LayoutChoice::Spread || own.specialised().is_none() {
+    if matches!(options.layouts, LayoutChoice::Spread | LayoutChoice::Assigned) || own.specialised().is_none() {
         return Ok((fit(kernel, target, options, own)?, false, None));
     }
     let candidates = Candidates::of(kernel, target, options, own.clone());
     let chosen = match options.layouts {
         LayoutChoice::Random(seed) => candidates.random(seed),
-        LayoutChoice::Spread | LayoutChoice::Searched => candidates.first().clone(),
+        LayoutChoice::Spread | LayoutChoice::Assigned | LayoutChoice::Searched => candidates.first().clone(),
     };
     if candidates.is_own(&chosen) {
         return Ok((fit(kernel, target, options, own)?, false, None));
@@ -348,11 +348,11 @@ fn with_candidates(
 
 /// Lowers what a plan came to: the program that its loops are written as, or the kernel itself; `asked` are the instructions of its author.
 fn lowered((kernel, asked): (&Kernel, usize), target: &Target, fitted: Fitted, layouts: LayoutChoice) -> Result<Lowered, LowerError> {
-    let Fitted { plan, written, assigned, direct, need } = fitted;
+    let Fitted { plan, written, assigned, direct, settled, need } = fitted;
     let assigned = Rc::new(assigned);
     let made = matches!(written, Some(Ok(_)));
     let mixed = plan.specialised().is_some_and(|s| s.mixed);
-    let fit = |plan| Laid { plan, assigned, direct, need, asked, made, mixed };
+    let fit = |plan| Laid { plan, assigned, direct, settled, need, asked, made, mixed };
     match written {
         Some(Ok(Written { kernel: made, plan: own })) => {
             let done = laid_out(&made, target, fit(own), layouts)?;
@@ -369,6 +369,8 @@ struct Laid {
     assigned: Rc<Assignment>,
     /// See [`Fitted::direct`].
     direct: bool,
+    /// See [`Fitted::settled`].
+    settled: bool,
     /// See [`Fitted::need`].
     need: Option<u64>,
     /// Instructions of its author.
@@ -385,7 +387,11 @@ fn laid_out(kernel: &Kernel, target: &Target, plain: Laid, layouts: LayoutChoice
     // Where lanes bring all fragments by themselves, products of products gain more by a search than it costs.
     let chained = || target.moves_by_lanes() && multiplies_products(kernel, &plain.assigned);
     let layouts = if layouts == LayoutChoice::Spread && chained() { LayoutChoice::Searched } else { layouts };
-    if layouts == LayoutChoice::Spread || plain.direct || !is_searched(kernel, target, &plain.plan) {
+    if matches!(layouts, LayoutChoice::Spread | LayoutChoice::Assigned)
+        || plain.direct
+        || plain.settled
+        || !is_searched(kernel, target, &plain.plan)
+    {
         return proved(kernel, target, plain);
     }
     let Some(found) = Search::new(kernel, target, &plain.plan, &plain.assigned).solve_as(layouts) else {
@@ -408,7 +414,7 @@ fn laid_out(kernel: &Kernel, target: &Target, plain: Laid, layouts: LayoutChoice
 
 /// Lowers with a plan and layouts, and proves what needs a proof.
 fn proved(kernel: &Kernel, target: &Target, laid: Laid) -> Result<Lowered, LowerError> {
-    let Laid { plan, assigned, direct, need, asked, made, mixed } = laid;
+    let Laid { plan, assigned, direct, settled: _, need, asked, made, mixed } = laid;
     let (done, _) = lane_program((kernel, asked), target, plan.clone(), assigned.clone(), direct, false)?;
     debug_assert!(
         need.is_none_or(|need| u64::from(done.program.shared_bytes) <= need),

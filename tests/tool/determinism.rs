@@ -25,20 +25,19 @@ fn corpus() -> Vec<Kernel> {
     out
 }
 
-/// Texts of a kernel at every level, or why there is none.
-fn texts(kernel: &Kernel) -> Vec<String> {
-    let target = targets::usual();
-    let one = |&opt| match compile(kernel, &target, &Options { opt, ..Options::default() }) {
-        Ok(artifact) => artifact.text,
-        Err(e) => e.to_string(),
-    };
-    OptLevel::ALL.iter().map(one).collect()
+/// Texts of a kernel at every level, and its code object for an AMD chip, or why there is none.
+fn texts(kernel: &Kernel) -> Vec<Vec<u8>> {
+    let (usual, chip) = (targets::usual(), targets::by_name("gfx942").expect("a known target"));
+    let made = |target, opt| compile(kernel, target, &Options { opt, ..Options::default() });
+    let text = |&opt: &OptLevel| made(&usual, opt).map_or_else(|e| e.to_string(), |artifact| artifact.text).into_bytes();
+    let object = made(&chip, OptLevel::default()).map_or_else(|e| e.to_string().into_bytes(), |artifact| artifact.object);
+    OptLevel::ALL.iter().map(text).chain([object]).collect()
 }
 
 #[test]
 fn eight_threads_make_the_same_bytes() {
     let corpus = corpus();
-    let want: Vec<Vec<String>> = corpus.iter().map(texts).collect();
+    let want: Vec<Vec<Vec<u8>>> = corpus.iter().map(texts).collect();
     std::thread::scope(|s| {
         for thread in 0..8 {
             let (corpus, want) = (&corpus, &want);
@@ -58,16 +57,17 @@ fn processes_make_the_same_bytes() {
     let chosen: Vec<PathBuf> =
         files().into_iter().filter(|p| p.components().any(|c| c.as_os_str() == "opt" || c.as_os_str() == "dot")).collect();
     assert!(chosen.len() >= 12, "only {} files", chosen.len());
-    for path in chosen {
+    for (path, target) in chosen.iter().flat_map(|path| [(path, None), (path, Some("gfx942"))]) {
         let once = || {
-            let out =
-                Command::new(env!("CARGO_BIN_EXE_tilelift")).args(["compile", "--opt", "1"]).arg(&path).output().expect("the tool starts");
+            let mut tool = Command::new(env!("CARGO_BIN_EXE_tilelift"));
+            tool.args(["compile", "--opt", "1"]).args(target.iter().flat_map(|t| ["--target", t]));
+            let out = tool.arg(path).output().expect("the tool starts");
             (out.status.code(), out.stdout, out.stderr)
         };
         let first = once();
         assert!(!first.1.is_empty() || !first.2.is_empty(), "{}", path.display());
         for _ in 1..runs {
-            assert!(once() == first, "{}", path.display());
+            assert!(once() == first, "{}, {target:?}", path.display());
         }
     }
 }

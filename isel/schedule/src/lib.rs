@@ -10,6 +10,7 @@
 //! kernel ── beside::beside ─► the same kernel, products beside its loops in loops of one round
 //! kernel, target ── padded::padded ─► the same kernel, products smaller than a matrix instruction padded with zeros
 //! kernel ── offsets::offsets ─► the same kernel, whose loops carry numbers instead of tiles that they are added to
+//! kernel ── operands_apart::operands_apart ─► the same kernel, operands loaded for one product at a time
 //! kernel ── loads_first ─► the same kernel, which asks for more bytes before it waits for the first
 //! kernel, dies with caches of their own ── DieOrder::of ─► which instance works at which position of the grid
 //! kernel, pipelined plan ── program::pipelined ─► the same kernel, whose lanes copy ahead into rings
@@ -39,6 +40,7 @@ mod longest_first;
 mod named;
 pub mod offsets;
 mod one_dimension;
+pub mod operands_apart;
 pub mod padded;
 pub mod plan;
 pub mod program;

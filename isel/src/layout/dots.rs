@@ -37,9 +37,19 @@ pub(crate) fn plan_dot(kernel: &Kernel, target: &Target, plan: &Plan, i: Inst, t
     let (m, n, k) = (c.shape[rank - 2], c.shape[rank - 1], a.shape[rank - 1]);
     // Three products of tf32 numbers.
     let precision = if precision == Precision::Tf32x3 { Precision::Tf32 } else { precision };
-    let found = target.matrices([a.elem, bt.elem], c.elem, precision).find(|&q| {
-        let s = target.matrix[q].shape;
+    let divides = |q: &usize| {
+        let s = target.matrix[*q].shape;
         m.is_multiple_of(s[0]) && n.is_multiple_of(s[1]) && k.is_multiple_of(s[2])
+    };
+    let matrices = || target.matrices([a.elem, bt.elem], c.elem, precision).filter(divides);
+    // Warps for which no sums are left would make those of others again: smaller instructions of the same types leave some for each.
+    let found = matrices().next().map(|first| {
+        let types = |q: usize| (target.matrix[q].operand, target.matrix[q].operand_b, target.matrix[q].acc);
+        let for_all = |q: &usize| {
+            let s = target.matrix[*q].shape;
+            (m / s[0]) * (n / s[1]) >= plan.warps && types(*q) == types(first)
+        };
+        matrices().find(for_all).unwrap_or(first)
     });
     let (fragments, id) = match found {
         Some(q) => (of_instruction(&target.matrix[q]), Some(MatrixId::from_u32(q as u32))),

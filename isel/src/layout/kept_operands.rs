@@ -18,6 +18,8 @@ use tilelift_schedule::plan::staged_loads;
 
 /// Of the registers of a lane, such operands take at most one of so many.
 const SHARE: u32 = 8;
+/// The same where shared memory does not hold all tiles that products take.
+const CROWDED: u32 = 4;
 
 /// What is known of a kernel.
 pub(super) struct Known<'a> {
@@ -35,7 +37,9 @@ pub(super) fn kept_operands(known: &Known<'_>, target: &Target, insts: &[Inst]) 
     }
     let (staged, mut depth) = (staged_loads(kernel), kernel.by_inst());
     depths(kernel, kernel.body, 0, &mut depth);
-    let mut room = target.registers / SHARE;
+    let tiles = insts.iter().filter(|&&i| staged[i]).filter_map(|&i| kernel.ty(kernel.insts[i].results[0]).as_tile());
+    let bytes: u64 = tiles.map(|t| t.shape.iter().map(|&n| u64::from(n)).product::<u64>() * u64::from(t.elem.bytes())).sum();
+    let mut room = target.registers / if bytes > u64::from(target.shared_bytes) { CROWDED } else { SHARE };
     let mut kept = Vec::new();
     for &i in insts.iter().filter(|&&i| staged[i]) {
         let v = kernel.insts[i].results[0];

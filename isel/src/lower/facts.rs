@@ -3,8 +3,10 @@
 use crate::layout::assign::Assignment;
 use crate::layout::in_memory;
 use cranelift_entity::SecondaryMap;
+use smallvec::SmallVec;
 use tilelift_egraph::physical::InstLayouts;
-use tilelift_ir::{Attr, Effects, Inst, Kernel, ProgramOrder};
+use tilelift_ir::{Attr, Effects, Inst, Kernel, Op, ProgramOrder};
+use tilelift_lane::Target;
 use tilelift_schedule::plan::{Fetches, staged_loads};
 
 /// Loads that go to shared memory for dots.
@@ -18,6 +20,27 @@ pub(crate) fn staged_of(kernel: &Kernel, assigned: &Assignment) -> SecondaryMap<
         }
     });
     staged
+}
+
+/// The products that loads of their operands stand right in front of, where lanes bring those: what else they take comes into its layout before the operand has
+/// shared memory, which both may use then. Nothing but views and other loads stands between.
+pub(crate) fn products_behind(kernel: &Kernel, target: &Target, staged: &SecondaryMap<Inst, bool>) -> SecondaryMap<Inst, Option<Inst>> {
+    let mut behind = kernel.by_inst();
+    if !target.moves_by_lanes() {
+        return behind;
+    }
+    for region in kernel.regions.values() {
+        let mut loads: SmallVec<[Inst; 2]> = SmallVec::new();
+        for &i in &region.insts {
+            match kernel.insts[i].op {
+                Op::Load if staged[i] => loads.push(i),
+                Op::Transpose | Op::Reshape => {}
+                Op::Dot => loads.drain(..).for_each(|load| behind[load] = Some(i)),
+                _ => loads.clear(),
+            }
+        }
+    }
+    behind
 }
 
 /// True if a load of local memory leaves its tile there, for products to fetch: if they may, and its run says nothing else.

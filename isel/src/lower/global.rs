@@ -211,6 +211,7 @@ impl Lower<'_> {
     pub(super) fn load(&mut self, b: &mut LaneBuilder, i: Inst) -> Result<(), LowerError> {
         let result = self.kernel.insts[i].results[0];
         if self.staged[i] {
+            self.first_for(b, i)?;
             let s = self.stage(b, i)?;
             self.values[result] = Some(ValueLocation::Staged(Rc::new(s)));
             return Ok(());
@@ -233,6 +234,19 @@ impl Lower<'_> {
         };
         let regs = self.load_regs(b, access, &indices, &layout, (other, None), (self.cache_hint(i), Some(i)))?;
         self.set_tile(result, Tile { layout, regs });
+        Ok(())
+    }
+
+    /// What the product right behind a load takes from registers.
+    fn first_for(&mut self, b: &mut LaneBuilder, load: Inst) -> Result<(), LowerError> {
+        let Some(dot) = self.behind[load] else { return Ok(()) };
+        let Some(plan) = self.assigned.dots[dot].clone().filter(|p| p.instr.is_some() && p.whole.rank() == 2) else { return Ok(()) };
+        let args = &self.kernel.insts[dot].args;
+        for (v, layout) in [(args[0], &plan.a), (args[1], &plan.b), (args[2], &plan.whole)] {
+            if matches!(self.values[v], Some(ValueLocation::Tile(_))) {
+                self.tile(b, v, layout)?;
+            }
+        }
         Ok(())
     }
 

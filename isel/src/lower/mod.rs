@@ -50,7 +50,7 @@ mod window;
 
 use crate::layout::assign::Assignment;
 use crate::layout::kept::Layouts;
-use crate::lower::facts::{dim_of, staged_of};
+use crate::lower::facts::{dim_of, products_behind, staged_of};
 use crate::lower::history::{History, histories};
 use crate::lower::location::{Tile, ValueLocation};
 use crate::lower::origin::Origin;
@@ -99,6 +99,8 @@ pub(crate) struct Lower<'a> {
     variants: Map<Value, Vec<(Rc<Tile>, u32)>>,
     /// Loads that go to shared memory for dots.
     staged: SecondaryMap<Inst, bool>,
+    /// See [`products_behind`].
+    behind: SecondaryMap<Inst, Option<Inst>>,
     /// Accesses of each view since the last barrier.
     histories: SecondaryMap<Value, History>,
     /// The task that is being lowered, of a kernel with explicit control.
@@ -142,6 +144,7 @@ pub(crate) fn lane_program(
         kernel,
         target,
         plan,
+        behind: products_behind(kernel, target, &staged),
         staged,
         assigned,
         histories: histories(kernel),

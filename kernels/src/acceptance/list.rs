@@ -53,6 +53,7 @@ pub fn cases() -> Vec<Case> {
     splits(&mut list);
     streams(&mut list);
     attentions(&mut list);
+    eight_bits(&mut list);
     list
 }
 
@@ -333,6 +334,17 @@ fn integers(list: &mut Vec<Case>) {
                 let config = gemm(a, m, n, k).weights(b).transposed(trans_a, trans_b);
                 list.push(Case::new(10, size, GemmCase { config, m, n, k }));
             }
+        }
+    }
+}
+
+/// Products of 8-bit floats; targets without instructions for a format convert it.
+fn eight_bits(list: &mut Vec<Case>) {
+    use Scalar::{F8E4M3, F8E4M3Fnuz, F8E5M2};
+    for (m, n, k, size) in [(45, 70, 33, Small), (512, 1024, 768, Large)] {
+        for (elem, trans_b) in [(F8E4M3, true), (F8E5M2, true), (F8E4M3Fnuz, true), (F8E4M3, false)] {
+            let config = gemm(elem, m, n, k).transposed(false, trans_b);
+            list.push(Case::new(14, size, GemmCase { config, m, n, k }));
         }
     }
 }

@@ -96,7 +96,10 @@ pub fn waits(program: &Program) -> Result<(), Vec<WaitFault>> {
         let slots = inst.op.desc().slots;
         let vector_memory = counter == Counter::Vector;
         let scratch = inst.op.desc().form.format == Format::Scratch;
-        let stores = vector_memory && !scratch && slots.iter().any(|s| s.kind == Kind::VectorOrAcc && s.access != Access::Def);
+        // What is read of vector registers and is no address goes to memory: updates that bring something back name the one file alone.
+        let stores = vector_memory
+            && !scratch
+            && slots.iter().any(|s| matches!(s.kind, Kind::VectorOrAcc | Kind::Vector) && s.access != Access::Def);
         let fills = inst.op.desc().form.variant == Variant::ToLds;
         let writes_back = inst.op == Opcode::BufferWbl2;
         let before_barrier = stores || fills || writes_back || counter == Counter::Lds;

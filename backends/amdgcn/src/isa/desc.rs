@@ -133,6 +133,14 @@ impl Desc {
         self.numbers[chip as usize]
     }
 
+    /// True for an instruction on memory that reads data, not addresses alone: it stores, or updates. Data of global memory are in vector registers of either file, or,
+    /// of updates that bring back what was there, of the one; addresses there are of kinds of their own.
+    pub fn reads_data(&self) -> bool {
+        let global = matches!(self.form.format, Format::Global | Format::Scratch | Format::Mubuf);
+        let data = |kind: Kind| kind == Kind::VectorOrAcc || global && kind == Kind::Vector;
+        self.slots.iter().any(|s| data(s.kind) && s.access != Access::Def)
+    }
+
     /// Who tells that it is done, if it is done later.
     pub fn counter(&self) -> Option<Counter> {
         match self.form.format {

@@ -21,7 +21,7 @@ pub(super) fn memory(inst: &Inst) -> ([bool; 2], [bool; 2]) {
         return ([false; 2], [false; 2]);
     }
     let desc = inst.op.desc();
-    let data = desc.slots.iter().any(|s| s.kind == Kind::VectorOrAcc && s.access != Access::Def);
+    let data = desc.reads_data();
     let result = desc.slots.iter().any(|s| s.access != Access::Use);
     match (desc.form.format, desc.form.variant) {
         (Format::Ds, _) => ([!data || result, false], [data || !result, false]),

@@ -4,7 +4,7 @@ use super::{finish, schedule, schedule_and_allocate};
 use crate::alloc::{Allocated, allocate};
 use crate::check;
 use crate::chip::Chip;
-use crate::isa::{Access, Format, Opcode, Wait};
+use crate::isa::{Access, Format, Kind, Opcode, Wait};
 use crate::mir::{Block, BlockData, Dpp, File, Inst, Mods, Operand, Program, Span};
 use crate::testing::dump;
 use crate::testing::generate::{Shape, program};
@@ -308,6 +308,35 @@ fn known_waits() {
         assert_eq!(found, waits, "case {index}");
         assert_eq!(check::waits(&program), Ok(()), "case {index}");
     }
+}
+
+/// A barrier waits for all that stores to global memory or updates it, whatever comes back and whichever registers data are in.
+#[test]
+fn barriers_wait_for_all_that_changes_memory() {
+    let (mut stores, mut updates) = (0, 0);
+    for op in Opcode::all().filter(|op| matches!(op.desc().form.format, Format::Global | Format::Mubuf)) {
+        let desc = op.desc();
+        let name = desc.mnemonic(Chip::Gfx942);
+        let [store, update] = ["_store_", "_atomic_"].map(|part| name.contains(part));
+        if !store && !update {
+            continue;
+        }
+        let operands = desc.slots.iter().enumerate().map(|(at, slot)| match slot.kind {
+            Kind::Vector | Kind::VectorOrAcc => v(8 * at as u16, slot.words),
+            Kind::VectorOrOff | Kind::Address => v(60, 1),
+            Kind::ScalarSource => Operand::Imm(0),
+            _ => s(8, slot.words),
+        });
+        let program = one_block(Chip::Gfx942, vec![Inst::new(op, operands), Inst::new(Opcode::SBarrier, [])]);
+        let mut waits = program.clone();
+        super::waits::insert(&mut waits);
+        let of = |program: &Program| program.blocks[Block::new(0)].insts.iter().map(|i| i.op).collect::<Vec<Opcode>>();
+        assert_eq!(of(&waits), [op, Opcode::SWaitcnt, Opcode::SBarrier], "{name}");
+        assert_eq!(check::waits(&waits), Ok(()), "{name}");
+        assert!(check::waits(&program).is_err(), "{name}");
+        (stores, updates) = (stores + usize::from(store), updates + usize::from(update));
+    }
+    assert!(stores >= 16 && updates >= 60, "{stores} stores and {updates} updates are in the table");
 }
 
 /// Both orders are allocated to the end, and compared; the search that leaves out what cannot matter finds the same.

@@ -183,9 +183,7 @@ impl Flight {
 
 /// True if the instruction may write global memory: it reads data that is no address.
 fn stores(inst: &Inst) -> bool {
-    use crate::isa::{Access, Kind};
-    let data = inst.op.desc().slots.iter().any(|s| s.kind == Kind::VectorOrAcc && s.access != Access::Def);
-    data && inst.op.desc().form.format != Format::Scratch
+    inst.op.desc().reads_data() && inst.op.desc().form.format != Format::Scratch
 }
 
 /// The wait that an instruction is.

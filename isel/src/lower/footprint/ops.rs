@@ -161,6 +161,7 @@ impl Walk<'_> {
         let result = self.kernel.insts[i].results[0];
         let access = GlobalAccess::of(self.kernel, i);
         if self.staged[i] {
+            self.first_for(i)?;
             let shape = self.kernel.ty(result).shape().ok_or(Refused)?;
             let (bytes, order) = (access.view.elem.bytes(), access.order());
             let vec = legal_width(access.vector_elements(self.target.vector_bytes), access.view.elem);
@@ -194,6 +195,19 @@ impl Walk<'_> {
             self.tile(m, &layout)?;
         }
         self.set(result, layout);
+        Ok(())
+    }
+
+    /// What the product right behind a load takes from registers.
+    fn first_for(&mut self, load: Inst) -> Walked {
+        let Some(dot) = self.behind[load] else { return Ok(()) };
+        let Some(plan) = self.assigned.dots[dot].clone().filter(|p| p.instr.is_some() && p.whole.rank() == 2) else { return Ok(()) };
+        let args = &self.kernel.insts[dot].args;
+        for (v, layout) in [(args[0], &plan.a), (args[1], &plan.b), (args[2], &plan.whole)] {
+            if matches!(self.values[v], Some(At::Tile(_))) {
+                self.tile(v, layout)?;
+            }
+        }
         Ok(())
     }
 

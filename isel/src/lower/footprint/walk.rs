@@ -7,7 +7,7 @@ use crate::layout::assign::Assignment;
 use crate::layout::memory_type;
 use crate::lower::explicit::beside::loads_at_use;
 use crate::lower::explicit::lanes::last_uses;
-use crate::lower::facts::is_fetched;
+use crate::lower::facts::{is_fetched, products_behind};
 use crate::lower::rearrange::chunk_layout;
 use cranelift_entity::SecondaryMap;
 use std::rc::Rc;
@@ -40,6 +40,8 @@ pub(super) struct Walk<'a> {
     pub assigned: &'a Assignment,
     /// Loads that go to shared memory for dots.
     pub staged: &'a SecondaryMap<Inst, bool>,
+    /// See [`products_behind`].
+    pub behind: SecondaryMap<Inst, Option<Inst>>,
     pub direct: bool,
     /// Stores are done in the layout in which their tile is there.
     pub as_held: bool,
@@ -98,6 +100,7 @@ impl<'a> Walk<'a> {
             running: None,
             assigned,
             staged,
+            behind: products_behind(kernel, target, staged),
             direct,
             as_held: direct,
             values,
