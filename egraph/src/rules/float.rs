@@ -30,47 +30,73 @@ fn product(g: &Graph, n: &Node) -> Option<(Id, Id, Id)> {
     }
 }
 
-/// True if a value is the result of an op that rounds, or of a sum over a loop.
+/// True if a value is the result of an op that rounds, as a rule, or of a sum over a loop.
 fn is_rounded(g: &Graph, id: Id) -> bool {
     let rounds = [Op::Add, Op::Sub, Op::Mul, Op::Div, Op::Fma, Op::Dot];
     let same = [Op::Neg, Op::Broadcast, Op::Reshape];
     let from = |&x: &Id| same.into_iter().find_map(|op| g.get(x, op)).map(|n| n.kids[0]);
     // A class may hold what negates what negates it.
-    std::iter::successors(Some(id), from).take(same.len() + 1).any(|x| {
-        let summed = |n: &Node| matches!(n.head, Head::Fold { op: Op::Add | Op::Dot, .. });
+    std::iter::successors(Some(id), from).take(MOVED).any(|x| {
+        let summed = |n: &Node| matches!(n.head, Head::Fold { op: Op::Add, .. });
         g[x].nodes.iter().any(summed) || rounds.into_iter().any(|op| g.get(x, op).is_some())
     })
 }
 
-/// Ops upon ops that are followed for how large a value may be, and the largest constant that is no stand-in for an infinity.
-const FOLLOWED: u32 = 8;
-const MODERATE: f64 = 1_048_576.0;
+/// Moves, signs and copies of a value that are looked through.
+const MOVED: usize = 4;
+/// Nodes that are looked at for how large a value may be.
+const LOOKED_AT: usize = 64;
+/// What elements of a product count as: scores of attention are less.
+const PRODUCT: f64 = 65_536.0;
+/// The largest number whose products with constants are off by 2^-4 at most.
+const LARGEST: f64 = 1_048_576.0;
 
-/// True for a value that is known to be a number of moderate size or an infinity: made of products, integers and constants.
+/// True if a value times a constant is known to be of moderate size, or an infinity: products of matrices, counted as [`PRODUCT`], bounded functions,
+/// narrow integers, constants, and what is made of these alone.
 ///
 /// What is equal cancels to zero in `x - y`, however large it is: a row of scores that a mask made -1e30 has the difference 0 from its maximum. Where
 /// the difference is multiplied first, roundings of one factor are left, which are enormous for such numbers, and harmless for these.
-pub(super) fn is_moderate(g: &Graph, id: Id) -> bool {
-    moderate(g, id, FOLLOWED)
+pub(super) fn is_moderate(g: &Graph, id: Id, times: f64) -> bool {
+    let mut left = LOOKED_AT;
+    largest(g, id, &mut left).is_some_and(|most| most * times.abs() <= LARGEST)
 }
 
-fn moderate(g: &Graph, id: Id, left: u32) -> bool {
+/// What the finite ones of a value's elements are at most.
+fn largest(g: &Graph, id: Id, left: &mut usize) -> Option<f64> {
     if let Some(c) = g.float(id) {
-        return c.abs() <= MODERATE;
+        return c.is_finite().then_some(c.abs());
     }
-    let Some(left) = left.checked_sub(1) else { return false };
-    let of = |x: Id| moderate(g, x, left);
-    let infinite = |x: Id| g.float(x).is_some_and(f64::is_infinite);
-    g[id].nodes.iter().any(|n| match (n.head, n.op()) {
-        (Head::Fold { op: Op::Dot, .. }, _) | (_, Some(Op::Dot | Op::Tanh)) => true,
-        (_, Some(Op::Cast)) => !g.ty(n.kids[0]).elem().is_float() || of(n.kids[0]),
-        (_, Some(Op::Neg | Op::Broadcast | Op::Reshape | Op::Transpose)) => of(n.kids[0]),
-        (_, Some(Op::Mul)) => of(n.kids[0]) || of(n.kids[1]),
-        (_, Some(Op::Add | Op::Sub)) => of(n.kids[0]) && of(n.kids[1]),
-        (_, Some(Op::Fma)) => (of(n.kids[0]) || of(n.kids[1])) && of(n.kids[2]),
-        (_, Some(Op::Select)) => n.kids[1..].iter().all(|&x| infinite(x) || of(x)),
-        _ => false,
-    })
+    for n in &g[id].nodes {
+        *left = left.checked_sub(1)?;
+        let infinite = |x: Id| g.float(x).is_some_and(f64::is_infinite);
+        let mut of = |at: usize| largest(g, n.kids[at], left);
+        let most = match (n.head, n.op()) {
+            (Head::Fold { op: Op::Add, .. }, _) if g.get(n.kids[4], Op::Dot).is_some() => of(3).map(|start| start + PRODUCT),
+            (_, Some(Op::Dot)) => of(2).map(|start| start + PRODUCT),
+            (_, Some(Op::Tanh)) => Some(1.0),
+            (_, Some(Op::Cast)) => match g.ty(n.kids[0]).elem() {
+                Scalar::I1 => Some(1.0),
+                Scalar::I8 => Some(128.0),
+                Scalar::I16 => Some(32_768.0),
+                from if from.is_float() => of(0),
+                _ => None,
+            },
+            (_, Some(Op::Neg | Op::Broadcast | Op::Reshape | Op::Transpose)) => of(0),
+            (_, Some(Op::Mul)) => of(0).and_then(|a| Some(a * of(1)?)),
+            (_, Some(Op::Add | Op::Sub)) => of(0).and_then(|a| Some(a + of(1)?)),
+            (_, Some(Op::Fma)) => of(0).and_then(|a| Some(a * of(1)?)).and_then(|p| Some(p + of(2)?)),
+            (_, Some(Op::Select)) => match [infinite(n.kids[1]), infinite(n.kids[2])] {
+                [true, _] => of(2),
+                [_, true] => of(1),
+                _ => of(1).and_then(|a| Some(a.max(of(2)?))),
+            },
+            _ => None,
+        };
+        if most.is_some() {
+            return most;
+        }
+    }
+    None
 }
 
 /// An exponential as a power of two.
@@ -170,7 +196,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "float-fma-sub",
         class: Class::Reassoc,
-        says: "(x - y) * c = fma x c (neg (y * c)), for a constant c, y that is the same along an axis, and x of moderate size or infinite",
+        says: "(x - y) * c = fma x c (neg (y * c)), for a constant c, y that is the same along an axis, and x * c of moderate size or infinite: products, bounded functions, narrow integers, constants and what is made of them",
         phase: Phase::Simplify,
         roots: Roots::Ops(&[Op::Mul]),
         apply: |g, _, n| {
@@ -179,7 +205,7 @@ pub(super) const RULES: &[Rule] = &[
             let m = g.get(n.kids[0], Op::Sub)?;
             let shift = m.kids[1];
             // Worth it only where the shift is worked out on fewer elements.
-            (g.fact(shift).same != 0 && g.get(shift, Op::Broadcast).is_some() && is_moderate(g, m.kids[0])).then(|| {
+            (g.fact(shift).same != 0 && g.get(shift, Op::Broadcast).is_some() && is_moderate(g, m.kids[0], c)).then(|| {
                 let scaled = Term::op(Op::Mul, [shift.into(), Term::float(-c, ty)]);
                 Term::op(Op::Fma, [m.kids[0].into(), n.kids[1].into(), scaled])
             })
@@ -210,7 +236,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "float-exp2",
         class: Class::Reassoc,
-        says: "exp x = exp2 (x * log2 e), for x that was rounded by an op of its own: it is rounded once more",
+        says: "exp x = exp2 (x * log2 e), for x that an op makes, of which it is rounded once more: the result is off by up to |x| 2^-23 more",
         phase: Phase::Simplify,
         roots: Roots::Ops(&[Op::Exp]),
         apply: |g, _, n| is_rounded(g, n.kids[0]).then(|| power_of_two(g, n)).flatten(),
@@ -232,7 +258,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "float-div",
         class: Class::Reassoc,
-        says: "x / y = x * (1 / y), for y that is no constant; beyond 2^126 or below 2^-126, 1 / y may be 0 or infinite",
+        says: "x / y = x * (1 / y), for y that is no constant: off by 2^-21 at most; where |y| is beyond 2^126 or below 2^-126, 1 / y may be 0 or infinite, so that 0 / y is NaN for such small y",
         phase: Phase::Simplify,
         roots: Roots::Ops(&[Op::Div]),
         apply: |g, _, n| {

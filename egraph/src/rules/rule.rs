@@ -14,7 +14,7 @@ pub enum Class {
     Exact,
     /// What the op itself leaves free: the order of a `dot`'s sum.
     Free,
-    /// The order and number of roundings of float sums, products and quotients, and of a function's argument; a quotient is off by 2^-22 at most.
+    /// The order and number of roundings of float sums, products and quotients, and of a function's argument; a quotient is off by 2^-21 at most.
     Reassoc,
     /// A function for another of the same stated error.
     Approx,

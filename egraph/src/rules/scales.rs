@@ -113,7 +113,8 @@ pub(super) const RULES: &[Rule] = &[
             }
             let minus = |id: Id| Term::op(Op::Neg, [id.into()]);
             // What cancels a maximum of such products is rounded as they are.
-            let cancels = |product: Id, z: Id| g.get(z, Op::Broadcast).is_some() && !is_moderate(g, product);
+            let along = |z: Id| g.fact(z).value.is_none() && (g.fact(z).same != 0 || spread(g, z));
+            let cancels = |product: Id, z: Id| along(z) && !is_moderate(g, product, 1.0);
             if let Some(m) = g.get(n.kids[0], Op::Mul).filter(|_| !cancels(n.kids[0], n.kids[1])) {
                 return Some(Term::op(Op::Fma, [m.kids[0].into(), m.kids[1].into(), minus(n.kids[1])]));
             }
@@ -176,19 +177,24 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "select-scale",
         class: Class::Exact,
-        says: "select m (x * c) k = (select m x k') * c, for a constant c and k' with k' * c = k to the bit: an infinity or a zero",
+        says: "select m (x * c) k = (select m x k') * c, for a constant c and k' with k' * c = k to the bit: an infinity or a zero; likewise in the other arm",
         phase: Phase::Simplify,
         roots: Roots::Ops(&[Op::Select]),
         apply: |g, _, n| {
-            let (m, ty) = (g.get(n.kids[1], Op::Mul)?, g.node_ty(n));
-            let c = g.float(m.kids[1]).filter(|c| c.is_finite() && *c != 0.0)?;
-            let k = g.float(n.kids[2]).filter(|k| k.is_infinite() || *k == 0.0)?;
-            let before = if c > 0.0 { k } else { -k };
-            let chosen = Term::op(Op::Select, [n.kids[0].into(), m.kids[0].into(), Term::float(before, ty)]);
-            Some(Term::op(Op::Mul, [chosen, Term::float(c, ty)]))
+            let ty = g.node_ty(n);
+            let scaled = |at: usize| {
+                let m = g.get(n.kids[at], Op::Mul)?;
+                let c = g.float(m.kids[1]).filter(|c| c.is_finite() && *c != 0.0)?;
+                let k = g.float(n.kids[3 - at]).filter(|k| k.is_infinite() || *k == 0.0)?;
+                Some((at, m.kids[0], c, if c > 0.0 { k } else { -k }))
+            };
+            let (at, x, c, k) = scaled(1).or_else(|| scaled(2))?;
+            let arms: [Term; 2] = if at == 1 { [x.into(), Term::float(k, ty)] } else { [Term::float(k, ty), x.into()] };
+            let [a, b] = arms;
+            Some(Term::op(Op::Mul, [Term::op(Op::Select, [n.kids[0].into(), a, b]), Term::float(c, ty)]))
         },
         over: Types::Each(FLOATS),
-        fires: "v20 = splat 0.125 : A\nv21 = mul a, v20\nv22 = splat -inf : A\nv23 = select m, v21, v22\nv24 = splat -2.0 : A\nv25 = mul b, v24\nv26 = splat 0.0 : A\nv27 = select m, v25, v26\nv28 = maximum v23, v27",
+        fires: "v20 = splat 0.125 : A\nv21 = mul a, v20\nv22 = splat -inf : A\nv23 = select m, v21, v22\nv24 = splat -2.0 : A\nv25 = mul b, v24\nv26 = splat 0.0 : A\nv27 = select m, v26, v25\nv28 = maximum v23, v27",
         keeps: "v20 = splat 0.125 : A\nv21 = mul a, v20\nv22 = splat 1.0 : A\nv23 = select m, v21, v22\nv24 = mul b, c\nv25 = splat 0.0 : A\nv26 = select m, v24, v25\nv27 = maximum v23, v26",
     },
     Rule {

@@ -67,11 +67,11 @@ pub enum FuseRule {
         /// Extent of a piece.
         to: u32,
     },
-    /// The loop of the sink that multiplies takes wider pieces.
+    /// The loop of the sink over K tiles takes wider ones.
     Widen {
-        /// Extent of a piece before.
+        /// Extent of a tile before.
         from: u32,
-        /// Extent of a piece.
+        /// Extent of a tile.
         to: u32,
     },
 }

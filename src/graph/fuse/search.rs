@@ -5,7 +5,7 @@ use super::inline::{in_order, inlined};
 use super::report::{Decision, FuseReport, FuseRule, How, Outcome, Refusal, RefusalKind};
 use super::sets::{MOST_MADE, Set, closed, operands, sets};
 use super::state::{FuseOptions, Joined, Link, Made, Search, Worth, position};
-use super::widen::Pieces;
+use super::widen::KLoop;
 use crate::graph::nodes::{Graph, Node, TensorId, all_uses};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -114,7 +114,7 @@ impl Search<'_> {
         in_order(&self.graph, set.sink, &set.producers)
     }
 
-    /// The set that is worth most and that the target takes; few are lowered.
+    /// The set that is worth most as it is and that the target takes, at its best step; few are lowered.
     fn best_set(&mut self) -> Option<(Worth, Set)> {
         self.refused.clear();
         let mut found = Vec::new();
@@ -151,7 +151,7 @@ impl Search<'_> {
             let taken = if made.accepted { Ok(()) } else { self.accepted(members, &made.node) };
             match taken {
                 Ok(()) => {
-                    let made = if made.accepted { made } else { self.widest(&set, members, made) };
+                    let made = if made.accepted { made } else { self.at_best_step(&set, members, made) };
                     let worth = (worth.0, self.worth(0, self.apart(&set)[0], made.after.cost).1);
                     self.made.insert(key, Ok(Joined { accepted: true, ..made }));
                     return Some((worth, set));
@@ -178,11 +178,11 @@ impl Search<'_> {
         Ok(Joined { node, after, rules: made.rules, accepted: false })
     }
 
-    /// The same with the sink's loop over wider pieces, where that costs less and the target multiplies beside the lanes' work as before.
-    fn widest(&self, set: &Set, members: &[usize], made: Joined) -> Joined {
+    /// The same with the sink's loop over wider K tiles, at the one that costs least. Only where products run beside lanes, and still do: there what
+    /// lanes do once in each step keeps the next products from starting. Each extent is made, priced and, if it costs less, lowered.
+    fn at_best_step(&self, set: &Set, members: &[usize], made: Joined) -> Joined {
         let sink = &self.graph.nodes[set.sink];
-        let Some(pieces) = Pieces::of(&self.graph, sink).filter(|_| self.options.allow >= Class::Reassoc) else { return made };
-        // What is done once in each step stands in the way of products only where these run beside the lanes' work.
+        let Some(sweep) = KLoop::of(&self.graph, sink).filter(|_| self.options.allow >= Class::Reassoc) else { return made };
         let overlaps = |node: &Node| {
             let plan = tilelift_isel::plan(&node.kernel, self.target, &LowerOptions::default());
             plan.is_ok_and(|p| p.specialised().is_some_and(|s| s.overlap.is_some()))
@@ -191,15 +191,14 @@ impl Search<'_> {
             return made;
         }
         let mut best = made;
-        for width in pieces.wider() {
-            let mut graph = self.graph.clone();
-            graph.nodes[set.sink] = pieces.widened(sink, width);
+        let mut graph = self.graph.clone();
+        for width in sweep.wider() {
+            graph.nodes[set.sink] = sweep.widened(sink, width);
             let wide = inlined(&graph, set.sink, &set.producers, self.options.allow);
-            let Ok(wide) = wide.and_then(|w| Ok((self.improved(&graph, w.node)?, w.rules))) else { continue };
-            let (node, mut rules) = wide;
+            let Ok((node, mut rules)) = wide.and_then(|w| Ok((self.improved(&graph, w.node)?, w.rules))) else { continue };
             let after = estimate(&self.graph, &node, self.options.typical, self.target);
             if after.cost < best.after.cost && overlaps(&node) && self.accepted(members, &node).is_ok() {
-                rules.insert(0, FuseRule::Widen { from: pieces.step, to: width });
+                rules.insert(0, FuseRule::Widen { from: sweep.step, to: width });
                 best = Joined { node, after, rules, accepted: true };
             }
         }

@@ -1,37 +1,37 @@
-//! Widen: a loop that sums products piece by piece takes wider pieces, so that what is done once in each step is done less often.
+//! Widen: a loop that sums products over K tiles takes wider ones, so that what is done once in each step is done less often.
 //!
 //! ```text
 //! for j in 0..n step 64 { acc = dot p[.., j..j + 64], v[j..j + 64, ..], acc }  ─►  for j in 0..n step 128 { acc = dot p[.., j..j + 128], … }
 //! ```
 //!
-//! Nothing of the loop but what it multiplies may go along the pieces, and both operands are loads as far as the tensors do: what a wider
-//! last piece has beyond them is zero times zero. Producers that are then written in the place of such a load follow its tile.
+//! Half as many steps have to mean the same. So each value that the loop carries is a sum of such products that nobody else in the loop looks at, and the rest
+//! of it is loads and pure ops that know nothing of what is carried. Both operands go along the K tile and are loads as far as the tensors do: what a
+//! wider last one has beyond them is zero times zero. Producers that are then written in the place of such a load follow its tile.
 
 use crate::graph::nodes::{Graph, Node};
 use crate::graph::size::Size;
 use std::collections::BTreeMap;
-use tilelift_ir::{Attr, Cursor, Inst, Kernel, Literal, Op, Scalar, Type, Value};
+use tilelift_ir::{Attr, Cursor, Effects, Inst, Kernel, Literal, Op, Region, Scalar, Type, Value};
 
-/// The widest piece.
+/// The widest K tile: one of scores is held in registers, and matrix instructions have no more columns.
 const WIDEST: u32 = 256;
-/// Pieces are multiples of this: an operand of matrix instructions has rows by the eight, and half as many copies of it are under way.
+/// K tiles are multiples of this: fewer candidates than by the 16 that matrix instructions ask for, each of which is made and priced.
 const GRAIN: u32 = 32;
 
-/// A loop that takes pieces.
-pub(super) struct Pieces {
+/// A loop over K tiles.
+pub(super) struct KLoop {
     main: Inst,
-    /// How wide they are.
+    /// Extent of a tile.
     pub step: u32,
-    /// Values that are as wide as a piece, and along which dimension.
+    /// Values that have the tile's extent, and along which dimension.
     wide: BTreeMap<Value, usize>,
 }
 
-impl Pieces {
-    /// The only loop of a node that multiplies, if it takes pieces of both operands.
-    pub fn of(graph: &Graph, node: &Node) -> Option<Pieces> {
+impl KLoop {
+    /// The only loop of a node, if all that it does is to sum products over K tiles.
+    pub fn of(graph: &Graph, node: &Node) -> Option<KLoop> {
         let kernel = &node.kernel;
         let body = &kernel.regions[kernel.body].insts;
-        let multiplies = |i: Inst| kernel.insts[i].op.factors().is_some();
         let mut loops = body.iter().copied().filter(|&i| kernel.insts[i].op == Op::For);
         let main = loops.next().filter(|_| loops.next().is_none())?;
         let d = &kernel.insts[main];
@@ -44,19 +44,40 @@ impl Pieces {
         let region = *d.regions.first()?;
         let index = *kernel.regions[region].params.first()?;
         let inside = &kernel.regions[region].insts;
-        let mut pieces = Pieces { main, step, wide: BTreeMap::new() };
-        for &i in inside {
-            pieces.follow(graph, node, i, (index, &end))?;
+        let carried = &kernel.regions[region].params[1..];
+        let mut found = KLoop { main, step, wide: BTreeMap::new() };
+        for &i in inside.iter().filter(|&&i| kernel.insts[i].op != Op::Yield) {
+            let d = &kernel.insts[i];
+            let sum = d.args.iter().position(|a| carried.contains(a));
+            match sum {
+                Some(at) => found.sums(kernel, (region, carried), i, at)?,
+                None => found.follow(graph, node, i, (index, &end))?,
+            }
         }
-        let takes = |&i: &Inst| multiplies(i) && kernel.insts[i].args.iter().any(|a| pieces.wide.contains_key(a));
-        inside.iter().any(takes).then_some(pieces)
+        // All that is carried is such a sum.
+        let sums = carried.iter().filter(|&&c| inside.iter().any(|&i| kernel.insts[i].op == Op::Dot && kernel.insts[i].args[2] == c));
+        (!carried.is_empty() && sums.count() == carried.len()).then_some(found)
     }
 
-    /// What an instruction of the loop makes of pieces; `None` if that is not known.
+    /// Whether an instruction that looks at a carried value adds a product over the K tile to it, which is what the next step carries.
+    fn sums(&self, kernel: &Kernel, (region, carried): (Region, &[Value]), inst: Inst, at: usize) -> Option<()> {
+        let d = &kernel.insts[inst];
+        let place = carried.iter().position(|c| *c == d.args[at])?;
+        let over = d.op == Op::Dot && at == 2 && self.wide.get(&d.args[0]) == Some(&1) && self.wide.get(&d.args[1]) == Some(&0);
+        let result = *d.results.first()?;
+        let inside = &kernel.regions[region].insts;
+        let looks = |v: Value| inside.iter().filter(|&&i| kernel.insts[i].op != Op::Yield && kernel.insts[i].args.contains(&v)).count();
+        let yields = kernel.yields(region);
+        let next = yields.get(place) == Some(&result) && yields.iter().filter(|&&y| y == result || y == d.args[at]).count() == 1;
+        (over && next && looks(result) == 0 && looks(d.args[at]) == 1).then_some(())
+    }
+
+    /// What an instruction of the loop makes of K tiles; `None` if that is not known, or if it does more than to compute.
     fn follow(&mut self, graph: &Graph, node: &Node, inst: Inst, (index, end): (Value, &Size)) -> Option<()> {
         let kernel = &node.kernel;
         let d = &kernel.insts[inst];
-        if !d.regions.is_empty() {
+        let computes = matches!(d.op.info().effects, Effects::Pure | Effects::Reads);
+        if !d.regions.is_empty() || !computes {
             return None;
         }
         let of: Vec<Option<usize>> = d.args.iter().map(|a| self.wide.get(a).copied()).collect();
@@ -78,7 +99,6 @@ impl Pieces {
                 (Op::Cast, _, &[Some(axis)]) => axis,
                 (Op::Transpose, Some(Attr::Perm(perm)), &[Some(axis)]) => perm.iter().position(|&p| p as usize == axis)?,
                 (Op::Reshape, _, &[Some(axis)]) => reshaped(shape(d.args[0]), shape(d.results[0]), axis)?,
-                (Op::Dot, _, &[Some(1), Some(0), None]) => return Some(()),
                 _ => return None,
             }
         };
@@ -86,13 +106,13 @@ impl Pieces {
         Some(())
     }
 
-    /// Wider pieces that may be taken, the narrowest first.
+    /// Wider K tiles that may be taken, the narrowest first.
     pub fn wider(&self) -> impl Iterator<Item = u32> + use<> {
         let step = self.step;
         (1..=WIDEST / GRAIN).map(|n| n * GRAIN).filter(move |&w| w > step && w <= 4 * step)
     }
 
-    /// The node with pieces of another width.
+    /// The node with K tiles of another extent.
     pub fn widened(&self, node: &Node, width: u32) -> Node {
         let mut node = node.clone();
         let kernel = &mut node.kernel;

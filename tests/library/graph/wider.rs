@@ -1,4 +1,4 @@
-//! Fused loops take wider pieces where products run beside what lanes compute, and mean the same.
+//! Fused loops take wider K tiles where products run beside what lanes compute, and mean the same.
 
 use super::attention::{PLAIN, attention};
 use super::near::*;
@@ -19,7 +19,7 @@ const LONG: Shape = Shape {
     ..PLAIN
 };
 
-/// By what the pieces of a fused graph's only kernel became wider.
+/// From what extent to which the K tiles of a fused graph's only kernel became wider.
 fn widened(fused: &Fused) -> Option<(u32, u32)> {
     fused.report.decisions.iter().find_map(|d| match &d.outcome {
         Outcome::Fused { rules, .. } => rules.iter().find_map(|r| match r {
@@ -79,19 +79,24 @@ fn wider_pieces_mean_the_same() {
     assert!(wider >= 5, "{wider} have wider pieces");
 }
 
-/// What goes along the pieces besides loads that reach to the end keeps them as they are.
+/// Steps stay where fewer of them would mean something else: what goes along the K tile but loads that reach to the end, and all that a step does but to
+/// add products.
 #[test]
-fn pieces_stay_where_more_goes_along_them() {
+fn steps_stay_where_more_is_done_in_them() {
     #[derive(Clone, Copy, PartialEq, Debug)]
     enum Also {
         Nothing,
         Other,
         Sum,
         Part,
+        Decay,
+        Most,
+        Counter,
+        Twice,
     }
     let rows = 128;
     let keys = 256;
-    for also in [Also::Nothing, Also::Other, Also::Sum, Also::Part] {
+    for also in [Also::Nothing, Also::Other, Also::Sum, Also::Part, Also::Decay, Also::Most, Also::Counter, Also::Twice] {
         let mut parts = Shape { keys, ..LONG }.draw(false).expect("an attention");
         // The last kernel again, by hand.
         let mut b = KernelBuilder::new("values");
@@ -103,13 +108,25 @@ fn pieces_stay_where_more_goes_along_them() {
         let none = b.full(&[128, 64], 0, Scalar::F32);
         let all = b.dim(p, 2);
         let end = if also == Also::Part { b.sub(all, 64) } else { all };
-        let sum = b.for_loop(0, end, 64, &[none], |b, j, sum| {
+        let inits = if also == Also::Counter { vec![none, zero] } else { vec![none] };
+        let sum = b.for_loop(0, end, 64, &inits, |b, j, carried| {
             let access = if also == Also::Other { Access { other: Some(1.0.into()), ..Access::default() } } else { Access::default() };
             let a = b.load_with(p, &[h, row, j], &[1, 128, 64], access);
             let c = b.load(v, &[h, j, zero], &[1, 64, 64]);
             let (a, c) = (b.reshape(a, &[128, 64]), b.reshape(c, &[64, 64]));
             let a = if also == Also::Sum { b.add(a, a) } else { a };
-            vec![b.dot(a, c, sum[0])]
+            let sum = if also == Also::Decay { b.mul(carried[0], 0.5) } else { carried[0] };
+            let next = if also == Also::Most {
+                let product = b.dot(a, c, none);
+                b.maximum(sum, product)
+            } else {
+                b.dot(a, c, sum)
+            };
+            match also {
+                Also::Counter => vec![next, b.add(carried[1], 1)],
+                Also::Twice => vec![b.add(next, 1.0)],
+                _ => vec![next],
+            }
         })[0];
         let sum = b.cast(sum, Scalar::BF16);
         let sum = b.reshape(sum, &[1, 128, 64]);
