@@ -5,7 +5,8 @@
 //!                     float-exp2                      float-fma-sub, float-fma-scale
 //! ```
 //!
-//! A softmax thus costs one fused product and one exponential an element. Each step rounds otherwise than what was written, except that
+//! A softmax of products thus costs one fused product and one exponential an element; of numbers that may be huge the difference comes first
+//! ([`is_moderate`]). Each step rounds otherwise than what was written, except that
 //! a maximum of scaled numbers is the scaled maximum to the bit: rounding keeps order.
 
 use super::Types;
