@@ -37,7 +37,7 @@ use crate::longest_first::LaunchOrder;
 use crate::named::Named;
 use crate::plan::{Plan, Replay, Schedule, copied_loads, live, replay, written_views};
 use crate::reason::NotAhead;
-use lane_tiles::{lane_tiles, stored};
+use lane_tiles::{brings_lane_tile, lane_tiles, stored};
 use rows::{copied_in_rows, pair_step};
 use std::collections::{BTreeMap, BTreeSet};
 use tilelift_ir::layout::{Axis, coalesced, operand_swizzle, vectors_without};
@@ -217,14 +217,20 @@ fn rings(kernel: &Kernel, target: &Target, warps: u32, lanes: bool) -> (BTreeMap
     kernel.walk(kernel.body, &mut |i| loops.extend((kernel.insts[i].op == Op::For).then_some(i)));
     for main in loops {
         let region = kernel.insts[main].regions[0];
+        let own = || kernel.regions[region].insts.iter().copied();
+        // What is inside a loop is looked at only where it brings something itself: loops around it would look at the same again.
+        let for_lanes = lanes && own().any(|i| brings_lane_tile(kernel, i));
+        if !for_lanes && !own().any(|i| staged[i]) {
+            continue;
+        }
         let inside = content(kernel, region);
         let mut ring = Ring::default();
-        let mut tiles = if lanes { lane_tiles(kernel, target, (region, &inside.0)) } else { BTreeSet::new() };
+        let mut tiles = if for_lanes { lane_tiles(kernel, target, (region, &inside.0)) } else { BTreeSet::new() };
         // Elements that share bytes come to lanes in the order of fragments, which no slot has: they take one where a step copies nothing else.
-        if kernel.regions[region].insts.iter().any(|&i| staged[i]) {
+        if own().any(|i| staged[i]) {
             tiles.retain(|&i| !kernel.ty(kernel.insts[i].results[0]).elem().is_packed());
         }
-        for &load in kernel.regions[region].insts.iter().filter(|&&i| staged[i] || tiles.contains(&i)) {
+        for load in own().filter(|&i| staged[i] || tiles.contains(&i)) {
             if let Ok(found) = slice_of(kernel, target, warps, load, (main, &inside, &written)) {
                 beside |= !staged[load];
                 ring.loads.push(load);

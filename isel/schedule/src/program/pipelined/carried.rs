@@ -121,8 +121,13 @@ impl Step {
     /// Of a loop that holds no loop, in a kernel that writes these views; `operands` are loads that products alone take.
     fn of(kernel: &Kernel, main: Inst, written: &Set<Value>, operands: &dyn Fn(Inst) -> bool, programs: Programs) -> Option<Step> {
         let region = kernel.insts[main].regions[0];
+        let is_loop = |&i: &Inst| matches!(kernel.insts[i].op, Op::For | Op::While);
+        // Most loops that hold one hold it themselves.
+        if kernel.regions[region].insts.iter().any(is_loop) {
+            return None;
+        }
         let inside = content(kernel, region);
-        if inside.0.iter().any(|&i| matches!(kernel.insts[i].op, Op::For | Op::While)) {
+        if inside.0.iter().any(is_loop) {
             return None;
         }
         let products: Vec<Inst> = inside.0.iter().copied().filter(|&i| kernel.insts[i].op.factors().is_some()).collect();
