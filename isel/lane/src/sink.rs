@@ -261,9 +261,9 @@ impl Sinker<'_> {
         if order.iter().enumerate().all(|(k, &from)| k == from) {
             return;
         }
-        // Each is taken once, and leaves something small behind.
-        let mut left = std::mem::take(block);
-        *block = order.into_iter().map(|k| std::mem::replace(&mut left[k], Inst::Barrier)).collect();
+        // Each is taken once, and leaves something small behind. What is put in front of the first access of memory has room.
+        let mut left = std::mem::replace(block, Block::with_capacity(block.len() + 1));
+        block.extend(order.into_iter().map(|k| std::mem::replace(&mut left[k], Inst::Barrier)));
     }
 
     /// What else must be there in front of instructions of a block.

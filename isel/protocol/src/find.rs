@@ -1,7 +1,7 @@
 //! What the checker looks up before it runs: comparisons, loop indices, and the values that matter.
 
 use super::value::Abs;
-use cranelift_entity::EntityRef;
+use cranelift_entity::{EntityRef, EntitySet};
 use tilelift_ir::CmpOp;
 use tilelift_lane::hash::{Map, Set};
 use tilelift_lane::visit::{blocks, computed, reads};
@@ -18,17 +18,40 @@ pub(super) fn comparisons(block: &Block, less: &mut Map<LVal, (LVal, LVal)>) {
 }
 
 /// The values that decide what roles do to one another: what units read, and what that is computed from.
-pub(super) fn relevant(program: &Program, local: &dyn Fn(LVal) -> bool) -> Set<LVal> {
+pub(super) fn relevant(program: &Program, local: &dyn Fn(LVal) -> bool) -> EntitySet<LVal> {
     // Whether a loop goes round once or not at all is asked as a choice is.
-    let mut set = Set::default();
-    chosen_ends(&program.body, &mut Set::default(), &mut set);
+    let mut ends = Set::default();
+    chosen_ends(&program.body, &mut Set::default(), &mut ends);
+    let mut marks = Marks { set: EntitySet::with_capacity(program.vals.len()), grew: false };
+    marks.extend(&ends);
     // Values flow forward in the text, and around loops: until nothing is added.
     loop {
-        let before = set.len();
-        mark(&program.body, local, &mut set);
-        if set.len() == before {
-            return set;
+        marks.grew = false;
+        mark(&program.body, local, &mut marks);
+        if !marks.grew {
+            return marks.set;
         }
+    }
+}
+
+/// Values that are found to matter.
+struct Marks {
+    set: EntitySet<LVal>,
+    /// One was added.
+    grew: bool,
+}
+
+impl Marks {
+    fn insert(&mut self, v: LVal) {
+        self.grew |= self.set.insert(v);
+    }
+
+    fn extend<'v>(&mut self, values: impl IntoIterator<Item = &'v LVal>) {
+        values.into_iter().for_each(|&v| self.insert(v));
+    }
+
+    fn contains(&self, v: LVal) -> bool {
+        self.set.contains(v)
     }
 }
 
@@ -44,7 +67,7 @@ pub(super) fn chosen_ends(block: &Block, selects: &mut Set<LVal>, out: &mut Set<
     }
 }
 
-fn mark(block: &Block, local: &dyn Fn(LVal) -> bool, set: &mut Set<LVal>) {
+fn mark(block: &Block, local: &dyn Fn(LVal) -> bool, set: &mut Marks) {
     for inst in block.iter().rev() {
         match inst {
             Inst::Unit(u) => match &**u {
@@ -57,7 +80,7 @@ fn mark(block: &Block, local: &dyn Fn(LVal) -> bool, set: &mut Set<LVal>) {
                 }
                 Unit::StoreMatrix { .. } | Unit::BulkStore { .. } | Unit::PrefetchMap { .. } => {}
                 Unit::BulkLoad { to, barrier, ranks, guard, .. } => {
-                    set.extend([to.addr, barrier.addr]);
+                    set.extend(&[to.addr, barrier.addr]);
                     set.extend(ranks.iter().chain(guard));
                 }
                 Unit::Multiply(m) => {
@@ -74,7 +97,7 @@ fn mark(block: &Block, local: &dyn Fn(LVal) -> bool, set: &mut Set<LVal>) {
                     set.extend(guard);
                 }
                 Unit::RemoteStoreAsync { to, barrier, guard, .. } => {
-                    set.extend([to.addr, barrier.addr]);
+                    set.extend(&[to.addr, barrier.addr]);
                     set.extend(guard);
                 }
                 other => other.operands(|v, _| {
@@ -82,11 +105,11 @@ fn mark(block: &Block, local: &dyn Fn(LVal) -> bool, set: &mut Set<LVal>) {
                 }),
             },
             Inst::For(l) => {
-                set.extend([l.lo, l.step]);
+                set.extend(&[l.lo, l.step]);
                 // Where a counter stands behind its loop matters to whoever reads it there, not to the loop.
                 for c in &l.carried {
-                    if set.contains(&c.param) || set.contains(&c.result) {
-                        set.extend([c.next, c.init]);
+                    if set.contains(c.param) || set.contains(c.result) {
+                        set.extend(&[c.next, c.init]);
                     }
                 }
                 mark(&l.body, local, set);
@@ -94,8 +117,8 @@ fn mark(block: &Block, local: &dyn Fn(LVal) -> bool, set: &mut Set<LVal>) {
             Inst::If(c) => {
                 set.insert(c.condition);
                 for &(r, a, b) in &c.results {
-                    if set.contains(&r) {
-                        set.extend([a, b]);
+                    if set.contains(r) {
+                        set.extend(&[a, b]);
                     }
                 }
                 mark(&c.then, local, set);
@@ -114,7 +137,7 @@ fn mark(block: &Block, local: &dyn Fn(LVal) -> bool, set: &mut Set<LVal>) {
                 set.extend(guard);
             }
             other => {
-                if computed(other).is_some_and(|list| list.iter().any(|v| set.contains(v))) {
+                if computed(other).is_some_and(|list| list.iter().any(|&v| set.contains(v))) {
                     reads(other, &mut |v| {
                         set.insert(v);
                     });

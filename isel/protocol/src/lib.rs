@@ -25,6 +25,7 @@ mod error;
 mod eval;
 mod find;
 mod in_flight;
+mod makers;
 mod problem;
 mod run;
 mod site;

@@ -11,7 +11,9 @@
 //! What loops of one number carry is the same if it is at first, and in each next iteration as long as it was: bounds and conditions may be asked for a
 //! step ahead.
 
+use super::makers::Makers;
 use super::unwritten::Unwritten;
+use cranelift_entity::EntitySet;
 use std::ops::Range;
 use tilelift_ir::{CmpOp, GridAxis};
 use tilelift_lane::hash::{Map, Set};
@@ -106,11 +108,11 @@ struct Finder<'a> {
     choices: bool,
     unwritten: Unwritten,
     /// The instruction behind each computed value, and the loop behind each index.
-    makers: Map<LVal, &'a Inst>,
+    makers: Makers<'a>,
     /// What loops carry: the loop's index, what is carried into its first iteration, and what into the next ones.
     carried: Map<LVal, [LVal; 3]>,
     /// What stands in front of all roles.
-    front: Set<LVal>,
+    front: EntitySet<LVal>,
     trip_classes: TripClasses,
     known: Vec<Known>,
     /// Loops, by their place in the list, of the other branch of a choice: of the two only one goes round.
@@ -140,9 +142,9 @@ pub(super) fn trip_classes(program: &Program, asked: Asked) -> TripClasses {
         program,
         choices: asked == Asked::LoopsAndChoices,
         unwritten: Unwritten::default(),
-        makers: Map::default(),
+        makers: Makers::of(program),
         carried: Map::default(),
-        front: Set::default(),
+        front: EntitySet::with_capacity(program.vals.len()),
         trip_classes: TripClasses::default(),
         known: Vec::new(),
         instead: Vec::new(),
@@ -268,7 +270,7 @@ impl<'a> Finder<'a> {
     /// if they ask the same, in the same place; each role asks once there, and not in some iterations only: the `n`th answer is that of the `n`th
     /// iteration for all.
     fn choice(&mut self, role: usize, c: &'a If, around: Around) -> Option<usize> {
-        let less = match self.makers.get(&c.condition) {
+        let less = match self.makers.get(c.condition) {
             Some(Inst::Cmp { op: CmpOp::Lt, a, b, .. }) => Some((*a, *b)),
             Some(Inst::Cmp { op: CmpOp::Gt, a, b, .. }) => Some((*b, *a)),
             _ => None,
@@ -284,7 +286,7 @@ impl<'a> Finder<'a> {
         }
         let first = c.then.iter().any(|i| matches!(i, Inst::For(l) if self.first_step(c.condition, l).is_some()));
         // Which iteration it is, is followed.
-        let follows = matches!(self.makers.get(&c.condition), Some(Inst::Cmp { a, b, .. }) if [Some(*a), Some(*b)].contains(&around.index));
+        let follows = matches!(self.makers.get(c.condition), Some(Inst::Cmp { a, b, .. }) if [Some(*a), Some(*b)].contains(&around.index));
         if first || follows || !self.lanes_agree(c.condition) {
             return None;
         }
@@ -307,7 +309,7 @@ impl<'a> Finder<'a> {
         if let Some(&known) = self.agreed.get(&v) {
             return known;
         }
-        let result = match self.makers.get(&v).copied() {
+        let result = match self.makers.get(v) {
             Some(Inst::Const { .. } | Inst::Param { .. }) => true,
             Some(Inst::Special { what, .. }) => {
                 matches!(what, Special::NumPrograms(_) | Special::ProgramId(_) | Special::Worker | Special::Workers)
@@ -376,7 +378,7 @@ impl<'a> Finder<'a> {
             .collect();
         // The runs of a loop in one that takes some iterations only are counted, and each is as long as the others.
         let counted =
-            |f: &Self, direct: bool| around.stride.is_none() || (around.direct && direct && bounds.iter().all(|b| f.front.contains(b)));
+            |f: &Self, direct: bool| around.stride.is_none() || (around.direct && direct && bounds.iter().all(|b| f.front.contains(*b)));
         let found = others
             .iter()
             .find(|o| o.2 && counted(self, o.3) && bounds.iter().zip(o.1).all(|(&a, b)| self.equal(a, b)))
@@ -450,7 +452,7 @@ impl<'a> Finder<'a> {
     fn sum(&mut self, v: LVal, depth: u32) -> Option<Sum> {
         let leaf = Sum { terms: vec![(v, 1)], number: 0 };
         let small = |n: i64| (-(1 << 24)..1 << 24).contains(&n);
-        let made = match self.makers.get(&v).copied() {
+        let made = match self.makers.get(v) {
             Some(Inst::Const { bits, .. }) => Sum { terms: Vec::new(), number: *bits as i64 },
             Some(&Inst::Bin { op, a, b, .. }) if depth > 0 => {
                 let (x, y) = (self.sum(a, depth - 1)?, self.sum(b, depth - 1)?);
@@ -474,13 +476,13 @@ impl<'a> Finder<'a> {
         if let Some(&known) = self.uniform.get(&v) {
             return known;
         }
-        let constant = |f: &Self, v: LVal| match f.makers.get(&v) {
+        let constant = |f: &Self, v: LVal| match f.makers.get(v) {
             Some(Inst::Const { bits, .. }) => Some(*bits as i64),
             _ => None,
         };
-        let number = |f: &Self, v: LVal| matches!(f.makers.get(&v), Some(Inst::Special { what: Special::ProgramId(GridAxis::X), .. }));
+        let number = |f: &Self, v: LVal| matches!(f.makers.get(v), Some(Inst::Special { what: Special::ProgramId(GridAxis::X), .. }));
         let cluster = i64::from(self.cluster);
-        let result = match self.makers.get(&v).copied() {
+        let result = match self.makers.get(v) {
             Some(Inst::Const { .. } | Inst::Param { .. }) => true,
             Some(Inst::Special { what, .. }) => {
                 matches!(what, Special::NumPrograms(_) | Special::ProgramId(GridAxis::Y | GridAxis::Z))
@@ -514,18 +516,18 @@ impl<'a> Finder<'a> {
 
     /// True if a condition says that a loop goes round at all.
     fn asks_for(&self, condition: LVal, l: &For) -> bool {
-        let less = matches!(self.makers.get(&condition), Some(Inst::Cmp { op: CmpOp::Lt, a, b, .. }) if (*a, *b) == (l.lo, l.hi));
+        let less = matches!(self.makers.get(condition), Some(Inst::Cmp { op: CmpOp::Lt, a, b, .. }) if (*a, *b) == (l.lo, l.hi));
         less && l.runs
     }
 
     /// Where a loop would begin with its first step in it, if `condition` says that there is one.
     fn first_step(&mut self, condition: LVal, l: &For) -> Option<LVal> {
-        let Some(&Inst::Cmp { op: CmpOp::Lt, a: x, b: hi, .. }) = self.makers.get(&condition).copied() else { return None };
-        let constant = |f: &Self, v: LVal| match f.makers.get(&v) {
+        let Some(&Inst::Cmp { op: CmpOp::Lt, a: x, b: hi, .. }) = self.makers.get(condition) else { return None };
+        let constant = |f: &Self, v: LVal| match f.makers.get(v) {
             Some(Inst::Const { bits, .. }) => Some(*bits as i64),
             _ => None,
         };
-        let behind = match self.makers.get(&l.lo).copied() {
+        let behind = match self.makers.get(l.lo) {
             Some(&Inst::Bin { op: BinOp::Add, a, b, .. }) => {
                 (self.equal(a, x) && self.equal(b, l.step)) || (self.equal(b, x) && self.equal(a, l.step))
             }
@@ -573,7 +575,7 @@ impl<'a> Finder<'a> {
         let every = |v: &LVal| !self.trip_classes.strides.contains_key(v) && !self.trip_classes.skips.contains_key(v);
         let indices = every(&a) && every(&b) && self.trip_classes.of.get(&a).zip(self.trip_classes.of.get(&b)).is_some_and(|(x, y)| x == y);
         let result = indices
-            || match (self.makers.get(&a).copied(), self.makers.get(&b).copied()) {
+            || match (self.makers.get(a), self.makers.get(b)) {
                 (Some(Inst::Const { bits: x, .. }), Some(Inst::Const { bits: y, .. })) => x == y,
                 (Some(Inst::Param { index: x, .. }), Some(Inst::Param { index: y, .. })) => x == y,
                 (Some(Inst::Special { what: x, .. }), Some(Inst::Special { what: y, .. })) => x == y,

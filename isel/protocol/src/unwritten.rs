@@ -2,6 +2,7 @@
 //!
 //! Views are as apart as the language says that they are: what is stored through one is not read through another.
 
+use super::makers::Makers;
 use tilelift_lane::hash::{Map, Set};
 use tilelift_lane::visit::blocks;
 use tilelift_lane::{BinOp, Block, Inst, LVal, ParamSource, Program, Space, Unit};
@@ -21,18 +22,18 @@ const SUMS: u32 = 64;
 
 impl Unwritten {
     /// Goes through all stores of a program, whose computed values come from the instructions of `makers`.
-    pub fn new(program: &Program, makers: &Map<LVal, &Inst>) -> Unwritten {
+    pub fn new(program: &Program, makers: &Makers<'_>) -> Unwritten {
         let mut out = Unwritten::default();
         out.block(program, makers, &program.body);
         out
     }
 
     /// The view that an address points into.
-    fn view(&mut self, program: &Program, makers: &Map<LVal, &Inst>, address: LVal, depth: u32) -> Option<u32> {
+    fn view(&mut self, program: &Program, makers: &Makers<'_>, address: LVal, depth: u32) -> Option<u32> {
         if let Some(&known) = self.views.get(&address) {
             return known;
         }
-        let found = match makers.get(&address)? {
+        let found = match makers.get(address)? {
             Inst::Param { index, .. } => match program.params.get(*index as usize)?.source {
                 ParamSource::Pointer(v) => Some(v),
                 _ => None,
@@ -49,7 +50,7 @@ impl Unwritten {
         found
     }
 
-    fn block(&mut self, program: &Program, makers: &Map<LVal, &Inst>, block: &Block) {
+    fn block(&mut self, program: &Program, makers: &Makers<'_>, block: &Block) {
         for inst in block {
             let to = match inst {
                 Inst::StoreGlobal { addr, .. } => self.view(program, makers, *addr, SUMS),
@@ -74,7 +75,7 @@ impl Unwritten {
     }
 
     /// True if nothing of the program writes what an address points to.
-    pub fn is_read_only(&mut self, program: &Program, makers: &Map<LVal, &Inst>, address: LVal) -> bool {
+    pub fn is_read_only(&mut self, program: &Program, makers: &Makers<'_>, address: LVal) -> bool {
         !self.anywhere && self.view(program, makers, address, SUMS).is_some_and(|v| !self.written.contains(&v))
     }
 }

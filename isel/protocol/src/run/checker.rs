@@ -13,10 +13,10 @@ use crate::state::knowledge::Places;
 use crate::state::rotation::Rotation;
 use crate::trip_classes::TripClasses;
 use crate::value::Lists;
-use cranelift_entity::EntityRef;
+use cranelift_entity::{EntityRef, EntitySet};
 use std::cell::Cell;
 use std::rc::Rc;
-use tilelift_lane::hash::{Map, Set};
+use tilelift_lane::hash::Map;
 use tilelift_lane::{For, Inst, LVal, Program, Role, Roles};
 
 /// What is asked of a loop at every iteration.
@@ -70,7 +70,7 @@ pub(crate) struct Checker<'a> {
     /// The agents that read each trip-count class.
     pub(super) readers: Vec<Vec<usize>>,
     /// Values that addresses, parities, guards and choices depend on; the others need not be computed.
-    pub(super) relevant: Set<LVal>,
+    pub(super) relevant: EntitySet<LVal>,
     /// The same by number, less those that are the same everywhere.
     pub(super) computed: Vec<bool>,
     pub(super) homes: Rc<Homes>,
@@ -174,7 +174,7 @@ impl<'a> Checker<'a> {
         // Now that is known what counts.
         checker.trips = checker.look_up();
         let fixed = fixed(program);
-        let wanted = |v: LVal| checker.relevant.contains(&v) || checker.analysis.splits(v);
+        let wanted = |v: LVal| checker.relevant.contains(v) || checker.analysis.splits(v);
         checker.computed = program.vals.keys().map(|v| wanted(v) && fixed[v.index()].is_none()).collect();
         checker.homes = Rc::new(Homes::new(program, &fixed, &|v| checker.computed[v.index()]));
         // Each body once: the agents of all blocks run the same.

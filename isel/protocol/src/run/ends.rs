@@ -82,7 +82,7 @@ impl<'a> Checker<'a> {
         let (Some(Abs::All(0)), Some(Abs::All(1))) = (made.get(&l.lo), made.get(&l.step)) else { return None };
         let trips = self.trips(l);
         let decided = trips.splits || trips.bounds.is_some();
-        if decided || self.analysis.modulus <= 1 || !self.relevant.contains(&l.hi) || matches!(made.get(&l.hi), Some(Abs::All(_))) {
+        if decided || self.analysis.modulus <= 1 || !self.relevant.contains(l.hi) || matches!(made.get(&l.hi), Some(Abs::All(_))) {
             return None;
         }
         match made.get(&l.iv) {

@@ -2,7 +2,7 @@
 
 use crate::trip_classes::TripClasses;
 use crate::value::Abs;
-use cranelift_entity::SecondaryMap;
+use cranelift_entity::{EntitySet, SecondaryMap};
 use smallvec::SmallVec;
 use std::collections::BTreeSet;
 use tilelift_lane::hash::{Map, Set};
@@ -198,7 +198,7 @@ pub(crate) fn goes_round_often(program: &Program) -> bool {
 /// What is looked up while looking for what counts.
 struct Counting<'a> {
     program: &'a Program,
-    relevant: &'a Set<LVal>,
+    relevant: &'a EntitySet<LVal>,
     constants: Map<LVal, i64>,
     /// What lanes give their own numbers to.
     lanes: Set<LVal>,
@@ -212,7 +212,7 @@ struct Counting<'a> {
 
 impl Analysis {
     /// Looks for what counts, and modulo what.
-    pub fn count(&mut self, program: &Program, relevant: &Set<LVal>, trip_classes: &TripClasses) {
+    pub fn count(&mut self, program: &Program, relevant: &EntitySet<LVal>, trip_classes: &TripClasses) {
         let mut c = Counting {
             program,
             relevant,
@@ -237,10 +237,10 @@ impl Analysis {
 
     /// The ends of which cases are assumed: they are known in front of everything, and all loops that go round as often count by ones up
     /// to them.
-    fn choose_cases(&mut self, program: &Program, relevant: &Set<LVal>, trip_classes: &TripClasses, constants: &Map<LVal, i64>) {
+    fn choose_cases(&mut self, program: &Program, relevant: &EntitySet<LVal>, trip_classes: &TripClasses, constants: &Map<LVal, i64>) {
         let mut loops = Vec::new();
         all_loops(&program.body, &mut |l| loops.push((l.iv, l.lo, l.hi, l.step)));
-        let front: Set<LVal> = program.body.iter().filter_map(computed).flatten().copied().collect();
+        let front = |v: LVal| program.body.iter().filter_map(computed).flatten().any(|&made| made == v);
         let number = |iv: &LVal| trip_classes.of.get(iv).copied();
         for &(iv, _, hi, _) in &loops {
             let Some(n) = number(&iv) else { continue };
@@ -248,7 +248,7 @@ impl Analysis {
                 let ones = constants.get(&lo) == Some(&0) && constants.get(&step) == Some(&1);
                 ones && end == hi && !trip_classes.behind.contains(&iv) && !trip_classes.strides.contains_key(&iv)
             });
-            if plain && front.contains(&hi) && self.natural.contains(&hi) && relevant.contains(&hi) && !constants.contains_key(&hi) {
+            if plain && self.natural.contains(&hi) && relevant.contains(hi) && !constants.contains_key(&hi) && front(hi) {
                 self.cases.insert(hi);
             }
         }
@@ -340,7 +340,7 @@ impl Counting<'_> {
             _ => {}
         }
         // Of extents nothing is followed, nor of what is computed once, in front of all loops: it does not count.
-        if self.relevant.contains(&dst) && !e.natural.contains(&a) && self.inside {
+        if self.relevant.contains(dst) && !e.natural.contains(&a) && self.inside {
             match (op, by) {
                 (BinOp::Rem | BinOp::RemU | BinOp::Div | BinOp::DivU, Some(c)) => self.slots = lcm(self.slots, c).min(MOST),
                 (BinOp::ShrS | BinOp::ShrU, Some(c)) if c < 12 => self.slots = lcm(self.slots, 1 << c).min(MOST),
@@ -376,12 +376,12 @@ fn counts(block: &Block, v: LVal, from: LVal, e: &Analysis, depth: u32) -> bool 
 /// Modulo what each value matters: what it is divided by, and masked with, on its way to a slot or a parity.
 fn needs(
     program: &Program,
-    relevant: &Set<LVal>,
+    relevant: &EntitySet<LVal>,
     constants: &Map<LVal, i64>,
     remainders: &Map<LVal, (LVal, i64)>,
     modulus: i64,
 ) -> Map<LVal, i64> {
-    let makes = |inst: &Inst| computed(inst).is_some_and(|list| list.iter().any(|v| relevant.contains(v)));
+    let makes = |inst: &Inst| computed(inst).is_some_and(|list| list.iter().any(|&v| relevant.contains(v)));
     let mut all = Vec::new();
     each(&program.body, &mut |inst| match inst {
         Inst::For(_) | Inst::If(_) => all.push(inst),
