@@ -19,6 +19,7 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 use tilelift_ir::layout::{AccessColumns, Axis, Layout, vectors_without};
 use tilelift_ir::{Inst, Op, Region, Scalar, Value};
+use tilelift_lane::hash::Set;
 use tilelift_lane::number::gcd;
 use tilelift_lane::{AllocName, BinOp, LVal, LaneBuilder, Place, Unit};
 use tilelift_schedule::plan::{Part, allocation, handle};
@@ -245,12 +246,13 @@ impl Lower<'_> {
         if writers.iter().any(|&j| kernel.insts[j].op != Op::CopyAsync) {
             return true;
         }
-        let looks = |j: &&Inst| matches!(kernel.insts[**j].op, Op::LocalLoad | Op::RemoteLoad);
+        let looks = |j: &Inst| matches!(kernel.insts[*j].op, Op::LocalLoad | Op::RemoteLoad);
+        let (fillers, readers): (Set<Inst>, Set<Inst>) = (writers.iter().copied().collect(), uses.iter().copied().filter(looks).collect());
         let homes = |r: Region| {
             let (mut fills, mut reads) = (false, false);
             kernel.walk(r, &mut |j| {
-                fills |= writers.contains(&j);
-                reads |= uses.iter().filter(looks).any(|&k| k == j);
+                fills |= fillers.contains(&j);
+                reads |= readers.contains(&j);
             });
             fills && reads
         };
