@@ -14,9 +14,9 @@
 //! ```
 
 use crate::layout::dot_plan::DotPlan;
-use crate::layout::dots::{chain, plan_dot};
 use crate::layout::kept_operands::{Known, kept_operands};
 use crate::layout::packed;
+use crate::layout::plan_dots::{plan_dots, product_behind};
 use crate::layout::require::{RequiredLayouts, holds};
 use crate::layout::sorted_pairs::{OtherHalf, sorted_pairs};
 use cranelift_entity::SecondaryMap;
@@ -413,33 +413,6 @@ fn assign_part(kernel: &Kernel, target: &Target, plan: &Plan, part: Region, out:
     Ok(())
 }
 
-/// Plans the products of a part. What is reduced of one, or multiplied by another one, decides where its sums should lie.
-fn plan_dots(
-    kernel: &Kernel,
-    target: &Target,
-    plan: &Plan,
-    insts: &[Inst],
-    dots: &mut SecondaryMap<Inst, Option<Rc<DotPlan>>>,
-) -> Result<(), LowerError> {
-    let all: Vec<Inst> = insts.iter().copied().filter(|&i| kernel.insts[i].op.factors().is_some()).collect();
-    let turns = all.len() > 1 || insts.iter().any(|&i| kernel.insts[i].op == Op::Reduce);
-    for &i in &all {
-        let mut own = plan_dot(kernel, target, plan, i, turns).map_err(|e| e.at(kernel.locs[i]))?;
-        for operand in [0, 1].into_iter().filter(|_| own.instr.is_some() && own.scales.is_none() && all.len() > 1) {
-            let Some((of, turned)) = product_behind(kernel, kernel.insts[i].args[operand], dots) else { continue };
-            let Some(of) = &dots[of] else { continue };
-            let accumulators = std::iter::once(of).chain(&of.others).filter(|p| p.instr.is_some());
-            let lies = |p: &Rc<DotPlan>| if turned { p.whole.transpose(&[1, 0]).ok().map(Rc::new) } else { Some(p.whole.clone()) };
-            let mut accumulators: Vec<Rc<Layout>> = accumulators.filter_map(lies).collect();
-            accumulators.dedup();
-            let made = chain(&own, operand, &accumulators);
-            own.others.splice(0..0, made);
-        }
-        dots[i] = Some(Rc::new(own));
-    }
-    Ok(())
-}
-
 /// Rounds that a loop is taken to have.
 const ROUNDS: u64 = 8;
 
@@ -455,9 +428,6 @@ fn in_loops(kernel: &Kernel, part: Region, inside: bool, again: &mut SecondaryMa
     }
 }
 
-/// Instructions that are looked at behind an operand.
-const MOST_BEHIND: usize = 32;
-
 /// True if an operand of a product is computed of the sums of another one: where these lie decides what lies between the two costs.
 pub(crate) fn multiplies_products(kernel: &Kernel, assigned: &Assignment) -> bool {
     let factors = |d: &InstData| d.op.factors().into_iter().flat_map(|[a, b, _]| [d.args[a], d.args[b]]).collect::<SmallVec<[Value; 2]>>();
@@ -466,24 +436,6 @@ pub(crate) fn multiplies_products(kernel: &Kernel, assigned: &Assignment) -> boo
         .dots
         .iter()
         .any(|(i, plan)| plan.as_ref().is_some_and(|p| p.instr.is_some()) && factors(&kernel.insts[i]).into_iter().any(behind))
-}
-
-/// The product of which a value is computed element by element, and whether transposed.
-fn product_behind(kernel: &Kernel, v: Value, dots: &SecondaryMap<Inst, Option<Rc<DotPlan>>>) -> Option<(Inst, bool)> {
-    let mut open = vec![(v, false)];
-    for _ in 0..MOST_BEHIND {
-        let (v, turned) = open.pop()?;
-        let Some(i) = kernel.def_inst(v) else { continue };
-        let d = &kernel.insts[i];
-        if dots[i].is_some() {
-            return Some((i, turned));
-        }
-        let turns = d.op == Op::Transpose && kernel.ty(v).shape().is_some_and(|s| s.len() == 2);
-        if turns || kernel.is_elementwise(i) {
-            open.extend(d.args.iter().map(|&a| (a, turned != turns)));
-        }
-    }
-    None
 }
 
 /// True for what brings a tile from global memory, or another block's.

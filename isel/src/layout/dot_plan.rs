@@ -8,7 +8,7 @@ use tilelift_ir::layout::Layout;
 use tilelift_lane::{GroupMatrixId, MatrixId};
 
 /// How a dot runs: on matrix instructions, or by multiply-adds of single lanes.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub(crate) struct DotPlan {
     /// The instruction; `None` for multiply-adds.
     pub instr: Option<MatrixId>,

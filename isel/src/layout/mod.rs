@@ -13,6 +13,7 @@ pub(crate) mod kept;
 mod kept_operands;
 mod owners;
 pub(crate) mod packed;
+mod plan_dots;
 pub(crate) mod require;
 pub(crate) mod search;
 pub(crate) mod sorted_pairs;

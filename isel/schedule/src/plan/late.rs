@@ -59,28 +59,35 @@ pub(super) fn late(
     // What only others see, and what is computed for that alone.
     let mut sinks: BTreeSet<Inst> =
         body.iter().copied().filter(|&i| kernel.insts[i].op != Op::Dot && kernel.insts[i].regions.is_empty()).collect();
-    loop {
-        let looked = |v: Value, sinks: &BTreeSet<Inst>| users.get(&v).is_none_or(|u| u.iter().all(|j| sinks.contains(j)));
+    // Each is asked again when what it looks at, or who looks at it, has turned out to be none.
+    let mut open: Vec<Inst> = body.clone();
+    while let Some(i) = open.pop() {
+        let looked = |v: Value| users.get(&v).is_none_or(|u| u.iter().all(|j| sinks.contains(j)));
         let fits = |v: Value| {
             given(v)
-                || made_in(v).is_some_and(|j| {
-                    again.contains(&j) || sinks.contains(&j) || kernel.insts[j].op == Op::Dot && computed(j) && looked(v, &sinks)
-                })
+                || made_in(v)
+                    .is_some_and(|j| again.contains(&j) || sinks.contains(&j) || kernel.insts[j].op == Op::Dot && computed(j) && looked(v))
         };
-        let stays =
-            |i: &Inst| kernel.insts[*i].results.iter().all(|&v| looked(v, &sinks)) && kernel.insts[*i].args.iter().all(|&v| fits(v));
-        let fewer: BTreeSet<Inst> = sinks.iter().copied().filter(stays).collect();
-        let done = fewer.len() == sinks.len();
-        sinks = fewer;
-        if done {
-            break;
+        let d = &kernel.insts[i];
+        if !sinks.contains(&i) || d.results.iter().all(|&v| looked(v)) && d.args.iter().all(|&v| fits(v)) {
+            continue;
+        }
+        sinks.remove(&i);
+        open.extend(d.results.iter().filter_map(|v| users.get(v)).flatten());
+        for &v in &d.args {
+            let Some(j) = made_in(v) else { continue };
+            open.push(j);
+            // Nobody else looks a step later at a product that somebody looks at in its own.
+            if kernel.insts[j].op == Op::Dot {
+                open.extend(users.get(&v).into_iter().flatten());
+            }
         }
     }
-    let mut after: Vec<Inst> = Vec::new();
+    let mut after: Set<Inst> = Set::default();
     for &i in body.iter().filter(|i| sinks.contains(i)) {
         let of_product = |v: &Value| made_in(*v).is_some_and(|j| kernel.insts[j].op == Op::Dot || after.contains(&j));
         if kernel.insts[i].args.iter().any(of_product) {
-            after.push(i);
+            after.insert(i);
         }
     }
     // What was loaded for the products' own step would be held in registers beside accumulators that change places, which the assembler serialises.
@@ -115,6 +122,7 @@ pub(super) fn late(
     }
     let wanted = |i: &Inst| again.contains(i) && !after.contains(i);
     let again = insts.iter().copied().filter(wanted).collect();
+    let after = body.iter().copied().filter(|i| after.contains(i)).collect();
     let mut late = Late { products, carried, after, again, together: operands.staged.clone(), spare: true };
     late.spare = spare(kernel, &body, &late, &operands);
     // A product that is over sooner, since a later one is waited for, is none of them.
