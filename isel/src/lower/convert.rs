@@ -9,23 +9,53 @@ use std::rc::Rc;
 use tilelift_decisions::{Decision, Told, taken};
 use tilelift_ir::layout::{Axis, Conversion, Layout, RoundTripPlan, SelectStep, SharedOp, Shuffle, ShufflePlan, plan_conversion};
 use tilelift_ir::{CmpOp, Scalar};
-use tilelift_lane::{AllocId, BinOp, LVal, LaneBuilder, ShuffleFrom, Special};
+use tilelift_lane::{AllocId, BinOp, LVal, LaneBuilder, ShuffleFrom, Special, Target};
 use tilelift_schedule::LowerError;
 use tilelift_schedule::reason::NoRegister;
+
+/// Conversions whose plans are remembered.
+const PLANNED: usize = 8;
+
+/// The last conversions that were planned: a kernel has many of few kinds.
+#[derive(Default)]
+pub(super) struct Planned {
+    /// From which layout to which, of elements of so many bytes.
+    plans: Vec<(Rc<Layout>, Rc<Layout>, u32, Rc<Conversion>)>,
+    /// The one that is forgotten next.
+    next: usize,
+}
+
+impl Planned {
+    /// How elements of so many bytes come from one layout to another one.
+    fn between(&mut self, from: &Rc<Layout>, to: &Rc<Layout>, bytes: u32, target: &Target) -> Result<Rc<Conversion>, LowerError> {
+        let same = |x: &Rc<Layout>, y: &Rc<Layout>| Rc::ptr_eq(x, y) || x == y;
+        if let Some(known) = self.plans.iter().find(|p| p.2 == bytes && same(&p.0, from) && same(&p.1, to)) {
+            return Ok(known.3.clone());
+        }
+        let plan = Rc::new(plan_conversion(from, to, bytes, target.lanes, &target.banks)?);
+        let made = (from.clone(), to.clone(), bytes, plan.clone());
+        match self.plans.get_mut(self.next) {
+            Some(old) => *old = made,
+            None => self.plans.push(made),
+        }
+        self.next = (self.next + 1) % PLANNED;
+        Ok(plan)
+    }
+}
 
 impl Lower<'_> {
     /// The tile in another layout.
     pub(super) fn convert(&mut self, b: &mut LaneBuilder, tile: &Tile, want: &Rc<Layout>, elem: Scalar) -> Result<Tile, LowerError> {
         let bytes = memory_type(elem).bytes();
-        let plan = plan_conversion(&tile.layout, want, bytes, self.target.lanes, &self.target.banks)?;
-        match &plan {
+        let plan = self.planned.between(&tile.layout, want, bytes, self.target)?;
+        match &*plan {
             Conversion::Identity | Conversion::Rename(_) => {}
             Conversion::InLane(_) => self.conversions[0] += 1,
             Conversion::InWarp(_) => self.conversions[1] += 1,
             Conversion::RoundTrip(_) => self.conversions[2] += 1,
         }
         taken(Decision::Conversion, || {
-            Told::of(match &plan {
+            Told::of(match &*plan {
                 Conversion::Identity => "none",
                 Conversion::Rename(_) => "registers have other names",
                 Conversion::InLane(_) => "selects in a lane",
@@ -33,7 +63,7 @@ impl Lower<'_> {
                 Conversion::RoundTrip(_) => "a round trip through shared memory",
             })
         });
-        let regs = match &plan {
+        let regs = match &*plan {
             Conversion::Identity => tile.regs.clone(),
             Conversion::Rename(map) => map.iter().map(|&r| tile.regs[r as usize]).collect(),
             Conversion::InLane(p) => {

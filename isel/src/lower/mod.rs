@@ -115,6 +115,8 @@ pub(crate) struct Lower<'a> {
     running: Option<(Inst, InstLayouts)>,
     /// See [`Lowered::conversions`].
     conversions: [u32; 3],
+    /// How the last ones are done.
+    planned: convert::Planned,
     /// It has products: what they sum is in registers until all is done.
     products: bool,
     /// Which instance works at which position of the grid, where it is another than it was launched at.
@@ -156,6 +158,7 @@ pub(crate) fn lane_program(
         as_held: direct,
         running: None,
         conversions: [0; 3],
+        planned: convert::Planned::default(),
         products: order.has(kernel.body, |op| op.factors().is_some()),
         order: Rc::new(order),
         dies: target.dies.and_then(|dies| DieOrder::of(kernel, dies, &target.costs)),
