@@ -1,6 +1,7 @@
 //! Ops that order or count the elements of a tile, or look them up by position.
 //!
-//! Lines are sorted where their tile lies ([`super::network`]), by keys ([`super::keys`]); lines whose length is no power of two, or whose
+//! Lines are sorted where their tile lies, by a network ([`super::network`]) or as far as they are asked for one by one ([`super::picks`]), whichever takes
+//! less ([`super::sort_price`]), by keys ([`super::keys`]); lines whose length is no power of two, or whose
 //! layout mixes the bits of the axis, go through shared memory into lines of a power of two first. `sort` and `argsort` of one tile, and
 //! `top_k` and `arg_top_k`, are one sort.
 
@@ -8,18 +9,59 @@ use super::elementwise::Coords;
 use super::keys::{Item, Keys};
 use super::location::Tile;
 use super::network::Network;
+use super::picks::{Picks, picked};
 use super::scratch::{Scratch, first_copies, position, row_major};
 use super::shared::representative;
+use super::sort_price::Work;
 use super::{Lower, sizes};
 use crate::layout::assign::{Assignment, scattered_layout};
 use crate::layout::sorted_pairs::OtherHalf;
 use std::rc::Rc;
+use tilelift_decisions::{Decision, Told, taken};
 use tilelift_ir::layout::{Axis, Layout};
 use tilelift_ir::{AtomicOp, Attr, CmpOp, Inst, Kernel, MemoryOrder, Op, Scope, SortOrder, Value};
 use tilelift_lane::{Atomic, AtomicKind, LTy, LVal, LaneBuilder, Space, Target};
 use tilelift_schedule::plan::Plan;
 use tilelift_schedule::reason::{NoAxis, Remedy};
 use tilelift_schedule::{LowerError, Resource};
+
+/// How lines are sorted.
+enum Way {
+    Network(Network),
+    Picks(Picks),
+}
+
+impl Way {
+    /// The cheaper way to the first elements of lines along `dim`, and the prices of both: of the network, and of picking them. `None` if the layout does not
+    /// keep the bits of the line apart.
+    fn new((from, dim): (&Layout, usize), first: u32, keys: Keys, target: &Target, warps: u32) -> Option<(Way, u64, Option<u64>)> {
+        let price = |work: Work| work.price(target, u64::from(warps));
+        let net = Network::new(from, dim, first.next_power_of_two())?;
+        let network = price(net.work(keys));
+        let picks = Picks::new(from, dim, first, target);
+        let picked = picks.as_ref().map(|p| price(p.work(keys)));
+        Some(match (picks, picked) {
+            (Some(picks), Some(price)) if price < network => (Way::Picks(picks), network, picked),
+            _ => (Way::Network(net), network, picked),
+        })
+    }
+
+    /// Where the first elements lie behind it.
+    fn to(&self) -> &Layout {
+        match self {
+            Way::Network(net) => &net.to,
+            Way::Picks(picks) => &picks.to,
+        }
+    }
+
+    /// Bytes of each array in shared memory, in order.
+    fn scratch(&self, keys: Keys, threads: u32) -> Vec<u64> {
+        match self {
+            Way::Network(net) => net.scratch(keys, threads),
+            Way::Picks(_) => Vec::new(),
+        }
+    }
+}
 
 /// A sort: its results, and how it is done.
 pub(super) struct Sorting {
@@ -33,7 +75,9 @@ pub(super) struct Sorting {
     layout: Rc<Layout>,
     /// They lie there from the start.
     in_place: bool,
-    net: Network,
+    way: Way,
+    /// The price of a network, and of picking elements one by one.
+    prices: (u64, Option<u64>),
 }
 
 /// What is sorted together with an instruction, if neither runs in several layouts.
@@ -65,11 +109,12 @@ impl Sorting {
         let places = matches!(d.op, Op::ArgSort | Op::ArgTopK);
         let results = if places { [other, Some(d.results[0])] } else { [Some(d.results[0]), other] };
         let descending = d.attrs.first() == Some(&Attr::Sort(SortOrder::Descending));
-        let keys = Keys { elem: kernel.ty(d.args[0]).elem(), descending, placed: results[1].is_some() };
-        let wanted = kernel.ty(d.results[0]).shape().map_or(1, |s| s[dim]).next_power_of_two();
+        let length = tile.shape()[dim].next_power_of_two();
+        let keys = Keys::new(kernel.ty(d.args[0]).elem(), descending, results[1].is_some(), length);
+        let first = kernel.ty(d.results[0]).shape().map_or(1, |s| s[dim]);
         let mut padded = tile.shape().to_vec();
-        if let Some(net) = Network::new(tile, dim, wanted) {
-            return Ok(Sorting { dim, keys, results, padded, layout: tile.clone(), in_place: true, net });
+        if let Some((way, network, picked)) = Way::new((tile, dim), first, keys, target, plan.warps) {
+            return Ok(Sorting { dim, keys, results, padded, layout: tile.clone(), in_place: true, way, prices: (network, picked) });
         }
         padded[dim] = padded[dim].next_power_of_two();
         let layout = scattered_layout(&padded, 4, target, plan)?;
@@ -82,13 +127,22 @@ impl Sorting {
                 loc: Default::default(),
             });
         }
-        let net = Network::new(&layout, dim, wanted).ok_or(NoAxis::Sort)?;
-        Ok(Sorting { dim, keys, results, padded, layout: Rc::new(layout), in_place: false, net })
+        let (way, network, picked) = Way::new((&layout, dim), first, keys, target, plan.warps).ok_or(NoAxis::Sort)?;
+        Ok(Sorting { dim, keys, results, padded, layout: Rc::new(layout), in_place: false, way, prices: (network, picked) })
     }
 
     /// The layout in which results are there behind it; `None` where they go through shared memory into their own.
     pub fn result(&self, kernel: &Kernel, v: Value) -> Option<Rc<Layout>> {
-        (kernel.ty(v).shape() == Some(self.net.to.shape())).then(|| Rc::new(self.net.to.clone()))
+        (kernel.ty(v).shape() == Some(self.way.to().shape())).then(|| Rc::new(self.way.to().clone()))
+    }
+
+    /// Says what was decided.
+    fn told(&self) {
+        taken(Decision::Sorts, || match (&self.way, self.prices) {
+            (Way::Picks(_), (network, Some(picked))) => Told::at("picked one by one", picked).before("a network", Some(network)),
+            (_, (network, Some(picked))) => Told::at("a network", network).before("picked one by one", Some(picked)),
+            (_, (network, None)) => Told::at("a network", network),
+        });
     }
 
     /// What it makes.
@@ -102,10 +156,10 @@ impl Sorting {
         if !self.in_place {
             list.push(sizes::array(shape, self.keys.bare().bytes()));
         }
-        list.extend(self.net.scratch(self.keys, threads));
+        list.extend(self.way.scratch(self.keys, threads));
         for v in self.results().filter(|&v| self.result(kernel, v).is_none()) {
             let ty = LTy::Num(kernel.ty(v).elem());
-            list.push(sizes::array(self.net.to.shape(), sizes::scratch_type(ty).bytes()));
+            list.push(sizes::array(self.way.to().shape(), sizes::scratch_type(ty).bytes()));
         }
         list
     }
@@ -132,18 +186,22 @@ impl Lower<'_> {
             };
             items.push(keys.item(b, key, place));
         }
-        let items = self.network(b, &how.net, keys, items)?;
+        how.told();
+        let items = match &how.way {
+            Way::Network(net) => self.network(b, net, keys, items)?,
+            Way::Picks(picks) => picked(b, picks, keys, &items),
+        };
         for v in how.results().collect::<Vec<_>>() {
             let places = how.results[1] == Some(v);
             let regs: Vec<LVal> = items.iter().map(|&x: &Item| if places { keys.place(b, x) } else { keys.value(b, x) }).collect();
-            let made = Tile { layout: Rc::new(how.net.to.clone()), regs };
+            let made = Tile { layout: Rc::new(how.way.to().clone()), regs };
             if how.result(self.kernel, v).is_some() {
                 self.set_tile(v, made);
                 continue;
             }
             // Fewer than a power of two: through shared memory.
             let (layout, ty) = (self.layout_of(v)?, LTy::Num(self.kernel.ty(v).elem()));
-            let shape = how.net.to.shape();
+            let shape = how.way.to().shape();
             let scratch = Scratch::new(self, b, shape.iter().map(|&e| u64::from(e)).product(), ty, "sort")?;
             let strides = row_major(shape);
             scratch.store_tile(b, &made, &strides);
