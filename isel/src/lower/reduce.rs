@@ -1,5 +1,5 @@
-//! Reductions in the order that the op fixes: axis bits in registers combine in place, in lanes by shuffles, in warps through
-//! shared memory, several warp bits in one exchange. Every lane ends with the result (an all-reduce), so copies are identical.
+//! Reductions in the order that the op fixes, or, where every order gives the same bits, registers first ([`fold_order`]): axis bits in registers combine
+//! in place, in lanes by shuffles, in warps through shared memory, several warp bits in one exchange. Every lane ends with the result (an all-reduce), so copies are identical.
 
 use super::Lower;
 use super::elementwise::{Coords, scalar_op};
