@@ -287,3 +287,36 @@ impl Lower<'_> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tilelift_ir::Scalar;
+
+    /// A row in a warp, eight elements a lane.
+    fn row() -> Layout {
+        Layout::blocked(&[1, 256], &[1, 8], &[1, 32], &[1, 1], &[0, 1]).expect("a layout")
+    }
+
+    fn way(layout: &Layout, first: u32, target: &Target) -> Way {
+        let keys = Keys::new(Scalar::F32, true, true, 256);
+        Way::new((layout, 1), first, keys, target, 1).expect("bits apart").0
+    }
+
+    #[test]
+    fn a_few_are_picked_and_all_go_through_a_network() {
+        let target = tilelift_lane::testing::target();
+        assert!([1, 2, 4, 8].iter().all(|&first| matches!(way(&row(), first, &target), Way::Picks(_))));
+        assert!([64, 256].iter().all(|&first| matches!(way(&row(), first, &target), Way::Network(_))));
+    }
+
+    #[test]
+    fn nothing_is_picked_where_a_warp_holds_several_lines_or_finds_no_least_word() {
+        let target = tilelift_lane::testing::target();
+        let two = Layout::blocked(&[2, 256], &[1, 8], &[2, 16], &[1, 1], &[0, 1]).expect("a layout");
+        let parts = Layout::blocked(&[1, 256], &[1, 4], &[1, 32], &[1, 2], &[0, 1]).expect("a layout");
+        assert!([two, parts].iter().all(|layout| matches!(way(layout, 2, &target), Way::Network(_))));
+        let none = Target { redux: false, ..target };
+        assert!(matches!(way(&row(), 2, &none), Way::Network(_)));
+    }
+}
