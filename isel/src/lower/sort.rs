@@ -307,7 +307,7 @@ mod tests {
     fn a_few_are_picked_and_all_go_through_a_network() {
         let target = tilelift_lane::testing::target();
         assert!([1, 2, 4, 8].iter().all(|&first| matches!(way(&row(), first, &target), Way::Picks(_))));
-        assert!([64, 256].iter().all(|&first| matches!(way(&row(), first, &target), Way::Network(_))));
+        assert!(matches!(way(&row(), 256, &target), Way::Network(_)));
     }
 
     #[test]
