@@ -18,7 +18,7 @@ use crate::layout::assign::{Assignment, scattered_layout};
 use crate::layout::sorted_pairs::OtherHalf;
 use std::rc::Rc;
 use tilelift_decisions::{Decision, Told, taken};
-use tilelift_ir::layout::{Axis, Layout};
+use tilelift_ir::layout::{Axis, Coord, Layout};
 use tilelift_ir::{AtomicOp, Attr, CmpOp, Inst, Kernel, MemoryOrder, Op, Scope, SortOrder, Value};
 use tilelift_lane::{Atomic, AtomicKind, LTy, LVal, LaneBuilder, Space, Target};
 use tilelift_schedule::plan::Plan;
@@ -80,6 +80,34 @@ pub(super) struct Sorting {
     prices: (u64, Option<u64>),
 }
 
+/// The most that goes through shared memory for lines that would be sorted where they lie.
+const TRIP_BYTES: u64 = 1 << 15;
+
+/// A layout in which each warp holds lines along `dim` whole: lanes have neighbouring elements, warps other lines, as far as there are any.
+fn whole_lines(shape: &[u32], dim: usize, lanes: u32, warps: u32) -> Option<Layout> {
+    if !shape.iter().all(|e| e.is_power_of_two()) || !warps.is_power_of_two() || shape[dim] < lanes {
+        return None;
+    }
+    let at = |d: usize, bit: u32| -> Coord { (0..shape.len()).map(|k| if k == d { 1 << bit } else { 0 }).collect() };
+    let [bits, lanes, warps] = [shape[dim], lanes, warps].map(u32::trailing_zeros);
+    // Four elements lie side by side, as lanes like to load them.
+    let side = (bits - lanes).min(2);
+    let mut registers: Vec<Coord> = (0..side).chain(side + lanes..bits).map(|bit| at(dim, bit)).collect();
+    let mut lines: Vec<Coord> = Vec::new();
+    for d in (0..shape.len()).filter(|&d| d != dim) {
+        for bit in 0..shape[d].trailing_zeros() {
+            let list = if lines.len() < warps as usize { &mut lines } else { &mut registers };
+            list.push(at(d, bit));
+        }
+    }
+    if registers.len() > crate::layout::MAX_REGISTERS_PER_TILE.ilog2() as usize {
+        return None;
+    }
+    lines.resize(warps as usize, Coord::from_elem(0, shape.len()));
+    let lanes = (side..side + lanes).map(|bit| at(dim, bit)).collect();
+    Layout::from_columns(shape, &[(Axis::Reg, registers), (Axis::Lane, lanes), (Axis::Warp, lines)]).ok()
+}
+
 /// What is sorted together with an instruction, if neither runs in several layouts.
 fn other_half(assigned: &Assignment, i: Inst) -> Option<OtherHalf> {
     let alone = |i: Inst| assigned.runs[i].len() < 2;
@@ -114,7 +142,11 @@ impl Sorting {
         let first = kernel.ty(d.results[0]).shape().map_or(1, |s| s[dim]);
         let mut padded = tile.shape().to_vec();
         if let Some((way, network, picked)) = Way::new((tile, dim), first, keys, target, plan.warps) {
-            return Ok(Sorting { dim, keys, results, padded, layout: tile.clone(), in_place: true, way, prices: (network, picked) });
+            let here = Sorting { dim, keys, results, padded, layout: tile.clone(), in_place: true, way, prices: (network, picked) };
+            return Ok(match picked {
+                Some(_) => here,
+                None => here.brought(first, target, plan),
+            });
         }
         padded[dim] = padded[dim].next_power_of_two();
         let layout = scattered_layout(&padded, 4, target, plan)?;
@@ -129,6 +161,21 @@ impl Sorting {
         }
         let (way, network, picked) = Way::new((&layout, dim), first, keys, target, plan.warps).ok_or(NoAxis::Sort)?;
         Ok(Sorting { dim, keys, results, padded, layout: Rc::new(layout), in_place: false, way, prices: (network, picked) })
+    }
+
+    /// The same, or, if that takes less, behind a trip through shared memory after which each warp holds lines whole, so that their first elements are picked.
+    fn brought(self, first: u32, target: &Target, plan: &Plan) -> Sorting {
+        let bytes = sizes::array(self.layout.shape(), self.keys.bare().bytes());
+        let Some(layout) = whole_lines(self.layout.shape(), self.dim, target.lanes, plan.warps).filter(|_| bytes <= TRIP_BYTES) else { return self };
+        let Some(picks) = Picks::new(&layout, self.dim, first, target) else { return self };
+        let trip = Work { traded: u64::from(layout.size(Axis::Reg)) * u64::from(self.keys.bare().bytes() / 4), meetings: 1, ..Work::default() };
+        let warps = u64::from(plan.warps);
+        let price = picks.work(self.keys).price(target, warps) + trip.price(target, warps);
+        let prices = (self.prices.0, Some(price));
+        if price >= self.prices.0 {
+            return Sorting { prices, ..self };
+        }
+        Sorting { layout: Rc::new(layout), in_place: false, way: Way::Picks(picks), prices, ..self }
     }
 
     /// The layout in which results are there behind it; `None` where they go through shared memory into their own.
@@ -308,6 +355,16 @@ mod tests {
         let target = tilelift_lane::testing::target();
         assert!([1, 2, 4, 8].iter().all(|&first| matches!(way(&row(), first, &target), Way::Picks(_))));
         assert!(matches!(way(&row(), 256, &target), Way::Network(_)));
+    }
+
+    #[test]
+    fn a_warp_holds_lines_whole_behind_a_trip() {
+        let target = tilelift_lane::testing::target();
+        for (shape, dim, warps) in [([4, 256], 1, 4), ([8, 64], 1, 2), ([128, 2], 0, 4), ([1, 32], 1, 2)] {
+            let layout = whole_lines(&shape, dim, 32, warps).expect("a layout");
+            assert!(layout.is_surjective() && layout.size(Axis::Lane) == 32 && layout.size(Axis::Warp) == warps, "{shape:?}");
+            assert!(Picks::new(&layout, dim, 2, &target).is_some(), "{shape:?}");
+        }
     }
 
     #[test]
