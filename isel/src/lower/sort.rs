@@ -166,9 +166,12 @@ impl Sorting {
     /// The same, or, if that takes less, behind a trip through shared memory after which each warp holds lines whole, so that their first elements are picked.
     fn brought(self, first: u32, target: &Target, plan: &Plan) -> Sorting {
         let bytes = sizes::array(self.layout.shape(), self.keys.bare().bytes());
-        let Some(layout) = whole_lines(self.layout.shape(), self.dim, target.lanes, plan.warps).filter(|_| bytes <= TRIP_BYTES) else { return self };
+        let Some(layout) = whole_lines(self.layout.shape(), self.dim, target.lanes, plan.warps).filter(|_| bytes <= TRIP_BYTES) else {
+            return self;
+        };
         let Some(picks) = Picks::new(&layout, self.dim, first, target) else { return self };
-        let trip = Work { traded: u64::from(layout.size(Axis::Reg)) * u64::from(self.keys.bare().bytes() / 4), meetings: 1, ..Work::default() };
+        let trip =
+            Work { traded: u64::from(layout.size(Axis::Reg)) * u64::from(self.keys.bare().bytes() / 4), meetings: 1, ..Work::default() };
         let warps = u64::from(plan.warps);
         let price = picks.work(self.keys).price(target, warps) + trip.price(target, warps);
         let prices = (self.prices.0, Some(price));
