@@ -279,6 +279,7 @@ fn chip(name: &'static str, shared_bytes: u32, newer: &[Row], code_casts: &'stat
         copies_in_rows: false,
         code_casts,
         packed_halves: true,
+        redux: true,
         functions: FUNCTIONS,
         quotients: &[Scalar::F32, Scalar::F16, Scalar::BF16, Scalar::F64],
         extremes: true,
@@ -328,7 +329,7 @@ const H200_RATES: Rates = Rates {
 /// Multiprocessors of the H200.
 const PROCESSORS: u64 = 132;
 
-/// The H200, measured: simple ops 64 lanes per cycle, special functions 16, shuffles 32; 15 cycles from a comparison through a choice, 24 through a shuffle; `mma` 2721 operations per cycle; a pass over the
+/// The H200, measured: simple ops 64 lanes per cycle, special functions 16, shuffles 32; 15 cycles from a comparison through a choice, 24 through a shuffle; a redux every 2 cycles, 38 until its result is there; `mma` 2721 operations per cycle; a pass over the
 /// banks a cycle, 30 cycles until its data is there; barriers 12.4 + 2 per warp; sectors at 17 bytes per cycle and multiprocessor (4.5
 /// TB/s); `wgmma` at the 800 TFLOP/s that its power allows; 660 cycles from a global load to its data; 10 cycles a step of `silu` and `gelu` behind a product;
 /// a `wgmma` of 64 rows and N columns 16 + N/4 cycles from shared memory, 13 with A in registers; 75 to wait for it; boxes of bulk copies start every
@@ -338,6 +339,7 @@ const H200: Costs = Costs {
     special: 32,
     product: 12,
     shuffle: 16,
+    redux: [32, 608],
     step_latency: [240, 384],
     wavefront: 16,
     shared_latency: 480,

@@ -149,6 +149,8 @@ decisions! {
         "bank wavefronts of copies and fragments, counted", ["isel/src/layout/search/staging.rs"];
     Conversion "conversion", "How a tile gets from one layout to another: renaming, in a lane, by shuffles, through shared memory", Rule, "",
         ["isel/src/lower/convert.rs"];
+    Sorts "sorts", "Whether the first elements of lines are found by a network, or picked one by one", Candidates,
+        "comparisons and choices, shuffles, least words of a warp, and what they wait for; in sixteenths of a cycle", ["isel/src/lower/sort.rs"];
     Masks "masks", "Whether a mask that holds in most steps becomes a choice", Rule, "", ["isel/src/lower/masks.rs"];
     WholeRounds "whole rounds", "Whether rounds in which masks hold everywhere are a loop of their own, in front of the others", Rule, "",
         ["isel/lane/src/whole_rounds.rs"];

@@ -695,6 +695,13 @@ impl LaneBuilder {
         }
     }
 
+    /// The least or the greatest (`op`) of the words that the lanes of the warp hold.
+    pub fn redux(&mut self, op: BinOp, a: LVal) -> LVal {
+        let dst = self.result(LTy::I32);
+        self.effect(Inst::Redux { dst, op, a });
+        dst
+    }
+
     /// A matrix instruction.
     pub fn matrix(&mut self, instr: MatrixId, a: Vals, b: Vals, c: Vals) -> Vals {
         self.matrix_scaled(instr, [a, b], c, Vals::new())

@@ -135,6 +135,9 @@ instructions! {
         /// The value that another lane of the warp holds; 32-bit types only.
         Shuffle { dst: LVal = def T, a: LVal = read T, from: ShuffleFrom = read I32 }
             => Effect::Exchange, takes Takes::Lane, "shuffle {a} {from}";
+        /// The least or the greatest of the words that the lanes of the warp hold ([`BinOp::Minimum`], [`BinOp::Maximum`] and their unsigned siblings), in
+        /// all of them; for machines with [`crate::machine::Target::redux`].
+        Redux { dst: LVal = def I32, op: BinOp = with, a: LVal = read I32 } => Effect::Exchange, "redux {op} {a}";
         /// A matrix instruction of the target: fragments in the order of the target's table, packed into `b32` where elements are
         /// narrower than 32 bits. One that takes scales has those of A and of B in the low bytes of two more words.
         Matrix(product: Box<MatrixProduct>) => Effect::Matrix;

@@ -8,7 +8,7 @@
 //!
 //! Every value is a scalar of one lane; a tile value is spread over lanes and registers by its layout before it comes here.
 //! Control flow is uniform over the program instance: conditions and bounds are the same in every lane.
-//! Cross-lane instructions ([`Inst::Shuffle`], [`Inst::Matrix`], [`Inst::LoadMatrix`], [`Inst::Barrier`]) are executed by every lane.
+//! Cross-lane instructions ([`Inst::Shuffle`], [`Inst::Redux`], [`Inst::Matrix`], [`Inst::LoadMatrix`], [`Inst::Barrier`]) are executed by every lane.
 //! Nothing here names a vendor: what a machine offers stands in [`Target`].
 //! [`Roles`] and [`Unit`] are for warps that go their own ways and for the machinery beside them.
 

@@ -8,6 +8,7 @@
 pub(crate) mod assign;
 pub(crate) mod dot_plan;
 pub(crate) mod dots;
+mod fold_order;
 mod k_order;
 pub(crate) mod kept;
 mod kept_operands;
@@ -18,6 +19,7 @@ pub(crate) mod require;
 pub(crate) mod search;
 pub(crate) mod sorted_pairs;
 
+pub(crate) use fold_order::fold_order;
 pub(crate) use owners::{Owner, owners};
 
 pub(crate) use tilelift_schedule::access::{legal_width, memory_type};

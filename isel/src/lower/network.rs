@@ -16,6 +16,7 @@
 use super::Lower;
 use super::keys::{Item, Keys, choose};
 use super::scratch::Scratch;
+use super::sort_price::{Work, compared, ordered, words};
 use crate::layout::{Owner, owners};
 use tilelift_ir::CmpOp;
 use tilelift_ir::layout::{Axis, Coord, Layout};
@@ -125,6 +126,32 @@ impl Network {
         let registers = from.size(Axis::Reg) as usize;
         let same = to.size(Axis::Reg) as usize == registers >> gone.count_ones() && to.odd(Axis::Reg) == from.odd(Axis::Reg);
         same.then_some(Network { steps, registers, to })
+    }
+
+    /// What a warp does.
+    pub fn work(&self, keys: Keys) -> Work {
+        let (mut alive, words) = (self.registers as u64, words(keys));
+        let mut all = Work::default();
+        for &Step { across, kind } in &self.steps {
+            // Where lanes and warps come in, a bit of their numbers turns the comparison.
+            let (compared, simple, sent) = match kind {
+                Kind::Apart { top: Owner::Reg(_), falling: None } => (alive / 2, ordered(keys, 2, false), 0),
+                Kind::Apart { top: Owner::Reg(_), falling: Some(_) } => (alive / 2, compared(keys) + 1 + 2 * words, 0),
+                Kind::Apart { .. } => (alive, compared(keys) + 1 + words, alive),
+                Kind::Fold { .. } => (alive / 2, ordered(keys, 1, false), 0),
+                Kind::Halve { .. } => (alive / 2, 2 * words + ordered(keys, 1, false), alive / 2),
+                Kind::Keep => (alive, ordered(keys, 1, false), alive),
+            };
+            all.simple += compared * simple;
+            all.waits[0] += 1;
+            if across.warp != 0 {
+                (all.traded, all.meetings) = (all.traded + sent * words, all.meetings + 1);
+            } else {
+                (all.shuffles, all.waits[1]) = (all.shuffles + sent * words, all.waits[1] + u64::from(sent > 0));
+            }
+            alive >>= kind.gone().count_ones();
+        }
+        all
     }
 
     /// Bytes of each array in shared memory, in order.
@@ -297,7 +324,7 @@ impl Lower<'_> {
 }
 
 /// True where a bit of a lane's or warp's number is 1; nothing for registers.
-fn is_set(b: &mut LaneBuilder, owner: Owner) -> Option<LVal> {
+pub(super) fn is_set(b: &mut LaneBuilder, owner: Owner) -> Option<LVal> {
     let (of, bit) = match owner {
         Owner::Lane(bit) => (Special::Lane, bit),
         Owner::Warp(bit) => (Special::Warp, bit),

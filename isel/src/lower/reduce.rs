@@ -1,15 +1,14 @@
-//! Reductions in the order that the op fixes: axis bits in registers combine in place, in lanes by shuffles, in warps through
-//! shared memory, several warp bits in one exchange. Every lane ends with the result (an all-reduce), so copies are identical.
+//! Reductions in the order that the op fixes, or, where every order gives the same bits, registers first ([`fold_order`]): axis bits in registers combine
+//! in place, in lanes by shuffles, in warps through shared memory, several warp bits in one exchange. Every lane ends with the result (an all-reduce), so copies are identical.
 
 use super::Lower;
 use super::elementwise::{Coords, scalar_op};
 use super::location::{Tile, ValueLocation};
-use crate::layout::{Owner, memory_type, owners};
+use crate::layout::{Owner, fold_order, memory_type, owners};
 use crate::lower::exchange::Exchange;
 use crate::lower::location::Bundle;
 use std::rc::Rc;
 use tilelift_ir::layout::{Axis, Layout, coalesced};
-use tilelift_ir::reduce::reduce_order;
 use tilelift_ir::{Attr, CmpOp, Inst, Op, ReduceOp, Scalar, TileType, Type, Value};
 use tilelift_lane::{BinOp, LTy, LVal, LaneBuilder, ShuffleFrom, Special, Target, UnOp};
 use tilelift_schedule::LowerError;
@@ -75,8 +74,8 @@ impl Lower<'_> {
         let live = tile.regs.iter().map(|&v| Bundle::from_slice(&[if truth { b.select(v, one, zero) } else { v }])).collect();
         let combine =
             |b: &mut LaneBuilder, x: &[LVal], y: &[LVal]| Bundle::from_slice(&[scalar_op(b, combine_op(*r), &[], &[x[0], y[0]], ty)]);
-        let order = reduce_order(t.shape[dim]);
-        let fold = Fold { layout: &tile.layout, dim, owned: &owned, bits: &order.bits, tys: &[ty], commutes: true };
+        let bits = fold_order(self.kernel, i, dim, &owned);
+        let fold = Fold { layout: &tile.layout, dim, owned: &owned, bits: &bits, tys: &[ty], commutes: true };
         let live = self.fold(b, &fold, live, &combine)?;
         let done: Vec<Option<LVal>> =
             live.iter().map(|v| v.as_ref().map(|v| if truth { b.cmp(CmpOp::Ne, v[0], zero) } else { v[0] })).collect();
@@ -120,8 +119,8 @@ impl Lower<'_> {
             let take = b.bin(BinOp::Or, more, tie);
             Bundle::from_slice(&[b.select(take, y[0], x[0]), b.select(take, y[1], x[1])])
         };
-        let order = reduce_order(t.shape[dim]);
-        let fold = Fold { layout: &tile.layout, dim, owned: &owned, bits: &order.bits, tys: &[key, LTy::I32], commutes: true };
+        let bits = fold_order(self.kernel, i, dim, &owned);
+        let fold = Fold { layout: &tile.layout, dim, owned: &owned, bits: &bits, tys: &[key, LTy::I32], commutes: true };
         let live = self.fold(b, &fold, live, &combine)?;
         let done: Vec<Option<LVal>> = live.iter().map(|v| v.as_ref().map(|v| v[1])).collect();
         self.reduced(d.results[0], &tile.layout, dim, &done)

@@ -18,6 +18,7 @@ const CDNA3: Costs = Costs {
     special: 64,
     product: 16,
     shuffle: 32,
+    redux: [0; 2],
     step_latency: [256, 512],
     wavefront: 16,
     shared_latency: 1024,

@@ -58,6 +58,7 @@ pub fn target(chip: Chip) -> Target {
         copies_in_rows: new,
         code_casts: codes(chip),
         packed_halves: false,
+        redux: false,
         functions: if chip == Chip::Gfx942 { FUNCTIONS } else { &FUNCTIONS[OF_CODES..] },
         // `v_div_scale`, `v_div_fmas` and `v_div_fixup` are there for them.
         quotients: &[Scalar::F32, Scalar::F64, Scalar::F16],

@@ -212,7 +212,7 @@ impl Selector<'_> {
             Inst::CvtBf16x2 { dst, low, high } => self.halves_of(*dst, [*low, *high], Scalar::BF16),
             Inst::CvtE4M3x2 { dst, low, high } => self.code_pair(*dst, [*low, *high], false),
             Inst::CvtE5M2x2 { dst, low, high } => self.code_pair(*dst, [*low, *high], true),
-            Inst::FmaBf16x2 { .. } | Inst::LoadMatrix { .. } | Inst::Unit(_) | Inst::Roles(_) => {
+            Inst::FmaBf16x2 { .. } | Inst::LoadMatrix { .. } | Inst::Redux { .. } | Inst::Unit(_) | Inst::Roles(_) => {
                 Err(SelectError::Instruction(inst.code(), Reason::NoMachinery))
             }
         }

@@ -89,7 +89,7 @@ impl Role<'_> {
             Inst::While(l) => Role::Control(Control::While(l)),
             Inst::If(c) => Role::Control(Control::If(c)),
             Inst::Roles(r) => Role::Control(Control::Roles(r)),
-            Inst::FmaBf16x2 { .. } | Inst::LoadMatrix { .. } | Inst::Unit(_) => Role::Foreign,
+            Inst::FmaBf16x2 { .. } | Inst::LoadMatrix { .. } | Inst::Redux { .. } | Inst::Unit(_) => Role::Foreign,
         }
     }
 }

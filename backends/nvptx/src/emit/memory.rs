@@ -10,7 +10,7 @@ use crate::error::EmitError;
 use smallvec::SmallVec;
 use tilelift_ir::{CacheHint, Precision};
 use tilelift_isel::MatrixId;
-use tilelift_isel::lane::{LTy, LVal, ShuffleFrom};
+use tilelift_isel::lane::{BinOp, LTy, LVal, ShuffleFrom};
 
 type Regs = SmallVec<[Reg; 16]>;
 
@@ -148,6 +148,18 @@ impl Emitter<'_> {
             ShuffleFrom::Lane(l) => ("shfl.sync.idx.b32 ", self.operand(l)),
         };
         self.body.op(op).r(d).then(a).s(", ").o(lane).s(", 31, 0xFFFFFFFF").end();
+    }
+
+    /// The verifier lets no other operations through.
+    pub(super) fn redux(&mut self, dst: LVal, op: BinOp, a: LVal) {
+        let (d, a) = (self.home(dst), self.reg(a));
+        let op = match op {
+            BinOp::Minimum => "redux.sync.min.s32 ",
+            BinOp::Maximum => "redux.sync.max.s32 ",
+            BinOp::MinimumU => "redux.sync.min.u32 ",
+            _ => "redux.sync.max.u32 ",
+        };
+        self.body.op(op).r(d).then(a).s(", 0xFFFFFFFF").end();
     }
 
     pub(super) fn matrix(&mut self, dsts: &[LVal], instr: MatrixId, a: &[LVal], b: &[LVal], c: &[LVal]) {

@@ -296,6 +296,10 @@ impl Emitter<'_> {
                 self.barrier();
                 Ok(())
             }
+            Inst::Redux { dst, op, a } => {
+                self.redux(*dst, *op, *a);
+                Ok(())
+            }
             Inst::Shuffle { dst, a, from } => {
                 self.shuffle(*dst, *a, *from);
                 Ok(())

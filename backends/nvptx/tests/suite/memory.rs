@@ -194,6 +194,17 @@ fn shuffles() {
     asm.check("sm_80");
 }
 
+#[test]
+fn least_and_greatest_words() {
+    let asm = &mut Assembly::default();
+    let ty = LTy::Num(Scalar::I32);
+    for op in [BinOp::Minimum, BinOp::Maximum, BinOp::MinimumU, BinOp::MaximumU] {
+        let p = elementwise(&format!("redux_{op:?}").to_lowercase(), &[ty], ty, |a, v| a.def(ty, |dst| Inst::Redux { dst, op, a: v[0] }));
+        agree(asm, &p, 2, &[Data::bits(Scalar::I32, &sample(Scalar::I32, 64, 7)), Data::zeros(Scalar::I32, 64)], Tolerance::Exact);
+    }
+    asm.check("sm_80");
+}
+
 /// Copies in groups, with and without a guard, read by other lanes.
 #[test]
 fn asynchronous_copies() {

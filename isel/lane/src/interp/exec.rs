@@ -225,6 +225,7 @@ impl<'a> Interpreter<'a> {
                 Ok(())
             }
             Inst::Shuffle { dst, a, from } => self.shuffle(*dst, *a, *from),
+            Inst::Redux { dst, op, a } => self.redux(*dst, *op, *a),
             Inst::Matrix(_) | Inst::Unit(_) | Inst::For(_) | Inst::While(_) | Inst::If(_) | Inst::Roles(_) => {
                 Err((LaneFault::Malformed("no simple instruction"), 0))
             }
@@ -352,6 +353,21 @@ impl<'a> Interpreter<'a> {
         }
         self.put(&[dst], std::iter::once(column));
         self.stats.shuffles += (self.count() / self.lanes) as u64;
+        Ok(())
+    }
+
+    fn redux(&mut self, dst: LVal, op: BinOp, a: LVal) -> Result<(), Trap> {
+        let mut column = self.take(dst);
+        let words = self.reg(a)[self.live.clone()].to_vec();
+        for (d, warp) in column[self.live.clone()].chunks_mut(self.lanes).zip(words.chunks(self.lanes)) {
+            let mut all = [warp[0]];
+            for &word in warp {
+                let before = all;
+                ops::bin(op, LTy::I32, &mut all, &before, &[word]).map_err(|f| (f, 0))?;
+            }
+            d.fill(all[0]);
+        }
+        self.put(&[dst], std::iter::once(column));
         Ok(())
     }
 

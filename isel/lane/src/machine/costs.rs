@@ -11,6 +11,8 @@ pub struct Costs {
     pub product: u64,
     /// A shuffle.
     pub shuffle: u64,
+    /// A redux ([`crate::inst::Inst::Redux`]), and until its result is there; nothing where there is none.
+    pub redux: [u64; 2],
     /// Until a step of a chain is done whose every step waits for the one before, per program: a comparison and choices, and a shuffle's more.
     pub step_latency: [u64; 2],
     /// A pass over the banks of shared memory.

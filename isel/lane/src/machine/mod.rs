@@ -79,6 +79,8 @@ pub struct Target {
     /// True if the machine computes with two 16-bit floats of a word at once ([`crate::inst::Inst::FmaF16x2`], [`crate::inst::Inst::CvtF16x2`] and their
     /// siblings), and permutes the bytes of words ([`crate::inst::Inst::Permute`]).
     pub packed_halves: bool,
+    /// True if the least and the greatest of the words that the lanes of a warp hold are one instruction ([`crate::inst::Inst::Redux`]).
+    pub redux: bool,
     /// The optional operations ([`crate::op::UnOp::is_optional`]) that the machine has, with the types for which it does. What is missing is
     /// made of other operations.
     pub functions: &'static [(UnOp, Scalar)],

@@ -80,10 +80,11 @@ lane @test warps=1 lanes=32 shared=64
   l49:i32 = fma_bf16x2 l2, l6, l7
   l50:i32 = permute l2, l6 by l7
   l51:i32 = mask_flip l2 by l6, l7
-  l52:b32 = cvt_f16x2 l3, l3
-  l53:b32 = cvt_bf16x2 l3, l3
-  l54:i16 = cvt_e4m3x2 l3, l3
-  l55:i16 = cvt_e5m2x2 l3, l3
+  l52:i32 = redux minimumu l6
+  l53:b32 = cvt_f16x2 l3, l3
+  l54:b32 = cvt_bf16x2 l3, l3
+  l55:i16 = cvt_e4m3x2 l3, l3
+  l56:i16 = cvt_e5m2x2 l3, l3
 ";
 
 /// One of every instruction; verifies, but isn't meant to run.
@@ -188,6 +189,7 @@ pub fn everything() -> Asm {
     a.def(LTy::I32, |dst| Inst::FmaBf16x2 { dst, a: i, b: lane, c: warp });
     a.def(LTy::I32, |dst| Inst::Permute { dst, low: i, high: lane, picks: warp });
     a.def(LTy::I32, |dst| Inst::MaskFlip { dst, a: i, mask: lane, flip: warp });
+    a.def(LTy::I32, |dst| Inst::Redux { dst, op: BinOp::MinimumU, a: lane });
     a.def(LTy::B32, |dst| Inst::CvtF16x2 { dst, low: x, high: x });
     a.def(LTy::B32, |dst| Inst::CvtBf16x2 { dst, low: x, high: x });
     a.def(LTy::Num(Scalar::I16), |dst| Inst::CvtE4M3x2 { dst, low: x, high: x });

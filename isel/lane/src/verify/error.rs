@@ -2,7 +2,7 @@
 
 use crate::frame::AllocId;
 use crate::machine::MatrixId;
-use crate::op::UnOp;
+use crate::op::{BinOp, UnOp};
 use crate::registers::RegisterError;
 use crate::value::{LTy, LVal};
 use std::fmt;
@@ -138,6 +138,10 @@ pub enum LaneProblem {
         /// The type.
         ty: LTy,
     },
+    /// A redux for a target without one.
+    NoRedux,
+    /// An operation that no redux has.
+    ReduxOp(BinOp),
     /// An exchange with a lane that the warp lacks.
     ShuffleMask {
         /// The mask.
@@ -189,6 +193,8 @@ impl fmt::Display for LaneProblem {
                 write!(f, "the target has no `{op:?}` of {ty}; write it as operations that it has")
             }
             LaneProblem::NoLoadMatrix => f.write_str("the target has no matrix load; use plain shared loads"),
+            LaneProblem::NoRedux => f.write_str("the target finds no least word of a warp; use shuffles"),
+            LaneProblem::ReduxOp(op) => write!(f, "no redux has the operation {op:?}"),
             LaneProblem::ShuffleMask { mask, lanes } => write!(f, "the mask {mask} leaves a warp of {lanes} lanes"),
         }
     }

@@ -307,6 +307,11 @@ impl Verifier<'_> {
             Inst::Shuffle { from: ShuffleFrom::Xor(mask), .. } if *mask >= self.target.lanes => {
                 Err(LaneProblem::ShuffleMask { mask: *mask, lanes: self.target.lanes })
             }
+            Inst::Redux { op, .. } => match op {
+                _ if !self.target.redux => Err(LaneProblem::NoRedux),
+                BinOp::Minimum | BinOp::Maximum | BinOp::MinimumU | BinOp::MaximumU => Ok(()),
+                _ => Err(LaneProblem::ReduxOp(*op)),
+            },
             Inst::Matrix(product) => {
                 let MatrixProduct { dsts, instr, a, b, c, scales } = &**product;
                 let Some(m) = self.target.matrix.get(instr.index()) else {

@@ -245,6 +245,8 @@ fn counts_widths_and_offers() {
     assert_eq!(with(copy), LaneProblem::CopySize { got: 2, offered: &[4, 8, 16] });
     let mask = |a: &mut Asm, [i, ..]: [LVal; 6]| Inst::Shuffle { dst: a.val(LTy::I32), a: i, from: ShuffleFrom::Xor(32) };
     assert_eq!(with(mask), LaneProblem::ShuffleMask { mask: 32, lanes: 32 });
+    let redux = |a: &mut Asm, [i, ..]: [LVal; 6]| Inst::Redux { dst: a.val(LTy::I32), op: BinOp::Add, a: i };
+    assert_eq!(with(redux), LaneProblem::ReduxOp(BinOp::Add));
     let alloc = |a: &mut Asm, _: [LVal; 6]| Inst::SharedAddr { dst: a.val(LTy::I32), alloc: no_alloc() };
     assert_eq!(with(alloc), LaneProblem::NoSuch { what: "allocation", index: 99 });
     let param = |a: &mut Asm, _: [LVal; 6]| Inst::Param { dst: a.val(LTy::I32), index: 0 };

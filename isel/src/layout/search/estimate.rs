@@ -37,6 +37,7 @@ pub(crate) fn work(kernel: &Kernel, target: &Target, (plan, plain): (&Plan, &Ass
         special: 0,
         product: 0,
         shuffle: 0,
+        redux: [0; 2],
         step_latency: [0; 2],
         wavefront: 0,
         shared_latency: 0,

@@ -1,8 +1,8 @@
 //! What reductions and scans cost in a layout: the steps that their lowering takes.
 
 use crate::layout::{Owner, owners};
+use smallvec::SmallVec;
 use tilelift_ir::layout::{Axis, Layout};
-use tilelift_ir::reduce::reduce_order;
 use tilelift_lane::Costs;
 
 /// What one fold does, per warp.
@@ -28,10 +28,11 @@ impl FoldCount {
     }
 }
 
-/// The steps of a reduction of `dim`; `None` if the layout does not keep the bits of the axis apart.
-pub(crate) fn reduction(layout: &Layout, dim: usize) -> Option<FoldCount> {
+/// The steps of a reduction of `dim`, whose bits are folded in the order that `order` gives of their owners; `None` if the layout does not keep the bits of
+/// the axis apart.
+pub(crate) fn reduction(layout: &Layout, dim: usize, order: impl FnOnce(&[Owner]) -> SmallVec<[u32; 24]>) -> Option<FoldCount> {
     let owned = owners(layout, dim)?;
-    let order = reduce_order(layout.shape()[dim]);
+    let order = order(&owned);
     let mut live = u64::from(layout.size(Axis::Reg));
     let mut count = FoldCount::default();
     // Odd digits of the axis are folded first, in registers.
@@ -44,7 +45,7 @@ pub(crate) fn reduction(layout: &Layout, dim: usize) -> Option<FoldCount> {
         }
     }
     let mut warps = 0;
-    for (k, &bit) in order.bits.iter().enumerate() {
+    for (k, &bit) in order.iter().enumerate() {
         match owned[bit as usize] {
             Owner::Reg(_) => {
                 live /= 2;
@@ -56,7 +57,7 @@ pub(crate) fn reduction(layout: &Layout, dim: usize) -> Option<FoldCount> {
             }
             Owner::Warp(_) => {
                 warps += 1;
-                let last = order.bits.get(k + 1).is_none_or(|&b| !matches!(owned[b as usize], Owner::Warp(_)));
+                let last = order.get(k + 1).is_none_or(|&b| !matches!(owned[b as usize], Owner::Warp(_)));
                 if last {
                     count.words += live * (1 + (1 << warps));
                     count.combines += live * ((1 << warps) - 1);
@@ -132,6 +133,7 @@ mod tests {
         special: 32,
         product: 12,
         shuffle: 16,
+        redux: [32, 608],
         step_latency: [240, 384],
         wavefront: 16,
         shared_latency: 480,

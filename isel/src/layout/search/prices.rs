@@ -6,7 +6,7 @@ use crate::layout::assign::{Assignment, access_layout, row_layout, scattered_lay
 use crate::layout::dot_plan::DotPlan;
 use crate::layout::in_memory;
 use crate::layout::packed;
-use crate::layout::{legal_width, memory_type};
+use crate::layout::{fold_order, legal_width, memory_type};
 use cranelift_entity::SecondaryMap;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -294,7 +294,9 @@ impl CostModel for Prices<'_> {
             }
             Rule::Reduce | Rule::ArgReduce => {
                 let (l, dim) = (operand()?, self.axis(i));
-                let Some(count) = folds::reduction(l, dim) else { return self.spread_first(l, d.args[0]) };
+                let Some(count) = folds::reduction(l, dim, |owned| fold_order(self.kernel, i, dim, owned)) else {
+                    return self.spread_first(l, d.args[0]);
+                };
                 let per = if d.op == Op::Reduce { c.alu } else { 6 * c.alu };
                 let count = if d.op == Op::Reduce { count } else { FoldCount { shuffles: 2 * count.shuffles, ..count } };
                 Some(count.price(c, per, self.warps()))

@@ -7,12 +7,11 @@ use super::super::{rearrange, sizes};
 use super::walk::{At, Refused, Walk, Walked};
 use crate::layout::assign::{access_layout, scattered_layout};
 use crate::layout::packed::{bytes_of, halves_of};
-use crate::layout::{legal_width, memory_type, owners};
+use crate::layout::{fold_order, legal_width, memory_type, owners};
 use crate::lower::facts::dim_of;
 use crate::lower::scratch::{first_copies, plain_copies};
 use std::rc::Rc;
 use tilelift_ir::layout::{Axis, Layout, coalesced};
-use tilelift_ir::reduce::reduce_order;
 use tilelift_ir::{Attr, Inst, Op, Scalar, Value};
 use tilelift_lane::LTy;
 use tilelift_schedule::access::{GlobalAccess, access_layout_for};
@@ -142,7 +141,7 @@ impl Walk<'_> {
         };
         let (counts, purpose) = match scans {
             true => (scan_exchanges(&layout, &owned), "scan"),
-            false => (exchanges(&layout, dim, &owned, &reduce_order(t.shape[dim]).bits), "reduction"),
+            false => (exchanges(&layout, dim, &owned, &fold_order(self.kernel, i, dim, &owned)), "reduction"),
         };
         for count in counts {
             self.take(sizes::exchange(self.target, self.plan.warps, count, &tys), purpose);

@@ -337,6 +337,23 @@ fn shuffles() {
 }
 
 #[test]
+fn least_and_greatest_words() {
+    for (op, want) in [(BinOp::Minimum, [-31, -63]), (BinOp::Maximum, [0, -32]), (BinOp::MinimumU, [0, -63]), (BinOp::MaximumU, [-1, -32])]
+    {
+        let mut asm = Asm::new(2);
+        let (lane, warp, lanes, zero) = (asm.special(Special::Lane), asm.special(Special::Warp), asm.i32(32), asm.i32(0));
+        let warp = asm.bin(BinOp::Mul, warp, lanes);
+        let number = asm.bin(BinOp::Add, warp, lane);
+        let word = asm.bin(BinOp::Sub, zero, number);
+        let found = asm.def(LTy::I32, |dst| Inst::Redux { dst, op, a: word });
+        asm.store(0, &[found]);
+        let mut m = memory([Buffer::uninit(64 * 4)]);
+        asm.run(&mut m).unwrap();
+        assert_eq!(m.buffers[0].read_i64(Scalar::I32), want.map(|x| vec![x; 32]).concat(), "{op:?}");
+    }
+}
+
+#[test]
 fn matrix_loads() {
     for (count, trans) in [(1, false), (2, false), (4, false), (1, true), (2, true), (4, true)] {
         let mut asm = Asm::new(2);
