@@ -50,13 +50,9 @@ pub enum EmitError {
 }
 
 impl EmitError {
-    /// True if the chip lacks what is asked for, which others of its family have: an instruction, or scratch memory that is set up.
+    /// True if the chip lacks an instruction, which others of its family have.
     pub fn is_of_chip(&self) -> bool {
-        matches!(
-            self,
-            EmitError::Select(SelectError::Computation(_, _, Reason::Chip(_)) | SelectError::Instruction(_, Reason::Chip(_)))
-                | EmitError::Allocate(AllocError::NoScratch)
-        )
+        matches!(self, EmitError::Select(SelectError::Computation(_, _, Reason::Chip(_)) | SelectError::Instruction(_, Reason::Chip(_))))
     }
 
     /// True if what is alive at a time has no place, in registers or elsewhere: another program for the same kernel may ask for less.
