@@ -55,11 +55,6 @@ impl EmitError {
         matches!(self, EmitError::Select(SelectError::Computation(_, _, Reason::Chip(_)) | SelectError::Instruction(_, Reason::Chip(_))))
     }
 
-    /// True if what is alive at a time has no place, in registers or elsewhere: another program for the same kernel may ask for less.
-    pub fn is_of_registers(&self) -> bool {
-        matches!(self, EmitError::Allocate(e) if e.is_resource() && *e != AllocError::TooMuchWork)
-    }
-
     /// True if the program is well-formed, but larger than the chip's registers, scratch memory, or the reach of its branches.
     pub fn is_resource(&self) -> bool {
         match self {

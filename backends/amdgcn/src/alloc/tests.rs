@@ -104,7 +104,7 @@ fn scratch_memory_begins_at_zero() {
         let zero = |i: &Inst| i.op == Opcode::SMovB32 && i.operands[1] == Operand::Imm(0);
         let at = after.program.blocks[begin].insts.iter().position(zero).unwrap();
         assert_eq!(after.origin[0][at], None);
-        let mut faults = vec![after.clone(), after.clone(), after.clone()];
+        let mut faults = [after.clone(), after.clone(), after.clone()];
         faults[0].program.blocks[begin].insts.remove(at);
         faults[0].origin[0].remove(at);
         faults[1].program.blocks[begin].insts[at].operands[1] = 4.into();
@@ -119,6 +119,9 @@ fn scratch_memory_begins_at_zero() {
     assert_eq!(planted, 24);
 }
 
+/// What a planted fault does to the instructions of a block.
+type InBlock = fn(&mut Vec<Inst>);
+
 /// Its address is made at the kernel's beginning: what is left out, in another order, or of other registers is found.
 #[test]
 fn scratch_memory_is_set_up() {
@@ -129,7 +132,7 @@ fn scratch_memory_is_set_up() {
         let insts = &good.blocks[Block::new(0)].insts;
         let read = insts[3..].iter().flat_map(|i| &i.operands).any(|o| *o == Span::physical(File::Scalar, 2, 1).into());
         assert_eq!((insts[0].op, insts[1].op, insts[2].op), (Opcode::SAddU32, Opcode::SAddcU32, Opcode::SMovB32), "{:?}", before.entry);
-        let plants: [(bool, fn(&mut Vec<Inst>)); 8] = [
+        let plants: [(bool, InBlock); 8] = [
             (true, |i| drop(i.remove(0))),
             (true, |i| drop(i.remove(1))),
             (read, |i| drop(i.remove(2))),

@@ -3,11 +3,12 @@
 use crate::common::device::{Data, Tolerance, agree, asm, segment};
 use tilelift_amdgcn::isa::Opcode;
 use tilelift_amdgcn::mir::{Block, Inst, Program};
-use tilelift_amdgcn::{Chip, check, emit, encode::encode, object, order, select::select};
+use tilelift_amdgcn::{Chip, check, emit, encode::encode, machine, object, order, select::select};
 use tilelift_amdgcn_sim::{self as sim, FaultKind, Use};
 use tilelift_interp::{Buffer, Memory, ViewArg};
 use tilelift_ir::{GridAxis, Scalar};
 use tilelift_isel::abi::marshal;
+use tilelift_isel::{LowerOptions, lower};
 use tilelift_lane::{self as lane, BinOp, LTy, LVal, Special};
 
 /// Many multiples of a number, each of which is asked for when the sum of all of them is known.
@@ -42,7 +43,7 @@ const SIZES: [(u64, u32); 2] = [(700, 1), (400, 8)];
 const GROUPS: u32 = 3;
 
 fn data(warps: u32) -> Vec<u64> {
-    (0..u64::from(GROUPS * 64 * warps)).map(|i| i * 0x9e37_79b9 & 0xffff_ffff).collect()
+    (0..u64::from(GROUPS * 64 * warps)).map(|i| (i * 0x9e37_79b9) & 0xffff_ffff).collect()
 }
 
 #[test]
@@ -56,6 +57,20 @@ fn what_is_kept_in_scratch_memory_comes_back() {
         }
         let views = [Data::View(Scalar::I32, data(warps)), Data::View(Scalar::I32, vec![0; data(warps).len()])];
         agree(&program, GROUPS, &views, Tolerance::Exact).unwrap_or_else(|e| panic!("{e}"));
+    }
+}
+
+/// Values of 96 keys, loaded in halves as products take them, would take more registers than lanes compute in: they wait in local data share.
+#[test]
+fn operands_in_halves_take_a_register_each() {
+    let source = include_str!("../../../../tests/tile/loops/in_fewer_registers.tile");
+    let file = tilelift_ir::text::parse(source).unwrap_or_else(|e| panic!("{e}"));
+    let verified = tilelift_ir::verify::verify(&file.kernels[0]).unwrap();
+    for chip in Chip::ALL {
+        let lowered = lower(&verified, &machine::target(chip), &LowerOptions::default()).unwrap_or_else(|e| panic!("{chip}: {e}"));
+        let made = emit(&lowered.program, chip).unwrap_or_else(|e| panic!("{chip}: {e}"));
+        let spills = made.facts.spills;
+        assert_eq!(spills.to_scratch, 0, "{chip}: {spills:?}");
     }
 }
 
@@ -85,6 +100,9 @@ fn run(lanes: &lane::Program, program: &Program, input: &[u64]) -> Result<Vec<u8
     Ok(device.read(bases[1], bytes.len()).unwrap().to_vec())
 }
 
+/// What a planted fault does to the first block.
+type Plant = fn(&mut Vec<Inst>);
+
 /// What is left out of the set-up, or done in another order, is found by the checker and by the simulator.
 #[test]
 fn planted_faults_of_the_set_up_are_found() {
@@ -97,7 +115,7 @@ fn planted_faults_of_the_set_up_are_found() {
     let begin = Block::from_u32(0);
     let ops: Vec<Opcode> = good.blocks[begin].insts[..5].iter().map(|i| i.op).collect();
     assert_eq!(ops, [Opcode::SAddU32, Opcode::SAddcU32, Opcode::SMovB32, Opcode::SMovB32, Opcode::SMovB32]);
-    let plants: [(&str, fn(&mut Vec<Inst>)); 7] = [
+    let plants: [(&str, Plant); 7] = [
         ("no lower half", |i| drop(i.remove(0))),
         ("no upper half", |i| drop(i.remove(1))),
         ("none", |i| drop(i.drain(..2))),
