@@ -31,13 +31,6 @@ pub(crate) enum Refusal {
     Amdgcn(tilelift_amdgcn::EmitError),
 }
 
-impl Refusal {
-    /// True if lanes have too few registers, and no other place for what does not fit.
-    pub fn is_of_registers(&self) -> bool {
-        matches!(self, Refusal::Amdgcn(why) if why.is_of_registers())
-    }
-}
-
 impl Backend {
     /// The backend of a target, if one prints it.
     pub fn of(target: &Target) -> Option<Backend> {

@@ -315,20 +315,9 @@ pub fn compile_timed(kernel: &Kernel, target: &Target, options: &Options) -> Res
     let verified = times.measure(Stage::Verify, || tilelift_ir::verify(kernel))?;
     let better = times.measure(Stage::Optimise, || improved(&verified, options.opt));
     let verified = better.as_ref().map_or(verified, VerifiedKernel::as_verified);
-    let mut lowered = times.measure(Stage::Lower, || lowered_for_grid(&verified, target, options))?;
+    let lowered = times.measure(Stage::Lower, || lowered_for_grid(&verified, target, options))?;
     let backend = Backend::of(target).ok_or_else(|| CompileError::NoBackend { target: target.name.to_owned() })?;
-    let mut made = times.measure(Stage::Emit, || backend.emit(&lowered.program, target, &options.emit));
-    if let Err(why) = &made
-        && why.is_of_registers()
-    {
-        for fewer in with_fewer_registers(&verified, options) {
-            let Ok(other) = times.measure(Stage::Lower, || lowered_for_grid(&verified, target, &fewer)) else { continue };
-            if let Ok(done) = times.measure(Stage::Emit, || backend.emit(&other.program, target, &options.emit)) {
-                (lowered, made) = (other, Ok(done));
-                break;
-            }
-        }
-    }
+    let made = times.measure(Stage::Emit, || backend.emit(&lowered.program, target, &options.emit));
     let made = made.map_err(|e| CompileError::refused(e, kernel))?;
     let artifact = Artifact {
         key: None,
@@ -349,24 +338,6 @@ pub fn compile_timed(kernel: &Kernel, target: &Target, options: &Options) -> Res
         schedule: schedule(&lowered, &verified),
     };
     Ok((artifact, times))
-}
-
-/// Other ways to lower a kernel of products whose lanes have too few registers for the one that is best: layouts as they are assigned, which leave operands in
-/// shared memory, and loops that load nothing ahead; what the caller says stays.
-fn with_fewer_registers(kernel: &Kernel, options: &Options) -> Vec<Options> {
-    let mut multiplies = false;
-    kernel.walk(kernel.body, &mut |i| multiplies |= kernel.insts[i].op.factors().is_some());
-    if !multiplies || kernel.is_explicit() {
-        return Vec::new();
-    }
-    let own = options.lowering();
-    let layouts = matches!(own.layouts, LayoutChoice::Spread | LayoutChoice::Searched).then_some(LayoutChoice::Assigned);
-    let stages = own.stages.is_none().then_some(Some(1));
-    let ways = [(layouts, None), (None, stages), (layouts, stages)];
-    let said = ways.into_iter().filter(|w| w.0.is_some() || w.1.is_some());
-    let lower = said.map(|(l, s)| LowerOptions { layouts: l.unwrap_or(own.layouts), stages: s.unwrap_or(own.stages), ..own });
-    // The level would have layouts searched whatever the options say.
-    lower.map(|lower| Options { lower, opt: options.opt.min(OptLevel::Logical), ..options.clone() }).collect()
 }
 
 /// The kernel that runs, as a text; empty where that is the one that was given.

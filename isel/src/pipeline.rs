@@ -329,13 +329,13 @@ fn with_candidates(
     options: &LowerOptions,
     own: Plan,
 ) -> Result<(Fitted, bool, Option<LowerError>), LowerError> {
-    if matches!(options.layouts, LayoutChoice::Spread | LayoutChoice::Assigned) || own.specialised().is_none() {
+    if options.layouts == LayoutChoice::Spread || own.specialised().is_none() {
         return Ok((fit(kernel, target, options, own)?, false, None));
     }
     let candidates = Candidates::of(kernel, target, options, own.clone());
     let chosen = match options.layouts {
         LayoutChoice::Random(seed) => candidates.random(seed),
-        LayoutChoice::Spread | LayoutChoice::Assigned | LayoutChoice::Searched => candidates.first().clone(),
+        LayoutChoice::Spread | LayoutChoice::Searched => candidates.first().clone(),
     };
     if candidates.is_own(&chosen) {
         return Ok((fit(kernel, target, options, own)?, false, None));
@@ -387,11 +387,7 @@ fn laid_out(kernel: &Kernel, target: &Target, plain: Laid, layouts: LayoutChoice
     // Where lanes bring all fragments by themselves, products of products gain more by a search than it costs.
     let chained = || target.moves_by_lanes() && multiplies_products(kernel, &plain.assigned);
     let layouts = if layouts == LayoutChoice::Spread && chained() { LayoutChoice::Searched } else { layouts };
-    if matches!(layouts, LayoutChoice::Spread | LayoutChoice::Assigned)
-        || plain.direct
-        || plain.settled
-        || !is_searched(kernel, target, &plain.plan)
-    {
+    if layouts == LayoutChoice::Spread || plain.direct || plain.settled || !is_searched(kernel, target, &plain.plan) {
         return proved(kernel, target, plain);
     }
     let Some(found) = Search::new(kernel, target, &plain.plan, &plain.assigned).solve_as(layouts) else {

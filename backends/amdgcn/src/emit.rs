@@ -50,18 +50,9 @@ pub enum EmitError {
 }
 
 impl EmitError {
-    /// True if the chip lacks what is asked for, which others of its family have: an instruction, or scratch memory that is set up.
+    /// True if the chip lacks an instruction, which others of its family have.
     pub fn is_of_chip(&self) -> bool {
-        matches!(
-            self,
-            EmitError::Select(SelectError::Computation(_, _, Reason::Chip(_)) | SelectError::Instruction(_, Reason::Chip(_)))
-                | EmitError::Allocate(AllocError::NoScratch)
-        )
-    }
-
-    /// True if what is alive at a time has no place, in registers or elsewhere: another program for the same kernel may ask for less.
-    pub fn is_of_registers(&self) -> bool {
-        matches!(self, EmitError::Allocate(e) if e.is_resource() && *e != AllocError::TooMuchWork)
+        matches!(self, EmitError::Select(SelectError::Computation(_, _, Reason::Chip(_)) | SelectError::Instruction(_, Reason::Chip(_))))
     }
 
     /// True if the program is well-formed, but larger than the chip's registers, scratch memory, or the reach of its branches.

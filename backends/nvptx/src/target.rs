@@ -272,6 +272,7 @@ fn chip(name: &'static str, shared_bytes: u32, newer: &[Row], code_casts: &'stat
         max_warps: 32,
         shared_bytes,
         registers: 255,
+        computing: 255,
         vector_bytes: 16,
         banks: BankModel::nvidia(),
         matrix: MMA_SYNC.iter().chain(newer).map(instr).collect(),

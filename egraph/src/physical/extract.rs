@@ -3,7 +3,7 @@
 //! ```text
 //! per choice of the controls:   classes in program order take their cheapest way, conversions only from what is made
 //! search over the controls:     one at a time, each candidate by the cost of the whole program
-//! the best few:                 again by cost sets, then ranked with registers counted
+//! the best few:                 again by cost sets, then ranked with registers counted; where those do not suffice, without what takes most of them
 //! ```
 //!
 //! A class is as cheap as the *set* of items that it takes: what is shared is paid once. That is exact for a set, but dear to carry
@@ -156,16 +156,33 @@ fn first(f: &Forest) -> Option<Vec<LayoutId>> {
     f.controls.iter().map(|c| c.layouts.first().copied()).collect()
 }
 
-/// The best choice, and the costs of the runners-up: the best few by the sum of their items, ranked with registers counted.
+/// Searches without what took most of the registers, where those of lanes' own are too few.
+const AGAIN: usize = 2;
+
+/// The best choice, and the costs of the runners-up: the best few by the sum of their items, ranked with registers counted. What is too much for
+/// them is made in another way, if that takes less time.
 pub(crate) fn extract(f: &Forest, problem: &Problem<'_>, model: &dyn CostModel, limits: &Limits) -> Option<(Choice, Vec<u64>)> {
-    let mut ranked: Vec<(u64, Choice)> = Vec::new();
-    for c in search(f, limits)? {
-        let registers = pressure::spills(f, problem, model, &c).saturating_mul(model.spill());
-        ranked.push((c.total.saturating_add(registers), c));
+    let mut ranked: Vec<(u64, Choice, Vec<u32>)> = Vec::new();
+    let mut rank = |choices: Vec<Choice>| {
+        for c in choices {
+            let crowd = pressure::crowd(f, problem, model, &c);
+            ranked.push((c.total.saturating_add(crowd.over.saturating_mul(model.spill())), c, crowd.classes));
+        }
+        ranked.sort_by_key(|(total, ..)| *total);
+        ranked.first().map(|(.., crowd)| crowd.clone())
+    };
+    let mut crowd = rank(search(f, limits)?);
+    let mut without: Option<Forest> = None;
+    for _ in 0..AGAIN {
+        let open = |item: &u32| without.as_ref().is_none_or(|w| w.cost[*item as usize] < NEVER);
+        let Some(items) = crowd.iter().flatten().map(|&c| f.items_of(c)).find(|items| items.iter().any(open)) else { break };
+        let other = without.get_or_insert_with(|| f.clone());
+        items.into_iter().for_each(|item| other.cost[item as usize] = NEVER);
+        let found = search(other, limits).unwrap_or_default();
+        crowd = rank(found.into_iter().filter(|c| c.total < NEVER).collect());
     }
-    ranked.sort_by_key(|(t, _)| *t);
-    let others = ranked.iter().skip(1).map(|(t, _)| *t).collect();
-    ranked.into_iter().next().map(|(_, c)| (c, others))
+    let others = ranked.iter().skip(1).map(|(t, ..)| *t).collect();
+    ranked.into_iter().next().map(|(_, c, _)| (c, others))
 }
 
 /// The best few choices: one control is changed at a time, as long as the program gets cheaper, from the plain layouts or from layouts that go together.

@@ -84,7 +84,7 @@ pub(crate) struct Forest {
     pub(crate) done: Vec<(u32, Inst)>,
     pub(crate) controls: Vec<Control>,
     /// Registers of the tile, per class.
-    pub(crate) registers: Vec<u64>,
+    pub(crate) registers: Vec<[u64; 2]>,
     /// Layouts of several controls that go together: runs without conversions lead from one to the other. Per set the controls with their layouts.
     pub(crate) together: Vec<Vec<(usize, LayoutId)>>,
     /// What conversions have been looked at closely: layouts and bytes of an element.
@@ -225,14 +225,14 @@ impl Forest {
             let layout = cx.layout(s.layout);
             let held = if layout.size(Axis::Off) > 1 { 0 } else { layout.size(Axis::Reg) };
             let bytes = u64::from(held) * u64::from(elem.bytes());
-            f.registers.push(bytes.div_ceil(4));
+            f.registers.push(if held == 0 { [0; 2] } else { model.held(s.value, layout, bytes.div_ceil(4)) });
         }
         for (k, &(inst, id)) in cx.done.iter().enumerate() {
             let n = (cx.slots.len() + k) as u32;
             at.insert(g.find(id), n);
             f.done.push((n, inst));
             f.classes.push(Class { fanout: 1, ..Class::default() });
-            f.registers.push(0);
+            f.registers.push([0; 2]);
         }
         // A run that the machine refuses is no item.
         let mut run_item: Vec<Option<u32>> = Vec::with_capacity(cx.runs.len());
@@ -387,6 +387,15 @@ impl Forest {
             }
         }
         Some(roots)
+    }
+
+    /// The items by which a class is made, if its value has other classes.
+    pub(crate) fn items_of(&self, c: u32) -> Vec<u32> {
+        let class = &self.classes[c as usize];
+        if class.value.is_none_or(|v| self.of[v].len() < 2) {
+            return Vec::new();
+        }
+        class.ways.iter().map(|w| w.item).chain(class.converts.iter().map(|c| c.1)).collect()
     }
 
     /// The classes that the roots need; `None` if one has no way, or ways in a circle.

@@ -1,17 +1,26 @@
 //! Registers of a whole choice: what is live at once, against what the machine has.
 //!
 //! A variant of a value lives from where the value is made to its last reader; one that is made outside a loop and read inside lives
-//! as long as the loop runs.
+//! as long as the loop runs. What lanes compute with is counted for itself, too, where the machine has registers in which they don't.
 
 use super::forest::{Choice, Forest, Pick, positions, regions, weights};
 use super::problem::{CostModel, Problem};
 use cranelift_entity::SecondaryMap;
 use tilelift_ir::{Inst, Kernel, Op, Value};
 
-/// Registers that do not fit, times the weight of the region where that is worst.
-pub(crate) fn spills(f: &Forest, problem: &Problem<'_>, model: &dyn CostModel, choice: &Choice) -> u64 {
+/// What does not fit the registers.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Crowd {
+    /// Registers that do not fit, times the weight of the region where that is worst.
+    pub over: u64,
+    /// The classes that are live there, where those of lanes' own are too few: what takes most of them comes first.
+    pub classes: Vec<u32>,
+}
+
+/// What of a choice does not fit the registers.
+pub(crate) fn crowd(f: &Forest, problem: &Problem<'_>, model: &dyn CostModel, choice: &Choice) -> Crowd {
     let kernel = problem.kernel;
-    let Some(needed) = f.needed(&choice.controls, &choice.picks) else { return 0 };
+    let Some(needed) = f.needed(&choice.controls, &choice.picks) else { return Crowd::default() };
     let (at, made) = positions(kernel);
     let (region, weight) = (regions(kernel), weights(kernel));
     let ends = ends(kernel, &at);
@@ -42,21 +51,36 @@ pub(crate) fn spills(f: &Forest, problem: &Problem<'_>, model: &dyn CostModel, c
     });
     // Changes of the number of live registers by position.
     let most = at.values().copied().max().unwrap_or(0) as usize + 2;
-    let mut change = vec![0i64; most + 1];
-    for (n, class) in f.classes.iter().enumerate().filter(|(n, _)| needed[*n]) {
-        let Some(v) = class.value else { continue };
-        change[made[v] as usize] += f.registers[n] as i64;
-        change[(last[n] as usize + 1).min(most)] -= f.registers[n] as i64;
+    let mut change = vec![[0i64; 2]; most + 1];
+    let lives: Vec<(u32, [usize; 2])> = (0..f.classes.len())
+        .filter(|&n| needed[n])
+        .filter_map(|n| Some((n as u32, [made[f.classes[n].value?] as usize, (last[n] as usize + 1).min(most)])))
+        .collect();
+    for &(n, [from, to]) in &lives {
+        for (kind, &held) in f.registers[n as usize].iter().enumerate() {
+            change[from][kind] += held as i64;
+            change[to][kind] -= held as i64;
+        }
     }
     let mut by_position = vec![1u64; most + 1];
     kernel.walk(kernel.body, &mut |i: Inst| by_position[at[i] as usize] = weight[region[i]]);
-    let (mut live, mut worst) = (0i64, 0u64);
+    let (has, mut live, mut over, mut worst) = (model.registers(), [0i64; 2], 0u64, None);
     for (p, c) in change.iter().enumerate() {
-        live += c;
-        let over = (live.max(0) as u64).saturating_sub(model.registers());
-        worst = worst.max(over.saturating_mul(by_position[p]));
+        for kind in 0..has.len() {
+            live[kind] += c[kind];
+            let here = (live[kind].max(0) as u64).saturating_sub(has[kind]).saturating_mul(by_position[p]);
+            if here > over {
+                (over, worst) = (here, Some((p, kind)));
+            }
+        }
     }
-    worst
+    let mut classes = Vec::new();
+    if let Some((p, 1)) = worst {
+        let held = |n: u32| f.registers[n as usize][1];
+        classes.extend(lives.iter().filter(|&&(n, [from, to])| from <= p && p < to && held(n) > 0).map(|l| l.0));
+        classes.sort_by_key(|&n| std::cmp::Reverse(held(n)));
+    }
+    Crowd { over, classes }
 }
 
 /// First and last position of every loop.

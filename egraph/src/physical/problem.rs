@@ -33,8 +33,12 @@ pub trait CostModel {
     fn convert_exactly(&self, from: &Layout, to: &Layout, elem: Scalar) -> Option<u64> {
         self.convert(from, to, elem)
     }
-    /// 32-bit registers of a lane that tiles may take.
-    fn registers(&self) -> u64;
+    /// 32-bit registers of a lane that tiles may take, and those of them in which lanes compute.
+    fn registers(&self) -> [u64; 2];
+    /// Registers of a lane that a value takes in a layout, of so many words, and those of them in which lanes compute.
+    fn held(&self, _value: Value, _layout: &Layout, words: u64) -> [u64; 2] {
+        [words, 0]
+    }
     /// The cost of keeping one register in memory and fetching it back.
     fn spill(&self) -> u64;
 }

@@ -69,8 +69,8 @@ impl CostModel for Toy<'_> {
         };
         Some(each * u64::from(to.size(Axis::Reg) * elem.bytes()))
     }
-    fn registers(&self) -> u64 {
-        200
+    fn registers(&self) -> [u64; 2] {
+        [200, 200]
     }
     fn spill(&self) -> u64 {
         64
@@ -315,7 +315,7 @@ fn random(seed: u64) -> Forest {
     f.classes.push(Class { ways: vec![Way { item: u, kids }], fanout: 1, ..Class::default() });
     f.order.push(8);
     f.done.push((8, Inst::new(0)));
-    f.registers = vec![1; 9];
+    f.registers = vec![[1, 0]; 9];
     f.controls.push(Control { layouts: vec![0, 1], wants: vec![Value::new(1 + r.below(3) as usize)] });
     // Readers share what they read.
     for c in 0..8 {
@@ -397,7 +397,7 @@ impl CostModel for Dearer<'_> {
     fn convert_exactly(&self, _: &Layout, _: &Layout, _: Scalar) -> Option<u64> {
         Some(1 << 30)
     }
-    fn registers(&self) -> u64 {
+    fn registers(&self) -> [u64; 2] {
         self.0.registers()
     }
     fn spill(&self) -> u64 {
@@ -422,6 +422,52 @@ fn conversions_that_prove_dear_are_given_up() {
     let s = solve(&p, &Dearer(Toy(&k)), &Limits::default()).expect("a solution");
     assert_eq!(converted(&s), 0);
     assert!(s.plain.is_some_and(|plain| s.cost <= plain));
+}
+
+/// A machine on which a value takes more registers of lanes' own than there are where it lies as accesses like it.
+struct Crowded<'k> {
+    toy: Toy<'k>,
+    value: Value,
+    over: u64,
+}
+
+impl CostModel for Crowded<'_> {
+    fn anchors(&self, i: Inst) -> Vec<InstLayouts> {
+        self.toy.anchors(i)
+    }
+    fn fixed(&self, i: Inst) -> bool {
+        self.toy.fixed(i)
+    }
+    fn run(&self, i: Inst, run: &InstLayouts) -> Option<u64> {
+        self.toy.run(i, run)
+    }
+    fn convert(&self, from: &Layout, to: &Layout, elem: Scalar) -> Option<u64> {
+        self.toy.convert(from, to, elem)
+    }
+    fn registers(&self) -> [u64; 2] {
+        [200, 100]
+    }
+    fn held(&self, value: Value, l: &Layout, words: u64) -> [u64; 2] {
+        let dear = value == self.value && layout(self.toy.0.ty(value), true).is_some_and(|good| *good == *l);
+        [words, if dear { 100 + self.over } else { 0 }]
+    }
+    fn spill(&self) -> u64 {
+        1000
+    }
+}
+
+/// Only where registers of lanes' own are too few is a value made otherwise, and only if that takes less time.
+#[test]
+fn what_takes_too_many_registers_is_made_otherwise() {
+    let k = kernel("v10 = neg a\nv11 = exp v10\nstore p[r, 0], v11");
+    let value = k.insts.values().find(|d| d.op == Op::Neg).expect("it is there").args[0];
+    let good = layout(k.ty(value), true).expect("a layout");
+    let loaded_well = |over: u64| {
+        let s = solve(&problem(&k), &Crowded { toy: Toy(&k), value, over }, &Limits::default()).expect("a solution");
+        s.values[value].iter().any(|x| *x.layout == *good && !matches!(x.source, Source::Convert(_)))
+    };
+    assert!(loaded_well(0), "all fit");
+    assert!(!loaded_well(1000), "far too many");
 }
 
 #[test]

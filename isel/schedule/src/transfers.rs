@@ -39,6 +39,16 @@ pub fn global_access(kernel: &Kernel, target: &Target, warps: u64, i: Inst, layo
     Some(groups * (moving + warps * ADDRESS * c.alu))
 }
 
+/// The pieces in which a lane loads a tile from global memory in a layout: bytes of each, and how many.
+pub fn pieces(kernel: &Kernel, target: &Target, i: Inst, layout: &Layout) -> Option<[u32; 2]> {
+    let access = GlobalAccess::of(kernel, i);
+    let bytes = access.view.elem.bytes();
+    let columns = AccessColumns::global(layout, &access.order()).ok()?;
+    let vec = legal_width(access.vector_elements(target.vector_bytes), memory_type(access.view.elem));
+    let [width, vectors] = vector_count(&columns, bytes, vec * bytes, layout.free_mask(Axis::Reg));
+    Some([width * bytes, vectors])
+}
+
 /// Passes over the banks, and instructions, of one warp that fetches fragments of a tile: by matrix loads where they are wanted and divide
 /// the access, else by vectors.
 ///

@@ -60,6 +60,8 @@ pub enum Use {
     Lane,
     /// M0 as an LDS address.
     M0,
+    /// The address of the wave's scratch memory.
+    FlatScratch,
 }
 
 /// A rule of the hardware about instructions that follow each other too closely.
@@ -216,6 +218,13 @@ pub enum FaultKind {
         /// The other access: the workgroup by its number, and the wave.
         other: Option<(u32, u32)>,
     },
+    /// The address that the kernel made of its wave's scratch memory is not that of the wave's.
+    ScratchAddress {
+        /// The address that the kernel made.
+        made: u64,
+        /// Where the wave's scratch memory is.
+        own: u64,
+    },
     /// LDS that a load is still filling.
     LdsInFlight {
         /// The address.
@@ -329,6 +338,9 @@ impl fmt::Display for FaultKind {
                 write!(f, "the {} of {memory:?} {address:#x} in lane {lane} races with a {}", kind(*write), kind(*other_write))?;
                 other.map_or(Ok(()), |(g, w)| write!(f, " of workgroup {g}, wave {w}"))?;
                 f.write_str(if *other_pending { " that was not waited for" } else { " in the same barrier interval" })
+            }
+            FaultKind::ScratchAddress { made, own } => {
+                write!(f, "the kernel's address of scratch memory is {made:#x}, and the wave's memory is at {own:#x}")
             }
             FaultKind::LdsInFlight { address, lane } => write!(f, "LDS {address:#x} in lane {lane} is still being filled by a load to LDS"),
             FaultKind::StepLimit { steps } => write!(f, "more than {steps} instructions: the program hangs, or the limit is too low"),

@@ -20,6 +20,7 @@ impl FaultKind {
             FaultKind::Misaligned { .. } => "misaligned",
             FaultKind::LdsOutOfBounds { .. } => "lds-out-of-bounds",
             FaultKind::Race { .. } => "race",
+            FaultKind::ScratchAddress { .. } => "scratch-address",
             FaultKind::LdsInFlight { .. } => "lds-in-flight",
             FaultKind::StepLimit { .. } => "step-limit",
             FaultKind::Deadlock { .. } => "deadlock",
@@ -44,6 +45,7 @@ impl FaultKind {
             | FaultKind::Misaligned { .. }
             | FaultKind::LdsOutOfBounds { .. }
             | FaultKind::Race { .. }
+            | FaultKind::ScratchAddress { .. }
             | FaultKind::LdsInFlight { .. }
             | FaultKind::StepLimit { .. }
             | FaultKind::Deadlock { .. }
@@ -74,6 +76,7 @@ impl FaultKind {
             FaultKind::Race { memory: Shared::Global, .. } => {
                 "order the two accesses: a barrier within a workgroup, atomics of the device's scope between workgroups"
             }
+            FaultKind::ScratchAddress { .. } => SCRATCH,
             FaultKind::LdsInFlight { .. } => "put an s_waitcnt vmcnt, and a barrier where other waves read, behind the load to LDS",
             FaultKind::StepLimit { .. } => "look for a loop that does not end, or launch less",
             FaultKind::Deadlock { .. } => "let all waves of a workgroup reach the same barriers",
@@ -81,6 +84,10 @@ impl FaultKind {
         }
     }
 }
+
+/// What helps where a kernel makes the address of its scratch memory.
+const SCRATCH: &str =
+    "before the first access, add the wave's bytes to the address that the kernel begins with: the lower halves, then the carry";
 
 fn launch(e: &LaunchError) -> &'static str {
     match e {
@@ -95,6 +102,7 @@ fn undefined(used_as: Use) -> &'static str {
     match used_as {
         Use::Store => "write the value in every lane that stores it; buffers without contents count as never written",
         Use::M0 => "set m0 before the instruction",
+        Use::FlatScratch => SCRATCH,
         Use::Address | Use::Condition | Use::Exec | Use::Lane => "write the register on every path that leads here",
     }
 }

@@ -18,7 +18,6 @@ use super::result::{AllocError, Allocated, Spills};
 use super::words::{Words, file_size};
 use super::work::{Lanes, Work};
 use super::{clean, exec, relieve, rewrite, spill};
-use crate::chip::Chip;
 use crate::mir::{File, Operand, Program, Reg, Span, VReg, VRegData};
 use std::rc::Rc;
 
@@ -234,14 +233,14 @@ impl Draft {
         sizes(&program)?;
         let origin = program.blocks.values().map(|b| (0..b.insts.len() as u32).map(Some).collect()).collect();
         let temporaries = vec![false; program.vregs.len()];
-        let mut work = Work { program, origin, temporaries, lanes: Lanes::default() };
+        let mut work = Work { program, origin, temporaries, lanes: Lanes::default(), zero: None };
         clean::remove_unread(&mut work);
         let round = Round::new(&work, &fuel)?;
         // What is in use at a time is in a register or in scratch memory: where there is not enough of both, no spilling helps.
         let room = budget.pool + (spill::SCRATCH_BYTES / 4) as usize;
         let vector = |data: &VRegData| if data.file == File::Scalar { 0 } else { usize::from(data.words) };
         if work.program.vregs.values().map(vector).sum::<usize>() > room && round.together(&work.program) > room {
-            return Err(if work.program.chip == Chip::Gfx90a { AllocError::NoScratch } else { AllocError::ScratchFull });
+            return Err(AllocError::ScratchFull);
         }
         Ok(Draft { work, budget, fuel, spills: Spills::default(), round })
     }

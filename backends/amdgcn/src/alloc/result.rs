@@ -75,8 +75,6 @@ pub enum AllocError {
     Spilling,
     /// Allocation takes more steps than it may.
     TooMuchWork,
-    /// The chip's scratch memory needs a preparation that kernels do not have.
-    NoScratch,
     /// More scratch memory than instructions can name.
     ScratchFull,
     /// An operand names words that its register lacks.
@@ -96,7 +94,6 @@ impl fmt::Display for AllocError {
             AllocError::OutOfRegisters { file, words } => write!(f, "no place for {words} registers in a row ({file:?})"),
             AllocError::Spilling => f.write_str("spilling does not come to an end"),
             AllocError::TooMuchWork => f.write_str("allocation takes more steps than it may"),
-            AllocError::NoScratch => f.write_str("registers would have to be spilled to scratch memory, which is not set up on this chip"),
             AllocError::ScratchFull => f.write_str("more than 4096 bytes of scratch memory"),
             AllocError::Words(reg) => write!(f, "{reg} does not have the words that an operand names"),
         }

@@ -30,7 +30,11 @@ enum Home {
     /// In the other vector file.
     Acc(VReg),
     /// Each word at a byte of scratch memory.
-    Scratch(SmallVec<[u32; 4]>),
+    Scratch {
+        /// A register that is zero, where instructions must name one beside the offset.
+        zero: Option<VReg>,
+        at: SmallVec<[u32; 4]>,
+    },
 }
 
 /// Registers that stay: those that instructions read or write in lanes that do not take part, where not all do, and masks that `exec` is saved
@@ -114,10 +118,11 @@ fn uses(inst: &Inst, homes: &FxHashMap<VReg, Home>) -> SmallVec<[Use; 2]> {
     found
 }
 
-fn scratch(op: Opcode, value: Span, offset: u32) -> Inst {
+fn scratch(op: Opcode, value: Span, zero: Option<VReg>, offset: u32) -> Inst {
+    let base = zero.map_or(Operand::Off, |zero| Span::whole(zero, 1).into());
     let operands: [Operand; 3] = match op {
-        Opcode::ScratchStoreDword => [Operand::Off, value.into(), Operand::Off],
-        _ => [value.into(), Operand::Off, Operand::Off],
+        Opcode::ScratchStoreDword => [Operand::Off, value.into(), base],
+        _ => [value.into(), Operand::Off, base],
     };
     Inst::new(op, operands).with(Mods { offset: offset as i32, ..Mods::default() })
 }
@@ -132,7 +137,7 @@ impl Home {
             Home::Acc(reg) => {
                 Inst::new(Opcode::VAccvgprReadB32, [to.into(), Span { reg: Reg::Virtual(*reg), first: word, words: 1 }.into()])
             }
-            Home::Scratch(offsets) => scratch(Opcode::ScratchLoadDword, to, *offsets.get(usize::from(word))?),
+            Home::Scratch { zero, at } => scratch(Opcode::ScratchLoadDword, to, *zero, *at.get(usize::from(word))?),
         })
     }
 
@@ -145,7 +150,7 @@ impl Home {
             Home::Acc(reg) => {
                 Inst::new(Opcode::VAccvgprWriteB32, [Span { reg: Reg::Virtual(*reg), first: word, words: 1 }.into(), from.into()])
             }
-            Home::Scratch(offsets) => scratch(Opcode::ScratchStoreDword, from, *offsets.get(usize::from(word))?),
+            Home::Scratch { zero, at } => scratch(Opcode::ScratchStoreDword, from, *zero, *at.get(usize::from(word))?),
         })
     }
 }
@@ -241,11 +246,9 @@ fn homes(
                 let align = if words > 1 { 2 } else { 1 };
                 Home::Acc(work.push(VRegData { file: File::Acc, either: false, words: data.words, align }))
             } else {
-                if work.program.chip == Chip::Gfx90a {
-                    return Err(AllocError::NoScratch);
-                }
                 counts.to_scratch += u32::from(data.words);
-                Home::Scratch((0..words).map(|_| slots.take(&rows, &mut work.program, room.fuel)).collect::<Result<_, _>>()?)
+                let at = (0..words).map(|_| slots.take(&rows, &mut work.program, room.fuel)).collect::<Result<_, _>>()?;
+                Home::Scratch { zero: (work.program.chip == Chip::Gfx90a).then(|| work.zero()), at }
             }
         };
         homes.insert(reg, home);
@@ -283,7 +286,7 @@ pub(super) fn spill(work: &mut Work, spilled: &[VReg], files: &[File], room: &mu
                 let data = work.program.vregs[used.reg];
                 let Some(home) = homes.get(&used.reg) else { continue };
                 let words = used.end - used.first;
-                let either = data.either && matches!(home, Home::Scratch(_));
+                let either = data.either && matches!(home, Home::Scratch { .. });
                 let temporary = work.temporary(VRegData { words, align: part_align(&data, used.first, words), either, ..data });
                 for word in used.first..used.end {
                     let at = Span { reg: Reg::Virtual(temporary), first: word - used.first, words: 1 };

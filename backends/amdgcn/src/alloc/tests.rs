@@ -63,7 +63,9 @@ fn random_programs_allocate_and_check() {
 fn spilled_programs_check() {
     let mut spills = [0; 3];
     for seed in 0..90 {
-        let before = program(seed, Shape { wide: false, ..shape(seed) });
+        // Chips differ in how they name scratch memory.
+        let chip = [Chip::Gfx942, Chip::Gfx90a][(seed / 3 % 2) as usize];
+        let before = program(seed, Shape { chip, wide: false, ..shape(seed) });
         let budget = [
             Budget { scalars: 40, file: 256, pool: 40 },
             Budget { scalars: 102, file: 30, pool: 80 },
@@ -75,9 +77,82 @@ fn spilled_programs_check() {
         let finished = crate::order::finish(after);
         assert_eq!(check::waits(&finished), Ok(()), "seed {seed}");
         assert_eq!(check::hazards(&finished), Ok(()), "seed {seed}");
+        assert_eq!(check::scratch(&finished), Ok(()), "seed {seed}");
     }
     eprintln!("{spills:?}");
     assert!(spills.iter().all(|&n| n > 8), "{spills:?}");
+}
+
+/// Programs for gfx90a that keep registers in scratch memory, before and behind allocation.
+fn in_scratch() -> impl Iterator<Item = (u64, Program, Allocated)> {
+    let budget = Budget { scalars: 102, file: 30, pool: 60 };
+    let programs = (0..60).map(|seed| (seed, program(seed, Shape { chip: Chip::Gfx90a, wide: false, ..shape(seed) })));
+    let allocated = programs.map(move |(seed, before)| {
+        let after = allocate_within(before.clone(), budget, &Fuel::new(STEPS)).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
+        (seed, before, after)
+    });
+    allocated.filter(|(_, _, after)| after.facts.spills.to_scratch > 0)
+}
+
+/// The register beside the offset must be zero: one that is not made so, or another one, is found.
+#[test]
+fn scratch_memory_begins_at_zero() {
+    let mut planted = 0;
+    for (seed, before, after) in in_scratch().take(8) {
+        assert_eq!(check::allocation(&before, &after), Ok(()), "seed {seed}");
+        let begin = Block::new(0);
+        let zero = |i: &Inst| i.op == Opcode::SMovB32 && i.operands[1] == Operand::Imm(0);
+        let at = after.program.blocks[begin].insts.iter().position(zero).unwrap();
+        assert_eq!(after.origin[0][at], None);
+        let mut faults = [after.clone(), after.clone(), after.clone()];
+        faults[0].program.blocks[begin].insts.remove(at);
+        faults[0].origin[0].remove(at);
+        faults[1].program.blocks[begin].insts[at].operands[1] = 4.into();
+        let accesses = faults[2].program.blocks.values_mut().flat_map(|b| &mut b.insts);
+        let access = accesses.into_iter().find(|i| i.op == Opcode::ScratchLoadDword).unwrap();
+        access.operands[2] = Span::physical(File::Scalar, 101, 1).into();
+        for (index, wrong) in faults.iter().enumerate() {
+            assert!(check::allocation(&before, wrong).is_err(), "seed {seed}: fault {index}\n{}", dump(&wrong.program));
+            planted += 1;
+        }
+    }
+    assert_eq!(planted, 24);
+}
+
+/// What a planted fault does to the instructions of a block.
+type InBlock = fn(&mut Vec<Inst>);
+
+/// Its address is made at the kernel's beginning: what is left out, in another order, or of other registers is found.
+#[test]
+fn scratch_memory_is_set_up() {
+    let mut planted = 0;
+    for (seed, before, after) in in_scratch().take(8) {
+        let good = crate::order::finish(after);
+        assert_eq!(check::scratch(&good), Ok(()), "seed {seed}");
+        let insts = &good.blocks[Block::new(0)].insts;
+        let read = insts[3..].iter().flat_map(|i| &i.operands).any(|o| *o == Span::physical(File::Scalar, 2, 1).into());
+        assert_eq!((insts[0].op, insts[1].op, insts[2].op), (Opcode::SAddU32, Opcode::SAddcU32, Opcode::SMovB32), "{:?}", before.entry);
+        let plants: [(bool, InBlock); 8] = [
+            (true, |i| drop(i.remove(0))),
+            (true, |i| drop(i.remove(1))),
+            (read, |i| drop(i.remove(2))),
+            (true, |i| i.swap(0, 1)),
+            (true, |i| i.swap(0, 2)),
+            (true, |i| i[1].operands[1] = i[0].operands[1]),
+            (true, |i| i[0].operands[2] = i[2].operands[1]),
+            (true, |i| {
+                let set_up: Vec<Inst> = i.drain(..2).collect();
+                i.extend(set_up);
+            }),
+        ];
+        for (index, (counts, plant)) in plants.into_iter().enumerate().filter(|(_, p)| p.0) {
+            let mut wrong = good.clone();
+            plant(&mut wrong.blocks[Block::new(0)].insts);
+            assert!(check::scratch(&wrong).is_err(), "seed {seed}: fault {index}\n{}", dump(&wrong));
+            planted += usize::from(counts);
+        }
+    }
+    assert!(planted >= 56, "{planted}");
 }
 
 /// What a planted fault does to a program; nothing if the place does not suit.
@@ -278,8 +353,6 @@ fn what_has_no_room_is_refused_at_once() {
     let draft = |count| super::Draft::new(guarded_loads(count)).map(|_| ());
     assert_eq!(draft(1600), Err(AllocError::ScratchFull));
     assert_eq!(draft(1400), Ok(()));
-    let old = Program { chip: Chip::Gfx90a, ..guarded_loads(1600) };
-    assert_eq!(super::Draft::new(old).map(|_| ()), Err(AllocError::NoScratch));
 }
 
 /// Steps that a program's allocation takes.

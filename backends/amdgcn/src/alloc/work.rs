@@ -1,7 +1,9 @@
 //! A program while its registers are allocated.
 
 use super::result::Origin;
-use crate::mir::{File, Program, VReg, VRegData};
+use crate::isa::Opcode;
+use crate::mir::{Block, File, Inst, Program, Span, VReg, VRegData};
+use cranelift_entity::EntityRef;
 
 /// Lanes of a vector register.
 const LANES: u8 = 64;
@@ -14,9 +16,24 @@ pub(super) struct Work {
     /// Registers made for spilling, which are not spilled themselves.
     pub temporaries: Vec<bool>,
     pub lanes: Lanes,
+    /// A scalar register that is zero from the kernel's beginning on, if there is one.
+    pub zero: Option<VReg>,
 }
 
 impl Work {
+    /// A scalar register that is zero from the kernel's beginning on.
+    pub fn zero(&mut self) -> VReg {
+        if let Some(zero) = self.zero {
+            return zero;
+        }
+        let zero = self.temporary(VRegData { file: File::Scalar, either: false, words: 1, align: 1 });
+        let begin = Block::new(0);
+        self.program.blocks[begin].insts.insert(0, Inst::new(Opcode::SMovB32, [Span::whole(zero, 1).into(), 0.into()]));
+        self.origin[begin.index()].insert(0, None);
+        self.zero = Some(zero);
+        zero
+    }
+
     pub fn push(&mut self, data: VRegData) -> VReg {
         self.temporaries.push(false);
         self.program.vregs.push(data)

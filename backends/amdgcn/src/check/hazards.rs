@@ -74,6 +74,7 @@ fn registers(span: Span) -> (u32, u32) {
             Reg::Physical(File::Scalar, n) => u32::from(n),
             Reg::Physical(File::Vector, n) => 200 + u32::from(n),
             Reg::Physical(File::Acc, n) => 500 + u32::from(n),
+            Reg::Fixed(Fixed::FlatScratch) => 118,
             Reg::Fixed(Fixed::Vcc) => 120,
             Reg::Fixed(Fixed::M0) => 124,
             Reg::Fixed(Fixed::Exec) => 126,

@@ -6,12 +6,14 @@
 //! * [`hazards()`]: as many wait states as the chip demands lie between instructions that it does not keep apart itself.
 //! * [`barriers()`]: wavefronts that go ways of their own by their number meet as many barriers, far enough from one another.
 //! * [`priorities()`]: what others wait for is done at the priority that kernels begin with.
+//! * [`scratch()`]: scratch memory has its address before it is accessed.
 
 mod allocation;
 mod barriers;
 mod effects;
 mod hazards;
 mod priority;
+mod scratch;
 mod waits;
 mod walk;
 
@@ -19,4 +21,5 @@ pub use allocation::{AllocationFault, Misplaced, allocation};
 pub use barriers::{BarrierFault, Drift, barriers};
 pub use hazards::{HazardFault, hazards};
 pub use priority::{PriorityFault, priorities};
+pub use scratch::{ScratchFault, Unready, scratch};
 pub use waits::{Early, WaitFault, waits};

@@ -67,6 +67,7 @@ fn registers(span: Span) -> Vec<(File, u16)> {
         Reg::Fixed(Fixed::Vcc) => (File::Scalar, 1000),
         Reg::Fixed(Fixed::Exec) => (File::Scalar, 1002),
         Reg::Fixed(Fixed::M0) => (File::Scalar, 1004),
+        Reg::Fixed(Fixed::FlatScratch) => (File::Scalar, 1005),
         Reg::Fixed(Fixed::Scc) | Reg::Virtual(_) => return Vec::new(),
     };
     (0..u16::from(span.words)).map(|word| (file, first + u16::from(span.first) + word)).collect()

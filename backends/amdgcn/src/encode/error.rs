@@ -68,8 +68,6 @@ pub enum Reason {
     Overlap,
     /// So many words away is too far for a branch.
     Branch(i64),
-    /// Scratch memory on gfx90a, where a kernel must set up its address first: programs there have none.
-    Scratch,
     /// A branch to a block that the program lacks.
     NoBlock(Block),
 }
@@ -115,7 +113,6 @@ impl fmt::Display for Reason {
             Reason::TwoFiles => f.write_str("its data are in both vector files"),
             Reason::Overlap => f.write_str("its result overlaps what it is added to"),
             Reason::Branch(words) => write!(f, "the block is {words} words away"),
-            Reason::Scratch => f.write_str("scratch memory has no address on this chip"),
             Reason::NoBlock(b) => write!(f, "there is no {b}"),
         }
     }

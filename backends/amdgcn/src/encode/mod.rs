@@ -44,9 +44,6 @@ pub fn encode(program: &Program) -> Result<Code, EncodeError> {
         blocks.push(words.len());
         for (at, inst) in data.insts.iter().enumerate() {
             let error = |reason| EncodeError { block, inst: at, op: inst.op, reason };
-            if program.chip == Chip::Gfx90a && program.scratch_bytes > 0 && inst.op.desc().form.format == Format::Scratch {
-                return Err(error(Reason::Scratch));
-            }
             let encoded = instruction(inst, program.chip).map_err(error)?;
             if let Some(target) = encoded.target {
                 branches.push((words.len(), target, block, at));
@@ -79,7 +76,7 @@ pub(crate) fn words(inst: &Inst, chip: Chip) -> Option<usize> {
 fn instruction(inst: &Inst, chip: Chip) -> Result<Encoded, Reason> {
     let desc = inst.op.desc();
     let number = desc.number(chip).ok_or(Reason::Missing)?;
-    let parts = Parts { inst, desc, chip, number, operands: operand::operands(inst, desc)? };
+    let parts = Parts { inst, desc, chip, number, operands: operand::operands(inst, desc, chip)? };
     match desc.form.format {
         Format::Sop1 | Format::Sop2 | Format::Sopc => scalar::alu(&parts),
         Format::Sopk => scalar::sopk(&parts),

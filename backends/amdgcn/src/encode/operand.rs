@@ -1,6 +1,7 @@
 //! Operands as fields hold them.
 
 use super::error::{Misfit, Reason};
+use crate::chip::Chip;
 use crate::isa::{Access, Constant, Desc, Format, Kind, Slot};
 use crate::mir::{Block, File, Fixed, Inst, Operand, Reg, Span};
 use smallvec::SmallVec;
@@ -58,26 +59,26 @@ impl Coded {
 }
 
 /// All operands of an instruction, each checked against its row alone.
-pub(super) fn operands(inst: &Inst, desc: &Desc) -> Result<SmallVec<[Coded; 6]>, Reason> {
+pub(super) fn operands(inst: &Inst, desc: &Desc, chip: Chip) -> Result<SmallVec<[Coded; 6]>, Reason> {
     if inst.operands.len() != desc.slots.len() {
         return Err(Reason::Operands(inst.operands.len()));
     }
     let mut coded = SmallVec::new();
     for (at, (slot, operand)) in desc.slots.iter().zip(&inst.operands).enumerate() {
         let words = inst.words_of(at, slot);
-        coded.push(operand_of(slot, words, operand, desc).map_err(|misfit| Reason::Operand(at, misfit))?);
+        coded.push(operand_of(slot, words, operand, (desc, chip)).map_err(|misfit| Reason::Operand(at, misfit))?);
     }
     Ok(coded)
 }
 
-fn operand_of(slot: &Slot, words: u8, operand: &Operand, desc: &Desc) -> Result<Coded, Misfit> {
+fn operand_of(slot: &Slot, words: u8, operand: &Operand, (desc, chip): (&Desc, Chip)) -> Result<Coded, Misfit> {
     let constant = |bits: i64| match Constant::of(bits, slot.value, slot.words) {
         Ok(Constant::Integer(code) | Constant::Float(code)) => Ok(Coded::Inline(code)),
         Ok(Constant::Literal(bits)) => Ok(Coded::Literal(bits)),
         Err(why) => Err(Misfit::Constant(why)),
     };
     let coded = match *operand {
-        Operand::Reg(span) => register(span, words)?,
+        Operand::Reg(span) => register(span, words, chip)?,
         Operand::Block(block) => Coded::Target(block),
         Operand::Off => Coded::Off,
         Operand::Imm(bits) => match slot.kind {
@@ -119,6 +120,7 @@ fn inline(constant: Result<Constant, crate::isa::NoConstant>) -> Result<Coded, M
     }
 }
 
+const FLAT_SCRATCH: u8 = 102;
 const VCC: u8 = 106;
 const M0: u8 = 124;
 const EXEC: u8 = 126;
@@ -135,7 +137,7 @@ fn may_write(desc: &Desc, code: u8) -> bool {
     }
 }
 
-fn register(span: Span, words: u8) -> Result<Coded, Misfit> {
+fn register(span: Span, words: u8, chip: Chip) -> Result<Coded, Misfit> {
     if span.words != words {
         return Err(Misfit::Words);
     }
@@ -146,6 +148,8 @@ fn register(span: Span, words: u8) -> Result<Coded, Misfit> {
                 Fixed::Vcc => (VCC, 2),
                 Fixed::Exec => (EXEC, 2),
                 Fixed::M0 => (M0, 1),
+                Fixed::FlatScratch if chip == Chip::Gfx90a => (FLAT_SCRATCH, 2),
+                Fixed::FlatScratch => return Err(Misfit::Kind),
                 Fixed::Scc => return Err(Misfit::Kind),
             };
             if u16::from(span.first) + u16::from(words) > has {

@@ -11,4 +11,6 @@ pub enum Fixed {
     M0,
     /// `scc`, a bit; never an operand.
     Scc,
+    /// `flat_scratch`, 64 bits: where the wavefront's scratch memory begins. An operand on gfx90a alone, whose kernels make it themselves.
+    FlatScratch,
 }

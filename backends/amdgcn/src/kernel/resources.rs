@@ -20,7 +20,8 @@ impl Resources {
     /// Those of a program. Virtual registers take none.
     pub fn of(program: &Program) -> Resources {
         let given = program.entry.workgroup.iter().filter(|&&asked| asked).count() as u32;
-        let mut resources = Resources { scalars: 2 + given, vectors: 1, accs: 0 };
+        let scalars = program.scratch_setup().map_or(2 + given, |setup| u32::from(setup.offset) + 1);
+        let mut resources = Resources { scalars, vectors: 1, accs: 0 };
         for operand in program.blocks.values().flat_map(|b| &b.insts).flat_map(|i| &i.operands) {
             let Operand::Reg(span) = operand else { continue };
             let Reg::Physical(file, first) = span.reg else { continue };

@@ -50,6 +50,7 @@ pub fn target(chip: Chip) -> Target {
         max_warps: 16,
         shared_bytes: lds_bytes(chip),
         registers: 512,
+        computing: 256,
         vector_bytes: 16,
         banks: if new { BankModel::cdna4() } else { BankModel::cdna3() },
         matrix: matrix::instructions(chip),

@@ -15,6 +15,6 @@ mod verify;
 
 pub use crate::isa::Fixed;
 pub use inst::{Block, BlockData, Dpp, Inst, Mods, Operand, Part, Rest, Sdwa};
-pub use program::{ArgKind, Entry, KernArg, Program, Spilled};
+pub use program::{ArgKind, Entry, KernArg, Program, ScratchSetup, Spilled};
 pub use reg::{File, Reg, Span, VReg, VRegData};
 pub use verify::{MirError, MirProblem, verify};

@@ -61,6 +61,24 @@ pub enum ArgKind {
     Workgroups(u8),
 }
 
+impl Program {
+    /// Where a kernel finds what it makes the address of its scratch memory of, if it has scratch memory, and the chip has no such address ready.
+    pub fn scratch_setup(&self) -> Option<ScratchSetup> {
+        let given = self.entry.workgroup.iter().filter(|&&asked| asked).count() as u16;
+        (self.chip == Chip::Gfx90a && self.scratch_bytes > 0).then_some(ScratchSetup { base: 2, offset: 4 + given })
+    }
+}
+
+/// Scalar registers of a kernel that makes the address of its scratch memory itself. The workgroup's numbers are between the two: two registers
+/// behind where [`Entry`] says, until the set-up is done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ScratchSetup {
+    /// The first of two with the address of all wavefronts' scratch memory.
+    pub base: u16,
+    /// The one with the bytes from there to the wavefront's own.
+    pub offset: u16,
+}
+
 /// What the kernel finds in registers when it begins: `s[0:1]` is the address of the argument segment, then the numbers of the workgroup that
 /// are asked for, in the order x, y, z, each in the next scalar register; `v0` has the lane's number in the workgroup along x in bits 0 to 9.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

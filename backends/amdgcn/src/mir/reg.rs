@@ -71,6 +71,8 @@ impl Span {
     pub const EXEC: Span = Span { reg: Reg::Fixed(Fixed::Exec), first: 0, words: 2 };
     /// `m0`.
     pub const M0: Span = Span { reg: Reg::Fixed(Fixed::M0), first: 0, words: 1 };
+    /// `flat_scratch`.
+    pub const FLAT_SCRATCH: Span = Span { reg: Reg::Fixed(Fixed::FlatScratch), first: 0, words: 2 };
 
     /// A part of it: `words` words from `first` on, counted from its own first.
     pub const fn part(self, first: u8, words: u8) -> Span {

@@ -73,6 +73,8 @@ pub enum MirProblem {
     Next,
     /// The chip lacks the instruction.
     Missing(Opcode),
+    /// The block goes back to the kernel's beginning, which finds no longer what it began with.
+    Again,
 }
 
 impl fmt::Display for MirError {
@@ -87,6 +89,7 @@ impl fmt::Display for MirError {
             MirProblem::Undefined { reg, word } => write!(f, "word {word} of {reg} is read and not written on every path"),
             MirProblem::Behind => f.write_str("it stands behind a branch"),
             MirProblem::Next => f.write_str("the block's successors are others than its branches and the order of blocks say"),
+            MirProblem::Again => f.write_str("the block goes back to the kernel's beginning"),
             MirProblem::Missing(op) => write!(f, "the chip lacks {op:?}"),
         }
     }
@@ -162,7 +165,7 @@ fn part(program: &Program, span: Span) -> Result<(), MirProblem> {
             None => return Err(MirProblem::Part(span)),
         },
         Reg::Physical(_, first) => (255, first.is_multiple_of(2)),
-        Reg::Fixed(Fixed::Vcc | Fixed::Exec) => (2, true),
+        Reg::Fixed(Fixed::Vcc | Fixed::Exec | Fixed::FlatScratch) => (2, true),
         Reg::Fixed(Fixed::M0) => (1, true),
         Reg::Fixed(Fixed::Scc) => (0, true),
     };
@@ -205,11 +208,9 @@ fn flow(program: &Program, block: Block) -> Result<(), (usize, MirProblem)> {
         next.push(behind);
     }
     let known = next.iter().all(|&b| program.blocks.get(b).is_some());
-    if known && next.iter().all(|b| data.next.contains(b)) && data.next.iter().all(|b| next.contains(b)) {
-        Ok(())
-    } else {
-        Err((data.insts.len(), MirProblem::Next))
-    }
+    let same = next.iter().all(|b| data.next.contains(b)) && data.next.iter().all(|b| next.contains(b));
+    let problem = if !known || !same { MirProblem::Next } else { MirProblem::Again };
+    if known && same && !next.contains(&Block::new(0)) { Ok(()) } else { Err((data.insts.len(), problem)) }
 }
 
 /// Which words were written on every path, block by block.
@@ -381,6 +382,7 @@ mod tests {
         assert_eq!(of(vec![branch(Opcode::SBranch, 0)], vec![0, 1]), Some(MirProblem::Next));
         assert_eq!(of(vec![branch(Opcode::SCbranchScc0, 0)], vec![1]), Some(MirProblem::Next));
         assert_eq!(of(vec![branch(Opcode::SCbranchScc0, 5)], vec![1]), Some(MirProblem::Next));
+        assert_eq!(of(vec![branch(Opcode::SCbranchScc0, 0)], vec![0, 1]), Some(MirProblem::Again));
         let nop = inst(Opcode::SNop, &[0.into()]);
         assert_eq!(of(vec![branch(Opcode::SCbranchScc0, 0), nop], vec![0, 1]), Some(MirProblem::Behind));
     }

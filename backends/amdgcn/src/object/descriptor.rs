@@ -8,9 +8,10 @@ use crate::mir::Program;
 const LANE_GRANULE: u32 = 8;
 /// Scalar registers are counted by so many.
 const SCALAR_GRANULE: u32 = 8;
-/// The address of the argument segment is the only thing in scalar registers that the kernel asks for besides workgroup numbers.
-const USER_SCALARS: u32 = 2;
+/// The kernel asks for the address of the argument segment in the first two scalar registers.
 const KERNARG_ADDRESS: u16 = 1 << 3;
+/// It asks for the address of scratch memory in the next two.
+const SCRATCH_ADDRESS: u16 = 1 << 5;
 
 /// The descriptor of a program whose code begins so many bytes behind it.
 pub(super) fn descriptor(program: &Program, code_offset: u64) -> Vec<u8> {
@@ -25,11 +26,13 @@ pub(super) fn descriptor(program: &Program, code_offset: u64) -> Vec<u8> {
         | clamp_nan
         | ieee;
     let [x, y, z] = program.entry.workgroup.map(u32::from);
-    let given = u32::from(program.scratch_bytes != 0) | USER_SCALARS << 1 | x << 7 | y << 8 | z << 9;
+    let addresses = KERNARG_ADDRESS | if program.scratch_setup().is_some() { SCRATCH_ADDRESS } else { 0 };
+    let user_scalars = 2 * addresses.count_ones();
+    let given = u32::from(program.scratch_bytes != 0) | user_scalars << 1 | x << 7 | y << 8 | z << 9;
     let files = resources.acc_offset() / 4 - 1;
     let mut out = Bytes::default();
     out.u32(&[program.lds_bytes, program.scratch_bytes, argument_bytes(program), 0]);
     out.u64(&[code_offset]).zeros_to(44);
-    out.u32(&[files, registers, given]).u16(&[KERNARG_ADDRESS, 0]).zeros_to(64);
+    out.u32(&[files, registers, given]).u16(&[addresses, 0]).zeros_to(64);
     out.0
 }

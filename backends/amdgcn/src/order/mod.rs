@@ -1,7 +1,7 @@
 //! The order of instructions, and what has to stand between them: waits for memory, and wait states.
 //!
 //! ```text
-//! Program ─ schedule ─► (allocation) ─► Allocated ─ out of line ─ branches ─► priorities ─► waits ─► hazards ─► bridges ─► Program
+//! Program ─ schedule ─► (allocation) ─► Allocated ─ scratch ─ out of line ─ branches ─► priorities ─► waits ─► hazards ─► bridges ─► Program
 //! ```
 //!
 //! Waits come first, since each is a wait state, too; how far branches go is known when all else is there.
@@ -19,6 +19,7 @@ mod pingpong;
 mod priority;
 mod replay;
 mod schedule;
+mod scratch;
 #[cfg(test)]
 mod tests;
 mod waits;
@@ -31,10 +32,11 @@ pub use schedule::schedule;
 use crate::alloc::Allocated;
 use crate::mir::Program;
 
-/// Makes an allocated program ready to be printed or encoded: with priorities, waits and wait states, without
+/// Makes an allocated program ready to be printed or encoded: with scratch memory set up, with priorities, waits and wait states, without
 /// branches to the next instruction, and with bridges for those that go far.
 pub fn finish(allocated: Allocated) -> Program {
     let mut program = allocated.program;
+    scratch::insert(&mut program);
     out_of_line::move_away(&mut program);
     branches::remove(&mut program);
     priority::insert(&mut program, allocated.facts);

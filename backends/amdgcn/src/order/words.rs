@@ -8,7 +8,7 @@ use std::ops::Range;
 /// Scalar registers, then those with names, then vector and accumulation registers.
 pub(super) const WORDS: usize = SCALARS + NAMED + 512;
 const SCALARS: usize = 102;
-const NAMED: usize = 6;
+const NAMED: usize = 8;
 
 /// Words of a register with a name.
 pub(super) const fn named(reg: Fixed) -> Range<usize> {
@@ -17,6 +17,7 @@ pub(super) const fn named(reg: Fixed) -> Range<usize> {
         Fixed::Exec => SCALARS + 2..SCALARS + 4,
         Fixed::M0 => SCALARS + 4..SCALARS + 5,
         Fixed::Scc => SCALARS + 5..SCALARS + 6,
+        Fixed::FlatScratch => SCALARS + 6..SCALARS + 8,
     }
 }
 

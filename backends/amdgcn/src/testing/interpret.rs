@@ -225,6 +225,11 @@ fn step(program: &Program, machine: &mut Machine, inst: &Inst, stores: &mut Vec<
             }
             return;
         }
+        // The register beside the offset is zero.
+        (Opcode::ScratchStoreDword | Opcode::ScratchLoadDword, _) if ops[2] != Operand::Off && word(machine, &ops[2]) != 0 => {
+            machine.lost = true;
+            return;
+        }
         (Opcode::ScratchStoreDword, _) => {
             if let Operand::Reg(from) = ops[1] {
                 let exec = machine.exec;

@@ -51,12 +51,13 @@ fn descriptor(program: &Program, out: &mut String) -> std::fmt::Result {
         Chip::Gfx90a => "system_sgpr_private_segment_wavefront_offset",
         _ => "enable_private_segment",
     };
+    let setup = u32::from(program.scratch_setup().is_some());
     let fields = [
         ("group_segment_fixed_size", program.lds_bytes),
         ("private_segment_fixed_size", program.scratch_bytes),
         (scratch, u32::from(program.scratch_bytes != 0)),
         ("kernarg_size", argument_bytes(program)),
-        ("user_sgpr_count", 2),
+        ("user_sgpr_count", 2 + 2 * setup),
         ("user_sgpr_kernarg_segment_ptr", 1),
         ("system_sgpr_workgroup_id_x", x),
         ("system_sgpr_workgroup_id_y", y),
@@ -73,7 +74,9 @@ fn descriptor(program: &Program, out: &mut String) -> std::fmt::Result {
         ("ieee_mode", 1),
         ("tg_split", 0),
     ];
-    for (field, value) in fields {
+    // Chips that have the address ready have no such directive.
+    let setup = (setup != 0).then_some(("user_sgpr_flat_scratch_init", 1));
+    for (field, value) in fields.into_iter().chain(setup) {
         writeln!(out, "\t\t.amdhsa_{field} {value}")?;
     }
     writeln!(out, "\t.end_amdhsa_kernel")

@@ -78,6 +78,7 @@ fn register(span: Span, out: &mut String) -> Result {
             let name = match fixed {
                 Fixed::Vcc => "vcc",
                 Fixed::Exec => "exec",
+                Fixed::FlatScratch => "flat_scratch",
                 Fixed::M0 => return out.write_str("m0"),
                 Fixed::Scc => return out.write_str("scc"),
             };

@@ -22,6 +22,7 @@ fn check_all(selected: &tilelift_amdgcn::mir::Program) -> Result<(usize, Facts),
     let finished = order::finish(allocated);
     check::waits(&finished).map_err(|f| format!("{} faults of waits: {:?}", f.len(), f[0]))?;
     check::hazards(&finished).map_err(|f| format!("{} hazards: {:?}", f.len(), f[0]))?;
+    check::scratch(&finished).map_err(|f| format!("{} faults of scratch memory: {:?}", f.len(), f[0]))?;
     check::priorities(&finished).map_err(|f| format!("{} wrong priorities: {:?}", f.len(), f[0]))?;
     Ok((finished.blocks.values().map(|b| b.insts.len()).sum(), facts))
 }

@@ -84,6 +84,8 @@ fn choices(words: u8) -> impl Iterator<Item = Operand> {
         Span::VCC.part(1, words),
         Span::EXEC.part(0, words),
         Span::EXEC.part(1, words),
+        Span::FLAT_SCRATCH.part(0, words),
+        Span::FLAT_SCRATCH.part(1, words),
         Span::M0,
     ];
     let integers = [

@@ -15,6 +15,7 @@ mod pingpong;
 mod refusals;
 mod run;
 mod select;
+mod spills;
 mod stages;
 mod text;
 mod triton_attention;

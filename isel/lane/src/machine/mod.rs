@@ -63,6 +63,8 @@ pub struct Target {
     pub shared_bytes: u32,
     /// 32-bit registers that a lane may use.
     pub registers: u32,
+    /// Those of them in which lanes compute: others hold what matrix instructions sum and multiply, and what memory instructions move as it is.
+    pub computing: u32,
     /// Widest global or shared access of a lane, in bytes.
     pub vector_bytes: u32,
     /// Banks and phases of shared memory.

@@ -112,6 +112,7 @@ pub fn target() -> Target {
         max_warps: 32,
         shared_bytes: 1 << 16,
         registers: 255,
+        computing: 255,
         vector_bytes: 16,
         banks: BankModel::nvidia(),
         matrix,

@@ -91,7 +91,7 @@ impl<'k> Candidates<'k> {
     pub fn of(kernel: &'k Kernel, target: &'k Target, hints: &LowerOptions, plan: Plan) -> Candidates<'k> {
         let own = Candidate { ring_layouts: RingLayouts::default(), consumer_sets: None, price: None };
         let mut out = Candidates { kernel, target, hints: *hints, plan, alternatives: None, own, list: Vec::new() };
-        if !matches!(hints.layouts, LayoutChoice::Spread | LayoutChoice::Assigned) {
+        if hints.layouts != LayoutChoice::Spread {
             out.alternatives = Alternatives::of(kernel, target, hints, &out.plan);
         }
         if let Some(a) = &out.alternatives {

@@ -38,8 +38,6 @@ pub enum LayoutChoice {
     /// Dots and accesses propose, the first proposal spreads; but where lanes bring all fragments by themselves, products of products are searched.
     #[default]
     Spread,
-    /// Dots and accesses propose, the first proposal spreads, and nothing is searched.
-    Assigned,
     /// Equality saturation over layouts, conversions and their places, by machine cost.
     Searched,
     /// As searched, with random prices from a seed: any layouts that are equal, for tests.

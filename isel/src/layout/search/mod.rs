@@ -15,6 +15,7 @@
 mod chains;
 mod estimate;
 mod folds;
+mod held;
 mod memory;
 mod prices;
 mod solve;

@@ -362,9 +362,12 @@ impl CostModel for Prices<'_> {
         }
     }
 
-    fn registers(&self) -> u64 {
-        // Addresses, loop counts and what the assembler needs for itself.
-        u64::from(self.target.registers).saturating_sub(48)
+    fn registers(&self) -> [u64; 2] {
+        self.room()
+    }
+
+    fn held(&self, value: Value, layout: &Layout, words: u64) -> [u64; 2] {
+        self.held_by(value, layout, words)
     }
 
     fn spill(&self) -> u64 {

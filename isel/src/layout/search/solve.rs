@@ -86,9 +86,7 @@ impl<'a> Search<'a> {
     fn solve_by(&self, layouts: LayoutChoice) -> Option<Solution> {
         match layouts {
             LayoutChoice::Random(seed) => solve(&self.problem, &self.prices, &Limits { chaos: Some(seed), ..self.limits() }),
-            LayoutChoice::Spread | LayoutChoice::Assigned | LayoutChoice::Searched => {
-                self.solve().filter(|s| s.gains() || self.converts_early(s))
-            }
+            LayoutChoice::Spread | LayoutChoice::Searched => self.solve().filter(|s| s.gains() || self.converts_early(s)),
         }
     }
 

@@ -3,7 +3,7 @@
 use super::ds::extended;
 use super::{Ctx, atomic, lanes};
 use crate::check::flight::{Kind, Landing, Pending};
-use crate::decode::inst::{File, M0, Mem, Src};
+use crate::decode::inst::{FLAT_SCRATCH, File, M0, Mem, Src};
 use crate::fault::{FaultKind, Result, Use};
 use crate::isa::memory::{Atomic, Load, MemKind, Part, Space};
 use crate::span::{Span, Touch};
@@ -160,11 +160,15 @@ impl Ctx<'_, '_> {
                 let a = self.vaddr(m.vaddr.unwrap_or(0), 2, lane)?.wrapping_add(offset);
                 Ok(match a >> 32 << 32 {
                     SHARED_BASE => Place::Lds(a & 0xffff_ffff),
-                    PRIVATE_BASE => Place::Scratch(a & 0xffff_ffff),
+                    PRIVATE_BASE => {
+                        self.scratch_address()?;
+                        Place::Scratch(a & 0xffff_ffff)
+                    }
                     _ => Place::Global(a),
                 })
             }
             Space::Scratch => {
+                self.scratch_address()?;
                 let s = m.saddr.map_or(Ok(0), |s| self.address_part(s, 1))?;
                 let v = m.vaddr.map_or(Ok(0), |v| self.vaddr(v, 1, lane))?;
                 Ok(Place::Scratch((s as u32).wrapping_add(v as u32).wrapping_add(offset as u32).into()))
@@ -189,6 +193,17 @@ impl Ctx<'_, '_> {
                 }
                 Ok(Place::Global(r.base + r.soffset + index * r.stride + within))
             }
+        }
+    }
+
+    /// The address of the wave's scratch memory must be there, where kernels make it.
+    fn scratch_address(&self) -> Result<()> {
+        let Some(own) = self.wave.scratch_address else { return Ok(()) };
+        let (made, defined) = self.scalar(Src::S(FLAT_SCRATCH), 2);
+        match (defined, made) {
+            (u64::MAX, made) if made == own => Ok(()),
+            (u64::MAX, made) => Err(FaultKind::ScratchAddress { made, own }),
+            _ => Err(FaultKind::Undefined { used_as: Use::FlatScratch, lane: None }),
         }
     }
 

@@ -5,10 +5,10 @@ use crate::check::hazard::Hazards;
 use crate::chip::Chip;
 use crate::decode::inst::{EXEC, FLAT_SCRATCH, Inst};
 use crate::fault::{Fault, FaultKind, LaunchError, Site};
-use crate::object::{ArgumentKind, Kernel, Module};
+use crate::object::{ArgumentKind, Descriptor, Kernel, Module};
 use crate::record::{Recording, What};
 use crate::report::{Clock, Report, Shared};
-use crate::state::device::{ARGS_BASE, Device, PACKET_BASE};
+use crate::state::device::{ARGS_BASE, Device, PACKET_BASE, SCRATCH_PAGE};
 use crate::state::lds::Lds;
 use crate::state::memory::{Init, Memory, Region};
 use crate::state::races::Races;
@@ -133,15 +133,30 @@ fn packet(launch: &Launch<'_>) -> Vec<u8> {
     p
 }
 
-/// The registers that are set before the start, from the first user SGPR on.
-fn user_registers(chip: Chip, kernel: &Kernel, args: &[u8], id: [u32; 3]) -> Result<Vec<u32>, Box<Fault>> {
+/// Waves with scratch memory of their own: those that run at the same time.
+const SCRATCH_PLACES: u64 = 64;
+
+/// Bytes of scratch memory of a wave.
+fn scratch_bytes(d: &Descriptor) -> u64 {
+    const LANES: u64 = 64;
+    const GRANULE: u64 = 1024;
+    if d.scratch { (LANES * u64::from(d.scratch_bytes)).next_multiple_of(GRANULE) } else { 0 }
+}
+
+/// Where the scratch memory of all waves begins: not at a wave's, and such that the sum with some waves' bytes has a carry from its lower half.
+fn scratch_base(d: &Descriptor) -> u64 {
+    SCRATCH_PAGE - 2 * scratch_bytes(d)
+}
+
+/// The registers that are set before the start, from the first user SGPR on; nothing for those that are not known.
+fn user_registers(kernel: &Kernel, args: &[u8], id: [u32; 3]) -> Result<Vec<Option<u32>>, Box<Fault>> {
     let d = &kernel.descriptor;
     let has = |bit: u32| d.properties >> bit & 1 != 0;
     let mut s = Vec::new();
-    let pair = |s: &mut Vec<u32>, v: u64| s.extend([v as u32, (v >> 32) as u32]);
+    let pair = |s: &mut Vec<Option<u32>>, v: u64| s.extend([v as u32, (v >> 32) as u32].map(Some));
     if has(0) {
-        // A resource of scratch, for code that never uses it.
-        s.extend([0; 4]);
+        // A buffer of scratch, which is not simulated: what uses it uses what is undefined.
+        s.extend([None; 4]);
     }
     if has(1) {
         pair(&mut s, PACKET_BASE);
@@ -156,39 +171,38 @@ fn user_registers(chip: Chip, kernel: &Kernel, args: &[u8], id: [u32; 3]) -> Res
         pair(&mut s, 0);
     }
     if has(5) {
-        pair(&mut s, 0);
+        pair(&mut s, scratch_base(d));
     }
     if has(6) {
-        s.push(d.scratch_bytes);
+        s.push(Some(d.scratch_bytes));
     }
     for i in 0..d.preload.0 {
         let at = 4 * (d.preload.1 + i) as usize;
         let bytes = args.get(at..at + 4).and_then(|b| b.try_into().ok()).unwrap_or([0; 4]);
-        s.push(u32::from_le_bytes(bytes));
+        s.push(Some(u32::from_le_bytes(bytes)));
     }
-    s.resize(d.user_sgprs.max(s.len() as u32) as usize, 0);
+    s.resize(d.user_sgprs.max(s.len() as u32) as usize, Some(0));
     for (on, v) in d.workgroup_ids.into_iter().zip(id) {
         if on {
-            s.push(v);
+            s.push(Some(v));
         }
     }
     if d.workgroup_info {
-        s.push(0);
+        s.push(Some(0));
     }
-    // The wave's offset in scratch, which later chips add by themselves.
-    if d.scratch && chip == Chip::Gfx90a {
-        s.push(0);
-    }
-    if s.len() > 100 {
+    if s.len() >= 100 {
         return Err(refuse(LaunchError::Register("more than there are")));
     }
     Ok(s)
 }
 
-fn wave(device: &Device<'_>, kernel: &Kernel, launch: &Launch<'_>, user: &[u32], index: u32) -> Wave {
+/// A wave of a workgroup. `number` is its number among all waves of the launch.
+fn wave(device: &Device<'_>, kernel: &Kernel, launch: &Launch<'_>, user: &[Option<u32>], (index, number): (u32, u64)) -> Wave {
     let d = &kernel.descriptor;
     let registers = d.registers.max(d.accum_offset) as usize;
-    let scratch = d.scratch_bytes as usize * 64;
+    let scratch = if d.scratch { d.scratch_bytes as usize * 64 } else { 0 };
+    // On MI200 kernels get the wave's offset, and add it to the address of all waves' memory themselves.
+    let offset = (device.chip == Chip::Gfx90a && d.scratch).then(|| (number % SCRATCH_PLACES + 1) * scratch_bytes(d));
     let mut w = Wave {
         index,
         pc: kernel.entry,
@@ -201,6 +215,7 @@ fn wave(device: &Device<'_>, kernel: &Kernel, launch: &Launch<'_>, user: &[u32],
         scc: false,
         scc_defined: false,
         mode: u32::from(d.float_mode),
+        scratch_address: offset.map(|offset| scratch_base(d) + offset),
         scratch: vec![0xcd; scratch],
         scratch_defined: vec![false; scratch],
         flight: Flight::new(registers),
@@ -209,10 +224,12 @@ fn wave(device: &Device<'_>, kernel: &Kernel, launch: &Launch<'_>, user: &[u32],
         cycles: Clock::default(),
         steps: 0,
     };
-    for (i, &v) in user.iter().enumerate() {
-        w.set_s(i as u8, v, u32::MAX);
+    for (i, &v) in user.iter().chain(&offset.map(|offset| Some(offset as u32))).enumerate() {
+        w.set_s(i as u8, v.unwrap_or(0xcdcd_cdcd), if v.is_some() { u32::MAX } else { 0 });
     }
-    w.set_s64(FLAT_SCRATCH, 0, u64::MAX);
+    if device.chip != Chip::Gfx90a {
+        w.set_s64(FLAT_SCRATCH, 0, u64::MAX);
+    }
     let items = launch.block.iter().product::<u32>();
     let mut exec = 0u64;
     for lane in 0..64u32 {
@@ -289,8 +306,9 @@ impl Run<'_> {
     fn group(&self, device: &Device<'_>, number: u64) -> Result<Group, Box<Fault>> {
         let [gx, gy, _] = self.launch.grid.map(u64::from);
         let id = [(number % gx) as u32, (number / gx % gy) as u32, (number / gx / gy) as u32];
-        let user = user_registers(device.chip, self.kernel, &device.constants[0].bytes, id)?;
-        let waves = (0..self.waves).map(|i| wave(device, self.kernel, self.launch, &user, i)).collect();
+        let user = user_registers(self.kernel, &device.constants[0].bytes, id)?;
+        let first = number * u64::from(self.waves);
+        let waves = (0..self.waves).map(|i| wave(device, self.kernel, self.launch, &user, (i, first + u64::from(i)))).collect();
         Ok(Group { number, id, lds: Lds::new(self.lds_bytes), waves, shared: Shared::new(self.waves as usize) })
     }
 

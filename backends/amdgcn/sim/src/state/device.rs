@@ -16,6 +16,8 @@ pub(crate) const CODE_BASE: u64 = 0x7e00_0000_0000;
 /// Where the segment of arguments and the dispatch packet lie.
 pub(crate) const ARGS_BASE: u64 = 0x7d00_0000_0000;
 pub(crate) const PACKET_BASE: u64 = 0x7d80_0000_0000;
+/// Where the page of addresses with scratch memory ends: the memory of all waves begins shortly below it, and most of it is behind.
+pub(crate) const SCRATCH_PAGE: u64 = 0x7f01_0000_0000;
 
 /// The device during a launch.
 pub(crate) struct Device<'m> {

@@ -35,6 +35,8 @@ pub(crate) struct Wave {
     pub scc_defined: bool,
     /// The mode register: rounding, denormals.
     pub mode: u32,
+    /// Where its scratch memory is, if kernels say so themselves.
+    pub scratch_address: Option<u64>,
     pub scratch: Vec<u8>,
     pub scratch_defined: Vec<bool>,
     /// Its priority among the waves of its SIMD: they are not raced here, so it changes nothing but counts.

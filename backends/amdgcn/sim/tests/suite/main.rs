@@ -11,6 +11,7 @@ mod matrix;
 mod memory;
 mod names;
 mod planted;
+mod scratch;
 mod triton;
 mod vadd;
 mod vector;

@@ -8,6 +8,7 @@ mod state;
 
 use super::effects::{Effect, asks_exec, effects, is_matrix, named};
 use crate::alloc::Allocated;
+use crate::chip::Chip;
 use crate::isa::{Access, Format, Kind, Opcode};
 use crate::mir::{Block, File, Fixed, Inst, Mods, Operand, Program, Reg, Span};
 use cranelift_entity::EntityRef;
@@ -173,7 +174,9 @@ impl Checker<'_> {
 
     /// What the kernel finds in registers.
     fn start(&self) -> State {
-        let mut state = State::new((self.values + LANES) as usize);
+        let mut state = State::new((self.values + LANES + 1) as usize);
+        // Nothing is zero before it is made so.
+        state.lose(self.zero(), Mask::ALL);
         let groups = (0..3).filter_map(|axis| self.before.entry.workgroup_sgpr(axis)).map(|s| (File::Scalar, u32::from(s)));
         for (file, number) in groups.chain([(File::Scalar, 0), (File::Scalar, 1), (File::Vector, 0)]) {
             if let Some(place) = register(file, number) {
@@ -259,13 +262,38 @@ impl Checker<'_> {
                 state.copy(lane(0)?, reg(1)?, Mask::ALL);
                 return Some(());
             }
-            Opcode::ScratchLoadDword if inst.operands[1..] == [Operand::Off, Operand::Off] => (reg(0)?, slot()?, now),
-            Opcode::ScratchStoreDword if inst.operands[0] == Operand::Off && inst.operands[2] == Operand::Off => (slot()?, reg(1)?, now),
+            Opcode::SMovB32 if self.zero_is_named() && file(0) == Some(File::Scalar) && inst.operands[1] == Operand::Imm(0) => {
+                state.write(reg(0)?, self.zero(), Mask::ALL);
+                return Some(());
+            }
+            Opcode::ScratchLoadDword if inst.operands[1] == Operand::Off && self.begins_at_zero(inst, state) => (reg(0)?, slot()?, now),
+            Opcode::ScratchStoreDword if inst.operands[0] == Operand::Off && self.begins_at_zero(inst, state) => (slot()?, reg(1)?, now),
             _ => return None,
         };
         self.lanes_lost(to, state);
         state.copy(to, from, lanes);
         Some(())
+    }
+
+    /// The value of a register that is zero for accesses of scratch memory.
+    fn zero(&self) -> Value {
+        self.values + LANES
+    }
+
+    /// Accesses of scratch memory name a register beside the offset.
+    fn zero_is_named(&self) -> bool {
+        self.before.chip == Chip::Gfx90a
+    }
+
+    /// What an access of scratch memory adds to its offset is zero.
+    fn begins_at_zero(&self, inst: &Inst, state: &State) -> bool {
+        match inst.operands.get(2) {
+            Some(Operand::Off) => !self.zero_is_named(),
+            Some(Operand::Reg(span)) => {
+                self.zero_is_named() && Self::place(*span, 0).is_some_and(|at| state.holds(at, self.zero(), Mask::ALL))
+            }
+            _ => false,
+        }
     }
 
     /// A vector register is written: what was in its lanes is gone.

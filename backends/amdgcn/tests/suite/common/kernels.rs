@@ -44,7 +44,7 @@ pub fn branches(chip: Chip) -> Program {
             .collect(),
         blocks: list,
         entry: Entry { workgroup: [true, true, false] },
-        scratch_bytes: if chip == Chip::Gfx90a { 0 } else { 16 },
+        scratch_bytes: 16,
         spilled: Spilled::default(),
         ..program(chip, Vec::new())
     }

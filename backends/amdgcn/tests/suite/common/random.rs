@@ -80,8 +80,10 @@ fn scalar(n: &mut Numbers, words: u8) -> Operand {
         (0, 1) => return Operand::Reg(Span::M0),
         (1, 1) => return Operand::Reg(Span::VCC.part(n.below(2) as u8, 1)),
         (2, 1) => return Operand::Reg(Span::EXEC.part(n.below(2) as u8, 1)),
+        (3, 1) => return Operand::Reg(Span::FLAT_SCRATCH.part(n.below(2) as u8, 1)),
         (0 | 1 | 3 | 4, 2) => return Operand::Reg(Span::VCC),
         (2, 2) => return Operand::Reg(Span::EXEC),
+        (5, 2) => return Operand::Reg(Span::FLAT_SCRATCH),
         _ => {}
     }
     let align = u64::from(words.min(4));

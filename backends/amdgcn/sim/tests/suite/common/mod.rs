@@ -66,14 +66,22 @@ impl Default for Needs {
     }
 }
 
-/// The text of a kernel `k` with this body: arguments in `s[0:1]`, the workgroup in `s2`, `s3`, `s4`, the item in `v0`.
+/// The text of a kernel `k` with this body: arguments in `s[0:1]`, the workgroup in `s2`, `s3`, `s4`, the item in `v0`. With scratch memory on
+/// gfx90a, the address of all waves' scratch memory is in `s[2:3]`, the workgroup in `s4`, `s5`, `s6`, and the wave's bytes in `s7`.
 pub fn kernel(body: &str, n: Needs) -> String {
     let Needs { chip, lds, scratch, vgprs, accum, args } = n;
+    let (user, uses_scratch) = match (chip, scratch) {
+        (_, 0) => (2, String::new()),
+        (Chip::Gfx90a, _) => {
+            (4, "\t\t.amdhsa_user_sgpr_flat_scratch_init 1\n\t\t.amdhsa_system_sgpr_private_segment_wavefront_offset 1\n".to_owned())
+        }
+        _ => (2, "\t\t.amdhsa_enable_private_segment 1\n".to_owned()),
+    };
     format!(
         "\t.amdgcn_target \"amdgcn-amd-amdhsa--{chip}\"\n\t.amdhsa_code_object_version 5\n\t.text\n\t.globl k\n\t.p2align 8\n\t.type k,@function\nk:\n{body}\n\
          \ts_endpgm\n\t.section .rodata,\"a\",@progbits\n\t.p2align 6\n\t.amdhsa_kernel k\n\
          \t\t.amdhsa_group_segment_fixed_size {lds}\n\t\t.amdhsa_private_segment_fixed_size {scratch}\n\t\t.amdhsa_kernarg_size {args}\n\
-         \t\t.amdhsa_user_sgpr_count 2\n\t\t.amdhsa_user_sgpr_kernarg_segment_ptr 1\n\t\t.amdhsa_system_sgpr_workgroup_id_y 1\n\
+         {uses_scratch}\t\t.amdhsa_user_sgpr_count {user}\n\t\t.amdhsa_user_sgpr_kernarg_segment_ptr 1\n\t\t.amdhsa_system_sgpr_workgroup_id_y 1\n\
          \t\t.amdhsa_system_sgpr_workgroup_id_z 1\n\t\t.amdhsa_next_free_vgpr {vgprs}\n\t\t.amdhsa_next_free_sgpr 96\n\
          \t\t.amdhsa_accum_offset {accum}\n\t\t.amdhsa_float_denorm_mode_32 3\n\t\t.amdhsa_float_denorm_mode_16_64 3\n\t.end_amdhsa_kernel\n"
     )
