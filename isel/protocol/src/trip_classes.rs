@@ -218,7 +218,7 @@ impl<'a> Finder<'a> {
     fn makers_of(&mut self, block: &'a Block, front: bool) {
         for inst in block {
             match inst {
-                Inst::LoadGlobal { dsts, .. } => dsts.iter().for_each(|&d| _ = self.makers.insert(d, inst)),
+                Inst::LoadGlobal { dsts, .. } => dsts.iter().for_each(|&d| self.makers.insert(d, inst)),
                 Inst::For(l) => {
                     l.carried.iter().for_each(|c| _ = self.carried.insert(c.param, [l.iv, c.init, c.next]));
                     self.makers_of(&l.body, false);

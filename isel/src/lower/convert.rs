@@ -16,11 +16,19 @@ use tilelift_schedule::reason::NoRegister;
 /// Conversions whose plans are remembered.
 const PLANNED: usize = 8;
 
+/// A conversion with its plan.
+struct Known {
+    from: Rc<Layout>,
+    to: Rc<Layout>,
+    /// Bytes of an element.
+    bytes: u32,
+    plan: Rc<Conversion>,
+}
+
 /// The last conversions that were planned: a kernel has many of few kinds.
 #[derive(Default)]
 pub(super) struct Planned {
-    /// From which layout to which, of elements of so many bytes.
-    plans: Vec<(Rc<Layout>, Rc<Layout>, u32, Rc<Conversion>)>,
+    known: Vec<Known>,
     /// The one that is forgotten next.
     next: usize,
 }
@@ -29,14 +37,14 @@ impl Planned {
     /// How elements of so many bytes come from one layout to another one.
     fn between(&mut self, from: &Rc<Layout>, to: &Rc<Layout>, bytes: u32, target: &Target) -> Result<Rc<Conversion>, LowerError> {
         let same = |x: &Rc<Layout>, y: &Rc<Layout>| Rc::ptr_eq(x, y) || x == y;
-        if let Some(known) = self.plans.iter().find(|p| p.2 == bytes && same(&p.0, from) && same(&p.1, to)) {
-            return Ok(known.3.clone());
+        if let Some(known) = self.known.iter().find(|k| k.bytes == bytes && same(&k.from, from) && same(&k.to, to)) {
+            return Ok(known.plan.clone());
         }
         let plan = Rc::new(plan_conversion(from, to, bytes, target.lanes, &target.banks)?);
-        let made = (from.clone(), to.clone(), bytes, plan.clone());
-        match self.plans.get_mut(self.next) {
+        let made = Known { from: from.clone(), to: to.clone(), bytes, plan: plan.clone() };
+        match self.known.get_mut(self.next) {
             Some(old) => *old = made,
-            None => self.plans.push(made),
+            None => self.known.push(made),
         }
         self.next = (self.next + 1) % PLANNED;
         Ok(plan)
