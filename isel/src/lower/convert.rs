@@ -7,49 +7,11 @@ use super::{Lower, sizes};
 use crate::layout::{legal_width, memory_type};
 use std::rc::Rc;
 use tilelift_decisions::{Decision, Told, taken};
-use tilelift_ir::layout::{Axis, Conversion, Layout, RoundTripPlan, SelectStep, SharedOp, Shuffle, ShufflePlan, plan_conversion};
+use tilelift_ir::layout::{Axis, Conversion, Layout, RoundTripPlan, SelectStep, SharedOp, Shuffle, ShufflePlan};
 use tilelift_ir::{CmpOp, Scalar};
-use tilelift_lane::{AllocId, BinOp, LVal, LaneBuilder, ShuffleFrom, Special, Target};
+use tilelift_lane::{AllocId, BinOp, LVal, LaneBuilder, ShuffleFrom, Special};
 use tilelift_schedule::LowerError;
 use tilelift_schedule::reason::NoRegister;
-
-/// Conversions whose plans are remembered.
-const PLANNED: usize = 8;
-
-/// A conversion with its plan.
-struct Known {
-    from: Rc<Layout>,
-    to: Rc<Layout>,
-    /// Bytes of an element.
-    bytes: u32,
-    plan: Rc<Conversion>,
-}
-
-/// The last conversions that were planned: a kernel has many of few kinds.
-#[derive(Default)]
-pub(super) struct Planned {
-    known: Vec<Known>,
-    /// The one that is forgotten next.
-    next: usize,
-}
-
-impl Planned {
-    /// How elements of so many bytes come from one layout to another one.
-    fn between(&mut self, from: &Rc<Layout>, to: &Rc<Layout>, bytes: u32, target: &Target) -> Result<Rc<Conversion>, LowerError> {
-        let same = |x: &Rc<Layout>, y: &Rc<Layout>| Rc::ptr_eq(x, y) || x == y;
-        if let Some(known) = self.known.iter().find(|k| k.bytes == bytes && same(&k.from, from) && same(&k.to, to)) {
-            return Ok(known.plan.clone());
-        }
-        let plan = Rc::new(plan_conversion(from, to, bytes, target.lanes, &target.banks)?);
-        let made = Known { from: from.clone(), to: to.clone(), bytes, plan: plan.clone() };
-        match self.known.get_mut(self.next) {
-            Some(old) => *old = made,
-            None => self.known.push(made),
-        }
-        self.next = (self.next + 1) % PLANNED;
-        Ok(plan)
-    }
-}
 
 impl Lower<'_> {
     /// The tile in another layout.

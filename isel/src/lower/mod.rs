@@ -31,6 +31,7 @@ mod network;
 pub(crate) mod origin;
 mod packed;
 mod picks;
+mod planned;
 mod points;
 mod prefetch;
 pub(crate) mod promised;
@@ -118,7 +119,7 @@ pub(crate) struct Lower<'a> {
     /// See [`Lowered::conversions`].
     conversions: [u32; 3],
     /// How the last ones are done.
-    planned: convert::Planned,
+    planned: planned::Planned,
     /// It has products: what they sum is in registers until all is done.
     products: bool,
     /// Which instance works at which position of the grid, where it is another than it was launched at.
@@ -160,7 +161,7 @@ pub(crate) fn lane_program(
         as_held: direct,
         running: None,
         conversions: [0; 3],
-        planned: convert::Planned::default(),
+        planned: planned::Planned::default(),
         products: order.has(kernel.body, |op| op.factors().is_some()),
         order: Rc::new(order),
         dies: target.dies.and_then(|dies| DieOrder::of(kernel, dies, &target.costs)),
