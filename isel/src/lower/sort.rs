@@ -63,6 +63,16 @@ impl Way {
     }
 }
 
+/// True if a kernel has buffers, or products, whose operands wait in shared memory: there may be no room for a trip beside them.
+fn keeps_shared_memory(kernel: &Kernel) -> bool {
+    let mut keeps = false;
+    kernel.walk(kernel.body, &mut |i| {
+        let op = kernel.insts[i].op;
+        keeps |= op == Op::LocalAlloc || op.factors().is_some();
+    });
+    keeps
+}
+
 /// A sort: its results, and how it is done.
 pub(super) struct Sorting {
     dim: usize,
@@ -144,8 +154,8 @@ impl Sorting {
         if let Some((way, network, picked)) = Way::new((tile, dim), first, keys, target, plan.warps) {
             let here = Sorting { dim, keys, results, padded, layout: tile.clone(), in_place: true, way, prices: (network, picked) };
             return Ok(match picked {
-                Some(_) => here,
-                None => here.brought(first, target, plan),
+                None if !keeps_shared_memory(kernel) => here.brought(first, target, plan),
+                _ => here,
             });
         }
         padded[dim] = padded[dim].next_power_of_two();

@@ -358,7 +358,8 @@ impl<'a> Interpreter<'a> {
 
     fn redux(&mut self, dst: LVal, op: BinOp, a: LVal) -> Result<(), Trap> {
         let mut column = self.take(dst);
-        let words = self.reg(a)[self.live.clone()].to_vec();
+        // Registers of the live threads alone, whose columns begin with them.
+        let words = self.reg(a).to_vec();
         for (d, warp) in column[self.live.clone()].chunks_mut(self.lanes).zip(words.chunks(self.lanes)) {
             let mut all = [warp[0]];
             for &word in warp {
