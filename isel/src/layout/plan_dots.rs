@@ -26,8 +26,8 @@ pub(super) fn plan_dots(
             let (of, turned) = product_behind(kernel, kernel.insts[i].args[operand], dots).filter(|_| all.len() > 1)?;
             Some((dots[of].clone()?, turned))
         });
-        let alone = plan.task_plan().is_some_and(|t| t.dots.contains_key(&i));
-        if let Some(same) = known.iter().find(|p| !alone && p.is_like(kernel, i, &behind)) {
+        let is_async = plan.task_plan().is_some_and(|t| t.dots.contains_key(&i));
+        if let Some(same) = known.iter().find(|p| !is_async && p.is_like(kernel, i, &behind)) {
             dots[i] = Some(same.plan.clone());
             continue;
         }
@@ -44,7 +44,7 @@ pub(super) fn plan_dots(
         // One that is there already stands for it, so that products of it are like those of the other.
         let same = known.iter().find(|p| *p.plan == own).map(|p| p.plan.clone());
         let own = same.unwrap_or_else(|| Rc::new(own));
-        if !alone && known.len() < PLANNED {
+        if !is_async && known.len() < PLANNED {
             known.push(Planned { inst: i, behind, plan: own.clone() });
         }
         dots[i] = Some(own);
