@@ -104,6 +104,8 @@ pub(crate) struct Lower<'a> {
     staged: SecondaryMap<Inst, bool>,
     /// See [`products_behind`].
     behind: SecondaryMap<Inst, Option<Inst>>,
+    /// See [`sizes::left`].
+    left: u64,
     /// Accesses of each view since the last barrier.
     histories: SecondaryMap<Value, History>,
     /// The task that is being lowered, of a kernel with explicit control.
@@ -148,6 +150,7 @@ pub(crate) fn lane_program(
     let mut cx = Lower {
         kernel,
         target,
+        left: sizes::left(kernel, &order, target, &plan),
         plan,
         behind: products_behind(kernel, target, &staged),
         staged,

@@ -63,16 +63,6 @@ impl Way {
     }
 }
 
-/// True if a kernel has buffers, or products, whose operands wait in shared memory: there may be no room for a trip beside them.
-fn keeps_shared_memory(kernel: &Kernel) -> bool {
-    let mut keeps = false;
-    kernel.walk(kernel.body, &mut |i| {
-        let op = kernel.insts[i].op;
-        keeps |= op == Op::LocalAlloc || op.factors().is_some();
-    });
-    keeps
-}
-
 /// A sort: its results, and how it is done.
 pub(super) struct Sorting {
     dim: usize,
@@ -130,7 +120,7 @@ pub(super) fn made_before(assigned: &Assignment, i: Inst) -> bool {
 }
 
 impl Sorting {
-    /// How lines of a tile in a layout are sorted.
+    /// How lines of a tile in a layout are sorted; `left` are the bytes of shared memory that there are for it ([`sizes::left`]).
     ///
     /// # Errors
     /// No layout sorts them, or lines are too long.
@@ -138,7 +128,7 @@ impl Sorting {
         (kernel, i): (&Kernel, Inst),
         assigned: &Assignment,
         target: &Target,
-        plan: &Plan,
+        (plan, left): (&Plan, u64),
         tile: &Rc<Layout>,
     ) -> Result<Sorting, LowerError> {
         let d = &kernel.insts[i];
@@ -153,10 +143,7 @@ impl Sorting {
         let mut padded = tile.shape().to_vec();
         if let Some((way, network, picked)) = Way::new((tile, dim), first, keys, target, plan.warps) {
             let here = Sorting { dim, keys, results, padded, layout: tile.clone(), in_place: true, way, prices: (network, picked) };
-            return Ok(match picked {
-                None if !keeps_shared_memory(kernel) => here.brought(first, target, plan),
-                _ => here,
-            });
+            return Ok(if picked.is_none() { here.brought((kernel, first), target, (plan, left)) } else { here });
         }
         padded[dim] = padded[dim].next_power_of_two();
         let layout = scattered_layout(&padded, 4, target, plan)?;
@@ -174,7 +161,7 @@ impl Sorting {
     }
 
     /// The same, or, if that takes less, behind a trip through shared memory after which each warp holds lines whole, so that their first elements are picked.
-    fn brought(self, first: u32, target: &Target, plan: &Plan) -> Sorting {
+    fn brought(self, (kernel, first): (&Kernel, u32), target: &Target, (plan, left): (&Plan, u64)) -> Sorting {
         let bytes = sizes::array(self.layout.shape(), self.keys.bare().bytes());
         let Some(layout) = whole_lines(self.layout.shape(), self.dim, target.lanes, plan.warps).filter(|_| bytes <= TRIP_BYTES) else {
             return self;
@@ -187,6 +174,10 @@ impl Sorting {
         let prices = (self.prices.0, Some(price));
         if price >= self.prices.0 {
             return Sorting { prices, ..self };
+        }
+        let takes: u64 = self.leaving(kernel, &picks.to).chain([bytes]).map(|b| b.next_multiple_of(sizes::SCRATCH_ALIGN.into())).sum();
+        if takes > left {
+            return self;
         }
         Sorting { layout: Rc::new(layout), in_place: false, way: Way::Picks(picks), prices, ..self }
     }
@@ -217,11 +208,16 @@ impl Sorting {
             list.push(sizes::array(shape, self.keys.bare().bytes()));
         }
         list.extend(self.way.scratch(self.keys, threads));
-        for v in self.results().filter(|&v| self.result(kernel, v).is_none()) {
-            let ty = LTy::Num(kernel.ty(v).elem());
-            list.push(sizes::array(self.way.to().shape(), sizes::scratch_type(ty).bytes()));
-        }
+        list.extend(self.leaving(kernel, self.way.to()));
         list
+    }
+
+    /// Bytes of the arrays in which results go from where they lie into layouts of their own.
+    fn leaving<'a>(&'a self, kernel: &'a Kernel, from: &'a Layout) -> impl Iterator<Item = u64> + 'a {
+        self.results().filter(|&v| kernel.ty(v).shape() != Some(from.shape())).map(|v| {
+            let ty = LTy::Num(kernel.ty(v).elem());
+            sizes::array(from.shape(), sizes::scratch_type(ty).bytes())
+        })
     }
 }
 
@@ -232,7 +228,7 @@ impl Lower<'_> {
             return Ok(());
         }
         let tile = self.own_tile(b, d.args[0])?;
-        let how = Sorting::new((self.kernel, i), &self.assigned, self.target, &self.plan, &tile.layout)?;
+        let how = Sorting::new((self.kernel, i), &self.assigned, self.target, (&self.plan, self.left), &tile.layout)?;
         let (keys, dim) = (how.keys, how.dim);
         let bare: Vec<LVal> = tile.regs.iter().map(|&x| keys.key(b, x)).collect();
         let coords = Coords::new(b, &how.layout);

@@ -42,6 +42,8 @@ pub(super) struct Walk<'a> {
     pub staged: &'a SecondaryMap<Inst, bool>,
     /// See [`products_behind`].
     pub behind: SecondaryMap<Inst, Option<Inst>>,
+    /// See [`sizes::left`].
+    left: u64,
     pub direct: bool,
     /// Stores are done in the layout in which their tile is there.
     pub as_held: bool,
@@ -91,9 +93,11 @@ impl<'a> Walk<'a> {
         let explicit = plan.task_plan().cloned();
         let mut values = SecondaryMap::new();
         values.resize(kernel.values.len());
+        let order = ProgramOrder::of(kernel);
         Walk {
             kernel,
-            order: Rc::new(ProgramOrder::of(kernel)),
+            left: sizes::left(kernel, &order, target, plan),
+            order: Rc::new(order),
             target,
             plan: Plan { warps: explicit.as_ref().map_or(plan.warps, |e| e.front), ..plan.clone() },
             explicit,
@@ -458,7 +462,7 @@ impl<'a> Walk<'a> {
                     return Ok(());
                 }
                 let from = self.own_tile(d.args[0])?;
-                let how = sort::Sorting::new((kernel, i), self.assigned, self.target, &self.plan, &from)?;
+                let how = sort::Sorting::new((kernel, i), self.assigned, self.target, (&self.plan, self.left), &from)?;
                 let sizes = how.scratch(kernel, from.shape(), self.target.lanes * self.plan.warps);
                 let arrays: Vec<usize> = sizes.into_iter().map(|bytes| self.take(bytes, "sort")).collect();
                 arrays.into_iter().for_each(|n| self.touch(Some(n)));
