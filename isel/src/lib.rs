@@ -22,7 +22,7 @@ pub use exposure::{ESTIMATE, Exposure, LoopEstimate, LoopExposure, exposure};
 pub use layout::kept::Layouts;
 pub use layout::search::seconds;
 pub use lower::Lowered;
-pub use pipeline::{lower, planned};
+pub use pipeline::{lower, lowered_programs, planned};
 pub use placement::{MemoryPlace, Placement, TilePlace, placement};
 pub use tilelift_lane as lane;
 pub use tilelift_lane::{

@@ -408,9 +408,25 @@ fn laid_out(kernel: &Kernel, target: &Target, plain: Laid, layouts: LayoutChoice
     Ok(Lowered { fallback: Some(why), ..proved(kernel, target, plain)? })
 }
 
+#[cfg(debug_assertions)]
+thread_local! {
+    static LOWERED: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+}
+
+/// Programs that were lowered on this thread so far, in builds with debug assertions: tests see by it that what fits is known before. In other builds
+/// nobody counts.
+pub fn lowered_programs() -> u64 {
+    #[cfg(debug_assertions)]
+    return LOWERED.get();
+    #[cfg(not(debug_assertions))]
+    0
+}
+
 /// Lowers with a plan and layouts, and proves what needs a proof.
 fn proved(kernel: &Kernel, target: &Target, laid: Laid) -> Result<Lowered, LowerError> {
     let Laid { plan, assigned, direct, settled: _, need, asked, made, mixed } = laid;
+    #[cfg(debug_assertions)]
+    LOWERED.set(LOWERED.get() + 1);
     let (done, _) = lane_program((kernel, asked), target, plan.clone(), assigned.clone(), direct, false)?;
     debug_assert!(
         need.is_none_or(|need| u64::from(done.program.shared_bytes) <= need),

@@ -12,8 +12,8 @@ use tilelift_schedule::plan::slots;
 use tilelift_schedule::transfers::{behind, through};
 
 impl Prices<'_> {
-    /// Looks for maps of the loads that wait in shared memory, which are then values like others; those that have none stay where they are.
-    pub(super) fn wait(&mut self, memory: &mut SecondaryMap<Value, bool>) {
+    /// Looks for maps of the loads that wait in shared memory, which are then values like others; those that have none stay where they are, as do those of `stay`.
+    pub(super) fn wait(&mut self, memory: &mut SecondaryMap<Value, bool>, stay: &Set<Inst>) {
         let kernel = self.kernel;
         let mut values = Vec::new();
         kernel.walk(kernel.body, &mut |i| {
@@ -27,10 +27,10 @@ impl Prices<'_> {
                 self.waiting.extend(found.and_then(Result::ok).map(|w| (w.load, w)));
             }
         }
-        let mut lost = Set::default();
+        let mut lost = stay.clone();
         for &v in &values {
             let Some((load, views)) = behind(kernel, v) else { continue };
-            if views.is_empty() && kernel.insts[load].op == Op::Load {
+            if views.is_empty() && kernel.insts[load].op == Op::Load && !stay.contains(&load) {
                 match Waiting::of(kernel, self.target, self.plan, known, load) {
                     Ok(w) => _ = self.waiting.insert(load, w),
                     Err(_) => _ = lost.insert(load),

@@ -19,7 +19,7 @@ use tilelift_ir::layout::{
 use tilelift_ir::ops::Rule;
 use tilelift_ir::{Attr, Inst, Kernel, Op, Scalar, Type, Value};
 use tilelift_lane::Target;
-use tilelift_lane::hash::Map;
+use tilelift_lane::hash::{Map, Set};
 use tilelift_schedule::indexed::indexed_vectors;
 use tilelift_schedule::plan::Plan;
 use tilelift_schedule::transfers::{ADDRESS, SECTOR, global_access};
@@ -65,7 +65,7 @@ impl<'a> Prices<'a> {
         target: &'a Target,
         plan: &'a Plan,
         plain: &'a Assignment,
-        mut memory: SecondaryMap<Value, bool>,
+        (mut memory, stay): (SecondaryMap<Value, bool>, &Set<Inst>),
     ) -> Prices<'a> {
         let mut out = Prices {
             kernel,
@@ -78,7 +78,7 @@ impl<'a> Prices<'a> {
             by_rows: !kernel.insts.values().any(|d| matches!(d.op, Op::Dot | Op::DotScaled | Op::AsyncDot)),
             fetches: RefCell::default(),
         };
-        out.wait(&mut memory);
+        out.wait(&mut memory, stay);
         out.memory = memory;
         out
     }

@@ -6,10 +6,11 @@ use crate::layout::{MAX_REGISTERS_PER_TILE, in_memory};
 use cranelift_entity::SecondaryMap;
 use std::rc::Rc;
 use tilelift_decisions::{Decision, Told, taken};
-use tilelift_egraph::physical::{Limits, Problem, Solution, Source, print, solve};
+use tilelift_egraph::physical::{InstLayouts, Limits, Problem, Solution, Source, print, solve};
 use tilelift_ir::layout::SharedMap;
-use tilelift_ir::{Kernel, Op, Value, ValueDef};
+use tilelift_ir::{Inst, Kernel, Op, Value, ValueDef};
 use tilelift_lane::Target;
+use tilelift_lane::hash::Set;
 use tilelift_schedule::LowerError;
 use tilelift_schedule::plan::{LayoutChoice, Plan, Schedule, needs_units, slots, staged_loads};
 
@@ -37,12 +38,19 @@ fn waiting(kernel: &Kernel, plan: &Plan, plain: &Assignment) -> SecondaryMap<Val
 pub(crate) struct Search<'a> {
     problem: Problem<'a>,
     prices: Prices<'a>,
+    /// Loads that wait where they wait in the plain assignment.
+    stay: Set<Inst>,
 }
 
 impl<'a> Search<'a> {
     /// The search for a kernel that [`is_searched`].
     pub fn new(kernel: &'a Kernel, target: &'a Target, plan: &'a Plan, plain: &'a Assignment) -> Search<'a> {
-        let prices = Prices::new(kernel, target, plan, plain, waiting(kernel, plan, plain));
+        Search::with(kernel, target, plan, plain, Set::default())
+    }
+
+    /// The same, where some loads stay where they wait.
+    fn with(kernel: &'a Kernel, target: &'a Target, plan: &'a Plan, plain: &'a Assignment, stay: Set<Inst>) -> Search<'a> {
+        let prices = Prices::new(kernel, target, plan, plain, (waiting(kernel, plan, plain), &stay));
         let mut pinned = SecondaryMap::with_default(false);
         plain.held.iter().for_each(|(v, l)| pinned[v] = l.is_some());
         let mut base = SecondaryMap::new();
@@ -54,12 +62,29 @@ impl<'a> Search<'a> {
                 base[v] = prices.base(v);
             }
         });
-        Search { problem: Problem { kernel, base, pinned }, prices }
+        Search { problem: Problem { kernel, base, pinned }, prices, stay }
     }
 
     /// The solution, if there is one.
     pub fn solve(&self) -> Option<Solution> {
-        solve(&self.problem, &self.prices, &self.limits())
+        self.solve_within(&self.limits())
+    }
+
+    /// The same, within limits. A load waits for dots, or its tile is in registers: one that would do both stays where it is.
+    fn solve_within(&self, limits: &Limits) -> Option<Solution> {
+        let found = solve(&self.problem, &self.prices, limits)?;
+        let p = &self.prices;
+        let both = |i: &Inst| {
+            let waits = |run: &InstLayouts| run.results.iter().flatten().any(|l| in_memory(l));
+            let waiting = found.runs[*i].iter().filter(|run| waits(run)).count();
+            waiting > 0 && waiting < found.runs[*i].len()
+        };
+        let mut stay: Set<Inst> = p.waiting.keys().copied().filter(both).collect();
+        if stay.is_empty() {
+            return Some(found);
+        }
+        stay.extend(&self.stay);
+        Search::with(p.kernel, p.target, p.plan, p.plain, stay).solve_within(limits)
     }
 
     /// How much is looked at: products that are computed transposed, too, are of more layouts.
@@ -85,7 +110,7 @@ impl<'a> Search<'a> {
 
     fn solve_by(&self, layouts: LayoutChoice) -> Option<Solution> {
         match layouts {
-            LayoutChoice::Random(seed) => solve(&self.problem, &self.prices, &Limits { chaos: Some(seed), ..self.limits() }),
+            LayoutChoice::Random(seed) => self.solve_within(&Limits { chaos: Some(seed), ..self.limits() }),
             LayoutChoice::Spread | LayoutChoice::Searched => self.solve().filter(|s| s.gains() || self.converts_early(s)),
         }
     }
