@@ -225,6 +225,11 @@ pub enum FaultKind {
         /// Where the wave's scratch memory is.
         own: u64,
     },
+    /// A negative offset of a scratch access with a scalar address, at which these chips fault.
+    ScratchOffset {
+        /// The offset.
+        offset: i32,
+    },
     /// LDS that a load is still filling.
     LdsInFlight {
         /// The address.
@@ -273,6 +278,13 @@ pub enum LaunchError {
     },
     /// A user SGPR that is not simulated.
     Register(&'static str),
+    /// The descriptor counts fewer user SGPRs than it asks for: what comes behind them would lie in them.
+    UserRegisters {
+        /// How many it counts.
+        counted: u32,
+        /// How many it asks for.
+        asked: u32,
+    },
 }
 
 impl fmt::Display for LaunchError {
@@ -282,6 +294,9 @@ impl fmt::Display for LaunchError {
             LaunchError::Lds { bytes } => write!(f, "{bytes} bytes of LDS are more than the chip has"),
             LaunchError::Arguments { given, needed } => write!(f, "{given} bytes of arguments; the kernel needs {needed}"),
             LaunchError::Register(what) => write!(f, "the kernel wants {what} in SGPRs, which is not simulated"),
+            LaunchError::UserRegisters { counted, asked } => {
+                write!(f, "the descriptor asks for {asked} user SGPRs, and counts {counted} (compute_pgm_rsrc2)")
+            }
         }
     }
 }
@@ -342,6 +357,7 @@ impl fmt::Display for FaultKind {
             FaultKind::ScratchAddress { made, own } => {
                 write!(f, "the kernel's address of scratch memory is {made:#x}, and the wave's memory is at {own:#x}")
             }
+            FaultKind::ScratchOffset { offset } => write!(f, "the offset {offset} beside a scalar address of scratch memory"),
             FaultKind::LdsInFlight { address, lane } => write!(f, "LDS {address:#x} in lane {lane} is still being filled by a load to LDS"),
             FaultKind::StepLimit { steps } => write!(f, "more than {steps} instructions: the program hangs, or the limit is too low"),
             FaultKind::Deadlock { waiting, ended } => write!(f, "waves {waiting:?} wait at a barrier for ever; waves {ended:?} have ended"),

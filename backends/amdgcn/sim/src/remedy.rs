@@ -21,6 +21,7 @@ impl FaultKind {
             FaultKind::LdsOutOfBounds { .. } => "lds-out-of-bounds",
             FaultKind::Race { .. } => "race",
             FaultKind::ScratchAddress { .. } => "scratch-address",
+            FaultKind::ScratchOffset { .. } => "scratch-offset",
             FaultKind::LdsInFlight { .. } => "lds-in-flight",
             FaultKind::StepLimit { .. } => "step-limit",
             FaultKind::Deadlock { .. } => "deadlock",
@@ -46,6 +47,7 @@ impl FaultKind {
             | FaultKind::LdsOutOfBounds { .. }
             | FaultKind::Race { .. }
             | FaultKind::ScratchAddress { .. }
+            | FaultKind::ScratchOffset { .. }
             | FaultKind::LdsInFlight { .. }
             | FaultKind::StepLimit { .. }
             | FaultKind::Deadlock { .. }
@@ -77,6 +79,7 @@ impl FaultKind {
                 "order the two accesses: a barrier within a workgroup, atomics of the device's scope between workgroups"
             }
             FaultKind::ScratchAddress { .. } => SCRATCH,
+            FaultKind::ScratchOffset { .. } => "add the offset to the scalar register, or to that of the lanes",
             FaultKind::LdsInFlight { .. } => "put an s_waitcnt vmcnt, and a barrier where other waves read, behind the load to LDS",
             FaultKind::StepLimit { .. } => "look for a loop that does not end, or launch less",
             FaultKind::Deadlock { .. } => "let all waves of a workgroup reach the same barriers",
@@ -95,6 +98,7 @@ fn launch(e: &LaunchError) -> &'static str {
         LaunchError::Lds { .. } => "ask for less LDS",
         LaunchError::Arguments { .. } => "give every argument that the metadata declare",
         LaunchError::Register(_) => "compile without what the message names",
+        LaunchError::UserRegisters { .. } => "count every user SGPR that is asked for (.amdhsa_user_sgpr_count)",
     }
 }
 

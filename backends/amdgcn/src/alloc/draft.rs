@@ -33,6 +33,9 @@ const CROWDED: [(usize, bool, Order); 1] = [(0, true, Order::Area)];
 /// Rounds of spilling.
 const ROUNDS: usize = 24;
 
+/// Rounds after which as many registers stay free as tuples need that had no place: there are gaps enough, and none that is large enough.
+const PATIENT: usize = 6;
+
 /// A program whose registers are being allocated.
 #[derive(Debug)]
 pub struct Draft {
@@ -40,6 +43,8 @@ pub struct Draft {
     budget: Budget,
     fuel: Fuel,
     spills: Spills,
+    /// Registers of each vector file that stay free.
+    free: usize,
     round: Round,
 }
 
@@ -126,8 +131,8 @@ impl Round {
         changes.counts().into_iter().max().unwrap_or(0).max(0) as usize
     }
 
-    /// Finds out what has to be spilled whatever the places, and what else is asked for when they are sought.
-    fn begin(&self, work: &Work, budget: Budget, fuel: &Fuel) -> Result<Search, AllocError> {
+    /// Finds out what has to be spilled whatever the places, so many registers free, and what else is asked for when they are sought.
+    fn begin(&self, work: &Work, budget: Budget, free: usize, fuel: &Fuel) -> Result<Search, AllocError> {
         let (program, words, ranges) = (&work.program, &self.words, &self.ranges);
         let fixed = assign::fixed(words, ranges);
         let mut unspillable = spill::unspillable(program, &self.levels);
@@ -135,7 +140,9 @@ impl Round {
         let weights = bundle::weights(program, words, ranges);
         let demand = Demand::new(program, words, ranges);
         let (mut files, limits) = planned(&demand, (words, ranges), budget, 0, fuel);
-        let spilled = relieve::relieve(program, (words, ranges), &mut files, limits, (&weights, &unspillable), fuel);
+        let [scalars, vector, acc] = limits;
+        let within = [scalars, vector.saturating_sub(free), acc.saturating_sub(free)];
+        let spilled = relieve::relieve(program, (words, ranges), &mut files, within, (&weights, &unspillable), fuel);
         fuel.check()?;
         Ok(Search { fixed, weights, unspillable, demand, spilled, files, limits })
     }
@@ -242,7 +249,7 @@ impl Draft {
         if work.program.vregs.values().map(vector).sum::<usize>() > room && round.together(&work.program) > room {
             return Err(AllocError::ScratchFull);
         }
-        Ok(Draft { work, budget, fuel, spills: Spills::default(), round })
+        Ok(Draft { work, budget, fuel, spills: Spills::default(), free: 0, round })
     }
 
     /// Registers of both vector files that it takes at least, if nothing is spilled: no fewer are in use at a time.
@@ -258,7 +265,7 @@ impl Draft {
         let first_round = self.spills == Spills::default();
         let mut search = match self.round.search.take() {
             Some(search) => search,
-            None => self.round.begin(&self.work, self.budget, &self.fuel)?,
+            None => self.round.begin(&self.work, self.budget, self.free, &self.fuel)?,
         };
         let known = (&self.round.words, &self.round.ranges);
         let placed = search.place(&self.work.program, known, self.budget, first_round, &self.fuel)?;
@@ -280,10 +287,14 @@ impl Draft {
                 Ok(allocated) => return Ok(Some(allocated)),
                 Err(draft) => draft,
             };
-            let Draft { work, round, spills, fuel, .. } = &mut *draft;
+            let Draft { work, round, spills, free, fuel, .. } = &mut *draft;
             let Round { words, ranges, search, .. } = round;
             // What did not place everything leaves what it sought.
             let Some(Search { files, limits, spilled, .. }) = search else { return Err(AllocError::Spilling) };
+            if number >= PATIENT {
+                let without: usize = spilled.iter().map(|&reg| usize::from(work.program.vregs[reg].words)).sum();
+                *free = (*free + without).min(limits[File::Vector as usize] / 4);
+            }
             let rows = |reg: VReg| ranges.of_all(words.of(reg)).to_vec();
             let mut room = spill::Room { acc: &mut files.acc, limit: limits[File::Acc as usize], rows: &rows, fuel };
             spill::spill(work, spilled, &files.of, &mut room, spills)?;

@@ -10,7 +10,7 @@ use super::plan::Files;
 use super::pressure::{Changes, Pressure};
 use super::words::{FILES, Words, file_size};
 use crate::isa::Access;
-use crate::mir::{File, Program, Reg, VReg};
+use crate::mir::{File, Operand, Program, Reg, VReg};
 use cranelift_entity::EntityRef;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -106,7 +106,10 @@ fn near(program: &Program) -> (Vec<Near>, Vec<u32>) {
             let before = bases[block.index()] + at as u32;
             for touch in touches(inst) {
                 let Reg::Virtual(reg) = touch.span.reg else { continue };
-                let words = touch.span.words;
+                // The whole operand has a place, of which not all need be read.
+                let named =
+                    |o: &Operand| if let Operand::Reg(span) = o { (span.reg == touch.span.reg).then_some(span.words) } else { None };
+                let words = inst.operands.iter().filter_map(named).fold(touch.span.words, u8::max);
                 if touch.access != Access::Def {
                     push(Near { reg, row: before, words });
                 }

@@ -81,7 +81,8 @@ fn masks(inst: &Inst) -> SmallVec<[VReg; 2]> {
     places.iter().filter_map(reg).collect()
 }
 
-/// What an instruction does to a spilled register.
+/// What an instruction does to a spilled register. Its operands lie in the words from `first` to `end`, all of which it need not touch: where those are several they
+/// begin at an even one, as tuples do.
 struct Use {
     reg: VReg,
     first: u8,
@@ -114,6 +115,15 @@ fn uses(inst: &Inst, homes: &FxHashMap<VReg, Home>) -> SmallVec<[Use; 2]> {
             }
             None => found.push(Use { reg, first, end, reads, writes }),
         }
+    }
+    for operand in &inst.operands {
+        let Operand::Reg(Span { reg: Reg::Virtual(reg), first, words }) = operand else { continue };
+        if let Some(used) = found.iter_mut().find(|u| u.reg == *reg) {
+            (used.first, used.end) = (used.first.min(*first), used.end.max(first + words));
+        }
+    }
+    for used in found.iter_mut().filter(|u| u.end - u.first > 1) {
+        used.first &= !1;
     }
     found
 }

@@ -130,29 +130,33 @@ fn scratch_memory_is_set_up() {
         let good = crate::order::finish(after);
         assert_eq!(check::scratch(&good), Ok(()), "seed {seed}");
         let insts = &good.blocks[Block::new(0)].insts;
-        let read = insts[3..].iter().flat_map(|i| &i.operands).any(|o| *o == Span::physical(File::Scalar, 2, 1).into());
         assert_eq!((insts[0].op, insts[1].op, insts[2].op), (Opcode::SAddU32, Opcode::SAddcU32, Opcode::SMovB32), "{:?}", before.entry);
-        let plants: [(bool, InBlock); 8] = [
-            (true, |i| drop(i.remove(0))),
-            (true, |i| drop(i.remove(1))),
-            (read, |i| drop(i.remove(2))),
-            (true, |i| i.swap(0, 1)),
-            (true, |i| i.swap(0, 2)),
-            (true, |i| i[1].operands[1] = i[0].operands[1]),
-            (true, |i| i[0].operands[2] = i[2].operands[1]),
-            (true, |i| {
+        let plants: [InBlock; 8] = [
+            |i| drop(i.remove(0)),
+            |i| drop(i.remove(1)),
+            |i| drop(i.remove(2)),
+            |i| i.swap(0, 1),
+            |i| i.swap(0, 2),
+            |i| i[1].operands[1] = i[0].operands[1],
+            |i| i[0].operands[2] = i[2].operands[1],
+            |i| {
                 let set_up: Vec<Inst> = i.drain(..2).collect();
                 i.extend(set_up);
-            }),
+            },
         ];
-        for (index, (counts, plant)) in plants.into_iter().enumerate().filter(|(_, p)| p.0) {
+        for (index, plant) in plants.into_iter().enumerate() {
             let mut wrong = good.clone();
             plant(&mut wrong.blocks[Block::new(0)].insts);
             assert!(check::scratch(&wrong).is_err(), "seed {seed}: fault {index}\n{}", dump(&wrong));
-            planted += usize::from(counts);
+            planted += 1;
+        }
+        // Fewer bytes than it accesses.
+        for bytes in [0, good.scratch_bytes - 4] {
+            let wrong = Program { scratch_bytes: bytes, ..good.clone() };
+            assert!(check::scratch(&wrong).is_err(), "seed {seed}: {bytes} bytes");
         }
     }
-    assert!(planted >= 56, "{planted}");
+    assert_eq!(planted, 64);
 }
 
 /// What a planted fault does to a program; nothing if the place does not suit.

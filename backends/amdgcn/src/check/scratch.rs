@@ -1,10 +1,10 @@
-//! Checks the set-up of scratch memory on chips that have no address of it ready: before it is accessed, `flat_scratch` is the sum of what the
-//! kernel finds at its beginning, and nothing else takes those registers for its own.
+//! Checks that accesses lie inside of a lane's scratch memory, and the set-up of it on chips that have no address of it ready: before it is accessed,
+//! `flat_scratch` is the sum of what the kernel finds at its beginning, and nothing else takes those registers for its own.
 
 use super::effects::{effects, named};
 use super::walk::Position;
 use crate::chip::Chip;
-use crate::isa::{Fixed, Format, Opcode};
+use crate::isa::{Access, Fixed, Format, Opcode};
 use crate::mir::{File, Inst, Operand, Program, Reg, Span};
 use cranelift_entity::EntityRef;
 
@@ -26,6 +26,10 @@ pub enum Unready {
     Sum,
     /// It reads a register that still holds what the address is made of, or another number of the workgroup than it asks for.
     Register(u16),
+    /// It ends the first block, and the workgroup's number along an axis has not come to where it is asked for.
+    Number(usize),
+    /// It accesses bytes that the lane does not have, from this one on.
+    Outside(i32),
 }
 
 /// What a scalar register holds since the kernel began.
@@ -46,7 +50,25 @@ struct Walk<'a> {
     ready: [bool; 2],
     /// `scc` is the carry of the lower half.
     carry: bool,
+    /// The workgroup's numbers that have been where they are asked for.
+    numbers: [bool; 3],
     faults: Vec<ScratchFault>,
+}
+
+/// Accesses outside of what a lane has.
+fn outside(program: &Program) -> Vec<ScratchFault> {
+    let mut faults = Vec::new();
+    for (block, data) in program.blocks.iter() {
+        for (at, inst) in data.insts.iter().enumerate().filter(|(_, i)| i.op.desc().form.format == Format::Scratch) {
+            let data = inst.operands[usize::from(inst.op.desc().slots[0].access != Access::Def)].clone();
+            let bytes = if let Operand::Reg(span) = data { 4 * i64::from(span.words) } else { 0 };
+            let from = inst.mods.offset;
+            if from < 0 || i64::from(from) + bytes > i64::from(program.scratch_bytes) {
+                faults.push(ScratchFault { at: (block, at), what: Unready::Outside(from) });
+            }
+        }
+    }
+    faults
 }
 
 /// Checks a program with physical registers.
@@ -54,19 +76,30 @@ struct Walk<'a> {
 /// # Errors
 /// All faults in the order of the program.
 pub fn scratch(program: &Program) -> Result<(), Vec<ScratchFault>> {
+    let faults = outside(program);
     if program.chip != Chip::Gfx90a || program.scratch_bytes == 0 {
-        return Ok(());
+        return if faults.is_empty() { Ok(()) } else { Err(faults) };
     }
     let numbers = (0..3).filter(|&axis| program.entry.workgroup[axis]).map(Given::Number);
     let held = [Given::Base(0), Given::Base(1)].into_iter().chain(numbers).chain([Given::Offset]).map(Some);
-    let given = [None, None].into_iter().chain(held).collect();
-    let mut walk = Walk { program, given, ready: [false; 2], carry: false, faults: Vec::new() };
+    let given: Vec<Option<Given>> = [None, None].into_iter().chain(held).collect();
+    let there = |axis: usize| {
+        let at = program.entry.workgroup_sgpr(axis);
+        at.is_none_or(|at| given.get(usize::from(at)).copied().flatten() == Some(Given::Number(axis)))
+    };
+    let numbers = [0, 1, 2].map(there);
+    let mut walk = Walk { program, given, ready: [false; 2], carry: false, numbers, faults };
     // Kernels do not come back to their beginning.
     for (block, data) in program.blocks.iter() {
         if block.index() == 1 {
             walk.given.clear();
         }
         data.insts.iter().enumerate().for_each(|(at, inst)| walk.visit((block, at), inst));
+        if block.index() == 0 {
+            let end = (block, data.insts.len().saturating_sub(1));
+            let missing = (0..3).filter(|&axis| !walk.numbers[axis]);
+            walk.faults.extend(missing.map(|axis| ScratchFault { at: end, what: Unready::Number(axis) }));
+        }
     }
     if walk.faults.is_empty() { Ok(()) } else { Err(walk.faults) }
 }
@@ -133,6 +166,7 @@ impl Walk<'_> {
         }
         if let Some((to, axis)) = moved {
             self.given[usize::from(to)] = Some(Given::Number(axis));
+            self.numbers[axis] = true;
         }
         if let Some(half) = sum {
             self.ready[half] = true;

@@ -99,10 +99,12 @@ pub(super) fn flat(p: &Parts) -> Result<Encoded, Reason> {
     let roles = Roles::of(p)?;
     let mods = &p.inst.mods;
     none_left(&Mods { offset: 0, sc0: false, sc1: false, nt: false, ..*mods })?;
-    require((-4096..4096).contains(&mods.offset), Modifier::Offset)?;
     let scratch = p.desc.form.format == Format::Scratch;
     let by_lane = roles.address.is_some_and(Coded::is_vector);
     let by_wave = matches!(roles.base, Some(Coded::Scalar(..)));
+    // Scratch accesses by a scalar register fault where the offset is negative (LLVM: FeatureNegativeScratchOffsetBug of GFX9).
+    let least = if scratch && by_wave { 0 } else { -4096 };
+    require((least..4096).contains(&mods.offset), Modifier::Offset)?;
     if scratch && p.chip == Chip::Gfx90a && by_lane == by_wave {
         return Err(Reason::Operand(p.operands.len() - 1, Misfit::Kind));
     }

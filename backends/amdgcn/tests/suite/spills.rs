@@ -74,6 +74,66 @@ fn operands_in_halves_take_a_register_each() {
     }
 }
 
+/// A warp's rows of sums, each number of which is scaled by one of a pair of registers: packed instructions read a word of a pair that is spilled.
+const PAIRS: &str = "kernel @pk(%x: view<f16, [?, ?]>, %y: view<f16, [?, ?]>, %f: view<f32, [?, ?]>, %c: view<f32, [?, ?]>, %z: view<f32, [?, ?]>, %o: view<f32, [?, ?]>) warps=1 {
+    %p = program_id x
+    %r = mul %p, 16
+    %a = load %x[%r, 0] : tile<16x16xf16>
+    %b = load %y[0, 0] : tile<16x768xf16>
+    %u = load %f[0, 0] : tile<1x768xf32>
+    %ub = broadcast %u : tile<16x768xf32>
+    %v = load %c[0, 0] : tile<1x768xf32>
+    %vb = broadcast %v : tile<16x768xf32>
+    %w = load %z[%r, 0] : tile<16x768xf32>
+    %d = dot %a, %b, %w
+    %e = fma %d, %ub, %vb
+    %mx = reduce maximum %e, axis 1
+    %m1 = reshape %mx : tile<16x1xf32>
+    %mb = broadcast %m1 : tile<16x768xf32>
+    %g = sub %e, %mb
+    %h = dot %a, %b, %g
+    %h2 = fma %h, %ub, %vb
+    %s = reduce add %h2, axis 1
+    %s1 = reshape %s : tile<16x1xf32>
+    %sb = broadcast %s1 : tile<16x768xf32>
+    %i = add %h2, %sb
+    %j = fma %i, %ub, %vb
+    %l = add %j, %d
+    store %o[%r, 0], %l
+}
+";
+
+#[test]
+fn pairs_of_which_a_word_is_read_are_spilled_as_pairs() {
+    let file = tilelift_ir::text::parse(PAIRS).unwrap_or_else(|e| panic!("{e}"));
+    let verified = tilelift_ir::verify::verify(&file.kernels[0]).unwrap();
+    for chip in Chip::ALL {
+        let lowered = lower(&verified, &machine::target(chip), &LowerOptions::default()).unwrap_or_else(|e| panic!("{chip}: {e}"));
+        let before = select(&lowered.program, chip).unwrap_or_else(|e| panic!("{chip}: {e}"));
+        let (scheduled, allocated) = order::schedule_and_allocate(before).unwrap_or_else(|e| panic!("{chip}: {e}"));
+        assert!(allocated.facts.spills.to_scratch > 0, "{chip}");
+        assert_eq!(check::allocation(&scheduled, &allocated), Ok(()), "{chip}");
+        encode(&order::finish(allocated)).unwrap_or_else(|e| panic!("{chip}: {e}"));
+    }
+}
+
+/// Where only tuples have no place, one in each round, room is made for more of them.
+#[test]
+fn spilling_of_tuples_comes_to_an_end() {
+    let texts = [
+        include_str!("../../../../tests/tile/loops/slot_asked_ahead.tile"),
+        include_str!("../../../../tests/tile/loops/operands_apart.tile"),
+    ];
+    for (text, chip) in texts.into_iter().flat_map(|text| [(text, Chip::Gfx90a), (text, Chip::Gfx942)]) {
+        let file = tilelift_ir::text::parse(text).unwrap_or_else(|e| panic!("{e}"));
+        let verified = tilelift_ir::verify::verify(&file.kernels[0]).unwrap();
+        let options = LowerOptions { warps: Some(1), ..LowerOptions::default() };
+        let lowered = lower(&verified, &machine::target(chip), &options).unwrap_or_else(|e| panic!("{chip}: {e}"));
+        let made = emit(&lowered.program, chip).unwrap_or_else(|e| panic!("{chip}: {e}"));
+        assert!(made.facts.spills.to_scratch > 0, "{chip}: {:?}", made.facts);
+    }
+}
+
 /// Runs a finished program in the place of what the lane program becomes.
 fn run(lanes: &lane::Program, program: &Program, input: &[u64]) -> Result<Vec<u8>, FaultKind> {
     let bytes: Vec<u8> = input.iter().flat_map(|x| (*x as u32).to_le_bytes()).collect();

@@ -6,6 +6,7 @@ use crate::error::ProtocolError;
 use crate::problem::Problem;
 use crate::run::Checker;
 use crate::run::agents::ROLE;
+use crate::state::facts::Facts;
 use crate::state::keys::{Agents, RANK, add_agent, block_of};
 use crate::state::region::{Reads, Writer};
 use crate::state::rotation::Rotated;
@@ -67,13 +68,22 @@ impl<'a> Checker<'a> {
         self.meetings_key(s, out);
     }
 
-    /// The same of what it becomes when it is rotated.
-    pub(in super::super) fn rotated_key(&self, s: &Shared, rotated: &Rotated, out: &mut Vec<u64>, known: &mut Vec<(u64, u64)>) {
+    /// The same of what it becomes when it is rotated; `room` is for facts that move.
+    pub(in super::super) fn rotated_key(
+        &self,
+        s: &Shared,
+        rotated: &Rotated,
+        room: &mut Facts,
+        (out, known): (&mut Vec<u64>, &mut Vec<(u64, u64)>),
+    ) {
         let shift = &*rotated.shift;
         let some = self.places.of_some_lanes();
         match rotated.by.iter().all(|&by| by == 0) {
             true => s.facts.key(&some, out, known),
-            false => s.facts.moved(&shift.moved.facts).key(&some, out, known),
+            false => {
+                s.facts.moved(&shift.moved.facts, room);
+                room.key(&some, out, known);
+            }
         }
         shift.mbarriers.iter().for_each(|&(mbarrier, flips)| bar_key(s.bars.get(mbarrier).and_then(Option::as_ref), flips, out));
         for (there, &r) in shift.regions.iter().enumerate() {

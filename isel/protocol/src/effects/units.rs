@@ -403,8 +403,8 @@ impl<'a> Checker<'a> {
         self.all_stay(s, t, to.addr, [(at, at + i64::from(bytes))].into_iter());
         self.inside(to.addr, (at, at + i64::from(bytes)), here)?;
         let own = self.agents[t].block;
-        let blocks: Vec<usize> = match ranks.map(|v| s.tasks[t].env.get(&v)) {
-            None => vec![own],
+        let blocks: SmallVec<[usize; 8]> = match ranks.map(|v| s.tasks[t].env.get(&v)) {
+            None => SmallVec::from_slice(&[own]),
             Some(Some(Abs::All(mask))) => (0..usize::BITS as usize).filter(|b| mask >> b & 1 == 1).collect(),
             Some(_) => return self.error(Problem::CopyBlocks, here, None),
         };

@@ -175,24 +175,25 @@ impl<'a> Checker<'a> {
         let Some(known) = known else { return Ahead::Open(None) };
         let start = seen.last();
         // Until the key is written.
-        let kept: Vec<Env> = s.tasks.iter().map(|task| task.env.clone()).collect();
+        let mut kept: SmallVec<[(usize, Env); 8]> = SmallVec::new();
         let mut waits: SmallVec<[u64; 8]> = SmallVec::new();
-        for (task, known) in s.tasks.iter_mut().zip(&known) {
+        for (t, (task, known)) in s.tasks.iter_mut().zip(&known).enumerate() {
             match known {
                 // Whoever is in no such loop may have been asked where one ends.
                 Instead::But(slots) if slots.is_empty() => {}
                 Instead::But(slots) => {
+                    kept.push((t, task.env.clone()));
                     slots.iter().for_each(|&(slot, a)| task.env.put(slot, a));
                     self.analysis.cases.iter().for_each(|&end| task.env.insert(end, Abs::Any));
                 }
                 Instead::Waiting(for_what) => {
                     waits.extend(for_what.iter().flatten().copied());
-                    task.env = self.knowing();
+                    kept.push((t, std::mem::replace(&mut task.env, self.knowing())));
                 }
             }
         }
         let rotated = self.write_key(s, &waits, seen);
-        s.tasks.iter_mut().zip(kept).for_each(|(task, env)| task.env = env);
+        kept.into_iter().for_each(|(t, env)| s.tasks[t].env = env);
         let of_all = seen.last();
         if let Some(known) = rounds.find(&of_all) {
             let moves = rotated.as_ref().filter(|r| r.by.iter().any(|&by| by != 0)).map(|r| &r.shift.moved.facts);

@@ -2,7 +2,7 @@
 
 use super::checker::Checker;
 use super::progress::State;
-use crate::state::facts::known_of;
+use crate::state::facts::{Facts, known_of};
 use crate::state::rotation::Rotated;
 use rustc_hash::FxHasher;
 use smallvec::SmallVec;
@@ -39,6 +39,7 @@ pub(super) struct Seen {
     numbers: Vec<u64>,
     known: Vec<(u64, u64)>,
     bytes: Vec<u8>,
+    moved: Facts,
 }
 
 impl Seen {
@@ -85,11 +86,11 @@ impl<'a> Checker<'a> {
 
     /// Writes a state's key, and some numbers more. How the state is rotated in it.
     pub(super) fn write_key(&self, s: &State<'a>, more: &[u64], seen: &mut Seen) -> Option<Rotated> {
-        let (n, known) = (&mut seen.numbers, &mut seen.known);
-        let rotated = self.rotated(s).filter(|rotated| self.key(s, Some(rotated), n, known));
+        let rotated = self.rotated(s).filter(|rotated| self.key(s, Some(rotated), seen));
         if rotated.is_none() {
-            self.key(s, None, n, known);
+            self.key(s, None, seen);
         }
+        let n = &mut seen.numbers;
         n.extend(s.counts().map(|count| count.over as u64));
         n.extend(more);
         seen.pack();
@@ -99,7 +100,7 @@ impl<'a> Checker<'a> {
     /// The key of a state as it is, but that of how often loops have gone round that are known to go round so often, only what counts is in it; and a number
     /// more.
     pub(super) fn key_of_any_round(&self, s: &State<'a>, more: u64, seen: &mut Seen) -> Key {
-        self.key(s, None, &mut seen.numbers, &mut seen.known);
+        self.key(s, None, seen);
         let counts = self.analysis.modulus.max(1);
         seen.numbers.extend(s.counts().map(|count| count.that_counts(counts) as u64));
         seen.numbers.push(more);
@@ -128,7 +129,8 @@ impl<'a> Checker<'a> {
     }
 
     /// A state as numbers, but for those of iterations that are counted, rotated if that is asked for and can be: else false.
-    fn key(&self, s: &State<'a>, rotated: Option<&Rotated>, n: &mut Vec<u64>, known: &mut Vec<(u64, u64)>) -> bool {
+    fn key(&self, s: &State<'a>, rotated: Option<&Rotated>, seen: &mut Seen) -> bool {
+        let Seen { numbers: n, known, moved, .. } = seen;
         n.clear();
         known.clear();
         n.push(u64::from(rotated.is_some()) | s.undecided.map_or(0, |n| n as u64 + 1) << 1);
@@ -158,7 +160,7 @@ impl<'a> Checker<'a> {
             }
         }
         match rotated {
-            Some(rotated) => self.rotated_key(&s.shared, rotated, n, known),
+            Some(rotated) => self.rotated_key(&s.shared, rotated, moved, (n, known)),
             None => self.shared_key(&s.shared, n, known),
         }
         true

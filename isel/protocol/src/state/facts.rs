@@ -278,10 +278,12 @@ impl Facts {
         }
     }
 
-    /// The same where rows and facts have other numbers.
-    pub fn moved(&self, moves: &Moves) -> Facts {
+    /// The same where rows and facts have other numbers, into a table for it.
+    pub fn moved(&self, moves: &Moves, out: &mut Facts) {
         let width = moves.facts.div_ceil(64).max(self.width);
-        let mut out = Facts { mbarriers: vec![0; self.rows * width], width, rows: self.rows };
+        (out.width, out.rows) = (width, self.rows);
+        out.mbarriers.clear();
+        out.mbarriers.resize(self.rows * width, 0);
         for (column, ways) in self.mbarriers.chunks(self.rows.max(1)).zip(&moves.ways) {
             for (row, &w) in column.iter().enumerate().filter(|x| *x.1 != 0) {
                 let row = moves.rows.get(row).copied().unwrap_or(row);
@@ -290,7 +292,6 @@ impl Facts {
                 }
             }
         }
-        out
     }
 
     /// Of the sets of all rows but some only that stays which `known` has where rows and facts have other numbers. True if something went.
@@ -497,7 +498,10 @@ mod tests {
         // Some facts stay, and all rows go.
         let to = |n: usize| if n < 20 { n } else { 20 + (n - 15) % (facts - 20) };
         let facts_to: Vec<usize> = (0..facts).map(to).collect();
-        let moved = f.moved(&Moves::new(&facts_to, (0..rows).map(|row| (row + 3) % rows).collect()));
+        let mut moved = Facts::default();
+        moved.grow(3);
+        moved.set(0, 3 * facts);
+        f.moved(&Moves::new(&facts_to, (0..rows).map(|row| (row + 3) % rows).collect()), &mut moved);
         let mut expected: Vec<_> = pairs.iter().map(|p| ((p.0 + 3) % rows, to(p.1))).collect();
         expected.sort_unstable();
         assert_eq!(known(&moved, rows, facts), expected);

@@ -169,6 +169,9 @@ impl Ctx<'_, '_> {
             }
             Space::Scratch => {
                 self.scratch_address()?;
+                if m.saddr.is_some() && m.offset < 0 {
+                    return Err(FaultKind::ScratchOffset { offset: m.offset });
+                }
                 let s = m.saddr.map_or(Ok(0), |s| self.address_part(s, 1))?;
                 let v = m.vaddr.map_or(Ok(0), |v| self.vaddr(v, 1, lane))?;
                 Ok(Place::Scratch((s as u32).wrapping_add(v as u32).wrapping_add(offset as u32).into()))

@@ -181,7 +181,11 @@ fn user_registers(kernel: &Kernel, args: &[u8], id: [u32; 3]) -> Result<Vec<Opti
         let bytes = args.get(at..at + 4).and_then(|b| b.try_into().ok()).unwrap_or([0; 4]);
         s.push(Some(u32::from_le_bytes(bytes)));
     }
-    s.resize(d.user_sgprs.max(s.len() as u32) as usize, Some(0));
+    // What the device adds begins behind as many as the descriptor counts.
+    if (d.user_sgprs as usize) < s.len() {
+        return Err(refuse(LaunchError::UserRegisters { counted: d.user_sgprs, asked: s.len() as u32 }));
+    }
+    s.resize(d.user_sgprs as usize, Some(0));
     for (on, v) in d.workgroup_ids.into_iter().zip(id) {
         if on {
             s.push(Some(v));

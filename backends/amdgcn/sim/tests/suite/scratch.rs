@@ -2,7 +2,7 @@
 
 use crate::common::{Buf, Needs, assemble, kernel, launch, required, u32s};
 use std::process::Command;
-use tilelift_amdgcn_sim::{Chip, Fault, FaultKind, SimConfig, Use};
+use tilelift_amdgcn_sim::{Chip, Fault, FaultKind, LaunchError, SimConfig, Use};
 
 /// Each item's number through scratch memory and back; `s8` is zero.
 const THROUGH: &str = "
@@ -109,6 +109,42 @@ fn descriptors_ask_for_it() {
         let text = kernel(body, later).replace("enable_private_segment 1", &format!("enable_private_segment {asks}"));
         let Some(object) = assemble(&text, Chip::Gfx942) else { return };
         assert_eq!(launch(&object, 1, 64, vec![Buf::Out(8)], SimConfig::default()).is_ok(), good);
+    }
+}
+
+/// A descriptor that counts fewer user registers than it asks for: the workgroup's numbers would lie in them.
+#[test]
+fn descriptors_count_what_they_ask_for() {
+    let Some(object) = assemble(&kernel(THROUGH, NEEDS), Chip::Gfx90a) else { return };
+    // Bytes of local data share, of scratch memory, of arguments.
+    let begins: Vec<u8> = [0u32, NEEDS.scratch, NEEDS.args, 0].into_iter().flat_map(u32::to_le_bytes).collect();
+    let descriptor = object.windows(begins.len()).position(|w| w == begins).expect("a descriptor");
+    let at = descriptor + 52;
+    assert_eq!(object[at] >> 1 & 31, 4);
+    for (counted, good) in [(4, true), (3, false), (2, false), (0, false)] {
+        let mut changed = object.clone();
+        changed[at] = changed[at] & 0xc1 | counted << 1;
+        let result = launch(&changed, 2, 128, vec![Buf::Out(1024)], SimConfig::default());
+        let refused = LaunchError::UserRegisters { counted: counted.into(), asked: 4 };
+        match result {
+            Ok(_) => assert!(good, "{counted}"),
+            Err(fault) => assert!(!good && fault.kind == FaultKind::BadLaunch(refused), "{counted}: {fault}"),
+        }
+    }
+}
+
+/// These chips fault at a negative offset beside a scalar register, whatever the sum.
+#[test]
+fn offsets_beside_scalars_are_not_negative() {
+    let plain = "s8 offset:8";
+    for (to, good) in [("s8 offset:0", true), ("s8 offset:-4", false)] {
+        let text = THROUGH.replace("s_mov_b32 s8, 0", "s_mov_b32 s8, 8").replace(plain, to);
+        let text = text.replace("offset:4\n", if good { "offset:4\n" } else { "offset:0\n" });
+        match run(&kernel(&text, NEEDS)) {
+            None => return,
+            Some(Ok(numbers)) => assert!(good && numbers == (0..256).collect::<Vec<u32>>()),
+            Some(Err(fault)) => assert!(!good && fault.kind == FaultKind::ScratchOffset { offset: -4 }, "{fault}"),
+        }
     }
 }
 
