@@ -60,8 +60,9 @@ fn outside(program: &Program) -> Vec<ScratchFault> {
     let mut faults = Vec::new();
     for (block, data) in program.blocks.iter() {
         for (at, inst) in data.insts.iter().enumerate().filter(|(_, i)| i.op.desc().form.format == Format::Scratch) {
-            let data = inst.operands[usize::from(inst.op.desc().slots[0].access != Access::Def)].clone();
-            let bytes = if let Operand::Reg(span) = data { 4 * i64::from(span.words) } else { 0 };
+            let stores = inst.op.desc().slots.first().is_some_and(|slot| slot.access != Access::Def);
+            let data = inst.operands.get(usize::from(stores));
+            let bytes = if let Some(Operand::Reg(span)) = data { 4 * i64::from(span.words) } else { 0 };
             let from = inst.mods.offset;
             if from < 0 || i64::from(from) + bytes > i64::from(program.scratch_bytes) {
                 faults.push(ScratchFault { at: (block, at), what: Unready::Outside(from) });
