@@ -4,7 +4,7 @@ use crate::layout::MAX_REGISTERS_PER_TILE;
 use crate::layout::assign::Assignment;
 use cranelift_entity::SecondaryMap;
 use tilelift_ir::layout::{Axis, Layout};
-use tilelift_ir::{Inst, Kernel, Loc, ProgramOrder, Scalar};
+use tilelift_ir::{Inst, InstData, Kernel, Loc, Op, ProgramOrder, Scalar, Type};
 use tilelift_lane::{LTy, Target};
 use tilelift_schedule::plan::{BufferLayout, Plan, TaskPlan, handle};
 use tilelift_schedule::reason::{Remedy, Taker};
@@ -45,15 +45,19 @@ pub(super) fn buffer(plan: &TaskPlan, i: Inst) -> Option<(u64, u32)> {
     Some((bytes, BUFFER_ALIGN[usize::from(all.iter().any(|f| f.swizzled.is_some()))]))
 }
 
-/// Bytes of shared memory that there are, at least, for what an instruction would only do better with: what the kernel's buffers leave. Tasks keep all that
+/// Bytes of shared memory that there are, at least, for what an instruction would only do better with: what the kernel's buffers and barriers leave. Tasks keep all that
 /// they take side by side, and operands of products wait in what there is: none is left beside those.
 pub(super) fn left(kernel: &Kernel, order: &ProgramOrder, target: &Target, plan: &Plan) -> u64 {
     let tasks = plan.task_plan();
     if tasks.is_some_and(|t| !t.roles.is_empty()) || order.has(kernel.body, |op| op.factors().is_some()) {
         return 0;
     }
-    let buffers = tasks.iter().flat_map(|t| &t.buffers).map(|(_, b)| b.bytes().next_multiple_of(BUFFER_ALIGN[1].into()));
-    u64::from(target.shared_bytes).saturating_sub(buffers.sum())
+    let whole = |bytes: u64| bytes.next_multiple_of(BUFFER_ALIGN[1].into());
+    let buffers: u64 = tasks.iter().flat_map(|t| &t.buffers).map(|(_, b)| whole(b.bytes())).sum();
+    let barriers =
+        |d: &InstData| d.results.iter().map(|&v| if let Type::Barrier(n) = kernel.ty(v) { u64::from(8 * n) } else { 0 }).sum::<u64>();
+    let barriers: u64 = kernel.insts.values().filter(|d| d.op == Op::BarrierAlloc).map(barriers).sum();
+    u64::from(target.shared_bytes).saturating_sub(buffers + whole(barriers))
 }
 
 /// How a type lies in an array of scratch memory: truth values are words.

@@ -15,10 +15,11 @@ use super::live::{self, Ranges, Seg};
 use super::plan::{Demand, Files};
 use super::pressure::Changes;
 use super::result::{AllocError, Allocated, Spills};
-use super::words::{Words, file_size};
+use super::words::{FILES, Words, file_size};
 use super::work::{Lanes, Work};
 use super::{clean, exec, relieve, rewrite, spill};
 use crate::mir::{File, Operand, Program, Reg, Span, VReg, VRegData};
+use cranelift_entity::EntityRef;
 use std::rc::Rc;
 
 /// How places are sought after the first try, by area: registers of the vector file that stay free for what may have either, whether copies
@@ -33,8 +34,10 @@ const CROWDED: [(usize, bool, Order); 1] = [(0, true, Order::Area)];
 /// Rounds of spilling.
 const ROUNDS: usize = 24;
 
-/// Rounds after which as many registers stay free as tuples need that had no place: there are gaps enough, and none that is large enough.
+/// Rounds after which more registers of a file stay free, as long as each round spills no more than such a part of the file: there are gaps enough, and none
+/// that is large enough, or a tuple that comes back for a moment takes the place of another one.
 const PATIENT: usize = 6;
+const FEW: usize = 16;
 
 /// A program whose registers are being allocated.
 #[derive(Debug)]
@@ -43,8 +46,8 @@ pub struct Draft {
     budget: Budget,
     fuel: Fuel,
     spills: Spills,
-    /// Registers of each vector file that stay free.
-    free: usize,
+    /// Registers of each file that stay free: of the accumulation file where it has a size of its own.
+    free: [usize; 3],
     round: Round,
 }
 
@@ -132,7 +135,7 @@ impl Round {
     }
 
     /// Finds out what has to be spilled whatever the places, so many registers free, and what else is asked for when they are sought.
-    fn begin(&self, work: &Work, budget: Budget, free: usize, fuel: &Fuel) -> Result<Search, AllocError> {
+    fn begin(&self, work: &Work, budget: Budget, free: [usize; 3], fuel: &Fuel) -> Result<Search, AllocError> {
         let (program, words, ranges) = (&work.program, &self.words, &self.ranges);
         let fixed = assign::fixed(words, ranges);
         let mut unspillable = spill::unspillable(program, &self.levels);
@@ -140,8 +143,7 @@ impl Round {
         let weights = bundle::weights(program, words, ranges);
         let demand = Demand::new(program, words, ranges);
         let (mut files, limits) = planned(&demand, (words, ranges), budget, 0, fuel);
-        let [scalars, vector, acc] = limits;
-        let within = [scalars, vector.saturating_sub(free), acc.saturating_sub(free)];
+        let within = FILES.map(|file| limits[file as usize].saturating_sub(free[file as usize]));
         let spilled = relieve::relieve(program, (words, ranges), &mut files, within, (&weights, &unspillable), fuel);
         fuel.check()?;
         Ok(Search { fixed, weights, unspillable, demand, spilled, files, limits })
@@ -249,7 +251,7 @@ impl Draft {
         if work.program.vregs.values().map(vector).sum::<usize>() > room && round.together(&work.program) > room {
             return Err(AllocError::ScratchFull);
         }
-        Ok(Draft { work, budget, fuel, spills: Spills::default(), free: 0, round })
+        Ok(Draft { work, budget, fuel, spills: Spills::default(), free: [0; 3], round })
     }
 
     /// Registers of both vector files that it takes at least, if nothing is spilled: no fewer are in use at a time.
@@ -287,16 +289,30 @@ impl Draft {
                 Ok(allocated) => return Ok(Some(allocated)),
                 Err(draft) => draft,
             };
-            let Draft { work, round, spills, free, fuel, .. } = &mut *draft;
+            let Draft { work, round, spills, free, fuel, budget } = &mut *draft;
             let Round { words, ranges, search, .. } = round;
             // What did not place everything leaves what it sought.
             let Some(Search { files, limits, spilled, .. }) = search else { return Err(AllocError::Spilling) };
             if number >= PATIENT {
-                let without: usize = spilled.iter().map(|&reg| usize::from(work.program.vregs[reg].words)).sum();
-                *free = (*free + without).min(limits[File::Vector as usize] / 4);
+                let mut words = [0usize; 3];
+                spilled.iter().for_each(|&reg| words[files.of[reg.index()] as usize] += usize::from(work.program.vregs[reg].words));
+                // Twice as many each time.
+                for file in FILES.map(|file| file as usize).into_iter().filter(|&file| words[file] > 0 && words[file] <= limits[file] / FEW)
+                {
+                    free[file] = (2 * free[file]).max(words[file]).min(limits[file] / 4);
+                }
+                // What it has is what is asked of it.
+                if budget.pool <= budget.file {
+                    free[File::Acc as usize] = 0;
+                }
             }
             let rows = |reg: VReg| ranges.of_all(words.of(reg)).to_vec();
-            let mut room = spill::Room { acc: &mut files.acc, limit: limits[File::Acc as usize], rows: &rows, fuel };
+            let mut room = spill::Room {
+                acc: &mut files.acc,
+                limit: limits[File::Acc as usize].saturating_sub(free[File::Acc as usize]),
+                rows: &rows,
+                fuel,
+            };
             spill::spill(work, spilled, &files.of, &mut room, spills)?;
             fuel.check()?;
             // What was spilled stays so.

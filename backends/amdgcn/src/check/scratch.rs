@@ -4,7 +4,7 @@
 use super::effects::{effects, named};
 use super::walk::Position;
 use crate::chip::Chip;
-use crate::isa::{Access, Fixed, Format, Opcode};
+use crate::isa::{Fixed, Format, Kind, Opcode};
 use crate::mir::{File, Inst, Operand, Program, Reg, Span};
 use cranelift_entity::EntityRef;
 
@@ -60,7 +60,7 @@ fn outside(program: &Program) -> Vec<ScratchFault> {
     let mut faults = Vec::new();
     for (block, data) in program.blocks.iter() {
         for (at, inst) in data.insts.iter().enumerate().filter(|(_, i)| i.op.desc().form.format == Format::Scratch) {
-            let stores = inst.op.desc().slots.first().is_some_and(|slot| slot.access != Access::Def);
+            let stores = inst.op.desc().slots.first().is_some_and(|slot| slot.kind == Kind::Address);
             let data = inst.operands.get(usize::from(stores));
             let bytes = if let Some(Operand::Reg(span)) = data { 4 * i64::from(span.words) } else { 0 };
             let from = inst.mods.offset;
