@@ -7,7 +7,7 @@
 //!
 //! A loop that is specialised or pipelined is written as a program, tile IR again, and that is lowered. What it asks of shared memory and registers
 //! is computed before it is lowered ([`fit`]); so a kernel is lowered once. A specialised loop whose program does not lower all the same goes the whole
-//! way again, pipelined: a plan that comes to that lacks a question of its own, and no kernel of the tests has one (`tests/tool/determinism.rs`).
+//! way again, pipelined: a plan that comes to that lacks a question of its own. `tests/tool/determinism.rs` counts ([`lowered_programs`]).
 
 use crate::fit::{Fitted, Written, fit};
 use crate::layout::assign::{Assignment, multiplies_products};

@@ -60,15 +60,20 @@ fn what_is_kept_in_scratch_memory_comes_back() {
     }
 }
 
+/// The lane program of the first kernel of a text.
+fn lowered(text: &str, chip: Chip, options: &LowerOptions) -> lane::Program {
+    let file = tilelift_ir::text::parse(text).unwrap_or_else(|e| panic!("{e}"));
+    let verified = tilelift_ir::verify::verify(&file.kernels[0]).unwrap();
+    lower(&verified, &machine::target(chip), options).unwrap_or_else(|e| panic!("{chip}: {e}")).program
+}
+
 /// Values of 96 keys, loaded in halves as products take them, would take more registers than lanes compute in: they wait in local data share.
 #[test]
 fn operands_in_halves_take_a_register_each() {
     let source = include_str!("../../../../tests/tile/loops/in_fewer_registers.tile");
-    let file = tilelift_ir::text::parse(source).unwrap_or_else(|e| panic!("{e}"));
-    let verified = tilelift_ir::verify::verify(&file.kernels[0]).unwrap();
     for chip in Chip::ALL {
-        let lowered = lower(&verified, &machine::target(chip), &LowerOptions::default()).unwrap_or_else(|e| panic!("{chip}: {e}"));
-        let made = emit(&lowered.program, chip).unwrap_or_else(|e| panic!("{chip}: {e}"));
+        let lanes = lowered(source, chip, &LowerOptions::default());
+        let made = emit(&lanes, chip).unwrap_or_else(|e| panic!("{chip}: {e}"));
         let spills = made.facts.spills;
         assert_eq!(spills.to_scratch, 0, "{chip}: {spills:?}");
     }
@@ -105,11 +110,9 @@ const PAIRS: &str = "kernel @pk(%x: view<f16, [?, ?]>, %y: view<f16, [?, ?]>, %f
 
 #[test]
 fn pairs_of_which_a_word_is_read_are_spilled_as_pairs() {
-    let file = tilelift_ir::text::parse(PAIRS).unwrap_or_else(|e| panic!("{e}"));
-    let verified = tilelift_ir::verify::verify(&file.kernels[0]).unwrap();
     for chip in Chip::ALL {
-        let lowered = lower(&verified, &machine::target(chip), &LowerOptions::default()).unwrap_or_else(|e| panic!("{chip}: {e}"));
-        let before = select(&lowered.program, chip).unwrap_or_else(|e| panic!("{chip}: {e}"));
+        let lanes = lowered(PAIRS, chip, &LowerOptions::default());
+        let before = select(&lanes, chip).unwrap_or_else(|e| panic!("{chip}: {e}"));
         let (scheduled, allocated) = order::schedule_and_allocate(before).unwrap_or_else(|e| panic!("{chip}: {e}"));
         assert!(allocated.facts.spills.to_scratch > 0, "{chip}");
         assert_eq!(check::allocation(&scheduled, &allocated), Ok(()), "{chip}");
@@ -125,11 +128,8 @@ fn spilling_of_tuples_comes_to_an_end() {
         include_str!("../../../../tests/tile/loops/operands_apart.tile"),
     ];
     for (text, chip) in texts.into_iter().flat_map(|text| [(text, Chip::Gfx90a), (text, Chip::Gfx942)]) {
-        let file = tilelift_ir::text::parse(text).unwrap_or_else(|e| panic!("{e}"));
-        let verified = tilelift_ir::verify::verify(&file.kernels[0]).unwrap();
-        let options = LowerOptions { warps: Some(1), ..LowerOptions::default() };
-        let lowered = lower(&verified, &machine::target(chip), &options).unwrap_or_else(|e| panic!("{chip}: {e}"));
-        let made = emit(&lowered.program, chip).unwrap_or_else(|e| panic!("{chip}: {e}"));
+        let lanes = lowered(text, chip, &LowerOptions { warps: Some(1), ..LowerOptions::default() });
+        let made = emit(&lanes, chip).unwrap_or_else(|e| panic!("{chip}: {e}"));
         assert!(made.facts.spills.to_scratch > 0, "{chip}: {:?}", made.facts);
     }
 }
