@@ -107,7 +107,7 @@ fn ptxas_accepts_every_text_without_warnings_or_spills() {
     let all = cases();
     // Tiles made for a chip with more shared memory do not fit all.
     let too_large = AtomicUsize::new(0);
-    let once = Once::default();
+    let (once, batch) = (Once::default(), Batch::default());
     each(&all, |c| {
         // Launches share kernels.
         let mut kernels: Vec<Kernel> = Vec::new();
@@ -129,7 +129,7 @@ fn ptxas_accepts_every_text_without_warnings_or_spills() {
             if !once.is_new(&artifact.text, name) {
                 continue;
             }
-            match tilelift_oracle::assemble(&artifact.text, name) {
+            match batch.assemble(&c.name, &artifact.text, name) {
                 Ok(r) if r.warnings.is_empty() && r.spills == 0 && r.stack == 0 => {}
                 Ok(r) => return Err(format!("{name}: {r:?}")),
                 Err(tilelift_oracle::AsmError::Missing) if !tilelift_oracle::required() => return Ok(()),
@@ -139,4 +139,6 @@ fn ptxas_accepts_every_text_without_warnings_or_spills() {
         Ok(())
     });
     assert!(too_large.into_inner() < all.len() / 8, "most cases fit sm_89");
+    let followed = batch.finish().unwrap_or_else(|e| panic!("{e}"));
+    assert!(followed.is_empty(), "{}", followed.join("\n"));
 }

@@ -8,6 +8,7 @@ use tilelift::isel::{Target, lowered_programs};
 use tilelift::{OptLevel, Options, compile, targets};
 use tilelift_ir::{Kernel, text, verify};
 use tilelift_kernels::{Size, cases};
+use tilelift_oracle::in_parallel;
 use tilelift_tools::filetest::find;
 
 fn files() -> Vec<PathBuf> {
@@ -26,10 +27,11 @@ fn corpus() -> Vec<Kernel> {
     out
 }
 
-/// Texts of a kernel at every level, and its code object for an AMD chip, or why there is none. Each is lowered once: what fits a machine is known by prices
-/// and sizes. What is refused may have been tried with other layouts, too.
+/// Texts of a kernel at every level, its text where loops are specialised, and its code object for an AMD chip, or why there is none. Each is lowered once:
+/// what fits a machine is known by prices and sizes. What is refused may have been tried with other layouts, too.
 fn texts(kernel: &Kernel) -> Vec<Result<Vec<u8>, String>> {
-    let (usual, chip) = (targets::usual(), targets::by_name("gfx942").expect("a known target"));
+    let usual = targets::usual();
+    let [units, chip] = ["sm_90a", "gfx942"].map(|name| targets::by_name(name).expect("a known target"));
     let made = |target: &Target, opt| {
         let before = lowered_programs();
         let made = compile(kernel, target, &Options { opt, ..Options::default() }).map_err(|e| e.to_string());
@@ -37,15 +39,16 @@ fn texts(kernel: &Kernel) -> Vec<Result<Vec<u8>, String>> {
         assert!(lowered <= 1 + u64::from(made.is_err()), "@{} is lowered {lowered} times for {}, {opt:?}", kernel.name, target.name);
         made
     };
-    let text = |&opt: &OptLevel| made(&usual, opt).map(|artifact| artifact.text.into_bytes());
+    let text = |target: &Target, opt| made(target, opt).map(|artifact| artifact.text.into_bytes());
     let object = made(&chip, OptLevel::default()).map(|artifact| artifact.object);
-    OptLevel::ALL.iter().map(text).chain([object]).collect()
+    let specialised = text(&units, OptLevel::default());
+    OptLevel::ALL.iter().map(|&opt| text(&usual, opt)).chain([specialised, object]).collect()
 }
 
 #[test]
 fn eight_threads_make_the_same_bytes() {
     let corpus = corpus();
-    let want: Vec<Vec<Result<Vec<u8>, String>>> = corpus.iter().map(texts).collect();
+    let want = in_parallel(&corpus, texts);
     assert!(lowered_programs() > corpus.len() as u64 || !cfg!(debug_assertions));
     std::thread::scope(|s| {
         for thread in 0..8 {

@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use tilelift_oracle::Once;
+use tilelift_oracle::{AsmError, Batch, Once, required};
 use tilelift_tools::execute::{DeviceKind, Executor};
 use tilelift_tools::filetest::{Config, Failure, find, run_file};
 
@@ -13,15 +13,15 @@ fn set(name: &str) -> bool {
     std::env::var_os(name).is_some_and(|v| v == "1")
 }
 
-/// Gives a text to ptxas; without one only a required oracle is an error.
-fn assemble(once: &Once, text: &str, target: &str) -> Result<(), String> {
+/// Gives a file's text to ptxas; without one only a required oracle is an error.
+fn assemble((once, batch): (&Once, &Batch), file: &Path, text: &str, target: &str) -> Result<(), String> {
     // A file may hold several kernels, and a module is a text of its own.
     let modules = text.split(".version").enumerate().skip(1).map(|(i, module)| (i, format!(".version{module}")));
     for (i, module) in modules.filter(|(_, module)| once.is_new(module, target)) {
-        match tilelift_oracle::assemble(&module, target) {
+        match batch.assemble(&file.display().to_string(), &module, target) {
             Ok(report) if report.warnings.is_empty() => {}
             Ok(report) => return Err(format!("module {i}: {}", report.warnings.join("; "))),
-            Err(tilelift_oracle::AsmError::Missing) if !tilelift_oracle::required() => return Ok(()),
+            Err(AsmError::Missing) if !required() => return Ok(()),
             Err(e) => return Err(format!("module {i}: {e}")),
         }
     }
@@ -50,15 +50,16 @@ fn every_file_test_passes() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/tile");
     let files = find(&root).unwrap_or_else(|e| panic!("{e}"));
     assert!(files.len() >= 80, "only {} file tests are found under {}", files.len(), root.display());
-    let once = Once::default();
-    let assemble = |text: &str, target: &str| assemble(&once, text, target);
+    let (once, batch) = (Once::default(), Batch::default());
+    let assemble = |file: &Path, text: &str, target: &str| assemble((&once, &batch), file, text, target);
     let failures = run_all(&files, || Config {
         bless: set("TILELIFT_BLESS"),
         hardware: set("TILELIFT_CUDA").then(|| Executor::open(DeviceKind::Cuda, None).unwrap_or_else(|e| panic!("TILELIFT_CUDA=1: {e}"))),
         assemble: Some(&assemble),
         ..Config::default()
     });
-    let list: Vec<String> = failures.iter().map(ToString::to_string).collect();
+    let followed = batch.finish().unwrap_or_else(|e| panic!("{e}"));
+    let list: Vec<String> = failures.iter().map(ToString::to_string).chain(followed).collect();
     assert!(list.is_empty(), "{} expectations failed:\n{}", list.len(), list.join("\n"));
 }
 

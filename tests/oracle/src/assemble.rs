@@ -42,6 +42,20 @@ pub fn assemble(text: &str, arch: &str) -> Result<AsmReport, AsmError> {
 /// # Errors
 /// As [`assemble`].
 pub fn assemble_bytes(text: &str, arch: &str) -> Result<(AsmReport, Vec<u8>), AsmError> {
+    let (mut report, bytes) = assembled(text, arch)?;
+    if asks_for_following(text) {
+        report.warnings.extend(follow(text, &disassemble(&bytes)?).iter().map(ToString::to_string));
+    }
+    Ok((report, bytes))
+}
+
+/// True for a text that has operands to follow, where that can or has to be done.
+pub(crate) fn asks_for_following(text: &str) -> bool {
+    has_operands(text) && (nvdisasm().is_some() || required())
+}
+
+/// What the assembler makes of a text, and says of it.
+pub(crate) fn assembled(text: &str, arch: &str) -> Result<(AsmReport, Vec<u8>), AsmError> {
     static SERIAL: AtomicU64 = AtomicU64::new(0);
     let tool = ptxas().ok_or(AsmError::Missing)?;
     let stem = format!("tilelift-{}-{}", std::process::id(), SERIAL.fetch_add(1, Ordering::Relaxed));
@@ -58,11 +72,7 @@ pub fn assemble_bytes(text: &str, arch: &str) -> Result<(AsmReport, Vec<u8>), As
     if !run.status.success() {
         return Err(AsmError::Refused(log));
     }
-    let (mut report, bytes) = (report(&log), bytes?);
-    if has_operands(text) && (nvdisasm().is_some() || required()) {
-        report.warnings.extend(follow(text, &disassemble(&bytes)?).iter().map(ToString::to_string));
-    }
-    Ok((report, bytes))
+    Ok((report(&log), bytes?))
 }
 
 /// The number in front of a phrase.

@@ -12,6 +12,8 @@ pub enum AsmError {
     NoDisassembler,
     /// A tool could not be run.
     Io(io::Error),
+    /// What the assembler made is no object.
+    Object(elf::ParseError),
     /// The text was refused; what the assembler says.
     Refused(String),
 }
@@ -24,6 +26,7 @@ impl fmt::Display for AsmError {
                 f.write_str("nvdisasm not found; set TILELIFT_NVDISASM or `pip install nvidia-cuda-nvdisasm` into .oracles")
             }
             AsmError::Io(e) => write!(f, "ptxas or nvdisasm could not be run: {e}"),
+            AsmError::Object(e) => write!(f, "what ptxas made can't be read: {e}"),
             AsmError::Refused(log) => write!(f, "ptxas or nvdisasm refused the text:\n{log}"),
         }
     }

@@ -1,10 +1,12 @@
-//! NVIDIA's disassembler: where it may be, and the text of an object.
+//! NVIDIA's disassembler: where it may be, the text of an object, and those of many.
 //!
 //! Places in order: `TILELIFT_NVDISASM`, beside ptxas, the search path, and `nvidia/cu13/bin`, `nvidia/cuda_nvdisasm/bin` and Triton's own folder in
 //! the site-packages that ptxas was found in and in `.oracles/` of the repository.
 
 use crate::error::AsmError;
 use crate::ptxas::ptxas;
+use elf::ElfBytes;
+use elf::endian::LittleEndian;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -50,13 +52,75 @@ pub fn nvdisasm() -> Option<&'static Path> {
 /// # Errors
 /// [`AsmError::NoDisassembler`] without a disassembler, [`AsmError::Refused`] with its messages, [`AsmError::Io`] otherwise.
 pub fn disassemble(object: &[u8]) -> Result<String, AsmError> {
+    // Only code, without an analysis of data flow, which takes longer than the text, to which it adds nothing here.
+    run(object, &["-c", "-ndf"])
+}
+
+/// The texts of objects that the assembler made for an architecture such as `sm_90a`, by one run of the disassembler, which takes longer to start than for a
+/// text. They have no labels: branches lead to addresses, and those of an object's functions count on from function to function and from object to object.
+///
+/// # Errors
+/// As [`disassemble`], and [`AsmError::Object`] for what is no object of that assembler.
+pub fn disassemble_all(objects: &[&[u8]], arch: &str) -> Result<Vec<String>, AsmError> {
+    let mut code = Vec::new();
+    // Where each function begins: its object and its name.
+    let mut functions: Vec<(usize, usize, String)> = Vec::new();
+    for (n, object) in objects.iter().enumerate() {
+        for (name, bytes) in functions_of(object)? {
+            functions.push((code.len(), n, name));
+            code.extend_from_slice(bytes);
+        }
+    }
+    let mut texts = vec![String::new(); objects.len()];
+    if code.is_empty() {
+        return Ok(texts);
+    }
+    let all = run(&code, &["-ndf", "-b", &arch.replace("sm_", "SM")])?;
+    let (mut functions, mut now) = (functions.into_iter().peekable(), None);
+    for line in all.lines() {
+        let Some(address) = address(line) else { continue };
+        while let Some((_, n, name)) = functions.next_if(|f| f.0 <= address) {
+            texts[n].push_str(&format!("{FUNCTION}{name}:\n"));
+            now = Some(n);
+        }
+        if let Some(n) = now {
+            texts[n].extend([line, "\n"]);
+        }
+    }
+    Ok(texts)
+}
+
+/// In front of the name of a function, where its section begins.
+const FUNCTION: &str = ".text.";
+
+/// The address in front of an instruction: `/*01f0*/`.
+fn address(line: &str) -> Option<usize> {
+    let (digits, _) = line.trim_start().strip_prefix("/*")?.split_once("*/")?;
+    usize::from_str_radix(digits, 16).ok()
+}
+
+/// The functions of an object, with their code.
+fn functions_of(object: &[u8]) -> Result<Vec<(String, &[u8])>, AsmError> {
+    let file = ElfBytes::<LittleEndian>::minimal_parse(object).map_err(AsmError::Object)?;
+    let (Some(sections), Some(names)) = file.section_headers_with_strtab().map_err(AsmError::Object)? else { return Ok(Vec::new()) };
+    let mut out = Vec::new();
+    for section in sections {
+        let name = names.get(section.sh_name as usize).map_err(AsmError::Object)?;
+        if let Some(name) = name.strip_prefix(FUNCTION) {
+            out.push((name.to_owned(), file.section_data(&section).map_err(AsmError::Object)?.0));
+        }
+    }
+    Ok(out)
+}
+
+/// Runs the disassembler on bytes.
+fn run(bytes: &[u8], arguments: &[&str]) -> Result<String, AsmError> {
     static SERIAL: AtomicU64 = AtomicU64::new(0);
     let tool = nvdisasm().ok_or(AsmError::NoDisassembler)?;
     let name = format!("tilelift-{}-{}.sass.cubin", std::process::id(), SERIAL.fetch_add(1, Ordering::Relaxed));
     let path = std::env::temp_dir().join(name);
-    fs::write(&path, object)?;
-    // Its analysis of data flow takes longer than the text, to which it adds nothing here.
-    let run = Command::new(tool).args(["-c", "-ndf"]).arg(&path).output();
+    fs::write(&path, bytes)?;
+    let run = Command::new(tool).args(arguments).arg(&path).output();
     // Leftovers in the temporary folder do no harm.
     let _ = fs::remove_file(&path);
     let run = run?;

@@ -32,8 +32,8 @@ const ALSO_ASSEMBLED: &str = "sm_89";
 /// how many kernels one runs there, chosen by its name; of those with products four times as many.
 const ALSO_RUN: &[(&str, u64)] = &[("gfx942", 1), ("gfx90a", 16), ("gfx950", 16)];
 
-/// Checks a text with a target's assembler: `(text, target)`.
-pub type Assembler<'h> = dyn Fn(&str, &str) -> Result<(), String> + Sync + 'h;
+/// Checks a text with a target's assembler: `(file, text, target)`.
+pub type Assembler<'h> = dyn Fn(&Path, &str, &str) -> Result<(), String> + Sync + 'h;
 
 /// What a run of file tests uses.
 pub struct Config<'h> {
@@ -114,7 +114,7 @@ pub fn run_file(path: &Path, config: &Config<'_>) -> Result<(), Vec<Failure>> {
     let text = crate::read::text(path, tilelift_ir::text::MAX_TEXT as u64).map_err(|e| vec![fail(0, format!("can't be read: {e}"))])?;
     let directives = directive::parse(&text).map_err(|errors| errors.into_iter().map(|e| fail(e.line, e.message)).collect::<Vec<_>>())?;
     let mut test =
-        Test { directives: &directives, config, failures: Vec::new(), output: None, assembled: BTreeSet::new(), headers: Vec::new() };
+        Test { path, directives: &directives, config, failures: Vec::new(), output: None, assembled: BTreeSet::new(), headers: Vec::new() };
     test.run(&text);
     if let (Some(output), Some(_)) = (&test.output, directives.precise) {
         let want = directives.output.join("\n");
@@ -138,6 +138,7 @@ struct Reported {
 }
 
 struct Test<'t> {
+    path: &'t Path,
     directives: &'t Directives,
     config: &'t Config<'t>,
     failures: Vec<(u32, String)>,
@@ -240,7 +241,7 @@ impl Test<'_> {
             // Texts beside code objects are compared with those in the backend's tests.
             && !targets::has_objects(target)
             && text.contains(".version")
-            && let Err(e) = assemble(text, target.name)
+            && let Err(e) = assemble(self.path, text, target.name)
         {
             self.fail(line, format!("the assembler refuses the text for {}: {e}", target.name));
         }

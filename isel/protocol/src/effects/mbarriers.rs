@@ -6,7 +6,7 @@ use crate::error::ProtocolError;
 use crate::problem::Problem;
 use crate::run::Checker;
 use crate::run::agents::ROLE;
-use crate::state::facts::Facts;
+use crate::state::facts::{Facts, Few};
 use crate::state::keys::{Agents, RANK, add_agent, block_of};
 use crate::state::region::{Reads, Writer};
 use crate::state::rotation::Rotated;
@@ -279,8 +279,7 @@ impl<'a> Checker<'a> {
         (b.odd, b.pending) = (!b.odd, b.count);
         (b.owed, b.counted) = (b.owed || b.counted, false);
         b.passed.clear();
-        facts.copy(gathered + 1, gathered, None);
-        facts.reset(gathered);
+        facts.hand_on(gathered);
         let (ended, before) = p.ended(mbarrier);
         facts.end_phase(&p.phases(mbarrier), ended, before);
         facts.set(gathered + 1, ended);
@@ -302,7 +301,9 @@ impl<'a> Checker<'a> {
             // Nobody brings another part of what one phase counts once it has ended.
             if let Some(w) = region.write.as_mut().filter(|w| w.mbarrier == Some(mbarrier) && !w.copied) {
                 let again = |x: &u32| region.reads.iter().any(|read| read.agent == *x as usize);
-                w.readers.iter().filter(|x| !again(x)).for_each(|&x| facts.forget(p.read(r, x as usize)));
+                let mut over = Few::default();
+                w.readers.iter().filter(|x| !again(x)).for_each(|&x| over.set(p.read(r, x as usize)));
+                facts.forget_all(&over);
                 w.readers.clear();
             }
             let over = |x: &Reads| x.agent >= names || x.is_over() && facts.has(told, p.read(r, x.agent));

@@ -248,6 +248,13 @@ impl Facts {
         self.tell(to, from, except, |_, w| w);
     }
 
+    /// A set becomes that behind it, and is empty then.
+    pub fn hand_on(&mut self, row: usize) {
+        for column in self.mbarriers.chunks_mut(self.rows.max(1)) {
+            column[row + 1] = std::mem::take(&mut column[row]);
+        }
+    }
+
     /// To a set comes what is in another one, and not in a third, as far as a filter lets it pass: of mbarriers by number.
     pub fn tell(&mut self, to: usize, from: usize, except: Option<usize>, filter: impl Fn(usize, u64) -> u64) {
         for (n, column) in self.mbarriers.chunks_mut(self.rows.max(1)).enumerate() {
@@ -452,7 +459,7 @@ mod tests {
             if step == 100 {
                 f.grow(rows);
             }
-            let (a, b, x, y) = (next(70), next(if step < 100 { 70 } else { rows }), next(facts), next(facts));
+            let (a, b, x, y) = (next(69), next(if step < 100 { 70 } else { rows }), next(facts), next(facts));
             match next(8) {
                 0..3 => {
                     f.set(b, x);
@@ -475,6 +482,12 @@ mod tests {
                 6 if step % 16 == 0 => {
                     f.reset(b);
                     pairs.retain(|p| p.0 != b);
+                }
+                6 if step % 16 == 1 => {
+                    f.hand_on(a);
+                    let handed: Vec<_> = pairs.iter().filter(|p| p.0 == a).map(|p| (a + 1, p.1)).collect();
+                    pairs.retain(|p| p.0 != a && p.0 != a + 1);
+                    pairs.extend(handed);
                 }
                 6 => {
                     let mut few = Few::default();

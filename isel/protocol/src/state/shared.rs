@@ -50,8 +50,7 @@ impl Meeting {
     pub(crate) fn end_phase(&mut self, facts: &mut Facts, row: usize) {
         (self.warps, self.odd, self.again) = (0, !self.odd, true);
         self.came.clear();
-        facts.copy(row + 1, row, None);
-        facts.reset(row);
+        facts.hand_on(row);
     }
 
     pub(crate) fn key(&self, out: &mut Vec<u64>) {

@@ -78,7 +78,10 @@ impl Schedule<'_> {
         let before = w.bin(Op::Add, round, number(1))?;
         w.act(Op::BarrierWait, &[empty.into(), before.into()], &[]);
         let full = w.bin(Op::BarrierIndex, self.ring.full, slot)?;
-        w.act(Op::BarrierArrive, &[full.into()], &[]);
+        // For units and for lanes, as where a slot is filled; of neither a copy is on its way.
+        for _ in 0..u32::from(self.ring.brought) + u32::from(self.ring.copied) {
+            w.act(Op::BarrierArrive, &[full.into()], &[]);
+        }
         Ok(())
     }
 }

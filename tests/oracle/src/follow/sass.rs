@@ -1,4 +1,5 @@
-//! Reads what nvdisasm prints of sm_90: instructions, the registers they write and read with all that a wide one takes, and where they branch.
+//! Reads what nvdisasm prints of sm_90: instructions, the registers they write and read with all that a wide one takes, and where they branch, which is a
+//! label or, in a text of bytes without their symbols, an address.
 //!
 //! General registers are numbered from 0, uniform ones behind them. Predicates are left out: a value that is chosen by one is followed
 //! from what it is chosen of.
@@ -33,7 +34,9 @@ pub(super) fn read(text: &str) -> Vec<Code> {
 fn function(name: &str, body: &[&str]) -> Code {
     let mut steps: Vec<Step> = Vec::new();
     let mut labels: HashMap<&str, usize> = HashMap::new();
-    let mut targets: Vec<(usize, &str)> = Vec::new();
+    let mut targets: Vec<(usize, Target<'_>)> = Vec::new();
+    // Addresses begin where the function does.
+    let mut begin = None;
     for line in body {
         if let Some(label) = line.strip_suffix(':') {
             labels.insert(label, steps.len());
@@ -48,8 +51,8 @@ fn function(name: &str, body: &[&str]) -> Code {
         };
         let (opcode, arguments) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
         let (mut step, guarded) = (instruction(opcode, arguments), !guard.is_empty() && guard != "PT" && guard != "UPT");
-        (step.place, step.guarded) = (place, guarded);
-        let target = arguments.split_once("`(").and_then(|(_, t)| t.split_once(')')).map(|(t, _)| t);
+        (step.place, step.guarded) = (place - *begin.get_or_insert(place), guarded);
+        let target = target(arguments);
         let base = opcode.split('.').next().unwrap_or_default();
         // A branch may ask for one more predicate.
         let asks = guarded || arguments.split(',').any(|a| a.trim().trim_start_matches('!').trim_start_matches('U').starts_with('P'));
@@ -70,8 +73,12 @@ fn function(name: &str, body: &[&str]) -> Code {
         steps.push(step);
     }
     let mut calls = Vec::new();
-    for (i, label) in targets {
-        let Some(&to) = labels.get(label) else { continue };
+    for (i, target) in targets {
+        let to = match target {
+            Target::Label(label) => labels.get(label).copied(),
+            Target::Address(at) => at.checked_sub(begin.unwrap_or(0)).and_then(|at| steps.binary_search_by_key(&at, |s| s.place).ok()),
+        };
+        let Some(to) = to else { continue };
         match &mut steps[i].next {
             Next::Branches(t) | Next::Jumps(t) => *t = to,
             Next::Falls | Next::Ends | Next::MayEnd => calls.push((i, to)),
@@ -83,6 +90,22 @@ fn function(name: &str, body: &[&str]) -> Code {
         steps[i] = Step { writes, reads: vec![], kind: Kind::Copy, ..steps[i].clone() };
     }
     Code { name: name.to_owned(), steps, registers: REGISTERS, products: vec![] }.numbered()
+}
+
+/// Where control goes.
+#[derive(Clone, Copy)]
+enum Target<'t> {
+    Label(&'t str),
+    Address(u32),
+}
+
+/// Where a branch leads: its last operand, `` `(.L_x_1) `` or `0x1f0`.
+fn target(arguments: &str) -> Option<Target<'_>> {
+    if let Some((_, label)) = arguments.split_once("`(") {
+        return label.split_once(')').map(|(label, _)| Target::Label(label));
+    }
+    let last = arguments.rsplit([',', ' ']).next()?;
+    u32::from_str_radix(last.strip_prefix("0x")?, 16).ok().map(Target::Address)
 }
 
 /// The registers that are written between a step and the ends that it leads to.
