@@ -198,3 +198,8 @@ pub(super) fn copies(block: &Block) -> bool {
 pub(super) fn any(block: &Block, is: &dyn Fn(&Inst) -> bool) -> bool {
     block.iter().any(|i| is(i) || blocks(i).any(|b| any(b, is)))
 }
+
+/// True if all warps of a role meet in a block, at any depth.
+pub(super) fn meets(block: &Block) -> bool {
+    any(block, &|i| matches!(i, Inst::Barrier))
+}

@@ -172,13 +172,31 @@ fn prove_as(program: &Program, target: &Target, rotates: bool) -> Result<Proof, 
     named(program)?;
     let alone = meets == Meets::Nobody;
     match explored(program, units, Asked::Loops, (alone, rotates)) {
-        // What is known of a choice by what is computed tells more than an answer: answers are for those of which nothing is known.
-        Err(e) if matches!(e.problem, Problem::Choice | Problem::WaitInChoice) => {
+        // What is known of a choice by what is computed tells more than an answer: answers are for those of which nothing is known, and for those in
+        // which all warps of a role meet, which nobody waits for otherwise.
+        Err(e) if matches!(e.problem, Problem::Choice | Problem::WaitInChoice) || of_meetings(&e.problem) && meets_in_choice(program) => {
             let again = explored(program, units, Asked::LoopsAndChoices, (alone, rotates));
             again.map_err(|other| if matches!(other.problem, Problem::TooComplex(_)) { other } else { e })
         }
         done => done,
     }
+}
+
+/// True for what a meeting of lanes may mend.
+fn of_meetings(problem: &Problem) -> bool {
+    use Problem::*;
+    matches!(problem, UnitBeforeLanes | UnitOverLanes | CopyOverLanes | CopiesNotWaited | NotThere | StillRead)
+}
+
+/// True if all warps of a role meet in a block of a choice.
+fn meets_in_choice(program: &Program) -> bool {
+    fn visit(block: &Block) -> bool {
+        block.iter().any(|inst| match inst {
+            Inst::If(c) => find::meets(&c.then) || find::meets(&c.otherwise),
+            other => visit::blocks(other).any(visit),
+        })
+    }
+    program.roles().is_some_and(|r| r.roles.iter().any(|r| visit(&r.body)))
 }
 
 /// Follows all answers, with more and more effort.

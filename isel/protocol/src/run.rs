@@ -358,7 +358,8 @@ impl<'a> Checker<'a> {
             if ended == s.tasks.len() || s.tasks.iter().all(|t| t.life != Life::Awake) {
                 return self.shared_finish(s).map(|()| (Stop::Ended, true));
             }
-            if let Some(class) = open {
+            if let Some(first) = open {
+                let class = if self.trip_classes.choices.is_empty() { first } else { self.last_behind(s, &lacks).unwrap_or(first) };
                 return Ok((Stop::Asked(class), self.left.get()));
             }
             if undecided {
@@ -366,6 +367,18 @@ impl<'a> Checker<'a> {
             }
             return self.deadlock(s);
         }
+    }
+
+    /// What the agent asks that has most answers still to read: who is ahead may go on for ever while it waits for an answer of its own, in loops that go
+    /// round not at all.
+    fn last_behind(&self, s: &State<'a>, lacks: &[Option<usize>]) -> Option<usize> {
+        let unread = |t: usize| {
+            let mine = |x: &(usize, &VecDeque<bool>)| self.readers[x.0].contains(&t);
+            s.answers.iter().enumerate().filter(mine).map(|(n, list)| list.len().saturating_sub(s.tasks[t].read[n])).sum::<usize>()
+        };
+        let asking = lacks.iter().enumerate().filter_map(|(t, class)| Some((unread(t), (*class)?)));
+        // Of equals the first one.
+        asking.reduce(|best, x| if x.0 > best.0 { x } else { best }).map(|x| x.1)
     }
 
     /// One step of an agent.

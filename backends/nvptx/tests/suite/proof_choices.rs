@@ -2,7 +2,7 @@
 //! asks something else, asks more often, asks not at all, or waits in the other arm.
 
 use tilelift_ir::verify::verify;
-use tilelift_isel::lane::Program;
+use tilelift_isel::lane::{Block, Inst, Program};
 use tilelift_isel::{LowerOptions, lower, prove};
 use tilelift_nvptx::sm_90a;
 
@@ -182,4 +182,45 @@ fn a_question_that_one_role_leaves_out_is_not_the_next_one() {
     assert!(is_proved(&producer, &consumer));
     let (producer, consumer) = counted(true);
     assert!(!is_proved(&producer, &consumer));
+}
+
+/// Takes away the `nth` meeting of a role's warps in a choice; true if there was one.
+fn without_meeting(block: &mut Block, inside: bool, nth: &mut usize) -> bool {
+    for i in 0..block.len() {
+        if inside && matches!(block[i], Inst::Barrier) {
+            if *nth == 0 {
+                block.remove(i);
+                return true;
+            }
+            *nth -= 1;
+        }
+        let found = match &mut block[i] {
+            Inst::For(l) => without_meeting(&mut l.body, inside, nth),
+            Inst::If(c) => {
+                // The choice of a result's tensor is in a choice of nothing.
+                let last = c.results.is_empty();
+                without_meeting(&mut c.then, last, nth) || without_meeting(&mut c.otherwise, last, nth)
+            }
+            Inst::Roles(r) => r.roles.iter_mut().any(|r| without_meeting(&mut r.body, inside, nth)),
+            _ => false,
+        };
+        if found {
+            return true;
+        }
+    }
+    false
+}
+
+#[test]
+fn warpgroups_that_meet_in_either_arm_are_followed_there() {
+    let file = include_str!("../../../../tests/tile/loops/stored_in_either_arm.tile");
+    let good = lowered(file);
+    prove(&good, &sm_90a()).unwrap_or_else(|e| panic!("{e}"));
+    let refused = |nth: usize| {
+        let mut bad = good.clone();
+        without_meeting(&mut bad.body, false, &mut { nth }).then(|| prove(&bad, &sm_90a()).is_err())
+    };
+    let all: Vec<bool> = (0..).map_while(refused).collect();
+    // In each arm in front of what lanes write, and behind it.
+    assert_eq!(all, [true; 4]);
 }

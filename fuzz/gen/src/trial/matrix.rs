@@ -70,11 +70,14 @@ pub(super) struct Matrix {
 pub(super) struct Params(pub Vec<Param>);
 
 impl Params {
-    /// Declares a matrix of `[rows, columns]`, its rows at multiples of 16 bytes.
+    /// Declares a matrix of `[rows, columns]`, its rows at multiples of 16 bytes, as a rule: else of 8 bytes, or of an element.
     pub fn matrix(&mut self, b: &mut KernelBuilder, src: &mut Source, storage: Storage, extents: [i64; 2], init: Init) -> Matrix {
-        let u = unit(storage.elem);
+        let whole = unit(storage.elem);
+        let u = [whole, whole / 2, 1][src.weighted(&[20, 3, 1])];
         let [rows, columns] = if storage.transposed { [extents[1], extents[0]] } else { extents };
-        let step = (columns + u - 1) / u * u + u * i64::from(src.below(2));
+        // Rows that begin at no multiple of 16 bytes leave a gap, or others would.
+        let gap = if u < whole { 1 } else { i64::from(src.below(2)) };
+        let step = (columns + u - 1) / u * u + u * gap;
         // That rows end with whole units of 16 bytes is often said where it is so.
         let whole = columns % u == 0 && src.chance(200);
         let last = Extent::Dynamic(if whole { u as u32 } else { 1 });

@@ -14,9 +14,11 @@ use super::matrix::{Batch, Matrix, Params, Storage};
 use super::options;
 use super::product::{Kind, iterations, ragged};
 use super::subject::Trial;
+use super::walk::table;
 use crate::case::{Case, Tolerance};
 use crate::data::Init;
 use crate::source::Source;
+use tilelift_ir::builder::Access;
 use tilelift_ir::{BuildErrors, CmpOp, KernelBuilder, ReduceOp, Scalar, Value};
 use tilelift_isel::LowerOptions;
 
@@ -78,6 +80,8 @@ struct Loop {
     g: Option<Value>,
     keys: Matrix,
     values: Matrix,
+    /// Where values have rows in any order: which one each key has.
+    rows: Option<Value>,
     /// Keys in all.
     end: Value,
 }
@@ -135,6 +139,11 @@ pub(super) fn mixed(src: &mut Source) -> Result<Trial, BuildErrors> {
     classes.add(Axis::Storage, format_args!("values {}", if values_transposed { 't' } else { 'n' }));
     let extents = if scaled { [along, i64::from(cols)] } else { [all, i64::from(dim)] };
     let values = params.matrix(&mut b, src, storage(elem, values_transposed), extents, init);
+    let gathers = matches!(between, Between::Attention { .. } | Between::Layers) && batch == Batch::None && !values_transposed;
+    let rows_of_values = (gathers && src.chance(90)).then(|| {
+        let seed = src.seed();
+        table(&mut b, &mut params, all as u32, Init::Between { seed, lo: 0, hi: all - 1 })
+    });
     let init = small(src);
     let g = (between == Between::Gradients).then(|| params.matrix(&mut b, src, storage(elem, false), [queries, i64::from(dim)], init));
     let acc = kind.acc;
@@ -158,7 +167,7 @@ pub(super) fn mixed(src: &mut Source) -> Result<Trial, BuildErrors> {
     let end = if scaled { values.extent(&mut b, 0) } else { keys.extent(&mut b, usize::from(!deep)) };
     let tile = if deep { b.full(&[rows, dim], 0, acc) } else { q.load(&mut b, h, [row, zero], [rows, depth]) };
     let g = g.map(|g| g.load(&mut b, h, [row, zero], [rows, dim]));
-    let l = Loop { kind, shape: [rows, cols, dim], h, row, q: tile, g, keys, values, end };
+    let l = Loop { kind, shape: [rows, cols, dim], h, row, q: tile, g, keys, values, rows: rows_of_values, end };
     let sum = match between {
         Between::Attention { causal } => l.attention(&mut b, causal),
         Between::Layers => l.layers(&mut b),
@@ -190,7 +199,16 @@ impl Loop {
         let [_, cols, dim] = self.shape;
         let zero = b.constant(0, Scalar::I32);
         let p = self.operand(b, p);
-        let values = self.values.load(b, self.h, [at, zero], [cols, dim]);
+        let values = match self.rows {
+            Some(rows) => {
+                let row = b.load(rows, &[at], &[cols]);
+                let row = b.reshape(row, &[cols, 1]);
+                let row = b.broadcast(row, &[cols, dim]);
+                let column = b.iota(&[cols, dim], 1);
+                b.gather(self.values.view(), &[row, column], Access::default())
+            }
+            None => self.values.load(b, self.h, [at, zero], [cols, dim]),
+        };
         self.kind.dot(b, p, values, sum)
     }
 

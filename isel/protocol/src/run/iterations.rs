@@ -8,7 +8,7 @@ use super::code::{Arms, Loop, What};
 use super::fuel::{MOST_STEPS, too_complex};
 use super::progress::{Count, End, Frame, State, Step, Task, advance};
 use crate::error::ProtocolError;
-use crate::find::any;
+use crate::find::{any, meets};
 use crate::problem::{Many, Problem};
 use smallvec::SmallVec;
 use tilelift_lane::{For, If, Inst, LVal, While};
@@ -94,9 +94,9 @@ impl<'a> Checker<'a> {
                     task.frames.extend([arms[1], arms[0]].map(|block| Frame { block, at: 0, end: End::Either(c, multiply) }));
                     return Ok(Step::Ran);
                 }
-                // How often a loop in it goes round is asked for one way after the other.
-                let loops = || [&c.then, &c.otherwise].iter().any(|b| any(b, &|i| matches!(i, Inst::For(_))));
-                if reads == Arms::Leave && !(self.choice_class(t, c).is_some() && loops()) {
+                // How often a loop in it goes round is asked for one way after the other, and so is where warps of the role meet.
+                let apart = || [&c.then, &c.otherwise].iter().any(|b| any(b, &|i| matches!(i, Inst::For(_))) || meets(b));
+                if reads == Arms::Leave && !(self.choice_class(t, c).is_some() && apart()) {
                     self.may_leave(s, t, arms)?;
                     let task = &mut s.tasks[t];
                     c.results.iter().for_each(|r| task.env.set(r.0, None));
