@@ -21,14 +21,19 @@ pub(super) fn read(text: &str) -> Vec<Code> {
     let mut out = Vec::new();
     let mut lines = text.lines().peekable();
     while let Some(line) = lines.next() {
-        let Some(name) = line.trim().strip_prefix(".text.").and_then(|n| n.strip_suffix(':')) else { continue };
+        let Some(name) = begins(line) else { continue };
         let mut body = Vec::new();
-        while let Some(l) = lines.next_if(|l| !l.trim_start().starts_with(".section")) {
+        while let Some(l) = lines.next_if(|l| !l.trim_start().starts_with(".section") && begins(l).is_none()) {
             body.push(l.trim());
         }
         out.push(function(name, &body));
     }
     out
+}
+
+/// The function that begins in a line.
+fn begins(line: &str) -> Option<&str> {
+    line.trim().strip_prefix(".text.")?.strip_suffix(':')
 }
 
 fn function(name: &str, body: &[&str]) -> Code {
