@@ -9,7 +9,7 @@ use tilelift::ir::Kernel;
 use tilelift::isel::Resource;
 use tilelift::{CompileError, OptLevel, Options, compile, targets};
 use tilelift_kernels::{Case, Size, cases};
-use tilelift_oracle::{Once, in_parallel};
+use tilelift_oracle::{Batch, Once, in_parallel};
 use tilelift_tools::cli::accept::{Effort, run_case};
 use tilelift_tools::execute::{DeviceKind, Executor};
 
