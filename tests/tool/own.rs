@@ -165,6 +165,14 @@ fn places_that_loops_carry_leave_their_tiles_ahead() {
     assert!(said.contains("every iteration waits for 1 of 2 loads") && !said.contains("`load` of v1"), "{said}");
 }
 
+/// Lanes that add up what the unit sums load numbers a step ahead, too.
+#[test]
+fn numbers_beside_sums_of_lanes_are_loaded_ahead() {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/tile/loops/block_scales.tile");
+    let said = explained(file, "sm_90a");
+    assert!(said.contains("specialised: 1 producer warp") && said.contains("4 loads and 1 dots, none of which waits"), "{said}");
+}
+
 #[test]
 fn explain_knows_what_of_lanes_is_copied_ahead() {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/tile/memory/lane_tiles_copied_ahead.tile");

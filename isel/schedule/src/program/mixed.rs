@@ -67,12 +67,13 @@ impl<'k> Schedule<'k> {
             let mut insts = kernel.regions[self.region].insts.iter().copied().filter(|&i| self.computed(i) && !scaled(i));
             insts.try_for_each(|i| match kernel.insts[i].op {
                 Op::Dot => {
+                    self.begin_ahead(w, &mut state)?;
                     self.stage(w, i, &mut state.buffers)?;
                     self.product(w, i, step)
                 }
                 _ => self.compute_or_add(w, i, &mut state),
             })?;
-            return Ok(Vec::new());
+            return Ok(state.ahead.unwrap_or_default());
         }
         for part in step_order(kernel, self.region, &written_views(kernel), &|i| self.computed(i)) {
             self.part(w, part, &mut state)?;

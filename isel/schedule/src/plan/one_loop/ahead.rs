@@ -18,7 +18,7 @@ use crate::plan::step_order::late_order;
 use crate::plan::vectors::{may_be_copied, vector_bytes};
 use tilelift_ir::{Inst, Value};
 
-/// Registers per lane of what a loop that is taken apart loads a step ahead.
+/// Registers per lane of what a loop that is taken apart, or whose sums lanes add up, loads a step ahead.
 const BESIDE_OVERLAP: u32 = 4;
 
 /// What is decided.
@@ -78,8 +78,8 @@ impl Ahead {
                 }
             }
         }
-        // Where products run meanwhile, registers are full but for numbers and parts of short tiles.
-        if overlaps {
+        // Where products run meanwhile, or lanes add up what they leave, registers are full but for numbers and parts of short tiles.
+        if overlaps || facts.mixed && g.sharing.promoted && !by_columns {
             let mut left = BESIDE_OVERLAP;
             for p in prefetches(kernel, region, written, &computed, g.lanes) {
                 if p.registers <= left {
