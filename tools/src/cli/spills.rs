@@ -7,7 +7,7 @@ use tilelift_isel::lane::Program;
 /// What to do about it.
 const INSTEAD: &str = "which is slow; use more warps, or a smaller tile";
 
-/// A sentence for each part of a program that spills to memory: that an assembler is likely to spill, or that AMD's backend does, which gives
+/// A sentence for each part of a program that spills to memory: that an assembler spills unless it finds a better order, or that AMD's backend does, which gives
 /// registers itself.
 pub(super) fn foreseen(program: &Program, target: &Target) -> Vec<String> {
     if tilelift_nvptx::by_name(target.name).is_some() {
@@ -20,7 +20,7 @@ pub(super) fn foreseen(program: &Program, target: &Target) -> Vec<String> {
 fn likely(s: tilelift_nvptx::Spill, target: &Target) -> String {
     let who = s.role.map_or_else(|| "lanes need".to_owned(), |role| format!("lanes of task {role} need"));
     format!(
-        "{who} about {} registers at once, and {} gives each of them {}: the rest is likely to be spilled to local memory, {INSTEAD}",
+        "{who} about {} registers at once as the text stands, and {} gives each of them {}: what the assembler finds no better order for is spilled to local memory, {INSTEAD}",
         s.needs, target.name, s.has
     )
 }
