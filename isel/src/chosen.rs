@@ -11,7 +11,7 @@ use tilelift_ir::{Kernel, Verified};
 use tilelift_lane::Target;
 use tilelift_schedule::LowerError;
 use tilelift_schedule::candidates::Candidates;
-use tilelift_schedule::plan::{LayoutChoice, LowerOptions, Plan};
+use tilelift_schedule::plan::{LayoutChoice, LowerOptions, Plan, RingLayouts};
 
 /// What the search says of a kernel, for people.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -58,7 +58,7 @@ pub fn choose(kernel: &Verified<'_>, target: &Target, options: &LowerOptions, re
     if plan.specialised().is_some() {
         return Ok(Some(choose_forms(&kernel, target, options, plan)));
     }
-    let (kernel, plan, plain) = written(&kernel, fit(&kernel, target, options, plan)?);
+    let (kernel, plan, plain) = written(&kernel, fit(&kernel, target, options, plan, &RingLayouts::default())?);
     if !is_searched(&kernel, target, &plan) {
         let declined = Some(Declined::Tasks);
         return Ok(Some(Chosen { text: tilelift_ir::text::print(&kernel), size: [0; 2], others: Vec::new(), declined }));
@@ -86,7 +86,7 @@ pub fn estimate(kernel: &Verified<'_>, target: &Target, options: &LowerOptions) 
     if let Some(s) = plan.specialised() {
         return Ok(search::specialised(&kernel, target, s, plan.warps));
     }
-    let (kernel, plan, plain) = written(&kernel, fit(&kernel, target, options, plan)?);
+    let (kernel, plan, plain) = written(&kernel, fit(&kernel, target, options, plan, &RingLayouts::default())?);
     Ok(search::work(&kernel, target, (&plan, &plain), options.layouts))
 }
 

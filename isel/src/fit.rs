@@ -11,23 +11,26 @@
 //! ```
 //!
 //! All of it is decided from sizes. The lowering allocates by the same sizes, and finds room: a kernel is lowered once. What is written has the
-//! same instructions for any number of slots, so layouts are assigned once, too.
+//! same instructions for most numbers of slots, so layouts are assigned once, too; of two slots, none is kept for what ends a step later.
 
 use crate::layout::assign::{Assignment, assign};
 use crate::layout::search::staging::suited;
 use crate::lower::footprint::Footprint;
 use std::rc::Rc;
 use tilelift_decisions::{Decision, Told, taken};
-use tilelift_ir::{Kernel, Op, verify};
+use tilelift_ir::{InstData, Kernel, Op, verify};
 use tilelift_lane::Target;
 use tilelift_schedule::operands_apart::operands_apart;
-use tilelift_schedule::plan::{LowerOptions, Plan, Schedule, ScheduleKind, Specialised, plan};
+use tilelift_schedule::plan::{LowerOptions, Plan, RingLayouts, Schedule, ScheduleKind, Specialised, plan, plan_with};
 use tilelift_schedule::program::{self, Pipelines, Refusal};
-use tilelift_schedule::reason::{Stage, Unsupported};
+use tilelift_schedule::reason::{Remedy, Stage, Unsupported};
 use tilelift_schedule::{LowerError, Resource};
 
 /// Slots of a ring below which copies are no longer far enough ahead.
 const FEW_SLOTS: u32 = 4;
+
+/// Slots of a ring at least: one is filled while lanes look at the other.
+const LEAST_SLOTS: u32 = 2;
 
 /// A loop as a program.
 pub(crate) struct Written {
@@ -53,23 +56,42 @@ pub(crate) struct Fitted {
     pub need: Option<u64>,
 }
 
-/// Fits a plan to the machine.
+/// Fits a plan to the machine, which was made with these layouts.
 ///
 /// # Errors
 /// What does not fit, where the caller leaves no other way; what layouts say.
-pub(crate) fn fit(kernel: &Kernel, target: &Target, options: &LowerOptions, planned: Plan) -> Result<Fitted, LowerError> {
+pub(crate) fn fit(
+    kernel: &Kernel,
+    target: &Target,
+    options: &LowerOptions,
+    planned: Plan,
+    layouts: &RingLayouts,
+) -> Result<Fitted, LowerError> {
     let ring = match &planned.schedule {
         Schedule::Specialised(ring) => ring.clone(),
         Schedule::Pipelined { .. } => return pipelined(kernel, target, options, planned),
         Schedule::Explicit(_) => return authored(kernel, target, planned),
     };
-    let why = match specialised(kernel, target, options, &planned, &ring) {
+    let mut found = specialised(kernel, target, options, &planned, &ring);
+    // Each set that takes steps in turns has scratch memory of its own, and two slots: fewer sets, where so many do not fit.
+    let mut sets = ring.slices;
+    while sets > 1 && matches!(found, Err(LowerError::ResourceExceeded { .. })) {
+        sets -= 1;
+        let fewer = LowerOptions { slices: Some(sets), ..*options };
+        let Ok(plan) = plan_with(kernel, target, &fewer, layouts) else { break };
+        let Some(ring) = plan.specialised() else { break };
+        found = specialised(kernel, target, options, &plan, ring);
+    }
+    let why = match found {
         Err(why) if options.schedule.is_none() => why,
         done => return done,
     };
     let why = match why {
         // What else the kernel holds does not fit beside the ring.
-        LowerError::ResourceExceeded { resource, need, have, .. } => Refusal::Exceeds { resource, need, have }.into(),
+        LowerError::ResourceExceeded { resource, need, have, remedy, .. } => {
+            let takers = if let Remedy::Memory(takers) = *remedy { takers } else { Vec::new() };
+            Refusal::Exceeds { resource, need, have, takers }.into()
+        }
         LowerError::NotSpecialised { why, .. } => *why,
         why => return Err(why),
     };
@@ -122,14 +144,23 @@ fn specialised(
     };
     let mut slotted = ring.slotted(ring.depth);
     let mut written = write(&slotted)?;
-    let assigned = assign(&written.kernel, target, &written.plan)?;
+    let mut assigned = assign(&written.kernel, target, &written.plan)?;
+    let rewrite = |ring: &Specialised, written: &mut Written, assigned: &mut Assignment| {
+        let before = std::mem::replace(written, write(ring)?);
+        if !alike(&before.kernel, &written.kernel) {
+            *assigned = assign(&written.kernel, target, &written.plan)?;
+        }
+        Ok::<_, LowerError>(())
+    };
     let (mut depth, mut direct) = (ring.depth, false);
     // Slots that would be left, if they are few: what is loaded beside the ring is loaded as it is wanted then, and results are stored as they are held.
     // Neither needs a way through shared memory, if that is enough.
     let (mut few, mut tried) = (None, false);
     // Two slots are as good as three where a step's products end in it, and lanes compute between them.
     let in_one_step = ring.mixed && ring.in_flight == 0 && ring.overlap.is_none() && ring.late.is_none() && ring.slices == 1;
-    let enough_ahead = if in_one_step { 2 } else { FEW_SLOTS };
+    let enough_ahead = if in_one_step { LEAST_SLOTS } else { FEW_SLOTS };
+    // Sets that take steps in turns want a slot that is filled beside the one that each looks at.
+    let (least, mut last) = (LEAST_SLOTS * ring.slices, false);
     let need = loop {
         let footprint = Footprint::of(&written.kernel, target, &written.plan, &assigned, direct)?;
         let why = match footprint.fits() {
@@ -137,7 +168,7 @@ fn specialised(
             Ok(()) => match within_share(ring, footprint.total(), depth).filter(|_| options.stages.is_none() && !direct) {
                 Some(slots) => {
                     (slotted, depth) = (ring.slotted(slots), slots);
-                    written = write(&slotted)?;
+                    rewrite(&slotted, &mut written, &mut assigned)?;
                     continue;
                 }
                 None => break footprint.total(),
@@ -154,12 +185,13 @@ fn specialised(
             }
             _ => None,
         };
-        // Sets that take steps in turns want a slot that is filled beside the one that each looks at.
-        let enough = |n: u32| ring.slices == 1 || options.stages.is_some() || n >= 2 * ring.slices;
-        let Some((slots, at_use)) = next.filter(|n| enough(n.0)) else { return Err(why) };
+        let enough = |n: u32| ring.slices == 1 || options.stages.is_some() || n >= least;
+        // What does not fit beside the fewest slots is what is said of it.
+        let fewest = || (options.stages.is_none() && depth > least && !std::mem::replace(&mut last, true)).then_some((least, false));
+        let Some((slots, at_use)) = next.filter(|n| enough(n.0)).or_else(fewest) else { return Err(why) };
         if slots != depth {
             slotted = ring.slotted(slots);
-            written = write(&slotted)?;
+            rewrite(&slotted, &mut written, &mut assigned)?;
         }
         (depth, direct) = (slots, at_use);
     };
@@ -170,6 +202,12 @@ fn specialised(
     });
     let plan = Plan { warps: planned_as.warps, stages: depth, schedule: Schedule::Specialised(slotted) };
     Ok(Fitted { plan, written: Some(Ok(written)), assigned, direct, settled: false, need: Some(need) })
+}
+
+/// True for kernels of the same instructions, in which layouts of one are those of the other.
+fn alike(one: &Kernel, other: &Kernel) -> bool {
+    let same = |(a, b): (&InstData, &InstData)| a.op == b.op && a.args == b.args && a.results == b.results;
+    one.insts.len() == other.insts.len() && one.insts.values().zip(other.insts.values()).all(same)
 }
 
 /// The slots that are left of so many, of so many bytes each, where a program that needs so much is to have no more than so much.

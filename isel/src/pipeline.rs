@@ -32,7 +32,7 @@ use tilelift_schedule::guarded::guarded;
 use tilelift_schedule::loads_first;
 use tilelift_schedule::offsets::offsets;
 use tilelift_schedule::padded::padded;
-use tilelift_schedule::plan::{LayoutChoice, LowerOptions, Plan, Schedule, ScheduleKind, SwizzledTile, plan, tell};
+use tilelift_schedule::plan::{LayoutChoice, LowerOptions, Plan, RingLayouts, Schedule, ScheduleKind, SwizzledTile, plan, tell};
 use tilelift_schedule::program::{Pipelines, batches_apart, loads_ahead};
 use tilelift_schedule::reason::{NotSpecialised, Stage, Unsupported};
 use tilelift_schedule::scaled::scaled_operands;
@@ -329,8 +329,9 @@ fn with_candidates(
     options: &LowerOptions,
     own: Plan,
 ) -> Result<(Fitted, bool, Option<LowerError>), LowerError> {
+    let plain = RingLayouts::default();
     if options.layouts == LayoutChoice::Spread || own.specialised().is_none() {
-        return Ok((fit(kernel, target, options, own)?, false, None));
+        return Ok((fit(kernel, target, options, own, &plain)?, false, None));
     }
     let candidates = Candidates::of(kernel, target, options, own.clone());
     let chosen = match options.layouts {
@@ -338,11 +339,11 @@ fn with_candidates(
         LayoutChoice::Spread | LayoutChoice::Searched => candidates.first().clone(),
     };
     if candidates.is_own(&chosen) {
-        return Ok((fit(kernel, target, options, own)?, false, None));
+        return Ok((fit(kernel, target, options, own, &plain)?, false, None));
     }
-    match candidates.plan(&chosen).and_then(|plan| fit(kernel, target, options, plan)) {
+    match candidates.plan(&chosen).and_then(|plan| fit(kernel, target, options, plan, &chosen.ring_layouts)) {
         Ok(fitted) => Ok((fitted, true, None)),
-        Err(why) => Ok((fit(kernel, target, options, own)?, false, Some(why))),
+        Err(why) => Ok((fit(kernel, target, options, own, &plain)?, false, Some(why))),
     }
 }
 

@@ -34,7 +34,7 @@ use crate::hash::Set;
 use crate::inst::{Block, Inst, MatrixProduct};
 use crate::machine::MatrixId;
 use crate::op::{BinOp, UnOp};
-use crate::place::Life;
+use crate::place::{Life, Owner};
 use crate::program::Program;
 use crate::value::{LTy, LVal, ShuffleFrom, Special, Vals};
 use cranelift_entity::{EntityRef, PrimaryMap, SecondaryMap};
@@ -102,6 +102,8 @@ pub struct LaneBuilder {
     role: Option<Filled>,
     /// Bytes from one replica's part of an allocation to the next, if each has its own.
     parts: SecondaryMap<AllocId, u32>,
+    /// Roles that allocations were made in.
+    owners: SecondaryMap<AllocId, Option<Owner>>,
     /// The place of the tile op that is being lowered.
     pub origin: Loc,
     /// What acts, with its place, if somebody wants to know.
@@ -146,6 +148,7 @@ impl LaneBuilder {
             meter: Default::default(),
             role: None,
             parts: SecondaryMap::new(),
+            owners: SecondaryMap::new(),
             origin: Loc::default(),
             origins: None,
         }

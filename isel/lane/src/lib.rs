@@ -57,7 +57,7 @@ pub use interp::{LaneArg, LaneError, LaneFault, LaneOptions, LaneStats, interpre
 pub use launch_order::overlap_launches;
 pub use machine::{BulkTensor, Costs, Dies, GroupMatrix, GroupMatrixId, MatrixId, MatrixInstr, Rates, RegisterPool, Target, Units};
 pub use op::{BinOp, Reduction, Takes, UnOp};
-pub use place::{Life, Room, placed};
+pub use place::{Life, Owner, Room, placed};
 pub use print::{inst_shortened, inst_text};
 pub use program::Program;
 pub use registers::{Holder, RegisterError, Registers};

@@ -1,7 +1,15 @@
 //! Placement of shared memory: first fit by start of life, so that allocations that live at the same time do not overlap.
+//!
+//! Roles run side by side, and no clock orders one's uses behind another's. What a role allocates is laid out by itself, by lives on the role's own way, and
+//! is one allocation to all others.
+//!
+//! ```text
+//! buffers, mbarriers │ role 0: scan, then reduction in the same bytes │ role 1: conversion │ …
+//! ```
 
 use super::frame::{Alloc, AllocId};
 use cranelift_entity::{PrimaryMap, SecondaryMap};
+use std::collections::BTreeMap;
 
 /// From the first to the last use of an allocation, on a clock of the program's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -10,6 +18,21 @@ pub struct Life {
     pub first: u32,
     /// Last use.
     pub last: u32,
+}
+
+impl Life {
+    /// From the first instruction to the last.
+    const WHOLE: Life = Life { first: 0, last: u32::MAX };
+}
+
+/// The role that an allocation is made in: what it takes afterwards may lie in the same bytes, and nothing else.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Owner {
+    /// Its number, whatever is counted.
+    pub role: u32,
+    /// Bytes of a replica's part, where there are several; 0 else. Parts of one size lie on one another, replica by replica. Those of two sizes would lie
+    /// across those of other replicas, which may be elsewhere on their way.
+    pub part: u32,
 }
 
 /// Sizes are capped here, far above what any machine has, so that sums can't overflow.
@@ -28,6 +51,8 @@ pub struct Room {
     pub align: u32,
     /// When it is in use.
     pub life: Life,
+    /// Who uses it, if not the whole program.
+    pub owner: Option<Owner>,
 }
 
 /// The bytes of shared memory that a program takes with these allocations, in the order in which they are made.
@@ -37,6 +62,38 @@ pub fn placed(rooms: &[Room]) -> u32 {
 
 /// Offsets, and the bytes of shared memory in all.
 fn offsets(rooms: &[Room]) -> (Vec<u32>, u32) {
+    if rooms.iter().all(|r| r.owner.is_none()) {
+        return first_fit(rooms);
+    }
+    // What one owner has, or one that nobody owns, in the order in which they are made.
+    let (mut parties, mut known): (Vec<Vec<usize>>, BTreeMap<Owner, usize>) = (Vec::new(), BTreeMap::new());
+    for (n, room) in rooms.iter().enumerate() {
+        let new = parties.len();
+        let party = room.owner.map_or(new, |o| *known.entry(o).or_insert(new));
+        match parties.get_mut(party) {
+            Some(members) => members.push(n),
+            None => parties.push(vec![n]),
+        }
+    }
+    let (mut inside, mut outside) = (Vec::with_capacity(parties.len()), Vec::with_capacity(parties.len()));
+    for members in &parties {
+        let own: Vec<Room> = members.iter().map(|&n| rooms[n]).collect();
+        let (at, bytes) = first_fit(&own);
+        let align = own.iter().map(|r| r.align).max().unwrap_or(1);
+        let life = if own[0].owner.is_some() { Life::WHOLE } else { own[0].life };
+        inside.push(at);
+        outside.push(Room { bytes, align, life, owner: None });
+    }
+    let (starts, total) = first_fit(&outside);
+    let mut at_of = vec![0; rooms.len()];
+    for ((members, at), start) in parties.iter().zip(&inside).zip(starts) {
+        members.iter().zip(at).for_each(|(&n, at)| at_of[n] = start + at);
+    }
+    (at_of, total)
+}
+
+/// The same of rooms that give way to one another by their lives alone.
+fn first_fit(rooms: &[Room]) -> (Vec<u32>, u32) {
     let mut order: Vec<usize> = (0..rooms.len()).collect();
     order.sort_by_key(|&n| (rooms[n].life.first, n));
     let mut at_of = vec![0; rooms.len()];
@@ -44,7 +101,7 @@ fn offsets(rooms: &[Room]) -> (Vec<u32>, u32) {
     let mut busy: Vec<(u32, u32, u32)> = Vec::new();
     let (mut total, mut next_end) = (0, u32::MAX);
     for n in order {
-        let Room { bytes, align, life } = rooms[n];
+        let Room { bytes, align, life, owner: _ } = rooms[n];
         let bytes = bytes.min(CAP);
         // Whoever comes later begins later: what is over by now meets none of them, and all else meets this one.
         if next_end < life.first {
@@ -72,9 +129,14 @@ fn offsets(rooms: &[Room]) -> (Vec<u32>, u32) {
 }
 
 /// Gives every allocation that is ever used its offset; returns the bytes of shared memory in all.
-pub(super) fn place(allocs: &mut PrimaryMap<AllocId, Alloc>, lives: &SecondaryMap<AllocId, Option<Life>>) -> u32 {
+pub(super) fn place(
+    allocs: &mut PrimaryMap<AllocId, Alloc>,
+    lives: &SecondaryMap<AllocId, Option<Life>>,
+    owners: &SecondaryMap<AllocId, Option<Owner>>,
+) -> u32 {
     let used: Vec<(AllocId, Life)> = allocs.keys().filter_map(|a| lives[a].map(|l| (a, l))).collect();
-    let rooms: Vec<Room> = used.iter().map(|&(a, life)| Room { bytes: allocs[a].bytes, align: allocs[a].align, life }).collect();
+    let room = |&(a, life): &(AllocId, Life)| Room { bytes: allocs[a].bytes, align: allocs[a].align, life, owner: owners[a] };
+    let rooms: Vec<Room> = used.iter().map(room).collect();
     let (at, total) = offsets(&rooms);
     used.iter().zip(at).for_each(|(&(a, _), at)| allocs[a].offset = at);
     total
@@ -92,7 +154,7 @@ mod tests {
             let a = allocs.push(Alloc { bytes, align: 128, offset: 0, region_bytes: 0, slot: 0, name: None, purpose: "test" });
             lives[a] = Some(Life { first, last });
         }
-        let total = place(&mut allocs, &lives);
+        let total = place(&mut allocs, &lives, &SecondaryMap::new());
         let all: Vec<(AllocId, Life)> = allocs.keys().filter_map(|a| lives[a].map(|l| (a, l))).collect();
         for &(a, l) in &all {
             assert_eq!(allocs[a].offset % 128, 0);
@@ -111,11 +173,27 @@ mod tests {
     #[test]
     fn many_that_live_together_lie_apart() {
         let many = 2 * MOST_SEARCHED as u32;
-        let room = |first, last| Room { bytes: 100, align: 128, life: Life { first, last } };
+        let room = |first, last| Room { bytes: 100, align: 128, life: Life { first, last }, owner: None };
         let mut rooms: Vec<Room> = (0..many).map(|n| room(n, many)).collect();
         rooms.push(room(many + 1, many + 1));
         let (at, total) = offsets(&rooms);
         assert_eq!(at, (0..many).map(|n| 128 * n).chain([0]).collect::<Vec<u32>>());
         assert_eq!(total, 128 * (many - 1) + 100);
+    }
+
+    /// What a role is done with serves it again, and no other role; parts of replicas lie on parts of their own size.
+    #[test]
+    fn roles_share_with_themselves() {
+        let room = |bytes, at, owner| Room { bytes, align: 128, life: Life { first: at, last: at }, owner };
+        let owned = |role, part| Some(Owner { role, part });
+        let rooms = [
+            Room { life: Life { first: 0, last: 9 }, ..room(1024, 0, None) },
+            room(512, 1, owned(0, 0)),
+            room(256, 2, owned(0, 0)),
+            room(384, 3, owned(1, 128)),
+            room(768, 4, owned(1, 256)),
+            room(384, 5, owned(1, 128)),
+        ];
+        assert_eq!(offsets(&rooms), (vec![0, 1024, 1024, 1536, 1920, 1536], 2688));
     }
 }

@@ -4,8 +4,8 @@
 //! plan, layouts ── walk: buffers, and which tile is wanted in which layout ─► allocations with their lives ── placed ─► fits, or not
 //! ```
 //!
-//! Tasks run side by side, so everything that one of them uses is there all along; without tasks, what is done with gives its bytes to others.
-//! The walk goes the way of the lowering with layouts for values; sizes are those of [`sizes`](super::sizes), which the lowering asks, too, and
+//! What is done with gives its bytes to others. Tasks run side by side, so buffers are there all along then, and scratch memory of a task gives its bytes to
+//! others of the same task. The walk goes the way of the lowering with layouts for values; sizes are those of [`sizes`](super::sizes), which the lowering asks, too, and
 //! places are found as it finds them. It is an upper bound: a scan counts registers that may turn out to hold equal totals, an arm that a
 //! constant condition leaves out counts, too. Where the lowering refuses an instruction, the walk ends.
 
@@ -17,8 +17,9 @@ use super::facts::staged_of;
 use super::sizes;
 use crate::layout::assign::Assignment;
 use piece::Piece;
+use std::collections::BTreeSet;
 use tilelift_ir::Kernel;
-use tilelift_lane::{Room, Target, placed};
+use tilelift_lane::{Life, Owner, Room, Target, placed};
 use tilelift_schedule::LowerError;
 use tilelift_schedule::plan::Plan;
 use tilelift_schedule::reason::Taker;
@@ -51,21 +52,22 @@ impl<'a> Footprint<'a> {
 
     /// The most bytes that are in use at one time: no way to place them takes less.
     pub fn alive(&self) -> u64 {
-        let pieces = self.pieces.iter().flat_map(|p| [(p.life.first, true, p.bytes), (p.life.last + 1, false, p.bytes)]);
-        let mut changes: Vec<(u32, bool, u64)> = pieces.collect();
-        changes.sort_unstable();
-        let (mut now, mut most) = (0u64, 0);
-        for (_, begins, bytes) in changes {
-            now = if begins { now + bytes } else { now - bytes };
-            most = most.max(now);
-        }
-        most
+        owners(&self.pieces).into_iter().map(|o| most_alive(self.pieces.iter().filter(|p| p.owner == o)).1).sum()
     }
 
     /// The end of the first so many allocations.
     fn end(&self, count: usize) -> u64 {
-        let rooms = self.pieces[..count].iter().map(|p| Room { bytes: p.bytes.min(1 << 30) as u32, align: p.align, life: p.life });
-        placed(&rooms.collect::<Vec<Room>>()).into()
+        placed(&self.pieces[..count].iter().map(Piece::room).collect::<Vec<Room>>()).into()
+    }
+
+    /// Who takes shared memory while a piece is in use. Of other tasks nobody knows where they are then: it is the most that each takes.
+    fn takers(&self, piece: &Piece) -> Vec<Taker> {
+        let all = owners(&self.pieces).into_iter().flat_map(|o| {
+            let of_owner = || self.pieces.iter().filter(move |p| p.owner == o);
+            let at = if o == piece.owner { piece.life } else { most_alive(of_owner()).0 };
+            of_owner().filter(move |p| p.life.first <= at.last && at.first <= p.life.last).map(|p| (p.purpose, p.bytes))
+        });
+        Taker::list(all)
     }
 
     /// What does not fit the target.
@@ -84,8 +86,26 @@ impl<'a> Footprint<'a> {
             if self.end(middle) > have { over = middle } else { first = middle }
         }
         let p = &self.pieces[first];
-        let meets = |q: &&Piece| q.life.first <= p.life.last && p.life.first <= q.life.last;
-        let takers = Taker::list(self.pieces.iter().filter(meets).map(|q| (q.purpose, q.bytes)));
-        Err(sizes::no_room(need, self.target, takers).at(p.loc))
+        Err(sizes::no_room(need, self.target, self.takers(p)).at(p.loc))
     }
+}
+
+/// Who makes pieces, each once.
+fn owners(pieces: &[Piece]) -> BTreeSet<Option<Owner>> {
+    pieces.iter().map(|p| p.owner).collect()
+}
+
+/// When most bytes are in use at one time of a clock, and how many they are.
+fn most_alive<'p>(pieces: impl Iterator<Item = &'p Piece>) -> (Life, u64) {
+    let changes = pieces.flat_map(|p| [(p.life.first, true, p.bytes), (p.life.last + 1, false, p.bytes)]);
+    let mut changes: Vec<(u32, bool, u64)> = changes.collect();
+    changes.sort_unstable();
+    let (mut now, mut most) = (0u64, (Life { first: 0, last: 0 }, 0));
+    for (at, begins, bytes) in changes {
+        now = if begins { now + bytes } else { now - bytes };
+        if now > most.1 {
+            most = (Life { first: at, last: at }, now);
+        }
+    }
+    most
 }

@@ -1,10 +1,10 @@
-//! Allocations in shared memory: each replica of a role has its own part of what the role makes.
+//! Allocations in shared memory: what a role makes is its own, and each replica of it has its own part.
 
 use super::LaneBuilder;
 use super::equal::{Key, What};
 use crate::frame::{Alloc, AllocId, AllocName};
 use crate::inst::Inst;
-use crate::place::Life;
+use crate::place::{Life, Owner};
 use crate::value::{LTy, LVal, Special};
 
 impl LaneBuilder {
@@ -22,6 +22,7 @@ impl LaneBuilder {
         if replicas > 1 {
             self.parts[alloc] = part;
         }
+        self.owners[alloc] = self.role.map(|r| Owner { role: r.frame, part: if replicas > 1 { part } else { 0 } });
         alloc
     }
 

@@ -47,7 +47,7 @@ impl LaneBuilder {
         own_words(&mut body, &mut vals, &|v| self.as_const(v).is_some());
         self.program.vals = vals;
         self.program.body = body;
-        self.program.shared_bytes = place(&mut self.program.allocs, &self.lives);
+        self.program.shared_bytes = place(&mut self.program.allocs, &self.lives, &self.owners);
         self.program
     }
 

@@ -174,12 +174,13 @@ impl LaneBuilder {
         })
     }
 
-    /// Ends the program with roles. They run side by side, so what one of them uses of shared memory is in use in all.
+    /// Ends the program with roles. They run side by side, so what stands in front of them is in use all along; what one of them allocates shares bytes with
+    /// nothing but what the same role allocates.
     pub fn roles(&mut self, roles: Vec<Role>) {
         self.effect(Inst::Roles(Box::new(Roles { roles })));
         let now = self.clock;
         for alloc in self.program.allocs.keys() {
-            if let Some(life) = &mut self.lives[alloc] {
+            if let (Some(life), None) = (&mut self.lives[alloc], self.owners[alloc]) {
                 *life = Life { first: 0, last: now };
             }
         }

@@ -14,6 +14,8 @@ pub struct LowerOptions {
     pub consumers: Option<u32>,
     /// Consumer sets of a specialised kernel that take grid positions in ping-pong, each with consumers of its own.
     pub consumer_sets: Option<u32>,
+    /// Sets of consumers of a specialised kernel that take the steps of one grid position in turns, at most.
+    pub slices: Option<u32>,
     /// Whether an instance of a specialised kernel runs several grid positions.
     pub persistent: Option<bool>,
     /// Whether products of a specialised loop run while lanes compute between them.

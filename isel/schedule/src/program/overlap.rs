@@ -257,13 +257,13 @@ impl Parts<'_, '_> {
         for &i in late {
             let d = &self.kernel.insts[i];
             let [a, c] = [d.args[0], d.args[2]];
-            let missing = Refusal::Written { value: d.results[0] };
+            let missing = || Refusal::Written { value: d.results[0] };
             let a = match self.schedule.brought(w, a)? {
                 Some(brought) => brought,
-                None if self.moves(a) => *register_a.next().ok_or(missing)?,
+                None if self.moves(a) => *register_a.next().ok_or_else(missing)?,
                 None => w.get(a)?,
             };
-            let c = if is_zero(self.kernel, c) { self.schedule.accumulator(w, c)? } else { *accumulators.next().ok_or(missing)? };
+            let c = if is_zero(self.kernel, c) { self.schedule.accumulator(w, c)? } else { *accumulators.next().ok_or_else(missing)? };
             out.push(self.schedule.begin(w, i, step.into(), [a, c])?);
         }
         Ok(out)

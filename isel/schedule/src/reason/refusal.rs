@@ -1,11 +1,12 @@
 //! Why a schedule is not written as a program.
 
+use super::remedy::Taker;
 use super::resource::Resource;
 use std::fmt;
 use tilelift_ir::{Inst, Op, Value};
 
 /// Why a plan is not written as a program.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Refusal {
     /// Warps of a task are a power of two.
     Consumers {
@@ -26,6 +27,8 @@ pub enum Refusal {
         need: u64,
         /// How much there is.
         have: u64,
+        /// Who takes it, if it is shared memory.
+        takers: Vec<Taker>,
     },
     /// Registers would be shared out anew where the plan leaves them.
     Registers,
@@ -48,7 +51,10 @@ impl fmt::Display for Refusal {
             Refusal::Bounds { .. } => {
                 f.write_str("consumers take grid positions in ping-pong, and the number of steps is not the same at each")
             }
-            Refusal::Exceeds { resource, need, have } => write!(f, "not enough {resource}: it would need {need}, the target has {have}"),
+            Refusal::Exceeds { resource, need, have, takers } => {
+                write!(f, "not enough {resource}: it would need {need}, the target has {have}")?;
+                takers.iter().enumerate().try_for_each(|(n, t)| write!(f, "{}{t}", if n == 0 { "; it goes to: " } else { ", " }))
+            }
             Refusal::Registers => f.write_str("tasks would share registers out anew"),
             Refusal::Written { .. } => f.write_str("a value is made by what is not written"),
             Refusal::Typed { op } => write!(f, "`{op}` does not take its operands"),

@@ -14,9 +14,9 @@ use std::rc::Rc;
 use tilelift_egraph::physical::{InstLayouts, Source};
 use tilelift_ir::layout::{Layout, plan_in_registers};
 use tilelift_ir::{Attr, Inst, Kernel, Loc, Op, ProgramOrder, Region, Scalar, Type, Value};
-use tilelift_lane::Life;
 use tilelift_lane::hash::Map;
 use tilelift_lane::{LTy, Target};
+use tilelift_lane::{Life, Owner};
 use tilelift_schedule::plan::{Plan, TaskPlan, TaskRole, is_swizzle, tasks};
 
 /// Where a value is.
@@ -121,7 +121,8 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// The kernel: what stands in front of its tasks, then task by task. What tasks use they use side by side.
+    /// The kernel: what stands in front of its tasks, then task by task. Tasks run side by side: what stands in front of them is in use all along, and what
+    /// one of them makes serves nobody else.
     pub fn whole(&mut self) -> Walked {
         let kernel = self.kernel;
         let tasks = tasks(kernel);
@@ -136,7 +137,7 @@ impl<'a> Walk<'a> {
         let explicit = self.explicit.clone();
         // Another replica takes what the one before it takes.
         let mut before: Option<(&TaskRole, usize)> = None;
-        for role in explicit.iter().flat_map(|e| &e.roles) {
+        for (number, role) in explicit.iter().flat_map(|e| &e.roles).enumerate() {
             let first = self.pieces.len();
             let alike = |r: &TaskRole| (r.region, r.warps[1], r.registers) == (role.region, role.warps[1], role.registers);
             match before {
@@ -149,12 +150,18 @@ impl<'a> Walk<'a> {
                     self.region(role.region)?;
                 }
             }
+            let several = explicit.as_ref().is_some_and(|e| e.replicas(role) > 1);
+            for p in &mut self.pieces[first..] {
+                let part = if several { p.bytes.min(u32::MAX.into()) as u32 } else { 0 };
+                p.owner = Some(Owner { role: number as u32, part });
+            }
             before = Some((role, first));
         }
         let others: Vec<usize> = self.buffers.iter().filter(|b| !last.values().flatten().any(|l| l == b.0)).map(|b| *b.1).collect();
         others.into_iter().for_each(|n| self.touch(Some(n)));
         if tasks.is_some() {
-            self.pieces.iter_mut().for_each(|p| p.life = Life { first: 0, last: self.clock });
+            let all_along = Life { first: 0, last: self.clock };
+            self.pieces.iter_mut().filter(|p| p.owner.is_none()).for_each(|p| p.life = all_along);
         }
         Ok(())
     }
@@ -167,7 +174,7 @@ impl<'a> Walk<'a> {
     fn make(&mut self, bytes: u64, align: u32, purpose: &'static str) -> usize {
         self.clock += 1;
         let life = Life { first: self.clock, last: self.clock };
-        self.pieces.push(Piece { bytes, align, purpose, loc: self.loc, life });
+        self.pieces.push(Piece { bytes, align, purpose, loc: self.loc, life, owner: None });
         self.pieces.len() - 1
     }
 
@@ -464,8 +471,8 @@ impl<'a> Walk<'a> {
                 let from = self.own_tile(d.args[0])?;
                 let how = sort::Sorting::new((kernel, i), self.assigned, self.target, (&self.plan, self.left), &from)?;
                 let sizes = how.scratch(kernel, from.shape(), self.target.lanes * self.plan.warps);
-                let arrays: Vec<usize> = sizes.into_iter().map(|bytes| self.take(bytes, "sort")).collect();
-                arrays.into_iter().for_each(|n| self.touch(Some(n)));
+                // One behind the other: each is read before the next one is written.
+                sizes.into_iter().for_each(|bytes| _ = self.take(bytes, "sort"));
                 for v in how.results() {
                     match how.result(kernel, v) {
                         Some(layout) => self.set(v, layout),

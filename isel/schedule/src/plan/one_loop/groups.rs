@@ -117,7 +117,7 @@ fn sets_in_turns(sharing: &Sharing<'_>) -> u32 {
     let open = options.consumers.is_none() && options.consumer_sets.is_none() && options.stages.is_none();
     let plain = facts.mixed && !sharing.promoted && !sharing.repeated && facts.transposed_b.is_empty();
     if open && sole && plain && sharing.split(1) && sharing.given(1).1.is_empty() {
-        return slices(kernel, main, &sharing.products());
+        return slices(kernel, main, &sharing.products()).min(options.slices.unwrap_or(u32::MAX)).max(1);
     }
     1
 }
