@@ -21,12 +21,14 @@ use tilelift_ir::{Attr, GridAxis, Inst, Kernel, Loc, Op, Region, Value, ValueDef
 use tilelift_lane::Target;
 use tilelift_lane::hash::{Map, Set};
 use tilelift_schedule::plan::{LowerOptions, Schedule};
-use tilelift_schedule::program::{held_ahead, loads_ahead, not_ahead, without_places};
+use tilelift_schedule::program::{awaited_by, held_ahead, loads_ahead, not_ahead, without_places};
 use tilelift_schedule::reason::{NotAhead, Outline};
 use tilelift_schedule::{LowerError, Made};
 
 /// Sixteenths of a cycle, in which tables count.
 const SHARES: u64 = 16;
+/// Estimates are not more exact than this part.
+const SLACK: u64 = 20;
 /// Bytes of a sector.
 const SECTOR: u64 = 32;
 
@@ -86,6 +88,12 @@ impl LoopEstimate {
     /// Cycles of an iteration on the fast path: the slower of bytes and products.
     pub fn fast(&self) -> u64 {
         self.moving[0].max(self.products[1])
+    }
+
+    /// True if what is priced here tells the two apart: bytes that take longer than all else take as long on either way.
+    pub fn tells(&self) -> bool {
+        let [now, fast] = [self.now(), self.fast()];
+        now.saturating_sub(fast) > fast / SLACK
     }
 
     /// Cycles of an iteration as it stands.
@@ -162,6 +170,9 @@ impl Looked<'_> {
         let waits = |i: &Inst| self.synchronous.contains(&(kernel.insts[*i].op, kernel.locs[*i])) && !ahead(i);
         let mut waiting: Vec<Inst> = loads.iter().copied().filter(waits).collect();
         without_places(kernel, main, &mut waiting);
+        waiting.extend(loads.iter().filter(|&&i| awaited_by(kernel, &self.done.plan, main, i).is_some()));
+        waiting.sort_by_key(|i| loads.iter().position(|l| l == i));
+        waiting.dedup();
         let c = &self.target.costs;
         let (mut taken, mut quickest, mut multiply_adds, mut waiting_dots) = (0, 0, 0, Vec::new());
         for &i in &dots {
@@ -320,6 +331,13 @@ impl fmt::Display for LoopExposure {
 impl fmt::Display for LoopEstimate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [now, fast] = [self.now(), self.fast()];
+        if !self.tells() {
+            return write!(
+                f,
+                "no estimate of what that costs: {} bytes take {} cycles an iteration either way, and what lanes compute has no price here",
+                self.bytes[0], self.moving[0]
+            );
+        }
         write!(f, "estimate: {now} cycles an iteration as it stands, {fast} on the fast path")?;
         if fast > 0 {
             write!(f, " ({:.1} times)", now as f64 / fast as f64)?;

@@ -210,3 +210,48 @@ fn a_missing_brace_is_reported_first_and_where_it_opens() {
     assert!(first.contains(":2:46: error[P0202]: `}` is missing for this `{`"), "{err}");
     assert!(first.contains("the one at 7:1 stands further left"), "{err}");
 }
+
+/// A file test of loops.
+fn of_loops(name: &str) -> String {
+    format!("{}/../tests/tile/loops/{name}.tile", env!("CARGO_MANIFEST_DIR"))
+}
+
+#[test]
+fn loads_of_specialised_loops_wait_for_true_reasons() {
+    for (name, parts) in [
+        ("loads_of_what_is_stored_in_front", ["waits for 1 of 2 loads", "the producer does not copy it", "%x is stored to"]),
+        ("runs_that_begin_anywhere", ["waits for 1 of 3 loads", "`load` of %off", "it says where %a is loaded from"]),
+    ] {
+        let (status, out, err) = tool(&["explain", "--target", "sm_90a", &of_loops(name)]);
+        assert_eq!(status, Status::Done, "{name}: {err}");
+        parts.iter().for_each(|part| assert!(out.contains(part), "{name}: `{part}` is not in {out}"));
+    }
+}
+
+#[test]
+fn a_ring_that_does_not_fit_says_who_takes_what() {
+    let text = "kernel @wide(%k: view<bf16, [?, 64]>, %w: view<bf16, [?, 256]>, %o: view<f32, [64, 256]>) {
+    %n = dim %k, 0
+    %z = splat 0.0 : tile<64x256xf32>
+    %r = for %t in 0..%n step 64 carry %a = %z {
+        %kt = load %k[%t, 0] : tile<64x64xbf16>
+        %wt = load %w[%t, 0] : tile<64x256xbf16>
+        %x = cast %wt : tile<64x256xf64>
+        %y = scan add %x, axis 0
+        %yb = cast %y : tile<64x256xbf16>
+        %d = dot %kt, %yb, %a
+        yield %d
+    }
+    store %o[0, 0], %r
+}
+";
+    let file = File::new("takers", text);
+    let (status, out, err) = tool(&["explain", "--target", "sm_90a", file.path()]);
+    assert_eq!(status, Status::Done, "{err}");
+    // Of two slots of 40960 bytes, and two of 32768 bytes for what lanes store.
+    for part in
+        ["not specialised: not enough shared memory", "it goes to: buffer 147456 (3 times), scan 131072", "no estimate of what that costs"]
+    {
+        assert!(out.contains(part), "`{part}` is not in {out}");
+    }
+}

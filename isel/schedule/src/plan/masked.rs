@@ -32,7 +32,7 @@ pub(super) fn zeros_instead(kernel: &Kernel, i: Inst) -> bool {
 }
 
 /// True for a load of which a copy brings more than it asks for.
-pub(super) fn is_masked(kernel: &Kernel, i: Inst) -> bool {
+pub(crate) fn is_masked(kernel: &Kernel, i: Inst) -> bool {
     kernel.insts[i].op == Op::Load && !kernel.operand(i, "mask").is_empty()
 }
 

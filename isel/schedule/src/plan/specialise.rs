@@ -27,6 +27,7 @@ use super::ring_layouts::RingLayouts;
 use super::specialised::Specialised;
 use super::swizzled_tile::SwizzledTile;
 use super::vectors::same_vectors;
+use crate::named::Named;
 use crate::reason::{CopyLimit, NoBulkCopy, NotSpecialised};
 use cranelift_entity::SecondaryMap;
 use tilelift_decisions::{Decision, Told, taken};
@@ -73,25 +74,13 @@ fn with_ring(
 ) -> Result<Specialised, NotSpecialised> {
     // A gather that the producer does not copy is the consumers'.
     let gathers: Vec<Inst> = kernel.insts.keys().filter(|&i| staged[i] && kernel.insts[i].op == Op::Gather).collect();
-    let found_again = |i: Inst| {
-        let from = |main: Inst, around: &[Inst]| computed_again(kernel, (main, around), written, places(kernel, i).collect());
-        around(kernel, i).split_last().is_some_and(|(&main, around)| from(main, around).is_ok())
-    };
     for i in gathers {
-        staged[i] = copied_by_lanes(kernel, target, units, written, i, None).is_ok() && found_again(i);
+        staged[i] = copied_by_lanes(kernel, target, units, written, i, None).is_ok() && found_again(kernel, written, i).is_ok();
     }
     let found = with_staged(kernel, target, units, options, ring_layouts, (&staged, written));
     let Err(why @ (NotSpecialised::Copy(_) | NotSpecialised::Stored { .. } | NotSpecialised::Address { .. })) = found else { return found };
-    // What begins anywhere, what has to be stored first, and what lies where the consumers alone know, they load beside what the ring brings. Rows that
-    // begin anywhere they would load in pieces that are no better than those of a pipelined loop.
-    let brought = |i: Inst| {
-        let shape = kernel.insts[i].results.first().and_then(|&v| kernel.ty(v).shape());
-        let boxes = shape.map(|shape| SwizzledTile::of(kernel, i, shape, units, None));
-        let anywhere = matches!(boxes, Some(Err(NoBulkCopy { limit: CopyLimit::Start { .. }, .. })))
-            && copied_by_lanes(kernel, target, units, written, i, None).is_err();
-        let stored = written.contains(&kernel.insts[i].args[0]) && stored_in_front(kernel, i);
-        !stored && !anywhere && (around(kernel, i).is_empty() || found_again(i))
-    };
+    // The consumers load that beside what the ring brings.
+    let brought = |i: Inst| left_to_consumers(kernel, target, units, written, i).is_none();
     let asked = |i: Inst| ring_layouts.swizzles.contains_key(&i);
     let own: Vec<Inst> = kernel.insts.keys().filter(|&i| staged[i] && !asked(i) && !brought(i)).collect();
     if own.is_empty() {
@@ -99,6 +88,38 @@ fn with_ring(
     }
     own.into_iter().for_each(|i| staged[i] = false);
     with_staged(kernel, target, units, options, ring_layouts, (&staged, written)).map_err(|_| why)
+}
+
+/// Checks that the producer can say where a load of a loop is done, as the consumers do.
+fn found_again(kernel: &Kernel, written: &Set<Value>, load: Inst) -> Result<(), NotSpecialised> {
+    let around = around(kernel, load);
+    let Some((&main, around)) = around.split_last() else { return Err(NotSpecialised::Loops { count: 0 }) };
+    computed_again(kernel, (main, around), written, places(kernel, load).collect()).map(drop)
+}
+
+/// Why consumers load what the ring of their loop does not bring, if they do: what has to be stored first, what begins anywhere, and what lies where they
+/// alone know. Rows that begin anywhere the producer would load in pieces that are no better than those of a pipelined loop.
+pub(crate) fn left_to_consumers(
+    kernel: &Kernel,
+    target: &Target,
+    units: &Units,
+    written: &Set<Value>,
+    load: Inst,
+) -> Option<NotSpecialised> {
+    let view = kernel.insts[load].args[0];
+    if written.contains(&view) && stored_in_front(kernel, load) {
+        return Some(NotSpecialised::Stored { view: Named::of(kernel, view) });
+    }
+    let shape = kernel.insts[load].results.first().and_then(|&v| kernel.ty(v).shape());
+    match shape.map(|shape| SwizzledTile::of(kernel, load, shape, units, None)) {
+        Some(Err(why @ NoBulkCopy { limit: CopyLimit::Start { .. }, .. }))
+            if copied_by_lanes(kernel, target, units, written, load, None).is_err() =>
+        {
+            Some(NotSpecialised::Copy(why))
+        }
+        _ if around(kernel, load).is_empty() => None,
+        _ => found_again(kernel, written, load).err(),
+    }
 }
 
 /// The same, where these loads come by the ring.

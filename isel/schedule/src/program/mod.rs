@@ -47,7 +47,7 @@ mod write;
 
 pub use crate::reason::Refusal;
 pub use batches::batches_apart;
-pub use not_ahead::{held_ahead, not_ahead, without_places};
+pub use not_ahead::{awaited_by, held_ahead, not_ahead, without_places};
 pub use pipelined::Pipelines;
 pub use pipelined::carried::loads_ahead;
 

@@ -3,7 +3,8 @@
 use super::pipelined::carried::{self, Programs};
 use super::pipelined::lane_tiles::brings_lane_tile;
 use super::pipelined::{content, slice_of};
-use crate::plan::{Plan, Schedule, copied_loads, not_operand, places_alone, written_views};
+use crate::named::Named;
+use crate::plan::{Plan, Schedule, copied_loads, is_masked, left_to_consumers, not_operand, places_alone, slice_ahead, written_views};
 use crate::reason::NotAhead;
 use tilelift_ir::{Inst, Kernel, Op};
 use tilelift_lane::Target;
@@ -28,12 +29,22 @@ pub fn without_places(kernel: &Kernel, main: Inst, waiting: &mut Vec<Inst>) {
     }
 }
 
+/// The load that stands where this one says, if consumers of a specialised loop begin both in one step: they wait for this one there.
+pub fn awaited_by(kernel: &Kernel, plan: &Plan, main: Inst, load: Inst) -> Option<Inst> {
+    let ahead = &plan.specialised()?.loops().find(|s| s.main == main)?.prefetched;
+    let region = *kernel.insts[main].regions.last().filter(|_| ahead.contains(&load))?;
+    ahead.iter().copied().find(|&i| i != load && slice_ahead(kernel, region, &[i]).contains(&load))
+}
+
 /// Why a load of a loop's body is done where it is used, by a plan that does so.
 pub fn not_ahead(kernel: &Kernel, target: &Target, plan: &Plan, main: Inst, load: Inst) -> NotAhead {
     match plan.schedule {
         Schedule::Explicit(_) => return NotAhead::Tasks,
         Schedule::Specialised(ref s) if s.loops().all(|s| s.main != main) => return NotAhead::Elsewhere,
         Schedule::Specialised(_) | Schedule::Pipelined { .. } => {}
+    }
+    if let Some(other) = awaited_by(kernel, plan, main, load) {
+        return NotAhead::Place { of: Named::of(kernel, kernel.insts[other].args[0]) };
     }
     let region = *kernel.insts[main].regions.last().unwrap_or(&kernel.body);
     let copies = || slice_of(kernel, target, plan.warps, load, (main, &content(kernel, region), &written_views(kernel)));
@@ -49,6 +60,12 @@ pub fn not_ahead(kernel: &Kernel, target: &Target, plan: &Plan, main: Inst, load
             }
             (Schedule::Pipelined { .. }, Err(why)) => why,
             _ => NotAhead::Beside { why: not_operand(kernel, load) },
+        }
+    } else if let (Schedule::Specialised(_), Some(units)) = (&plan.schedule, &target.units) {
+        match left_to_consumers(kernel, target, units, &written_views(kernel), load) {
+            Some(why) => NotAhead::Consumers { why: Box::new(why) },
+            None if is_masked(kernel, load) => NotAhead::Masked,
+            None => copies().err().unwrap_or(NotAhead::AtUse),
         }
     } else if plan.stages < 2 {
         NotAhead::Stages

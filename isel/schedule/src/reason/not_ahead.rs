@@ -1,6 +1,6 @@
 //! Why a load of a loop is done where its tile is used, and not some iterations ahead.
 
-use super::not_specialised::NotOperand;
+use super::not_specialised::{NotOperand, NotSpecialised};
 use crate::named::Named;
 use std::fmt;
 use tilelift_ir::Op;
@@ -53,6 +53,20 @@ pub enum NotAhead {
     },
     /// The powers of two in its extents are fewer than lanes: several would copy the same.
     Shares,
+    /// The producer of a specialised loop does not copy it.
+    Consumers {
+        /// Why not.
+        why: Box<NotSpecialised>,
+    },
+    /// Consumers of a specialised loop begin another load a step ahead, and wait for this one, which says where that stands.
+    Place {
+        /// The view of the other load.
+        of: Named,
+    },
+    /// A mask leaves out a part of what the producer of a specialised loop would copy.
+    Masked,
+    /// The consumers of a specialised loop load it.
+    AtUse,
     /// The loop was not written as a program with copies that run ahead: they do not fit the machine.
     Unwritten,
 }
@@ -91,6 +105,10 @@ impl fmt::Display for NotAhead {
             NotAhead::Held { registers } => {
                 write!(f, "a step takes {registers} registers of a lane, too many to hold ahead; smaller tiles, or more warps, run ahead")
             }
+            NotAhead::Consumers { why } => write!(f, "the producer does not copy it, and consumers load it where they use it: {why}"),
+            NotAhead::Place { of } => write!(f, "it says where {of} is loaded from, which consumers begin a step ahead: they wait for it then"),
+            NotAhead::Masked => f.write_str("a mask leaves out a part of it, and consumers load it where they use it"),
+            NotAhead::AtUse => f.write_str("consumers load it where they use it, beside what the ring brings"),
             NotAhead::Unwritten => f.write_str("slots for copies that run ahead do not fit the machine; use smaller tiles"),
         }
     }
