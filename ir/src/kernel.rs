@@ -158,6 +158,8 @@ pub struct Kernel {
     pub hint_locs: [Loc; 4],
     /// Where instructions stand in the text, or in the program that built the kernel.
     pub locs: SecondaryMap<Inst, Loc>,
+    /// What the author wrote where a rewrite has put another op: a `while` that counts is a `for`.
+    pub written_as: SecondaryMap<Inst, Option<Op>>,
     /// What the author calls values, without the `%`; most have a number only. Where two values of one name are seen in one place, the
     /// text numbers one of them.
     pub names: SecondaryMap<Value, Option<Box<str>>>,
@@ -196,6 +198,7 @@ impl Kernel {
             cluster: 1,
             positions: [1; 3],
             hint_locs: [Loc::default(); 4],
+            written_as: SecondaryMap::new(),
             values: PrimaryMap::with_capacity(values),
             insts: PrimaryMap::with_capacity(insts),
             regions,

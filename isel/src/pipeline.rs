@@ -26,7 +26,7 @@ use tilelift_protocol::Problem;
 use tilelift_schedule::LowerError;
 use tilelift_schedule::beside::beside;
 use tilelift_schedule::candidates::Candidates;
-use tilelift_schedule::counted::counted;
+use tilelift_schedule::counted::{counted, counted_ahead};
 use tilelift_schedule::exchange::exchanged;
 use tilelift_schedule::guarded::guarded;
 use tilelift_schedule::loads_first;
@@ -182,20 +182,38 @@ fn summed<'k>(kernel: &'k Kernel, target: &Target, options: &LowerOptions) -> Re
     plain
 }
 
-/// Plans a kernel in which what counts are counted loops ([`counted`]); of those loops that have products in choices as those of [`guarded`], if they
-/// are specialised then.
+/// Plans a kernel in which what counts are counted loops ([`counted`]), and what does not is counted in front if it is specialised then
+/// ([`counted_ahead`]); of those loops that have products in choices as those of [`guarded`], if they are specialised then.
 fn rewritten<'k>(kernel: &'k Kernel, target: &Target, options: &LowerOptions) -> Result<(Cow<'k, Kernel>, Plan), LowerError> {
-    let Some(made) = counted(kernel) else { return guarded_if_specialised(kernel, target, options) };
-    debug_assert!(verify(&made).is_ok(), "{}: {:?}", made.name, verify(&made).err());
-    let (seen, plan) = guarded_if_specialised(&made, target, options)?;
+    let made = counted(kernel);
+    let specialised = |plan: &Plan| plan.specialised().is_some();
+    debug_assert!(made.as_ref().is_none_or(|made| verify(made).is_ok()), "{}: {:?}", kernel.name, made.map(|made| verify(&made).err()));
+    let found = match &made {
+        Some(made) => guarded_if_specialised(made, target, options).map(|(seen, plan)| (Cow::Owned(seen.into_owned()), plan)),
+        None => guarded_if_specialised(kernel, target, options),
+    };
+    if found.as_ref().map_or(made.is_some(), |(_, plan)| specialised(plan)) {
+        return found;
+    }
     // Consumers go through a loop on a condition behind their own; with one that counts it is asked whether it has copies of its own.
-    if plan.specialised().is_none()
+    if made.is_some()
         && let Ok((kernel, plan)) = guarded_if_specialised(kernel, target, options)
-        && plan.specialised().is_some()
+        && specialised(&plan)
     {
         return Ok((kernel, plan));
     }
-    Ok((Cow::Owned(seen.into_owned()), plan))
+    if target.units.is_some()
+        && options.schedule != Some(ScheduleKind::Pipelined)
+        && let Some(ahead) = counted_ahead(made.as_ref().unwrap_or(kernel))
+    {
+        debug_assert!(verify(&ahead).is_ok(), "{}: {:?}", ahead.name, verify(&ahead).err());
+        if let Ok((seen, plan)) = guarded_if_specialised(&ahead, target, options)
+            && specialised(&plan)
+        {
+            return Ok((Cow::Owned(seen.into_owned()), plan));
+        }
+    }
+    found
 }
 
 /// Plans a kernel with products in choices as loops of one round, if its loops are specialised then and not as they are.

@@ -8,6 +8,8 @@
 //!
 //! A choice is taken alike by roles that ask the same: it counts as a loop that goes round once or not at all.
 //!
+//! What loops on a condition carry is the same behind them if it is at first, and if, as long as it was, the condition and all next ones are, too.
+//!
 //! What loops of one number carry is the same if it is at first, and in each next iteration as long as it was: bounds and conditions may be asked for a
 //! step ahead.
 
@@ -18,7 +20,7 @@ use std::ops::Range;
 use tilelift_ir::{CmpOp, GridAxis};
 use tilelift_lane::hash::{Map, Set};
 use tilelift_lane::visit::blocks;
-use tilelift_lane::{BinOp, Block, For, If, Inst, LVal, Program, Special, Unit};
+use tilelift_lane::{BinOp, Block, For, If, Inst, LVal, Program, Special, Unit, While};
 
 /// Numbers of loops: loops with one number go round equally often. Keyed by the loop's index.
 #[derive(Default)]
@@ -111,6 +113,8 @@ struct Finder<'a> {
     makers: Makers<'a>,
     /// What loops carry: the loop's index, what is carried into its first iteration, and what into the next ones.
     carried: Map<LVal, [LVal; 3]>,
+    /// Loops on a condition, by what they leave behind, and its number.
+    endless: Map<LVal, (&'a While, usize)>,
     /// What stands in front of all roles.
     front: EntitySet<LVal>,
     trip_classes: TripClasses,
@@ -144,6 +148,7 @@ pub(super) fn trip_classes(program: &Program, asked: Asked) -> TripClasses {
         unwritten: Unwritten::default(),
         makers: Makers::of(program),
         carried: Map::default(),
+        endless: Map::default(),
         front: EntitySet::with_capacity(program.vals.len()),
         trip_classes: TripClasses::default(),
         known: Vec::new(),
@@ -222,6 +227,10 @@ impl<'a> Finder<'a> {
                 Inst::For(l) => {
                     l.carried.iter().for_each(|c| _ = self.carried.insert(c.param, [l.iv, c.init, c.next]));
                     self.makers_of(&l.body, false);
+                }
+                Inst::While(l) => {
+                    self.endless.extend(l.carried.iter().enumerate().map(|(n, c)| (c.result, (&**l, n))));
+                    [&l.test, &l.body].into_iter().for_each(|b| self.makers_of(b, false));
                 }
                 computed if computed.effect().computes() => {
                     for &d in computed.results() {
@@ -596,7 +605,7 @@ impl<'a> Finder<'a> {
                     self.program.vals[a] == self.program.vals[b] && self.equal(*x, *y)
                 }
                 (Some(x @ Inst::LoadGlobal { .. }), Some(y @ Inst::LoadGlobal { .. })) => self.loads_equal((a, x), (b, y)),
-                (None, None) => self.carried_equal(a, b),
+                (None, None) => self.carried_equal(a, b) || self.left_equal(a, b),
                 _ => false,
             };
         self.same.insert((a, b), result);
@@ -619,6 +628,23 @@ impl<'a> Finder<'a> {
         }
         self.same.insert((a, b), true);
         let equal = self.equal(next_a, next_b);
+        if !equal {
+            // What was concluded of it falls with it.
+            self.same.clear();
+        }
+        equal
+    }
+
+    /// True if loops on a condition leave the same behind: all that they carry is the same at first, and as long as it was so far, both go on, or neither,
+    /// with the same.
+    fn left_equal(&mut self, a: LVal, b: LVal) -> bool {
+        let (Some(&(x, n)), Some(&(y, m))) = (self.endless.get(&a), self.endless.get(&b)) else { return false };
+        let pairs = || x.carried.iter().zip(&y.carried);
+        if n != m || x.carried.len() != y.carried.len() || !pairs().all(|(c, d)| self.equal(c.init, d.init)) {
+            return false;
+        }
+        self.same.extend(pairs().map(|(c, d)| ((c.param, d.param), true)));
+        let equal = self.equal(x.condition, y.condition) && pairs().all(|(c, d)| self.equal(c.next, d.next));
         if !equal {
             // What was concluded of it falls with it.
             self.same.clear();

@@ -104,17 +104,22 @@ impl<'a> GlobalAccess<'a> {
         divisor(self.kernel, self.indices[d], most)
     }
 
-    /// Elements that one lane may access at once along the contiguous dimension: bounded by the width of an access, the alignment of
-    /// base, strides and index, the extent's divisor, so that a vector is inside the view or outside it as a whole, and the mask, which holds
-    /// for all of a vector or for nothing of it.
-    pub fn vector_elements(&self, max_bytes: u32) -> u32 {
+    /// Elements that one lane may access at once along the contiguous dimension by how the view lies: bounded by the width of an access, the alignment of
+    /// base and strides, and the extent's divisor, so that a vector is inside the view or outside it as a whole.
+    pub(crate) fn view_elements(&self, max_bytes: u32) -> u32 {
         let Some(fast) = self.contiguous() else { return 1 };
         let bytes = self.view.elem.bytes();
-        let mut vec = (max_bytes / bytes).min(self.view.align / bytes).max(1);
-        for d in 0..self.view.rank() {
-            let known = |e: Extent| power_of_two(i64::from(e.divisor()));
-            vec = vec.min(if d == fast { self.divisor(d, max_bytes).min(known(self.view.dims[d])) } else { known(self.view.stride(d)) });
-        }
+        let known = |e: Extent| power_of_two(i64::from(e.divisor()));
+        let of = |d: usize| known(if d == fast { self.view.dims[d] } else { self.view.stride(d) });
+        (0..self.view.rank()).map(of).fold((max_bytes / bytes).min(self.view.align / bytes).max(1), u32::min)
+    }
+
+    /// Elements that one lane may access at once along the contiguous dimension: by how the view lies, the alignment of the index, and the mask, which
+    /// holds for all of a vector or for nothing of it.
+    pub fn vector_elements(&self, max_bytes: u32) -> u32 {
+        let Some(fast) = self.contiguous() else { return 1 };
+        let vec = self.view_elements(max_bytes);
+        let vec = vec.min(self.divisor(fast, max_bytes));
         match self.mask {
             Some(m) if vec > 1 => {
                 let equal = AxisInfo::of(self.kernel, m).equal(fast);

@@ -51,6 +51,7 @@ pub mod transfers;
 pub mod whole_rows;
 pub mod wide_sums;
 pub mod wider;
+mod written;
 
 pub use candidates::schedule;
 pub use dies::DieOrder;

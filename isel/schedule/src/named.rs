@@ -65,7 +65,7 @@ impl fmt::Display for Named {
 /// An instruction and its place: `` `exp` at 7:9``; of a load also the view.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Made {
-    /// Its op.
+    /// Its op, or what the author wrote where a rewrite has put that.
     pub op: Op,
     /// The view, of a load.
     pub view: Option<Named>,
@@ -78,7 +78,7 @@ impl Made {
     pub fn of(kernel: &Kernel, i: Inst) -> Made {
         let d = &kernel.insts[i];
         let view = d.args.first().filter(|_| d.op == Op::Load).map(|&v| Named::of(kernel, v));
-        Made { op: d.op, view, loc: kernel.locs[i] }
+        Made { op: kernel.written_as[i].unwrap_or(d.op), view, loc: kernel.locs[i] }
     }
 }
 

@@ -50,7 +50,8 @@ impl Rewrite {
         });
     }
 
-    /// Does instructions once more in front of another one, with other values for some that they read, and notes what stands for their results.
+    /// Does instructions once more in front of another one, with other values for some that they read, and notes what stands for their results. They keep
+    /// their places in the source.
     pub fn again(&mut self, list: &[Inst], at: (Region, Inst), own: &mut BTreeMap<Value, Value>) {
         for &i in list {
             let d = self.kernel.insts[i].clone();
@@ -58,6 +59,7 @@ impl Rewrite {
             let types: Vec<Type> = d.results.iter().map(|&v| self.kernel.ty(v).clone()).collect();
             let made = self.kernel.add_inst(d.op, &args, d.present, &d.attrs, &[], &types);
             self.place(at, made);
+            self.kernel.locs[made] = self.kernel.locs[i];
             let results = self.kernel.insts[made].results.clone();
             own.extend(d.results.iter().copied().zip(results));
         }
@@ -97,6 +99,7 @@ impl Rewrite {
         let types: Vec<Type> = init.iter().map(|&v| self.kernel.ty(v).clone()).collect();
         let made = self.kernel.add_inst(Op::For, &args, 0, &[], &[body], &types);
         self.place(at, made);
+        self.kernel.written_as[made] = Some(Op::If).filter(|_| self.kernel.insts[at.1].op == Op::If);
         self.kernel.insts[made].results.to_vec()
     }
 

@@ -1,9 +1,10 @@
 //! Loops of plain programs, whatever stands around them and wherever their indices come from: each is specialised on sm_90a, proved, and the assembler
 //! takes it without a word.
 
+use tilelift_ir::Kernel;
 use tilelift_ir::verify::verify;
 use tilelift_isel::reason::{NoProduct, NotSpecialised};
-use tilelift_isel::{LowerOptions, Schedule, lower};
+use tilelift_isel::{LowerOptions, Schedule, exposure, lower};
 use tilelift_nvptx::{EmitOptions, emit, sm_90a};
 
 /// Why a kernel's loop is not specialised; nothing if it is.
@@ -12,10 +13,20 @@ fn refused(name: &str) -> Option<NotSpecialised> {
 }
 
 fn refused_as(name: &str, options: &LowerOptions) -> Option<NotSpecialised> {
+    let (path, kernels) = kernels(name);
+    refused_kernel(&path, &kernels[0], options)
+}
+
+/// The kernels of a file, and where it is.
+fn kernels(name: &str) -> (String, Vec<Kernel>) {
     let path = format!("{}/../../tests/tile/loops/{name}", env!("CARGO_MANIFEST_DIR"));
     let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{path}: {e}"));
     let file = tilelift_ir::text::parse(&text).unwrap_or_else(|e| panic!("{path}: {e:?}"));
-    let kernel = verify(&file.kernels[0]).unwrap_or_else(|e| panic!("{path}: {e:?}"));
+    (path, file.kernels)
+}
+
+fn refused_kernel(path: &str, kernel: &Kernel, options: &LowerOptions) -> Option<NotSpecialised> {
+    let kernel = verify(kernel).unwrap_or_else(|e| panic!("{path}: {e:?}"));
     let l = lower(&kernel, &sm_90a(), options).unwrap_or_else(|e| panic!("{path}: {e}"));
     let text = emit(&l.program, &sm_90a(), &EmitOptions::default()).unwrap_or_else(|e| panic!("{path}: {e}"));
     assert!(l.written.is_some_and(|w| w.is_ok()), "{path}: copies run ahead");
@@ -44,6 +55,85 @@ fn every_loop_is_specialised() {
             Some(why) => panic!("{name}: {why}"),
         }
     }
+}
+
+/// However a loop on a condition says how far it goes.
+#[test]
+fn loops_on_a_condition_are_specialised_in_every_form() {
+    for (name, count) in [("whiles_that_count.tile", 11), ("whiles_that_count_down.tile", 7), ("rounds_counted_ahead.tile", 2)] {
+        let (path, kernels) = kernels(name);
+        assert_eq!(kernels.len(), count, "{name}");
+        for kernel in &kernels {
+            let why = refused_kernel(&path, kernel, &LowerOptions::default()).map(|why| why.to_string());
+            assert_eq!(why, None, "{name}: {}", kernel.name);
+        }
+    }
+}
+
+/// What is said of the loops of a kernel whose body this is.
+fn told(body: &str) -> String {
+    let text = format!(
+        "kernel @k(%a: view<bf16, [?, ?%8]>, %b: view<bf16, [?, ?%8]>, %list: view<i32, [?]>, %from: i32, %c: view<f32, [?, ?%4]>) warps=4 stages=3 {{
+%kd = dim %a, 1
+%z = splat 0.0 : tile<64x64xf32>
+{body}
+store %c[0, 0], %sum
+}}"
+    );
+    let file = tilelift_ir::text::parse(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+    let kernel = verify(&file.kernels[0]).unwrap_or_else(|e| panic!("{e:?}\n{text}"));
+    let found = exposure(&kernel, &sm_90a(), &LowerOptions::default()).unwrap_or_else(|e| panic!("{e}\n{text}"));
+    found.loops.iter().fold(found.outline.to_string(), |all, l| format!("{all}\n{l}"))
+}
+
+const PRODUCT: &str =
+    "%ta = load %a[0, %k] : tile<64x32xbf16>\n%tb = load %b[0, %k] : tile<64x32xbf16>\n%u = transpose %tb, [1, 0]\n%d = dot %ta, %u, %x";
+
+#[test]
+fn loops_on_a_condition_say_why_they_are_not_counted() {
+    let told = told(&format!(
+        "%e, %sum = while carry %i = 0, %s = %z {{
+             %m = reduce maximum %s, axis 1
+             %n = reduce maximum %m, axis 0
+             %go = cmp lt %n, 100.0
+             yield %go
+         }} do carry %k, %x {{
+             {PRODUCT}
+             %next = add %k, 32
+             yield %next, %d
+         }}"
+    ));
+    let why = "not specialised: how often `while` at 4:1 goes round is not known where it begins: its condition compares no carried number with one that stays the same";
+    assert!(told.contains(why), "{told}");
+}
+
+#[test]
+fn an_index_is_not_taken_for_strides() {
+    let told = told(&format!("%sum = for %k in %from..%kd step 32 carry %x = %z {{\n{PRODUCT}\nyield %d\n}}"));
+    assert!(
+        told.contains("`load` of %a at 5:1 waits: lanes copy whole pieces of rows: index 1 of %a, %k, is not known to be a multiple of 8"),
+        "{told}"
+    );
+}
+
+#[test]
+fn what_asks_for_a_choice_is_told_where_its_author_wrote_it() {
+    let told = told(&format!(
+        "%sum = for %k in 0..%kd step 32 carry %x = %z {{
+             %kb = div %k, 32
+             %f = load %list[%kb]
+             %on = cmp ne %f, 0
+             %y = if %on {{
+                 {PRODUCT}
+                 yield %d
+             }} else {{
+                 yield %x
+             }}
+             yield %y
+         }}"
+    ));
+    assert!(told.starts_with("specialised") && told.contains("`load` of %list at 6:14 waits: a loop in this one is specialised"), "{told}");
+    assert!(told.contains("`if` at 8:14: 2 loads and 1 dots, none of which waits that need not"), "{told}");
 }
 
 /// With two slots this step's is given back before it is waited for; a ring in which it is not waits for ever, and has no proof.

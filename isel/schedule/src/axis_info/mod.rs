@@ -39,6 +39,16 @@ impl AxisInfo {
         length(self.0.equal(d))
     }
 
+    /// All numbers, read signed, lie between these.
+    pub(crate) fn range(&self) -> [i64; 2] {
+        self.0.range
+    }
+
+    /// How many low bits of all numbers are known, and which number they are.
+    pub(crate) fn low_bits(&self) -> (u8, u64) {
+        (self.0.low.bits, self.0.low.rest)
+    }
+
     /// The same for consecutive integers of which the first is a multiple of their count.
     pub fn run(&self, d: usize) -> u32 {
         length(self.0.aligned(d))

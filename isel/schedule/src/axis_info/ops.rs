@@ -95,6 +95,7 @@ impl Operation<'_> {
             (Op::Iota, _) => within(0, self.to_shape().iter().max().map_or(0, |&e| i128::from(e) - 1)),
             (Op::Add, _) if int => within(wide(of(0)[0]) + wide(of(1)[0]), wide(of(0)[1]) + wide(of(1)[1])),
             (Op::Sub, _) if int => within(wide(of(0)[0]) - wide(of(1)[1]), wide(of(0)[1]) - wide(of(1)[0])),
+            (Op::Neg, _) if int => within(-wide(of(0)[1]), -wide(of(0)[0])),
             (Op::Mul, _) if int => {
                 let corner = |x: usize, y: usize| wide(of(0)[x]).saturating_mul(wide(of(1)[y]));
                 let corners = [corner(0, 0), corner(0, 1), corner(1, 0), corner(1, 1)];

@@ -4,6 +4,7 @@ use super::contents::{Contents, contents};
 use super::copied::{copied, sole_views};
 use super::live::{computed_carried, live};
 use super::masked::is_masked;
+use super::no_loop::uncounted;
 use super::products::{accumulates, multiplication, unstaged};
 use super::replay::{Replay, around};
 use super::ring_layouts::RingLayouts;
@@ -65,7 +66,7 @@ pub(super) fn loop_facts(
 ) -> Result<LoopFacts, NotSpecialised> {
     let around = around(kernel, main);
     if let Some(&i) = around.iter().find(|&&i| !matches!(kernel.insts[i].op, Op::For | Op::If)) {
-        return Err(NotSpecialised::Inside { op: kernel.insts[i].op });
+        return Err(uncounted(kernel, i).unwrap_or(NotSpecialised::Inside { op: kernel.insts[i].op }));
     }
     let region = kernel.insts[main].regions[0];
     let body = &kernel.regions[region].insts;

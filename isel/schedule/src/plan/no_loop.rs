@@ -4,7 +4,8 @@ use super::lane_copies::copied_by_lanes;
 use super::products::beside_products;
 use super::replay::{needs, slice_by};
 use super::swizzled_tile::SwizzledTile;
-use crate::named::Named;
+use crate::counted::not_counted;
+use crate::named::{Made, Named};
 use crate::reason::NotSpecialised;
 use tilelift_ir::{Inst, Kernel, Op, Value};
 use tilelift_lane::hash::Set;
@@ -15,13 +16,23 @@ pub(super) fn no_loop(kernel: &Kernel, target: &Target, units: &Units, written: 
     let mut why = None;
     kernel.walk(kernel.body, &mut |main| {
         let d = &kernel.insts[main];
-        let Some(&region) = d.regions.first().filter(|_| why.is_none() && d.op == Op::For) else { return };
+        let Some(&region) = d.regions.last().filter(|_| why.is_none() && matches!(d.op, Op::For | Op::While)) else { return };
         let body = &kernel.regions[region].insts;
         let operands = body.iter().filter(|&&i| kernel.insts[i].op == Op::Dot).flat_map(|&i| kernel.insts[i].args[..2].to_vec());
         let behind = slice_by(kernel, operands.collect(), &|i, take| needs(kernel, i, take));
         why = body.iter().filter(|i| behind.contains(i)).find_map(|&i| unbrought(kernel, target, units, written, i));
+        // What a ring would bring in a loop that counts.
+        if let Some(uncounted) = why.as_ref().and_then(|_| uncounted(kernel, main)) {
+            why = Some(uncounted);
+        }
     });
     why.unwrap_or(NotSpecialised::Loops { count: 0 })
+}
+
+/// Why it is not known how often a loop on a condition goes round; `None` of others.
+pub(super) fn uncounted(kernel: &Kernel, main: Inst) -> Option<NotSpecialised> {
+    let why = not_counted(kernel, main).filter(|_| kernel.insts[main].op == Op::While)?;
+    Some(NotSpecialised::Uncounted { made: Box::new(Made::of(kernel, main)), why: Box::new(why) })
 }
 
 /// Why what a load or gather brings is not brought by a ring; `None` of other instructions.

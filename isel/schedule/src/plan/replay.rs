@@ -9,6 +9,7 @@
 //! A view that the kernel only reads gives the same numbers to whoever reads it, whenever. Tiles take part while they are small: each task
 //! that needs them computes them again.
 
+pub(crate) use crate::written::written_views;
 use std::collections::BTreeSet;
 use tilelift_ir::{Effects, Inst, Kernel, Op, Region, Type, Value, ValueDef};
 use tilelift_lane::hash::Set;
@@ -62,18 +63,6 @@ pub(crate) fn decisions(kernel: &Kernel, i: Inst) -> Vec<Value> {
     let d = &kernel.insts[i];
     let n = if d.op == Op::For { 3 } else { 1 };
     d.args[..n.min(d.args.len())].to_vec()
-}
-
-/// Views that a kernel writes.
-pub(crate) fn written_views(kernel: &Kernel) -> Set<Value> {
-    let mut out = Set::default();
-    kernel.walk(kernel.body, &mut |i| {
-        let d = &kernel.insts[i];
-        if matches!(d.op.info().effects.global(), Effects::Writes | Effects::Updates) {
-            out.extend(d.args.first().copied());
-        }
-    });
-    out
 }
 
 /// The values that an instruction needs: its operands, and what its regions take from around them.

@@ -15,7 +15,7 @@ use crate::facts::{divisor, power_of_two};
 use crate::named::Named;
 use crate::reason::{CopyLimit, Index, NoBulkCopy};
 use smallvec::SmallVec;
-use tilelift_ir::{Effects, Extent, Inst, Kernel, Literal, Op, Scalar, Value};
+use tilelift_ir::{Effects, Extent, Inst, Kernel, Op, Scalar, Value};
 use tilelift_lane::{BinOp, LVal, LaneBuilder, TensorBox, Units, Vals};
 
 /// Swizzled tiles begin at multiples of this.
@@ -135,11 +135,12 @@ impl SwizzledTile {
         }
         let torn = |&&at: &&Value| !(divisor(kernel, at, each * bulk.align) * size).is_multiple_of(each * bulk.align);
         if let Some(&at) = first(fast).iter().find(torn) {
-            let at = match kernel.as_const(at) {
-                Some((Literal::Int(c), _)) => Index::Literal(c),
-                _ => Index::Value(Named::of(kernel, at)),
-            };
-            return Err(no(CopyLimit::Start { dim: fast, at, bytes: bulk.align, elements: (bulk.align / size).max(1) }));
+            return Err(no(CopyLimit::Start {
+                dim: fast,
+                at: Index::of(kernel, at),
+                bytes: bulk.align,
+                elements: (bulk.align / size).max(1),
+            }));
         }
         // A copy to global memory that reaches beyond the last column writes whole units of `align` bytes: what lies there is not its own.
         if writes {

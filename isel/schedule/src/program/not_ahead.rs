@@ -40,6 +40,8 @@ pub fn awaited_by(kernel: &Kernel, plan: &Plan, main: Inst, load: Inst) -> Optio
 pub fn not_ahead(kernel: &Kernel, target: &Target, plan: &Plan, main: Inst, load: Inst) -> NotAhead {
     match plan.schedule {
         Schedule::Explicit(_) => return NotAhead::Tasks,
+        _ if kernel.insts[main].op == Op::While => return NotAhead::While,
+        Schedule::Specialised(ref s) if s.loops().any(|s| s.around.contains(&main)) => return NotAhead::Outside,
         Schedule::Specialised(ref s) if s.loops().all(|s| s.main != main) => return NotAhead::Elsewhere,
         Schedule::Specialised(_) | Schedule::Pipelined { .. } => {}
     }
@@ -48,9 +50,7 @@ pub fn not_ahead(kernel: &Kernel, target: &Target, plan: &Plan, main: Inst, load
     }
     let region = *kernel.insts[main].regions.last().unwrap_or(&kernel.body);
     let copies = || slice_of(kernel, target, plan.warps, load, (main, &content(kernel, region), &written_views(kernel)));
-    if kernel.insts[main].op != Op::For {
-        NotAhead::While
-    } else if !kernel.regions[region].insts.contains(&load) {
+    if !kernel.regions[region].insts.contains(&load) {
         NotAhead::Choice
     } else if !copied_loads(kernel)[load] {
         match (&plan.schedule, carried::held(kernel, Programs::of(target, plan.warps, plan.stages), main, load)) {

@@ -36,7 +36,7 @@ use crate::indexed::indexed_vectors;
 use crate::longest_first::LaunchOrder;
 use crate::named::Named;
 use crate::plan::{Plan, Replay, Schedule, copied_loads, live, replay, written_views};
-use crate::reason::NotAhead;
+use crate::reason::{Index, NotAhead};
 use lane_tiles::{brings_lane_tile, lane_tiles, stored};
 use rows::{copied_in_rows, pair_step};
 use std::collections::{BTreeMap, BTreeSet};
@@ -185,7 +185,8 @@ impl<'k> Pipelines<'k> {
 /// Says why the lanes of so many warps do not copy what a load brings, if they do not: each piece once, in a width that the target has copies of.
 fn copied_once(kernel: &Kernel, target: &Target, warps: u32, load: Inst) -> Result<(), NotAhead> {
     let d = &kernel.insts[load];
-    let (extents, elem) = kernel.ty(d.results[0]).as_tile().map(stored).ok_or(NotAhead::Width)?;
+    let narrow = || begins_anywhere(kernel, target, load).unwrap_or(NotAhead::Width);
+    let (extents, elem) = kernel.ty(d.results[0]).as_tile().map(stored).ok_or_else(narrow)?;
     let (shape, bytes) = (&extents[..], elem.bytes());
     let (order, vec) = match d.op {
         Op::Gather => {
@@ -197,15 +198,32 @@ fn copied_once(kernel: &Kernel, target: &Target, warps: u32, load: Inst) -> Resu
             (access.order(), access.vector_elements(target.vector_bytes))
         }
     };
-    let layout = coalesced(shape, bytes, &order, vec, target.lanes, warps).map_err(|_| NotAhead::Width)?;
+    let layout = coalesced(shape, bytes, &order, vec, target.lanes, warps).map_err(|_| narrow())?;
     let swizzle = order.first().and_then(|&fast| operand_swizzle(shape, bytes, fast).ok());
-    let columns = swizzle.and_then(|s| s.columns_from(&layout).ok()).ok_or(NotAhead::Width)?;
+    let columns = swizzle.and_then(|s| s.columns_from(&layout).ok()).ok_or_else(narrow)?;
     let size = vectors_without(&columns, bytes, vec * bytes, 0).width * bytes;
     if !target.copy_async.contains(&size) {
-        return Err(NotAhead::Width);
+        return Err(narrow());
     }
     let shared = layout.free_mask(Axis::Lane) | layout.free_mask(Axis::Warp);
     if shared == 0 { Ok(()) } else { Err(NotAhead::Shares) }
+}
+
+/// That a load begins anywhere in rows of a view whose elements lie so that lanes would copy them.
+fn begins_anywhere(kernel: &Kernel, target: &Target, load: Inst) -> Option<NotAhead> {
+    let d = &kernel.insts[load];
+    let access = (d.op == Op::Load).then(|| GlobalAccess::of(kernel, load))?;
+    let (dim, elements) = (access.contiguous()?, access.view_elements(target.vector_bytes));
+    let at = *kernel.operand(load, "indices").get(dim)?;
+    let bytes = |n: u32| n * access.view.elem.bytes();
+    let copied = |n: u32| target.copy_async.iter().any(|&size| size <= bytes(n));
+    let torn = access.divisor(dim, target.vector_bytes);
+    (copied(elements) && !copied(torn)).then(|| NotAhead::Start {
+        view: Named::of(kernel, d.args[0]),
+        dim,
+        at: Index::of(kernel, at),
+        elements,
+    })
 }
 
 /// The loops that are pipelined, and what of them runs ahead: operands of products, and tiles for lanes, if they are to; and whether there are such.

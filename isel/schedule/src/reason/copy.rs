@@ -2,7 +2,7 @@
 
 use crate::named::Named;
 use std::fmt;
-use tilelift_ir::{Scalar, Value};
+use tilelift_ir::{Kernel, Literal, Scalar, Value};
 
 /// Why bulk copies do not take an access.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -117,6 +117,25 @@ pub enum Index {
     Value(Named),
 }
 
+impl Index {
+    /// A value as an index.
+    pub(crate) fn of(kernel: &Kernel, at: Value) -> Index {
+        match kernel.as_const(at) {
+            Some((Literal::Int(c), _)) => Index::Literal(c),
+            Some((Literal::Float(_), _)) | None => Index::Value(Named::of(kernel, at)),
+        }
+    }
+
+    /// Says that it is no multiple of a number, as far as is known.
+    pub(super) fn said(&self, elements: u32, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Index::Literal(c) => write!(f, "{c}, is no multiple of {elements}")?,
+            Index::Value(v) => write!(f, "{v}, is not known to be a multiple of {elements}")?,
+        }
+        f.write_str("; align it, or say so with `assume`")
+    }
+}
+
 impl NoBulkCopy {
     /// The values that the reason names.
     pub(super) fn values(&self) -> Vec<Value> {
@@ -145,11 +164,7 @@ impl fmt::Display for NoBulkCopy {
             ),
             CopyLimit::Start { dim, at, bytes, elements } => {
                 write!(f, "bulk copies begin at multiples of {bytes} bytes of a row: index {dim} of {view}, ")?;
-                match at {
-                    Index::Literal(c) => write!(f, "{c}, is no multiple of {elements}")?,
-                    Index::Value(v) => write!(f, "{v}, is not known to be a multiple of {elements}")?,
-                }
-                f.write_str("; align it, or say so with `assume`")
+                at.said(*elements, f)
             }
             CopyLimit::End { dim, bytes, elements } => write!(
                 f,

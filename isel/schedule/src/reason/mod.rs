@@ -13,6 +13,7 @@
 mod buffer;
 mod copy;
 mod not_ahead;
+mod not_counted;
 mod not_specialised;
 mod outline;
 mod product;
@@ -25,6 +26,7 @@ mod unsupported;
 pub use buffer::{NoBufferLayout, NoOperand, NotAddressed};
 pub use copy::{CopyLimit, Index, Misplaced, NoBulkCopy, NotStaged};
 pub use not_ahead::NotAhead;
+pub use not_counted::NotCounted;
 pub use not_specialised::{NotOperand, NotSpecialised};
 pub use outline::{LoopOutline, Outline, RoleOutline};
 pub use product::{NoProduct, NotOverlapped};

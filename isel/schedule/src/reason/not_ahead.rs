@@ -1,5 +1,6 @@
 //! Why a load of a loop is done where its tile is used, and not some iterations ahead.
 
+use super::copy::Index;
 use super::not_specialised::{NotOperand, NotSpecialised};
 use crate::named::Named;
 use std::fmt;
@@ -39,6 +40,19 @@ pub enum NotAhead {
     },
     /// Lanes have no asynchronous copies for how its elements lie.
     Width,
+    /// It begins anywhere in a row, whose elements lie so that lanes would copy them.
+    Start {
+        /// The view.
+        view: Named,
+        /// The dimension of the index.
+        dim: usize,
+        /// The index.
+        at: Index,
+        /// At whose multiples rows may be copied.
+        elements: u32,
+    },
+    /// A loop in this one is specialised, and its consumers load for themselves what stands beside it.
+    Outside,
     /// The loop holds a loop: what is for no product is held in registers ahead by innermost loops alone.
     Around,
     /// A lane has so many bytes of what a step loads for no product, that memory is busy.
@@ -93,6 +107,13 @@ impl fmt::Display for NotAhead {
                     "the lanes have no asynchronous copies for how its elements lie: rows, or what their strides are known to be multiples of, are too \
                      narrow; say more in the view's type (`?%8`), or compile for a launch's arguments (`--launch`, `Divisors`)",
                 )
+            }
+            NotAhead::Start { view, dim, at, elements } => {
+                write!(f, "lanes copy whole pieces of rows: index {dim} of {view}, ")?;
+                at.said(*elements, f)
+            }
+            NotAhead::Outside => {
+                f.write_str("a loop in this one is specialised, and its consumers load this for themselves, where they use it")
             }
             NotAhead::Shares => f.write_str(
                 "lanes share the powers of two in a tile's extents, which are too few for each lane to copy something of its own; use such extents, larger \

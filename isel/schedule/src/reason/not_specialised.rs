@@ -1,6 +1,7 @@
 //! Why a main loop is not specialised.
 
 use super::copy::{Misplaced, NoBulkCopy, NotStaged};
+use super::not_counted::NotCounted;
 use super::product::{NoProduct, NotOverlapped};
 use super::refusal::Refusal;
 use crate::named::{Made, Named};
@@ -43,6 +44,13 @@ pub enum NotSpecialised {
     Inside {
         /// The op.
         op: Op,
+    },
+    /// The loop is one on a condition, or stands in one, and how often that goes round is not known where it begins.
+    Uncounted {
+        /// The loop on a condition.
+        made: Box<Made>,
+        /// Why not.
+        why: Box<NotCounted>,
     },
     /// A load of the loop brings no tile.
     ScalarLoad,
@@ -219,6 +227,7 @@ impl NotSpecialised {
             | NotSpecialised::ManyLoops { .. }
             | NotSpecialised::TransposedLoops { .. }
             | NotSpecialised::Inside { .. }
+            | NotSpecialised::Uncounted { .. }
             | NotSpecialised::ScalarLoad
             | NotSpecialised::Effect { .. }
             | NotSpecialised::Carries
@@ -283,6 +292,7 @@ impl fmt::Display for NotSpecialised {
             NotSpecialised::Inside { op } => {
                 write!(f, "the loop that loads operands of dots stands in a `{op}`, whose rounds the producer does not know")
             }
+            NotSpecialised::Uncounted { made, why } => write!(f, "how often {made} goes round is not known where it begins: {why}"),
             NotSpecialised::ScalarLoad => f.write_str("a load of a scalar"),
             NotSpecialised::Copy(why) => why.fmt(f),
             NotSpecialised::Beside { load, why } => why.said_of(load, f),
