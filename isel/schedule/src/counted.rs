@@ -14,7 +14,7 @@
 //! ```
 //!
 //! Everything that knows loops knows counted ones: copies run ahead of them, and their products run beside the lanes. Such a loop is found by what it
-//! does ([`find`]): whatever it begins with, whatever stays the same is added or taken away, on whichever side of the comparison the counter stands. What
+//! does (`find`): whatever it begins with, whatever stays the same is added or taken away, on whichever side of the comparison the counter stands. What
 //! the counter is behind the loop is computed of the bounds, if somebody asks. The rewrite is from tile IR to tile IR.
 //!
 //! *Numbers wrap, counted loops do not.* Both go round as often if the condition is false where the closed form says that the loop ends:
@@ -24,7 +24,7 @@
 //! last   = first + rounds * s, by sums that wrap                     what the counter is then; if the loop goes on here, it has wrapped
 //! ```
 //!
-//! Where bounds and multiples do not show that ([`certain`]), the launch asserts it, in a few instructions in front of the loop. A loop that wraps goes once around all
+//! Where bounds and multiples do not show that (`certain`), the launch asserts it, in a few instructions in front of the loop. A loop that wraps goes once around all
 //! numbers, or for ever: by steps below 1,024 that are more rounds than interpreters go, whose launches end with an error, too (`docs/language.md`).
 
 mod ahead;
@@ -62,7 +62,7 @@ pub fn counted(kernel: &Kernel) -> Option<Kernel> {
     Some(made.finish())
 }
 
-/// The kernel with loops on a condition that hold products as loops of as many rounds as scalars in front of them count ([`ahead`]); `None` if there are none.
+/// The kernel with loops on a condition that hold products as loops of as many rounds as scalars in front of them count (`ahead`); `None` if there are none.
 pub fn counted_ahead(kernel: &Kernel) -> Option<Kernel> {
     if kernel.is_explicit() || !kernel.insts.values().any(|d| d.op == Op::While) {
         return None;
