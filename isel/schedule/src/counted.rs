@@ -25,7 +25,7 @@
 //! ```
 //!
 //! Where bounds and multiples do not show that (`certain`), the launch asserts it, in a few instructions in front of the loop. A loop that wraps goes once around all
-//! numbers, or for ever: by steps below 1,024 that are more rounds than interpreters go, whose launches end with an error, too (`docs/language.md`).
+//! numbers, or for ever (one on `ne`, which may meet its end at once, counts only where all is certain): by steps below 1,024 that are more rounds than interpreters go, whose launches end with an error, too (`docs/language.md`).
 
 mod ahead;
 mod certain;

@@ -27,7 +27,7 @@ const COVERED: &[(Axis, &str, u32)] = &[
     (Axis::Family, "attention", 3),
     (Axis::Family, "causal attention", 3),
     (Axis::Family, "layers", 10),
-    (Axis::Family, "gradients", 3),
+    (Axis::Family, "gradients", 2),
     (Axis::Family, "scaled operand", 5),
     (Axis::Family, "sum that is looked at", 5),
     (Axis::Family, "columns anywhere", 8),

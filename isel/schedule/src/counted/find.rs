@@ -81,6 +81,10 @@ impl Count {
         let asked = kernel.regions[test].insts.iter().copied().filter(|&i| looked.stays(i)).collect();
         let first = kernel.insts[main].args[at];
         let certain = Certain::of(kernel, (first, &shift), op, end, &step);
+        // Who goes on until two numbers are equal may meet the end behind a wrap, and soon.
+        if op == CmpOp::Ne && !(certain.ends && certain.way) {
+            return Err(NotCounted::Comparison { op });
+        }
         Ok(Count { at, elem, asked, shift, op, end, also, step, unchanged, certain })
     }
 

@@ -62,7 +62,7 @@ fn counted_loops_go_round_as_often_or_stop_the_launch() {
     let far = [i32::MIN, i32::MIN + 17, -17, 0, 5, 18, i32::MAX - 17, i32::MAX - 1, i32::MAX];
     let steps = [1, 3, 64, 1 << 30, i32::MAX];
     let (mut equal, mut stopped) = (0, 0);
-    for (op, word) in [(CmpOp::Lt, "lt"), (CmpOp::Le, "le"), (CmpOp::Gt, "gt"), (CmpOp::Ge, "ge"), (CmpOp::Ne, "ne")] {
+    for (op, word) in [(CmpOp::Lt, "lt"), (CmpOp::Le, "le"), (CmpOp::Gt, "gt"), (CmpOp::Ge, "ge")] {
         for (next, down) in [("%next = add %at, %st", false), ("%next = sub %at, %st", true), ("%next = add %neg, %at", true)] {
             if matches!(op, CmpOp::Lt | CmpOp::Le) && down || matches!(op, CmpOp::Gt | CmpOp::Ge) && !down {
                 continue;
@@ -75,7 +75,7 @@ fn counted_loops_go_round_as_often_or_stop_the_launch() {
                 let (before, now) = (run(&was, [first, end, step]), run(&made, [first, end, step]));
                 let at = format!("{first} {word} {end} by {by}: {before:?} {now:?}");
                 match (&before, &now) {
-                    _ if op != CmpOp::Ne && !stays(op, [first, end, by].map(i64::from), !down) => {
+                    _ if !stays(op, [first, end, by].map(i64::from), !down) => {
                         assert!(matches!(now, Err(Fault::Assertion { .. })), "{at}");
                         stopped += 1;
                     }
@@ -83,10 +83,9 @@ fn counted_loops_go_round_as_often_or_stop_the_launch() {
                         assert_eq!(before, now, "{at}");
                         equal += 1;
                     }
-                    // Both are given up, or a loop that wraps has come to its end by that.
+                    // Both are given up.
                     (Err(_), Err(_)) => stopped += 1,
-                    (Ok(_), Err(_)) => assert!(op == CmpOp::Ne && matches!(now, Err(Fault::Assertion { .. })), "{at}"),
-                    (Err(_), Ok(_)) => panic!("{at}"),
+                    (Ok(_), Err(_)) | (Err(_), Ok(_)) => panic!("{at}"),
                 }
             }
         }
@@ -110,9 +109,16 @@ fn bounds_and_multiples_show_that_nothing_wraps() {
         ("%w = minimum %end, 1000\n%go = cmp lt %i, %w", "%next = add %at, 64", 0),
         ("%go = cmp gt %i, 0", "%next = sub %at, 64", 0),
         ("%go = cmp gt %i, %end", "%next = sub %at, 1", 1),
-        ("%go = cmp ne %i, %end", "%next = add %at, 1", 1),
     ] {
         assert_eq!(asserts(test, next), want, "{test}, {next}");
+    }
+}
+
+/// A loop that goes on until two numbers are equal may come to its end behind a wrap, after a few rounds.
+#[test]
+fn loops_that_may_meet_their_end_behind_a_wrap_stay() {
+    for (test, next) in [("%go = cmp ne %i, %end", "%next = add %at, 1"), ("%go = cmp ne %end, %i", "%next = add %at, -1")] {
+        assert!(counted(&kernel(test, next)).is_none(), "{test}");
     }
 }
 
@@ -125,8 +131,6 @@ fn conditions_of_several_parts_and_shifted_counters_go_round_as_often() {
         ("%c = cmp gt %i, %end\n%go = and %c, %no", "%next = sub %at, 7"),
         ("%j = add %i, 7\n%go = cmp le %j, %end", "%next = add %at, 7"),
         ("%j = sub %i, 5\n%j2 = add 1, %j\n%go = cmp ge %j2, %end", "%next = add %at, -7"),
-        ("%go = cmp ne %i, %end", "%next = add %at, 1"),
-        ("%go = cmp ne %end, %i", "%next = add %at, -1"),
     ] {
         let was = kernel(test, next);
         let made = counted(&was).unwrap_or_else(|| panic!("{test}"));
