@@ -240,8 +240,8 @@ fn left_apart(footprint: &Footprint<'_>, target: &Target, depth: u32, ring: &Spe
     if need <= have { depth } else { left_within(have, need, depth, ring.stage_bytes) }
 }
 
-/// The slots, of so many bytes, that would be left of a ring of so many if it gave back what does not fit, one at least; `None` if that is not what is in
-/// the way.
+/// The slots, of so many bytes, that would be left of a ring of so many if it gave back what does not fit; `None` if that is not what is in the
+/// way.
 fn fewer(why: &LowerError, depth: u32, bytes: u32) -> Option<u32> {
     match *why {
         LowerError::ResourceExceeded { resource: Resource::SharedMemory, need, have, .. } => {

@@ -1,7 +1,7 @@
 //! Placement of shared memory: first fit by start of life, so that allocations that live at the same time do not overlap.
 //!
 //! Roles run side by side, and no clock orders one's uses behind another's. What a role allocates is laid out by itself, by lives on the role's own way, and
-//! is one allocation to all others.
+//! is one allocation to all others; where it has replicas, one for each size of their parts.
 //!
 //! ```text
 //! buffers, mbarriers │ role 0: scan, then reduction in the same bytes │ role 1: conversion │ …

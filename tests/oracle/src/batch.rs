@@ -1,4 +1,4 @@
-//! Many texts: each is assembled at once, and operands are followed by the dozen, since the disassembler takes longer to start than for a text.
+//! Many texts: each is assembled at once, and operands are followed in 32 of them together, since the disassembler takes longer to start than for a text.
 
 use crate::assemble::{AsmReport, asks_for_following, assembled};
 use crate::error::AsmError;
