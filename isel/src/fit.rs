@@ -171,16 +171,6 @@ fn specialised(
                     rewrite(&slotted, &mut written, &mut assigned)?;
                     continue;
                 }
-                // Lanes that share scratch memory with what they did before meet once more for it. Where so many slots fit by that alone, what is loaded and
-                // stored without a way through memory comes first: 2% of products of experts on an H200.
-                None if !direct && !tried && options.stages.is_none() && left_apart(&footprint, target, depth, ring) < enough_ahead => {
-                    (few, tried, direct) = (Some(depth), true, true);
-                    if depth != ring.depth {
-                        (slotted, depth) = (ring.slotted(ring.depth), ring.depth);
-                        rewrite(&slotted, &mut written, &mut assigned)?;
-                    }
-                    continue;
-                }
                 None => break footprint.total(),
             },
         };
@@ -234,14 +224,8 @@ fn within_share(ring: &Specialised, need: u64, depth: u32) -> Option<u32> {
     (left < depth && whole >= FEW_SLOTS).then_some(whole)
 }
 
-/// The slots that would be left of a ring of so many if no scratch memory of a task lay where other scratch memory of it lay.
-fn left_apart(footprint: &Footprint<'_>, target: &Target, depth: u32, ring: &Specialised) -> u32 {
-    let (need, have) = (footprint.apart(), u64::from(target.shared_bytes));
-    if need <= have { depth } else { left_within(have, need, depth, ring.stage_bytes) }
-}
-
-/// The slots, of so many bytes, that would be left of a ring of so many if it gave back what does not fit; `None` if that is not what is in the
-/// way.
+/// The slots, of so many bytes, that would be left of a ring of so many if it gave back what does not fit; `None` if that is not what is in
+/// the way.
 fn fewer(why: &LowerError, depth: u32, bytes: u32) -> Option<u32> {
     match *why {
         LowerError::ResourceExceeded { resource: Resource::SharedMemory, need, have, .. } => {
