@@ -34,36 +34,30 @@ mod find;
 mod tests;
 mod write;
 
-use crate::reason::NotCounted;
+use crate::reason::UncountedLoop;
 use crate::written::written_views;
 use ahead::Ahead;
 use find::Count;
-use tilelift_ir::{Inst, Kernel, Op};
+use tilelift_ir::{Inst, Kernel, Op, Region, Value};
+use tilelift_lane::hash::Set;
 use write::Counting;
 
 /// The kernel with loops on a condition that count as counted loops; `None` if there are none.
 pub fn counted(kernel: &Kernel) -> Option<Kernel> {
-    if kernel.is_explicit() || !kernel.insts.values().any(|d| d.op == Op::While) {
-        return None;
-    }
-    let written = written_views(kernel);
-    let mut found = Vec::new();
-    for (region, data) in kernel.regions.iter() {
-        let loops = data.insts.iter().copied().filter(|&i| kernel.insts[i].op == Op::While);
-        found.extend(loops.filter_map(|i| Some((region, i, Count::of(kernel, &written, i).ok()?))));
-    }
-    if found.is_empty() {
-        return None;
-    }
-    let mut made = Counting::of(kernel);
-    for (region, main, count) in found {
-        made.write(region, main, &count);
-    }
-    Some(made.finish())
+    rewritten(kernel, |written, i| Count::of(kernel, written, i).ok(), |to, at, count| to.write(at.0, at.1, count))
 }
 
 /// The kernel with loops on a condition that hold products as loops of as many rounds as scalars in front of them count (`ahead`); `None` if there are none.
 pub fn counted_ahead(kernel: &Kernel) -> Option<Kernel> {
+    rewritten(kernel, |written, i| Ahead::of(kernel, written, i), |to, at, ahead| to.write_behind(at.0, at.1, ahead))
+}
+
+/// The kernel with those loops on a condition written anew of which something is found.
+fn rewritten<T>(
+    kernel: &Kernel,
+    find: impl Fn(&Set<Value>, Inst) -> Option<T>,
+    write: impl Fn(&mut Counting, (Region, Inst), &T),
+) -> Option<Kernel> {
     if kernel.is_explicit() || !kernel.insts.values().any(|d| d.op == Op::While) {
         return None;
     }
@@ -71,19 +65,17 @@ pub fn counted_ahead(kernel: &Kernel) -> Option<Kernel> {
     let mut found = Vec::new();
     for (region, data) in kernel.regions.iter() {
         let loops = data.insts.iter().copied().filter(|&i| kernel.insts[i].op == Op::While);
-        found.extend(loops.filter_map(|i| Some((region, i, Ahead::of(kernel, &written, i)?))));
+        found.extend(loops.filter_map(|i| Some(((region, i), find(&written, i)?))));
     }
     if found.is_empty() {
         return None;
     }
     let mut made = Counting::of(kernel);
-    for (region, main, ahead) in found {
-        made.write_behind(region, main, &ahead);
-    }
+    found.iter().for_each(|(at, how)| write(&mut made, *at, how));
     Some(made.finish())
 }
 
 /// Why a loop on a condition is not counted; `None` if it is.
-pub(crate) fn not_counted(kernel: &Kernel, main: Inst) -> Option<NotCounted> {
+pub(crate) fn not_counted(kernel: &Kernel, main: Inst) -> Option<UncountedLoop> {
     Count::of(kernel, &written_views(kernel), main).err()
 }

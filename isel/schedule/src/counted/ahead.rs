@@ -33,16 +33,16 @@ impl Ahead {
     /// What decides, if that is scalars alone, and the loop holds products.
     pub fn of(kernel: &Kernel, written: &Set<Value>, main: Inst) -> Option<Ahead> {
         let &[test, body] = &kernel.insts[main].regions[..] else { return None };
-        let (mut products, mut ends) = (false, false);
+        let (mut products, mut asserts) = (false, false);
         for region in [test, body] {
             kernel.walk(region, &mut |i| {
                 products |= matches!(kernel.insts[i].op, Op::Dot | Op::DotScaled);
-                // What ends a launch in one of its rounds would not in front.
-                ends |= kernel.insts[i].op.info().effects == Effects::Observes;
+                // A launch that ends in one of its rounds would not in front.
+                asserts |= kernel.insts[i].op == Op::Assert;
             });
         }
         let asked: Vec<Inst> = kernel.regions[test].insts.iter().copied().filter(|&i| kernel.insts[i].op != Op::Yield).collect();
-        if !products || ends || !asked.iter().all(|&i| repeats(kernel, written, i)) {
+        if !products || asserts || !asked.iter().all(|&i| repeats(kernel, written, i)) {
             return None;
         }
         // Values of the body that are needed, in the order in which they are found.

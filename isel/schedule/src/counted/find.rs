@@ -7,7 +7,7 @@
 
 use super::certain::{Certain, Step, all, range};
 use crate::named::{Made, Named};
-use crate::reason::NotCounted;
+use crate::reason::UncountedLoop;
 use tilelift_ir::{Attr, CmpOp, Effects, Inst, Kernel, Op, Region, Scalar, Type, Value, ValueDef};
 use tilelift_lane::hash::Set;
 
@@ -60,8 +60,8 @@ impl Count {
     ///
     /// # Errors
     /// Why it does not.
-    pub fn of(kernel: &Kernel, written: &Set<Value>, main: Inst) -> Result<Count, NotCounted> {
-        let &[test, body] = &kernel.insts[main].regions[..] else { return Err(NotCounted::Nothing) };
+    pub fn of(kernel: &Kernel, written: &Set<Value>, main: Inst) -> Result<Count, UncountedLoop> {
+        let &[test, body] = &kernel.insts[main].regions[..] else { return Err(UncountedLoop::Nothing) };
         let unchanged = unchanged(kernel, main, body);
         let looked = Looked::of(kernel, (main, test, body), &unchanged, written);
         looked.pure()?;
@@ -73,17 +73,17 @@ impl Count {
             CmpOp::Lt | CmpOp::Le => !step.down,
             CmpOp::Gt | CmpOp::Ge => step.down,
             CmpOp::Ne => true,
-            CmpOp::Eq | CmpOp::Ult | CmpOp::Ule | CmpOp::Ugt | CmpOp::Uge => return Err(NotCounted::Comparison { op }),
+            CmpOp::Eq | CmpOp::Ult | CmpOp::Ule | CmpOp::Ugt | CmpOp::Uge => return Err(UncountedLoop::Comparison { op }),
         };
         if !toward {
-            return Err(NotCounted::Away);
+            return Err(UncountedLoop::Away);
         }
         let asked = kernel.regions[test].insts.iter().copied().filter(|&i| looked.stays(i)).collect();
         let first = kernel.insts[main].args[at];
         let certain = Certain::of(kernel, (first, &shift), op, end, &step);
         // Who goes on until two numbers are equal may meet the end behind a wrap, and soon.
         if op == CmpOp::Ne && !(certain.ends && certain.way) {
-            return Err(NotCounted::Comparison { op });
+            return Err(UncountedLoop::MayWrap);
         }
         Ok(Count { at, elem, asked, shift, op, end, also, step, unchanged, certain })
     }
@@ -153,18 +153,18 @@ impl<'a> Looked<'a> {
     }
 
     /// The condition does nothing but compute: what is left of it once the loop counts goes.
-    fn pure(&self) -> Result<(), NotCounted> {
+    fn pure(&self) -> Result<(), UncountedLoop> {
         let kernel = self.kernel;
         let acts = |&&i: &&Inst| {
             let d = &kernel.insts[i];
             d.op != Op::Yield && d.op.info().effects != Effects::Pure && !self.stays(i)
         };
         let found = kernel.regions[self.test].insts.iter().find(acts);
-        found.map_or(Ok(()), |&i| Err(NotCounted::Effect { by: Made::of(kernel, i) }))
+        found.map_or(Ok(()), |&i| Err(UncountedLoop::Effect { by: Made::of(kernel, i) }))
     }
 
     /// The comparison that decides whether the loop goes on, and what has to hold besides and stays the same.
-    fn condition(&self) -> Result<(Inst, Vec<Value>), NotCounted> {
+    fn condition(&self) -> Result<(Inst, Vec<Value>), UncountedLoop> {
         let kernel = self.kernel;
         let (mut open, mut also, mut changes) = (kernel.yields(self.test).to_vec(), Vec::new(), Vec::new());
         while let Some(v) = open.pop() {
@@ -175,22 +175,22 @@ impl<'a> Looked<'a> {
             }
         }
         let &[decides] = &changes[..] else {
-            return Err(if changes.is_empty() { NotCounted::Nothing } else { NotCounted::Several });
+            return Err(if changes.is_empty() { UncountedLoop::Nothing } else { UncountedLoop::Several });
         };
         let compares = kernel.def_inst(decides).filter(|&i| kernel.insts[i].op == Op::Cmp);
-        compares.map(|i| (i, also)).ok_or_else(|| NotCounted::Decided { by: Named::of(kernel, decides) })
+        compares.map(|i| (i, also)).ok_or_else(|| UncountedLoop::Decided { by: Named::of(kernel, decides) })
     }
 
     /// What is compared: the number of the carried value, what is added to it before, the comparison with the counter on the left, and what the
     /// counter is compared with.
-    fn compared(&self, compares: Inst) -> Result<Compared, NotCounted> {
+    fn compared(&self, compares: Inst) -> Result<Compared, UncountedLoop> {
         let kernel = self.kernel;
         let d = &kernel.insts[compares];
-        let (&[a, b], Some(Attr::Cmp(op))) = (&d.args[..], d.attrs.first()) else { return Err(NotCounted::Counter { by: None }) };
+        let (&[a, b], Some(Attr::Cmp(op))) = (&d.args[..], d.attrs.first()) else { return Err(UncountedLoop::Counter { by: None }) };
         let (mut counter, op, end) = match (self.is_fixed(a), self.is_fixed(b)) {
             (false, true) => (a, *op, b),
             (true, false) => (b, exchanged(*op), a),
-            _ => return Err(NotCounted::Several),
+            _ => return Err(UncountedLoop::Several),
         };
         let mut shift = Vec::new();
         loop {
@@ -202,12 +202,12 @@ impl<'a> Looked<'a> {
                 return if whole {
                     Ok(Compared { at: n as usize, shift, op, end })
                 } else {
-                    Err(NotCounted::Decided { by: Named::of(kernel, counter) })
+                    Err(UncountedLoop::Decided { by: Named::of(kernel, counter) })
                 };
             }
             let by = kernel.def_inst(counter).and_then(|i| Some((i, sum(kernel, i, &|v| !self.is_fixed(v))?)));
             let Some((i, (next, added))) = by.filter(|&(_, (_, added))| self.is_fixed(added)) else {
-                return Err(NotCounted::Counter { by: None });
+                return Err(UncountedLoop::Counter { by: None });
             };
             shift.push((kernel.insts[i].op, added));
             counter = next;
@@ -215,18 +215,18 @@ impl<'a> Looked<'a> {
     }
 
     /// What a round adds to a carried number.
-    fn step(&self, at: usize) -> Result<Step, NotCounted> {
+    fn step(&self, at: usize) -> Result<Step, UncountedLoop> {
         let kernel = self.kernel;
         let (Some(&index), Some(&next)) = (kernel.regions[self.body].params.get(at), kernel.yields(self.body).get(at)) else {
-            return Err(NotCounted::Counter { by: None });
+            return Err(UncountedLoop::Counter { by: None });
         };
         let by = kernel.def_inst(next);
         let found = by.filter(|i| kernel.regions[self.body].insts.contains(i)).and_then(|i| Some((i, sum(kernel, i, &|v| v == index)?)));
         let Some((i, (_, value))) = found else {
-            return Err(NotCounted::Counter { by: by.or(Some(self.main)).map(|i| Made::of(kernel, i)) });
+            return Err(UncountedLoop::Counter { by: by.or(Some(self.main)).map(|i| Made::of(kernel, i)) });
         };
         if !self.is_fixed(value) {
-            return Err(NotCounted::Changes { step: Named::of(kernel, value) });
+            return Err(UncountedLoop::Changes { step: Named::of(kernel, value) });
         }
         // At least one instance runs.
         let workers = kernel.def_inst(value).is_some_and(|i| kernel.insts[i].op == Op::NumPrograms);
@@ -235,7 +235,7 @@ impl<'a> Looked<'a> {
         let below = match (workers || least > 0, most < 0 && least > all(kernel, value)[0]) {
             (true, _) => false,
             (_, true) => true,
-            _ => return Err(NotCounted::Sign { step: Named::of(kernel, value) }),
+            _ => return Err(UncountedLoop::Sign { step: Named::of(kernel, value) }),
         };
         let down = below != (kernel.insts[i].op == Op::Sub);
         Ok(Step { value, made: self.making(value), below, down })

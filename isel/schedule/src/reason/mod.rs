@@ -13,7 +13,6 @@
 mod buffer;
 mod copy;
 mod not_ahead;
-mod not_counted;
 mod not_specialised;
 mod outline;
 mod product;
@@ -21,12 +20,12 @@ mod refusal;
 mod remedy;
 mod requirement;
 mod resource;
+mod uncounted_loop;
 mod unsupported;
 
 pub use buffer::{NoBufferLayout, NoOperand, NotAddressed};
 pub use copy::{CopyLimit, Index, Misplaced, NoBulkCopy, NotStaged};
 pub use not_ahead::NotAhead;
-pub use not_counted::NotCounted;
 pub use not_specialised::{NotOperand, NotSpecialised};
 pub use outline::{LoopOutline, Outline, RoleOutline};
 pub use product::{NoProduct, NotOverlapped};
@@ -34,4 +33,5 @@ pub use refusal::Refusal;
 pub use remedy::{Holder, Offer, Remedy, Taker};
 pub use requirement::{AtOdds, Unmet};
 pub use resource::Resource;
+pub use uncounted_loop::UncountedLoop;
 pub use unsupported::{Lacking, Location, Missing, NoAxis, NoMeeting, NoRegister, OfScalar, Product, Promise, Stage, Unsupported};

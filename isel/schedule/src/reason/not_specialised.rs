@@ -1,9 +1,9 @@
 //! Why a main loop is not specialised.
 
 use super::copy::{Misplaced, NoBulkCopy, NotStaged};
-use super::not_counted::NotCounted;
 use super::product::{NoProduct, NotOverlapped};
 use super::refusal::Refusal;
+use super::uncounted_loop::UncountedLoop;
 use crate::named::{Made, Named};
 use std::fmt;
 use tilelift_ir::{Op, Value};
@@ -50,7 +50,7 @@ pub enum NotSpecialised {
         /// The loop on a condition.
         made: Box<Made>,
         /// Why not.
-        why: Box<NotCounted>,
+        why: Box<UncountedLoop>,
     },
     /// A load of the loop brings no tile.
     ScalarLoad,

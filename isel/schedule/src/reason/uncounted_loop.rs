@@ -6,7 +6,7 @@ use tilelift_ir::CmpOp;
 
 /// Why a `while` is no loop that counts.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum NotCounted {
+pub enum UncountedLoop {
     /// Its condition does more than compute.
     Effect {
         /// What it does.
@@ -43,25 +43,30 @@ pub enum NotCounted {
     },
     /// The counter goes away from what it is compared with.
     Away,
+    /// It goes on until two numbers are equal, and may wrap, or step over the other one, before they are.
+    MayWrap,
 }
 
-impl fmt::Display for NotCounted {
+impl fmt::Display for UncountedLoop {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            NotCounted::Effect { by } => write!(f, "its condition does more than compute: {by}"),
-            NotCounted::Decided { by } => write!(f, "{by} decides whether it goes on, and is no comparison of integers"),
-            NotCounted::Several => f.write_str("several numbers that change decide whether it goes on"),
-            NotCounted::Nothing => f.write_str("nothing that changes decides whether it goes on"),
-            NotCounted::Counter { by: Some(by) } => {
+            UncountedLoop::Effect { by } => write!(f, "its condition does more than compute: {by}"),
+            UncountedLoop::Decided { by } => write!(f, "{by} decides whether it goes on, and is no comparison of integers"),
+            UncountedLoop::Several => f.write_str("several numbers that change decide whether it goes on"),
+            UncountedLoop::Nothing => f.write_str("nothing that changes decides whether it goes on"),
+            UncountedLoop::Counter { by: Some(by) } => {
                 write!(f, "{by} makes the number that decides whether it goes on, and counting would add the same to it in each round")
             }
-            NotCounted::Counter { by: None } => f.write_str("its condition compares no carried number with one that stays the same"),
-            NotCounted::Comparison { op } => write!(f, "loops do not count by the comparison `{op}`"),
-            NotCounted::Changes { step } => write!(f, "{step} is added in a round, and changes from round to round"),
-            NotCounted::Sign { step } => {
+            UncountedLoop::Counter { by: None } => f.write_str("its condition compares no carried number with one that stays the same"),
+            UncountedLoop::Comparison { op } => write!(f, "loops do not count by the comparison `{op}`"),
+            UncountedLoop::Changes { step } => write!(f, "{step} is added in a round, and changes from round to round"),
+            UncountedLoop::Sign { step } => {
                 write!(f, "{step} is added in a round, and not known to be above or below zero; `maximum` with 1 says so")
             }
-            NotCounted::Away => f.write_str("what it counts by goes away from what it is compared with"),
+            UncountedLoop::Away => f.write_str("what it counts by goes away from what it is compared with"),
+            UncountedLoop::MayWrap => {
+                f.write_str("it goes on until two numbers are equal, and may wrap or step over the end on its way; `lt` and `gt` end there")
+            }
         }
     }
 }
