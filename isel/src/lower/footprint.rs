@@ -50,6 +50,14 @@ impl<'a> Footprint<'a> {
         self.end(self.pieces.len())
     }
 
+    /// All of it if nothing that a task takes lay where something else of that task lay.
+    pub fn apart(&self) -> u64 {
+        let alone = |p: &Piece| {
+            if p.owner.is_some() { Room { owner: None, life: Life { first: 0, last: u32::MAX }, ..p.room() } } else { p.room() }
+        };
+        placed(&self.pieces.iter().map(alone).collect::<Vec<Room>>()).into()
+    }
+
     /// The most bytes that are in use at one time: no way to place them takes less.
     pub fn alive(&self) -> u64 {
         owners(&self.pieces).into_iter().map(|o| most_alive(self.pieces.iter().filter(|p| p.owner == o)).1).sum()
