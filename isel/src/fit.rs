@@ -21,7 +21,7 @@ use tilelift_decisions::{Decision, Told, taken};
 use tilelift_ir::{InstData, Kernel, Op, verify};
 use tilelift_lane::Target;
 use tilelift_schedule::operands_apart::operands_apart;
-use tilelift_schedule::plan::{LowerOptions, Plan, RingLayouts, Schedule, ScheduleKind, Specialised, plan, plan_with};
+use tilelift_schedule::plan::{LowerOptions, Plan, ProofScope, RingLayouts, Schedule, ScheduleKind, Specialised, plan, plan_with};
 use tilelift_schedule::program::{self, Pipelines, Refusal};
 use tilelift_schedule::reason::{Remedy, Stage, Unsupported};
 use tilelift_schedule::{LowerError, Resource};
@@ -116,12 +116,18 @@ fn copies_by_chance(kernel: &Kernel) -> bool {
     found
 }
 
-/// The plan of what was written. It is verified, and proved later, where the compiler is being worked on, as every stage's own check.
-fn planned(kernel: Kernel, target: &Target) -> Result<Written, LowerError> {
+/// The plan of what was written. It is verified, and proved later, where the compiler is being worked on, as every stage's own check, or if the caller
+/// asks for a proof of all.
+fn planned(kernel: Kernel, target: &Target, asked: ProofScope) -> Result<Written, LowerError> {
     if cfg!(debug_assertions) {
         verify(&kernel).map_err(|e| Unsupported::Malformed(Stage::Schedule, Box::new(e)))?;
     }
-    let options = LowerOptions { unproven: !cfg!(debug_assertions) || copies_by_chance(&kernel), ..LowerOptions::default() };
+    let proof = match asked {
+        ProofScope::All => asked,
+        _ if cfg!(debug_assertions) && !copies_by_chance(&kernel) => ProofScope::Authors,
+        _ => ProofScope::Nothing,
+    };
+    let options = LowerOptions { proof, ..LowerOptions::default() };
     let plan = plan(&kernel, target, &options)?;
     Ok(Written { kernel, plan })
 }
@@ -140,7 +146,7 @@ fn specialised(
     let write = |ring: &Specialised| {
         let made = program::written(kernel, target, ring);
         let made = made.map_err(|why| LowerError::NotSpecialised { why: Box::new(why.into()), loc: Default::default() })?;
-        planned(made, target)
+        planned(made, target, options.proof)
     };
     let mut slotted = ring.slotted(ring.depth);
     let mut written = write(&slotted)?;
@@ -335,7 +341,7 @@ fn in_stages(
                 return Ok(Err(Some(why)));
             }
         };
-        let mut written = planned(made, target)?;
+        let mut written = planned(made, target, options.proof)?;
         let assigned = assign(&written.kernel, target, &written.plan)?;
         written.plan = suited(&written.kernel, target, &written.plan, &assigned)?;
         let footprint = Footprint::of(&written.kernel, target, &written.plan, &assigned, false)?;

@@ -29,7 +29,7 @@ pub use tilelift_lane::{
     BulkTensor, Costs, Dies, GroupMatrix, GroupMatrixId, MatrixId, MatrixInstr, Rates, RegisterPool, Target, Units, abi,
 };
 pub use tilelift_protocol::{MOST_STEPS, Proof, ProtocolError, Spot, prove, prove_by_all_states};
-pub use tilelift_schedule::plan::{IdleWarps, LayoutChoice, LowerOptions, Plan, Schedule, ScheduleKind, Specialised, plan};
+pub use tilelift_schedule::plan::{IdleWarps, LayoutChoice, LowerOptions, Plan, ProofScope, Schedule, ScheduleKind, Specialised, plan};
 pub use tilelift_schedule::program::Refusal;
 pub use tilelift_schedule::wider::wider;
 pub use tilelift_schedule::{LowerError, Resource, candidates, gemm, reason};

@@ -32,7 +32,9 @@ use tilelift_schedule::guarded::guarded;
 use tilelift_schedule::loads_first;
 use tilelift_schedule::offsets::offsets;
 use tilelift_schedule::padded::padded;
-use tilelift_schedule::plan::{LayoutChoice, LowerOptions, Plan, RingLayouts, Schedule, ScheduleKind, SwizzledTile, plan, tell};
+use tilelift_schedule::plan::{
+    LayoutChoice, LowerOptions, Plan, ProofScope, RingLayouts, Schedule, ScheduleKind, SwizzledTile, plan, tell,
+};
 use tilelift_schedule::program::{Pipelines, batches_apart, loads_ahead};
 use tilelift_schedule::reason::{NotSpecialised, Stage, Unsupported};
 use tilelift_schedule::scaled::scaled_operands;
@@ -90,7 +92,7 @@ fn as_planned(asked: &Kernel, kernel: Cow<'_, Kernel>, target: &Target, options:
 /// Fits a plan to the machine, and lowers it.
 fn scheduled((kernel, asked): (&Kernel, usize), target: &Target, options: &LowerOptions, plan: Plan) -> Result<Lowered, LowerError> {
     let (fitted, searched, fallback) = with_candidates(kernel, target, options, plan)?;
-    let mut done = lowered((kernel, asked), target, fitted, options.layouts)?;
+    let mut done = lowered((kernel, asked), target, fitted, options)?;
     done.searched |= searched;
     done.fallback = fallback.or(done.fallback);
     Ok(done)
@@ -312,7 +314,7 @@ fn expanded<'k>(
         let made = if own_loops { with_products_beside(&seen, target, options, &plan) } else { None };
         return Ok(made.map_or((seen, plan), |(made, plan)| (Cow::Owned(made), plan)));
     }
-    if !options.unproven {
+    if options.proof != ProofScope::Nothing {
         check(kernel).map_err(|e| {
             let loc = e.sites.first().map_or_else(Default::default, |s| s.2);
             LowerError::from(Unsupported::Deadlock(Box::new(e))).at(loc)
@@ -366,19 +368,19 @@ fn with_candidates(
 }
 
 /// Lowers what a plan came to: the program that its loops are written as, or the kernel itself; `asked` are the instructions of its author.
-fn lowered((kernel, asked): (&Kernel, usize), target: &Target, fitted: Fitted, layouts: LayoutChoice) -> Result<Lowered, LowerError> {
+fn lowered((kernel, asked): (&Kernel, usize), target: &Target, fitted: Fitted, options: &LowerOptions) -> Result<Lowered, LowerError> {
     let Fitted { plan, written, assigned, direct, settled, need } = fitted;
     let assigned = Rc::new(assigned);
     let made = matches!(written, Some(Ok(_)));
     let mixed = plan.specialised().is_some_and(|s| s.mixed);
-    let fit = |plan| Laid { plan, assigned, direct, settled, need, asked, made, mixed };
+    let fit = |plan| Laid { plan, assigned, direct, settled, need, asked, made, mixed, proof: options.proof };
     match written {
         Some(Ok(Written { kernel: made, plan: own })) => {
-            let done = laid_out(&made, target, fit(own), layouts)?;
+            let done = laid_out(&made, target, fit(own), options.layouts)?;
             Ok(Lowered { plan, written: Some(Ok(Rc::new(made))), ..done })
         }
-        Some(Err(why)) => Ok(Lowered { written: Some(Err(why)), ..laid_out(kernel, target, fit(plan), layouts)? }),
-        None => laid_out(kernel, target, fit(plan), layouts),
+        Some(Err(why)) => Ok(Lowered { written: Some(Err(why)), ..laid_out(kernel, target, fit(plan), options.layouts)? }),
+        None => laid_out(kernel, target, fit(plan), options.layouts),
     }
 }
 
@@ -398,6 +400,8 @@ struct Laid {
     made: bool,
     /// Lanes compute between its products.
     mixed: bool,
+    /// What is proved.
+    proof: ProofScope,
 }
 
 /// Chooses layouts, where they are searched, and lowers. What a choice needs of shared memory and registers follows from sizes; one that does not
@@ -443,7 +447,7 @@ pub fn lowered_programs() -> u64 {
 
 /// Lowers with a plan and layouts, and proves what needs a proof.
 fn proved(kernel: &Kernel, target: &Target, laid: Laid) -> Result<Lowered, LowerError> {
-    let Laid { plan, assigned, direct, settled: _, need, asked, made, mixed } = laid;
+    let Laid { plan, assigned, direct, settled: _, need, asked, made, mixed, proof } = laid;
     #[cfg(debug_assertions)]
     LOWERED.set(LOWERED.get() + 1);
     let (done, _) = lane_program((kernel, asked), target, plan.clone(), assigned.clone(), direct, false)?;
@@ -455,11 +459,11 @@ fn proved(kernel: &Kernel, target: &Target, laid: Laid) -> Result<Lowered, Lower
     );
     match done.plan.task_plan() {
         // What an author writes is proved for everybody; what the compiler writes, as every stage's own check, where the compiler is being worked
-        // on: it takes longer than all the rest.
+        // on, or if the caller asks for it: it takes longer than all the rest.
         Some(e) if !e.unproven => match tilelift_protocol::prove(&done.program, target) {
             Ok(_) => {}
             // That a check of our own comes to no end says nothing against what was checked.
-            Err(e) if made && matches!(e.problem, Problem::TooComplex(_)) => {}
+            Err(e) if made && proof != ProofScope::All && matches!(e.problem, Problem::TooComplex(_)) => {}
             Err(e) => {
                 let e =
                     placed(e, kernel, || lane_program((kernel, asked), target, plan.clone(), assigned.clone(), direct, true).map(|d| d.1));
@@ -479,11 +483,9 @@ fn proved(kernel: &Kernel, target: &Target, laid: Laid) -> Result<Lowered, Lower
             promise: None,
         })?,
         Some(_) => {}
-        None if cfg!(debug_assertions) => tilelift_protocol::prove(&done.program, target).map(drop).map_err(|e| Unsupported::Unproved {
-            tasks: false,
-            why: Box::new(e),
-            promise: None,
-        })?,
+        None if cfg!(debug_assertions) || proof == ProofScope::All => tilelift_protocol::prove(&done.program, target)
+            .map(drop)
+            .map_err(|e| Unsupported::Unproved { tasks: false, why: Box::new(e), promise: None })?,
         None => {}
     }
     Ok(done)

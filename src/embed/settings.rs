@@ -3,7 +3,7 @@
 use crate::compile::{OptLevel, Options};
 use std::fmt::Write;
 use tilelift_ir::GridFacts;
-use tilelift_isel::ScheduleKind;
+use tilelift_isel::{ProofScope, ScheduleKind};
 
 /// How main loops run, where the planner is not to choose.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
@@ -75,6 +75,13 @@ impl Settings {
     /// Whether a launch may begin while the one in front of it ends, where the target has that.
     pub fn early_launch(mut self, early: bool) -> Settings {
         self.options.lower.early_launch = Some(early);
+        self
+    }
+    /// Whether schedules that the compiler writes are proved, as an author's tasks always are: for any number of iterations nobody waits for ever, nothing is
+    /// read before it is there, or written while others still read it. A compile takes about twice as long. A loop whose schedule is not proved goes another way; a
+    /// kernel that is not proved then, is refused.
+    pub fn prove_schedules(mut self, prove: bool) -> Settings {
+        self.options.lower.proof = if prove { ProofScope::All } else { ProofScope::Authors };
         self
     }
     /// What the grids of all launches are like, if that is known: an instance may stand for several neighbouring positions then.

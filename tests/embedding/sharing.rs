@@ -96,6 +96,7 @@ fn whatever_changes_the_code_changes_the_key() {
         with(Settings::new().max_ptx_version(7, 8)),
         with(Settings::new().min_blocks(2)),
         with(Settings::new().max_registers(64)),
+        with(Settings::new().prove_schedules(true)),
         with(Settings::new().same_extent(&[(0, 0), (1, 0)])),
         with(Settings::new().in_place(1, 0)),
     ];

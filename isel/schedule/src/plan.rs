@@ -71,7 +71,7 @@ pub(crate) use loads::copied_loads;
 pub use loads::{ring_loads, staged_loads};
 pub use locals::Locals;
 pub(crate) use masked::{is_masked, mask_slice};
-pub use options::{LayoutChoice, LowerOptions, ScheduleKind};
+pub use options::{LayoutChoice, LowerOptions, ProofScope, ScheduleKind};
 pub(crate) use overlap::lane_cost;
 pub use overlap::{Overlap, is_zero};
 pub(crate) use ping_pong::alike;

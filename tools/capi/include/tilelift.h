@@ -71,6 +71,8 @@ typedef struct tilelift_options {
     size_t in_place_count;
     const tilelift_same_extent *same_extent;
     size_t same_extent_count;
+    /* 1: schedules that the compiler writes are proved, too; 0: an author's tasks alone. */
+    uint32_t prove_schedules;
 } tilelift_options;
 
 /* What a compiler did so far. Times are in nanoseconds, summed over threads. */

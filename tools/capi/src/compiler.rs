@@ -46,6 +46,8 @@ pub struct TileliftOptions {
     pub same_extent: *const TileliftSameExtent,
     /// How many.
     pub same_extent_count: usize,
+    /// Whether the compiler's schedules are proved.
+    pub prove_schedules: u32,
 }
 
 /// Bytes of the structure as the first headers had it.
@@ -154,7 +156,8 @@ impl TileliftOptions {
         if let Some(n) = given(self.max_registers) {
             s = s.max_registers(n);
         }
-        Ok(s.consumers(given(self.consumers)).consumer_sets(given(self.consumer_sets)))
+        s = s.consumers(given(self.consumers)).consumer_sets(given(self.consumer_sets));
+        Ok(s.prove_schedules(self.prove_schedules > 0))
     }
 }
 

@@ -11,6 +11,7 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 use tilelift::{OptLevel, Options};
 use tilelift_interp::Memory;
+use tilelift_isel::ProofScope;
 use tilelift_kernels::{Case, CaseLaunch, Size, Verdict, cases, explicit};
 
 pub(super) const HELP: &str = "\
@@ -28,6 +29,7 @@ Runs the acceptance cases and prints a table; E is the worst error in units of t
   --jobs N        cases at a time, each in a thread (1); the table keeps its order
   --opt N         0: as written, 1: improved by equality saturation (default), 2: layouts, too; all: each of them
   --unproven      compile tasks whose work together is not proved
+  --prove         prove the compiler's own schedules, too
   --list          print the names only";
 
 /// Programs of a large case that a slow device runs.
@@ -58,13 +60,13 @@ pub struct Effort {
     /// At every level, instead of `opt` alone. What comes out as the same bits is judged once.
     pub every_level: bool,
     /// Tasks need not be proved to work together.
-    pub unproven: bool,
+    pub proof: ProofScope,
 }
 
 impl Effort {
     /// A number of sets; slow devices sample the programs of large cases.
     pub const fn seeds(seeds: u64) -> Effort {
-        Effort { seeds, full: false, runs: 1, opt: OptLevel::Logical, every_level: false, unproven: false }
+        Effort { seeds, full: false, runs: 1, opt: OptLevel::Logical, every_level: false, proof: ProofScope::Authors }
     }
 }
 
@@ -75,7 +77,7 @@ struct Level {
 }
 
 impl Level {
-    fn of(launches: &[CaseLaunch], device: &Executor, opt: OptLevel, unproven: bool) -> Result<Level, String> {
+    fn of(launches: &[CaseLaunch], device: &Executor, opt: OptLevel, proof: ProofScope) -> Result<Level, String> {
         // The interpreter runs what the optimizer made; the other devices compile it so themselves.
         let improves = device.kind() == DeviceKind::Interp && opt != OptLevel::None;
         let at_level = |l: &CaseLaunch| match improves {
@@ -84,7 +86,7 @@ impl Level {
         };
         let launches = launches.iter().map(at_level).collect::<Result<Vec<_>, String>>()?;
         let mut options = Options { opt, ..Options::default() };
-        options.lower.unproven = unproven;
+        options.lower.proof = proof;
         Ok(Level { launches, options })
     }
 
@@ -124,7 +126,7 @@ pub fn run_case(case: &Case, device: &Executor, effort: Effort) -> Result<CaseRe
     let launches = case.launches(sample.as_deref()).map_err(|e| e.to_string())?;
     let own = [effort.opt];
     let opts = if effort.every_level { OptLevel::ALL } else { &own };
-    let levels: Vec<Level> = opts.iter().map(|&opt| Level::of(&launches, device, opt, effort.unproven)).collect::<Result<_, _>>()?;
+    let levels: Vec<Level> = opts.iter().map(|&opt| Level::of(&launches, device, opt, effort.proof)).collect::<Result<_, _>>()?;
     let mut worst: Option<Verdict> = None;
     let start = Instant::now();
     let prepared: Vec<Vec<Prepared<'_>>> = levels.iter().map(|l| l.prepared(device)).collect::<Result<_, _>>()?;
@@ -181,7 +183,8 @@ pub(super) fn run(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> Out
             Long("runs") => effort.runs = options::number(parser, "runs", 1..=1_000_000)?,
             Long("twice") => effort.runs = 2,
             Long("jobs") => jobs = options::number(parser, "jobs", 1..=256usize)?,
-            Long("unproven") => effort.unproven = true,
+            Long("unproven") => effort.proof = ProofScope::Nothing,
+            Long("prove") => effort.proof = ProofScope::All,
             Long("list") => list = true,
             Long(_) | Short(_) | Value(_) => return Err(arg.unexpected().into()),
         }

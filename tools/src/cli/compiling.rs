@@ -7,7 +7,7 @@ use std::fs;
 use tilelift::{CompileError, Options, targets};
 use tilelift_ir::text::File;
 use tilelift_ir::{Kernel, Loc};
-use tilelift_isel::Target;
+use tilelift_isel::{ProofScope, Target};
 
 /// The options, for the commands' help.
 pub(super) const HELP: &str = "\
@@ -15,7 +15,8 @@ pub(super) const HELP: &str = "\
   --opt N          0: as written, 1: equality saturation over the tile program (default), 2: layouts, too
   --schedule NAME  specialised or pipelined (the planner's choice)
   --warps N, --stages N   instead of the kernel's hints
-  --unproven       tasks whose work together is not proved";
+  --unproven       tasks whose work together is not proved
+  --prove          the compiler's own schedules are proved, too";
 
 /// What is told.
 pub(super) struct Compiling {
@@ -37,7 +38,8 @@ impl Compiling {
             "schedule" => lower.schedule = Some(options::word(parser, "schedule", &options::SCHEDULES)?),
             "warps" => lower.warps = Some(options::number(parser, "warps", 1..=64)?),
             "stages" => lower.stages = Some(options::number(parser, "stages", 1..=16)?),
-            "unproven" => lower.unproven = true,
+            "unproven" => lower.proof = ProofScope::Nothing,
+            "prove" => lower.proof = ProofScope::All,
             _ => return Ok(false),
         }
         Ok(true)

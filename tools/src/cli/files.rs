@@ -8,7 +8,7 @@ use std::fs;
 use tilelift::{CompileError, OptLevel, Options, compile_timed, launch, lower, targets};
 use tilelift_ir::{Kernel, text, verify};
 use tilelift_isel::candidates::{Candidate, schedule};
-use tilelift_isel::{LayoutChoice, LowerOptions, Lowered, Target, planned};
+use tilelift_isel::{LayoutChoice, LowerOptions, Lowered, ProofScope, Target, planned};
 
 pub(super) const CHECK_HELP: &str =
     "usage: tilelift check FILE…\n\nParses and verifies every file; prints one line per file that is right.";
@@ -33,6 +33,7 @@ usage: tilelift compile FILE [OPTION…]
   --schedule NAME  specialised or pipelined (the planner's choice)
   --stages N       stages of pipelined loops, overriding the kernel's hint
   --unproven       compile tasks whose work together is not proved
+  --prove          prove the compiler's own schedules, too; another is taken, or the kernel is refused, where one is not proved
   --opt N          0: as written, 1: equality saturation over the tile program (default), 2: layouts, too
   --launch '@k(…)' compile @k for what this launch's arguments are multiples of, as `bench FILE` does (syntax of `; run:` lines)
   -o, --output F   write to a file; `-` is standard output
@@ -149,7 +150,8 @@ pub(super) fn compile(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) ->
             Long("emit") => emit = options::word(parser, "emit", &EMITS)?,
             Long("kernel") => only = Some(options::text(parser)?.trim_start_matches('@').to_owned()),
             Long("warps") => opts.lower.warps = Some(options::number(parser, "warps", 1..=64)?),
-            Long("unproven") => opts.lower.unproven = true,
+            Long("unproven") => opts.lower.proof = ProofScope::Nothing,
+            Long("prove") => opts.lower.proof = ProofScope::All,
             Long("stages") => opts.lower.stages = Some(options::number(parser, "stages", 1..=16)?),
             Long("schedule") => opts.lower.schedule = Some(options::word(parser, "schedule", &options::SCHEDULES)?),
             Long("output") | Short('o') => output = Some(options::text(parser)?),

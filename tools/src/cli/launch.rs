@@ -12,6 +12,7 @@ use std::path::Path;
 use tilelift::{OptLevel, Options};
 use tilelift_interp::{Arg, Memory};
 use tilelift_ir::Kernel;
+use tilelift_isel::ProofScope;
 
 pub(super) const RUN_HELP: &str = "\
 usage: tilelift run FILE… [OPTION…]
@@ -26,7 +27,8 @@ Executes every `; run:` line of the files, prints what the kernels wrote, and co
   --opt N         0: as written, 1: improved by equality saturation (default), 2: layouts, too
   --schedule NAME specialised or pipelined (the planner's choice)
   --warps N, --stages N   instead of the kernel's hints
-  --unproven              run tasks whose work together is not proved";
+  --unproven              run tasks whose work together is not proved
+  --prove                 prove the compiler's own schedules, too";
 
 pub(super) const INTERP_HELP: &str = "\
 usage: tilelift interp FILE… [OPTION…]
@@ -50,7 +52,7 @@ pub(super) fn run(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> Out
     let mut options = Options::default();
     let mut compiling = None;
     while let Some(arg) = parser.next()? {
-        if let Long(name @ ("target" | "seed" | "opt" | "schedule" | "warps" | "stages" | "unproven")) = arg {
+        if let Long(name @ ("target" | "seed" | "opt" | "schedule" | "warps" | "stages" | "unproven" | "prove")) = arg {
             compiling = Some(name.to_owned());
         }
         match arg {
@@ -61,7 +63,8 @@ pub(super) fn run(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> Out
             Long("opt") => options.opt = options::opt(parser)?,
             Long("schedule") => options.lower.schedule = Some(options::word(parser, "schedule", &options::SCHEDULES)?),
             Long("warps") => options.lower.warps = Some(options::number(parser, "warps", 1..=64)?),
-            Long("unproven") => options.lower.unproven = true,
+            Long("unproven") => options.lower.proof = ProofScope::Nothing,
+            Long("prove") => options.lower.proof = ProofScope::All,
             Long("stages") => options.lower.stages = Some(options::number(parser, "stages", 1..=16)?),
             Value(v) => paths.push(v.to_string_lossy().into_owned()),
             Long(_) | Short(_) => return Err(arg.unexpected().into()),
@@ -106,7 +109,9 @@ fn execute(path: &str, device: &Executor, schedule: (u64, Option<u64>), options:
     let file = input::load(&source, streams)?;
     let (directives, unproven) = directives(path, &source.text, streams)?;
     let mut options = options.clone();
-    options.lower.unproven |= unproven;
+    if unproven {
+        options.lower.proof = ProofScope::Nothing;
+    }
     if directives.is_empty() {
         return Err(CliError::Failed(format!(
             "{path}: has no `; run:` line, which says with what a kernel is launched: write one such as `; run: @k(grid=4, v0=rand:1[64], out v1=[64])` \

@@ -11,7 +11,7 @@ use tilelift::{OptLevel, targets};
 use tilelift_decisions::{Decision, heard};
 use tilelift_egraph::{Class, Options, explain as reasons, optimise};
 use tilelift_ir::{Kernel, Verified, text, verify};
-use tilelift_isel::{Chosen, ESTIMATE, LayoutChoice, LowerOptions, Target, choose, exposure};
+use tilelift_isel::{Chosen, ESTIMATE, LayoutChoice, LowerOptions, ProofScope, Target, choose, exposure};
 use tilelift_kernels::{Case, CaseLaunch, Size, cases};
 
 pub(super) const OPT_HELP: &str = "\
@@ -235,7 +235,7 @@ fn schedule(job: &Job, kernel: &Kernel, streams: &mut Streams<'_>) -> Outcome {
     let verified = verify(kernel).map_err(|e| CliError::Failed(e.to_string()))?;
     let layouts = if job.physical { LayoutChoice::Searched } else { LayoutChoice::Spread };
     // Tasks that are not proved run, too, where the author says so.
-    let options = LowerOptions { layouts, unproven: true, ..LowerOptions::default() };
+    let options = LowerOptions { layouts, proof: ProofScope::Nothing, ..LowerOptions::default() };
     let said = exposed(&verified, &target, &options);
     Ok(said.lines().try_for_each(|line| writeln!(streams.out, "; {line}"))?)
 }
@@ -244,7 +244,7 @@ fn schedule(job: &Job, kernel: &Kernel, streams: &mut Streams<'_>) -> Outcome {
 fn decided(job: &Job, kernel: &Kernel, streams: &mut Streams<'_>) -> Outcome {
     let target = job.target.clone().unwrap_or_else(targets::usual);
     let opt = if job.physical { OptLevel::Physical } else { OptLevel::Logical };
-    let lower = LowerOptions { unproven: true, ..LowerOptions::default() };
+    let lower = LowerOptions { proof: ProofScope::Nothing, ..LowerOptions::default() };
     let grid = job.launch.as_deref().and_then(for_launch::grid);
     let (_, all) = heard(|| tilelift::compile(kernel, &target, &tilelift::Options { opt, lower, grid, ..Default::default() }).map(drop));
     let lines: BTreeSet<(Decision, String)> = all.into_iter().map(|t| (t.decision, t.to_string())).collect();

@@ -11,6 +11,7 @@ use lexopt::Arg::{Long, Short, Value};
 use serde_json::json;
 use tilelift::compile;
 use tilelift::runtime::sim::{Landing, Policy, Recording, SimConfig, SimDevice};
+use tilelift_isel::ProofScope;
 
 pub(super) const HELP: &str = "\
 usage: tilelift trace FILE [OPTION…]
@@ -146,7 +147,9 @@ fn of_tile(job: &mut Job, path: &str, streams: &mut Streams<'_>) -> Result<Trace
     let source = input::read(path)?;
     let file = input::load(&source, streams)?;
     let (runs, unproven) = launch::directives(path, &source.text, streams)?;
-    job.compiling.options.lower.unproven |= unproven;
+    if unproven {
+        job.compiling.options.lower.proof = ProofScope::Nothing;
+    }
     let run: &RunLine = runs.get(job.run - 1).ok_or_else(|| match runs.len() {
         0 => CliError::Failed(format!("{path}: has no `; run:` line, which says with what a kernel is launched (docs/testing.md)")),
         n => CliError::Usage(format!("--run {}: {path} has {n} `; run:` lines", job.run)),

@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 use tilelift::{CompileError, OptLevel, Options, compile, lower, targets};
 use tilelift_interp::{Arg, InterpError, Memory};
 use tilelift_ir::{Kernel, Op, text};
-use tilelift_isel::{LowerError, LowerOptions, Resource, Target};
+use tilelift_isel::{LowerError, LowerOptions, ProofScope, Resource, Target};
 
 /// A target whose assembler sees every text that runs on another one's: it has instructions of its own.
 const ALSO_ASSEMBLED: &str = "sm_89";
@@ -368,7 +368,10 @@ impl Test<'_> {
     }
 
     fn options(&self, opt: OptLevel) -> Options {
-        let lower = LowerOptions { unproven: self.directives.unproven, ..LowerOptions::default() };
+        let lower = LowerOptions {
+            proof: if self.directives.unproven { ProofScope::Nothing } else { ProofScope::Authors },
+            ..LowerOptions::default()
+        };
         Options { opt, lower, ..Options::default() }
     }
 

@@ -3,7 +3,7 @@
 use crate::common::left_out::{Part, unit, without};
 use tilelift_ir::verify::verify;
 use tilelift_isel::lane::{Inst, Program, Unit};
-use tilelift_isel::{LowerOptions, lower, prove};
+use tilelift_isel::{LowerOptions, ProofScope, lower, prove};
 use tilelift_kernels::explicit;
 use tilelift_nvptx::sm_90a;
 
@@ -136,7 +136,7 @@ impl Exchange {
 fn program(text: &str) -> Program {
     let file = tilelift_ir::text::parse(text).unwrap_or_else(|e| panic!("{e:?}\n{text}"));
     let kernel = verify(&file.kernels[0]).unwrap_or_else(|e| panic!("{e:?}\n{text}"));
-    let options = LowerOptions { unproven: true, ..LowerOptions::default() };
+    let options = LowerOptions { proof: ProofScope::Nothing, ..LowerOptions::default() };
     lower(&kernel, &sm_90a(), &options).unwrap_or_else(|e| panic!("{e}\n{text}")).program
 }
 

@@ -4,7 +4,7 @@ use crate::common::launch::{schedule, simulate_text};
 use tilelift_ir::text::parse;
 use tilelift_ir::verify::verify;
 use tilelift_isel::lane::{Block, Inst, LaneOptions, Program, Unit, interpret};
-use tilelift_isel::{LowerOptions, lower, prove};
+use tilelift_isel::{LowerOptions, ProofScope, lower, prove};
 use tilelift_kernels::{Size, explicit};
 use tilelift_nvptx::{EmitOptions, emit, sm_90a};
 
@@ -32,7 +32,7 @@ fn small_cases_are_right_on_lanes_and_in_text() {
 fn the_assembler_has_nothing_to_say() {
     for case in &explicit::cases() {
         let kernel = case.build().unwrap();
-        let options = LowerOptions { unproven: true, ..LowerOptions::default() };
+        let options = LowerOptions { proof: ProofScope::Nothing, ..LowerOptions::default() };
         let l = lower(&verify(&kernel).unwrap(), &sm_90a(), &options).unwrap_or_else(|e| panic!("{}: {e}", case.name));
         let text = emit(&l.program, &sm_90a(), &EmitOptions::default()).unwrap_or_else(|e| panic!("{}: {e}", case.name)).text;
         match tilelift_oracle::assemble(&text, "sm_90a") {

@@ -2,13 +2,13 @@
 //! barrier of another size, memory that nobody has written. Each is refused in these words, and the nearest right program is proved.
 
 use tilelift_ir::verify::verify;
-use tilelift_isel::{LowerOptions, lower, prove};
+use tilelift_isel::{LowerOptions, ProofScope, lower, prove};
 use tilelift_nvptx::sm_90a;
 
 fn verdict(text: &str) -> Result<(), String> {
     let file = tilelift_ir::text::parse(text).unwrap_or_else(|e| panic!("{e:?}\n{text}"));
     let kernel = verify(&file.kernels[0]).unwrap_or_else(|e| panic!("{e:?}\n{text}"));
-    let options = LowerOptions { unproven: true, ..LowerOptions::default() };
+    let options = LowerOptions { proof: ProofScope::Nothing, ..LowerOptions::default() };
     let program = lower(&kernel, &sm_90a(), &options).unwrap_or_else(|e| panic!("{e}\n{text}")).program;
     prove(&program, &sm_90a()).map(drop).map_err(|e| e.to_string())
 }

@@ -3,7 +3,7 @@
 
 use tilelift_ir::verify::verify;
 use tilelift_isel::lane::{Block, Inst, Program};
-use tilelift_isel::{LowerOptions, lower, prove};
+use tilelift_isel::{LowerOptions, ProofScope, lower, prove};
 use tilelift_nvptx::sm_90a;
 
 /// A producer and a consumer of one slot; each goes round in a choice.
@@ -89,7 +89,7 @@ fn choice(n: u32, condition: &str, then: &str, otherwise: &str) -> String {
 fn lowered(text: &str) -> Program {
     let file = tilelift_ir::text::parse(text).unwrap_or_else(|e| panic!("{e:?}\n{text}"));
     let kernel = verify(&file.kernels[0]).unwrap_or_else(|e| panic!("{e:?}\n{text}"));
-    let options = LowerOptions { unproven: true, ..LowerOptions::default() };
+    let options = LowerOptions { proof: ProofScope::Nothing, ..LowerOptions::default() };
     lower(&kernel, &sm_90a(), &options).unwrap_or_else(|e| panic!("{e}\n{text}")).program
 }
 

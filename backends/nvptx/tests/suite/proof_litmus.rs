@@ -7,7 +7,7 @@ use tilelift_ir::Scalar;
 use tilelift_ir::verify::verify;
 use tilelift_isel::abi::marshal;
 use tilelift_isel::lane::Program;
-use tilelift_isel::{LowerOptions, lower, prove, prove_by_all_states};
+use tilelift_isel::{LowerOptions, ProofScope, lower, prove, prove_by_all_states};
 use tilelift_nvptx::{EmitOptions, emit, sm_90a};
 use tilelift_nvptx_sim as sim;
 
@@ -152,7 +152,7 @@ fn only(condition: &str, what: &str) -> String {
 fn lowered(text: &str) -> Program {
     let file = tilelift_ir::text::parse(text).unwrap_or_else(|e| panic!("{e:?}\n{text}"));
     let kernel = verify(&file.kernels[0]).unwrap_or_else(|e| panic!("{e:?}\n{text}"));
-    let options = LowerOptions { unproven: true, ..LowerOptions::default() };
+    let options = LowerOptions { proof: ProofScope::Nothing, ..LowerOptions::default() };
     lower(&kernel, &sm_90a(), &options).unwrap_or_else(|e| panic!("{e}\n{text}")).program
 }
 

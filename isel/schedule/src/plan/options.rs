@@ -30,8 +30,22 @@ pub struct LowerOptions {
     pub bulk_stores: Option<bool>,
     /// How layouts are chosen.
     pub layouts: LayoutChoice,
-    /// Tasks whose work together is not proved are lowered none the less.
-    pub unproven: bool,
+    /// What is proved before a kernel is lowered.
+    pub proof: ProofScope,
+}
+
+/// Whose work of warps together is proved: for any number of iterations nobody waits for ever, nothing is read before it is there, or written while others
+/// still read it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hash)]
+pub enum ProofScope {
+    /// Nobody's.
+    Nothing,
+    /// An author's tasks, channels and barriers. Schedules of the compiler are proved where it is itself being worked on: in builds with debug assertions.
+    #[default]
+    Authors,
+    /// The compiler's schedules, too, in every build: a kernel compiles in about twice the time. A loop whose schedule is not proved goes another way; what is not
+    /// proved then, is refused.
+    All,
 }
 
 /// How the layouts of tiles are chosen.

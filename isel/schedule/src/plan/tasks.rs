@@ -5,7 +5,7 @@ use super::buffers::{Buffers, buffers};
 use super::handle::handle;
 use super::lanes::{Fetches, fetches};
 use super::locals::{Locals, views};
-use super::options::LowerOptions;
+use super::options::{LowerOptions, ProofScope};
 use super::registers::{IdleWarps, share};
 use super::role::TaskRole;
 use super::shares::{Copies, copies};
@@ -205,7 +205,7 @@ pub fn plan_tasks(kernel: &Kernel, target: &Target, options: &LowerOptions, oute
         warps,
         group,
         front,
-        unproven: options.unproven,
+        unproven: options.proof == ProofScope::Nothing,
         buffers,
         boxes,
         rounded,
