@@ -31,7 +31,7 @@ use self::room::{BLOCK, VALUES};
 use crate::fold::{eval_cmp, eval_int};
 use crate::frame::{AllocId, Param};
 use crate::hash::Set;
-use crate::inst::{Block, Inst, MatrixProduct};
+use crate::inst::{Block, Inst, MatrixProduct, Opcode};
 use crate::machine::MatrixId;
 use crate::op::{BinOp, UnOp};
 use crate::place::{Life, Owner};
@@ -327,7 +327,7 @@ impl LaneBuilder {
                 self.program.params.len() as u32 - 1
             }
         };
-        self.pure_by(Key::numbered(What::Param, index.into()), p.ty, &[], |dst| Inst::Param { dst, index })
+        self.pure_by(Key::numbered(What::Row(Opcode::Param), index.into()), p.ty, &[], |dst| Inst::Param { dst, index })
     }
 
     /// Where the lane stands.
@@ -493,7 +493,7 @@ impl LaneBuilder {
     /// `a * b + c` with one rounding.
     pub fn fma(&mut self, a: LVal, b: LVal, c: LVal) -> LVal {
         let ty = self.ty(a);
-        self.pure(What::Fma, ty, &[a, b, c], |dst| Inst::Fma { dst, a, b, c })
+        self.pure(What::Row(Opcode::Fma), ty, &[a, b, c], |dst| Inst::Fma { dst, a, b, c })
     }
 
     /// `i64` sum of `c` and the product of two `i32`.
@@ -504,17 +504,17 @@ impl LaneBuilder {
         if self.as_const(b) == Some(0) {
             return c;
         }
-        self.pure(What::MadWide, LTy::I64, &[a, b, c], |dst| Inst::MadWide { dst, a, b, c })
+        self.pure(What::Row(Opcode::MadWide), LTy::I64, &[a, b, c], |dst| Inst::MadWide { dst, a, b, c })
     }
 
     /// `i64` sum of `c` and the product of two `i32`, read unsigned.
     pub fn mad_wide_u(&mut self, a: LVal, b: LVal, c: LVal) -> LVal {
-        self.pure(What::MadWideU, LTy::I64, &[a, b, c], |dst| Inst::MadWideU { dst, a, b, c })
+        self.pure(What::Row(Opcode::MadWideU), LTy::I64, &[a, b, c], |dst| Inst::MadWideU { dst, a, b, c })
     }
 
     /// The upper 32 bits of `high` and `low`, shifted left by `by` modulo 32.
     pub fn funnel(&mut self, high: LVal, low: LVal, by: LVal) -> LVal {
-        self.pure(What::Funnel, LTy::I32, &[high, low, by], |dst| Inst::Funnel { dst, high, low, by })
+        self.pure(What::Row(Opcode::Funnel), LTy::I32, &[high, low, by], |dst| Inst::Funnel { dst, high, low, by })
     }
 
     /// A comparison.
@@ -537,7 +537,7 @@ impl LaneBuilder {
             None => {}
         }
         let ty = self.ty(a);
-        self.pure(What::Select, ty, &[c, a, b], |dst| Inst::Select { dst, c, a, b })
+        self.pure(What::Row(Opcode::Select), ty, &[c, a, b], |dst| Inst::Select { dst, c, a, b })
     }
 
     /// Conversion by value.
@@ -584,13 +584,13 @@ impl LaneBuilder {
         let (a, b): (Vec<LVal>, Vec<LVal>) = pairs.iter().copied().unzip();
         let all = [&a[..], &b[..]].concat();
         let (a, b) = (Vals::from_vec(a), Vals::from_vec(b));
-        let key = self.made.listed(What::Divide, Vals::from_slice(&all));
+        let key = self.made.listed(What::Row(Opcode::Divide), Vals::from_slice(&all));
         self.pure_all(key, (LTy::F32, pairs.len()), &all, |d| Inst::Divide { dsts: Vals::from_slice(d), a, b })
     }
 
     /// Rounds an `f32` to tf32.
     pub fn round_tf32(&mut self, a: LVal) -> LVal {
-        self.pure(What::RoundTf32, LTy::F32, &[a], |dst| Inst::RoundTf32 { dst, a })
+        self.pure(What::Row(Opcode::RoundTf32), LTy::F32, &[a], |dst| Inst::RoundTf32 { dst, a })
     }
 
     /// The same bits under another type of that width.

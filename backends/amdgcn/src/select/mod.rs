@@ -77,7 +77,7 @@ use crate::mir;
 use live::Live;
 use selector::{Done, Selector};
 use tilelift_ir::Scalar;
-use tilelift_lane::{BinOp, Block, Inst, Program};
+use tilelift_lane::{BinOp, Block, Effect, Inst, Program};
 use webs::Webs;
 use windows::Windows;
 
@@ -187,8 +187,6 @@ impl Selector<'_> {
             Inst::Unpack { dsts, a } => self.unpack(dsts, *a),
             Inst::LoadGlobal { dsts, addr, offset, guard, other, cache } => self.load_global(dsts, (*addr, *offset), *guard, other, *cache),
             Inst::StoreGlobal { addr, offset, guard, srcs, cache } => self.store_global(srcs, (*addr, *offset), *guard, *cache),
-            // A hint for caches that these chips have no instruction for.
-            Inst::Prefetch { .. } => Ok(()),
             Inst::Atomic(a) => self.atomic(a),
             Inst::LoadShared { dsts, addr, offset } => self.load_shared(dsts, *addr, *offset),
             Inst::StoreShared { addr, offset, guard, srcs } => self.store_shared(srcs, *addr, *offset, *guard),
@@ -212,9 +210,9 @@ impl Selector<'_> {
             Inst::CvtBf16x2 { dst, low, high } => self.halves_of(*dst, [*low, *high], Scalar::BF16),
             Inst::CvtE4M3x2 { dst, low, high } => self.code_pair(*dst, [*low, *high], false),
             Inst::CvtE5M2x2 { dst, low, high } => self.code_pair(*dst, [*low, *high], true),
-            Inst::FmaBf16x2 { .. } | Inst::LoadMatrix { .. } | Inst::Redux { .. } | Inst::Unit(_) | Inst::Roles(_) => {
-                Err(SelectError::Instruction(inst.code(), Reason::NoMachinery))
-            }
+            // What is for speed alone, these chips do without; what else is not named here is of machinery that they lack.
+            other if other.effect() == Effect::Hint => Ok(()),
+            other => Err(SelectError::Instruction(other.code(), Reason::NoMachinery)),
         }
     }
 }

@@ -1,6 +1,6 @@
-//! What kind of instruction each is, for those who ask for some kinds alone: here the compiler asks for every new one.
+//! What kind of instruction each is, for those who ask for some kinds alone: a new one is what the table of instructions says that it does.
 
-use tilelift_lane::{BinOp, Control, Inst, LVal, ShuffleFrom, Special, Vals};
+use tilelift_lane::{BinOp, Control, Effect, Inst, LVal, ShuffleFrom, Special, Vals};
 
 /// A kind of instruction, and what there is to know of it.
 pub(super) enum Role<'a> {
@@ -59,37 +59,28 @@ impl Role<'_> {
             &Inst::Bin { dst, op, .. } => Role::Compute(Compute::Bin { dst, op }),
             Inst::Fma { dst, .. } => Role::Compute(Compute::Fma { dst: *dst }),
             Inst::Select { dst, .. } => Role::Compute(Compute::Select { dst: *dst }),
-            Inst::Un { .. }
-            | Inst::MadWide { .. }
-            | Inst::MadWideU { .. }
-            | Inst::Funnel { .. }
-            | Inst::FmaF16x2 { .. }
-            | Inst::CvtF16x2 { .. }
-            | Inst::CvtBf16x2 { .. }
-            | Inst::CvtE4M3x2 { .. }
-            | Inst::CvtE5M2x2 { .. }
-            | Inst::Permute { .. }
-            | Inst::MaskFlip { .. }
-            | Inst::Cmp { .. }
-            | Inst::Divide { .. }
-            | Inst::RoundTf32 { .. }
-            | Inst::Pack { .. } => Role::Compute(Compute::Other),
             Inst::Shuffle { from, .. } => Role::Shuffle(*from),
             Inst::Matrix(m) => Role::Matrix { dsts: &m.dsts, a: &m.a, b: &m.b, c: &m.c },
             Inst::LoadGlobal { dsts, .. } | Inst::LoadShared { dsts, .. } => Role::Load(dsts),
             Inst::StoreGlobal { srcs, .. } | Inst::StoreShared { srcs, .. } => Role::Store(srcs),
-            Inst::CopyAsync { .. }
-            | Inst::CommitCopies
-            | Inst::WaitCopies { .. }
-            | Inst::Prefetch { .. }
-            | Inst::Atomic(_)
-            | Inst::Barrier
-            | Inst::Assert { .. } => Role::Act,
             Inst::For(l) => Role::Control(Control::For(l)),
             Inst::While(l) => Role::Control(Control::While(l)),
             Inst::If(c) => Role::Control(Control::If(c)),
             Inst::Roles(r) => Role::Control(Control::Roles(r)),
-            Inst::FmaBf16x2 { .. } | Inst::LoadMatrix { .. } | Inst::Redux { .. } | Inst::Unit(_) => Role::Foreign,
+            Inst::Unit(_) => Role::Foreign,
+            other => Role::by_effect(other.effect()),
+        }
+    }
+
+    /// The kind of an instruction of which no more is asked than what it does.
+    fn by_effect(effect: Effect) -> Role<'static> {
+        match effect {
+            Effect::Compute => Role::Compute(Compute::Other),
+            Effect::Update(_) | Effect::Copy | Effect::Order | Effect::Meet | Effect::Check | Effect::Hint => Role::Act,
+            Effect::Stay | Effect::Read(_) | Effect::Write(_) | Effect::Exchange | Effect::Matrix | Effect::Start | Effect::Remote => {
+                Role::Foreign
+            }
+            Effect::Control => Role::Foreign,
         }
     }
 }

@@ -3,7 +3,7 @@
 use super::LaneBuilder;
 use super::equal::{Key, What};
 use crate::frame::{Alloc, AllocId, AllocName};
-use crate::inst::Inst;
+use crate::inst::{Inst, Opcode};
 use crate::place::{Life, Owner};
 use crate::value::{LTy, LVal, Special};
 
@@ -50,7 +50,10 @@ impl LaneBuilder {
     }
 
     fn whole_addr(&mut self, alloc: AllocId) -> LVal {
-        self.pure_by(Key::numbered(What::Shared, alloc.as_u32().into()), LTy::I32, &[], |dst| Inst::SharedAddr { dst, alloc })
+        self.pure_by(Key::numbered(What::Row(Opcode::SharedAddr), alloc.as_u32().into()), LTy::I32, &[], |dst| Inst::SharedAddr {
+            dst,
+            alloc,
+        })
     }
 
     /// Says that an allocation is in use here.

@@ -8,6 +8,7 @@
 //! ```
 
 use super::room::MEMO;
+use crate::inst::Opcode;
 use crate::op::{BinOp, UnOp};
 use crate::value::{LTy, LVal, Special, Vals};
 use hashbrown::HashTable;
@@ -18,34 +19,17 @@ use tilelift_ir::CmpOp;
 /// What a pure instruction does.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum What {
+    /// What its row of the table says, with no more than its operands; those of a list are a number, since they may be many.
+    Row(Opcode),
     Const(LTy),
-    Param,
     Special(Special),
     /// What a lane is in the role whose body is the frame of that number.
     OfRole(Special),
-    Shared,
     Un(UnOp),
     Bin(BinOp),
-    Fma,
-    MadWide,
-    MadWideU,
-    Funnel,
-    FmaF16x2,
-    FmaBf16x2,
-    CvtF16x2,
-    CvtBf16x2,
-    CvtE4M3x2,
-    CvtE5M2x2,
-    Permute,
-    MaskFlip,
     Cmp(CmpOp),
-    Select,
-    /// Of a list with a number: it may have many operands.
-    Divide,
     Cvt(LTy),
-    RoundTf32,
     Bitcast(LTy),
-    Pack,
     Unpack(LTy),
 }
 

@@ -14,7 +14,7 @@
 use super::LaneBuilder;
 use super::equal::What;
 use super::origins::{Origin, Picked};
-use crate::inst::Inst;
+use crate::inst::{Inst, Opcode};
 use crate::op::{BinOp, UnOp};
 use crate::value::{LTy, LVal};
 use tilelift_ir::Scalar;
@@ -159,8 +159,8 @@ impl LaneBuilder {
 
     fn fma_pair(&mut self, elem: Scalar, a: LVal, b: LVal, c: LVal) -> LVal {
         match elem {
-            Scalar::F16 => self.pure(What::FmaF16x2, LTy::I32, &[a, b, c], |dst| Inst::FmaF16x2 { dst, a, b, c }),
-            _ => self.pure(What::FmaBf16x2, LTy::I32, &[a, b, c], |dst| Inst::FmaBf16x2 { dst, a, b, c }),
+            Scalar::F16 => self.pure(What::Row(Opcode::FmaF16x2), LTy::I32, &[a, b, c], |dst| Inst::FmaF16x2 { dst, a, b, c }),
+            _ => self.pure(What::Row(Opcode::FmaBf16x2), LTy::I32, &[a, b, c], |dst| Inst::FmaBf16x2 { dst, a, b, c }),
         }
     }
 
@@ -173,7 +173,7 @@ impl LaneBuilder {
     /// The bits of a word that a mask names, those of another word inverted where they are set.
     pub(super) fn masked_over(&mut self, word: LVal, mask: i64, flip: LVal) -> LVal {
         let (a, mask) = (word, self.i32(mask));
-        self.pure(What::MaskFlip, LTy::I32, &[a, mask, flip], |dst| Inst::MaskFlip { dst, a, mask, flip })
+        self.pure(What::Row(Opcode::MaskFlip), LTy::I32, &[a, mask, flip], |dst| Inst::MaskFlip { dst, a, mask, flip })
     }
 
     /// The floats of the two signed halves of the byte of a word that begins at a bit.

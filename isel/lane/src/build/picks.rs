@@ -8,14 +8,14 @@
 use super::LaneBuilder;
 use super::equal::What;
 use super::origins::Picked;
-use crate::inst::Inst;
+use crate::inst::{Inst, Opcode};
 use crate::value::{LTy, LVal};
 use tilelift_ir::Scalar;
 
 impl LaneBuilder {
     /// Four bytes of two words: see [`Inst::Permute`].
     pub fn permute(&mut self, low: LVal, high: LVal, picks: LVal) -> LVal {
-        self.pure(What::Permute, LTy::I32, &[low, high, picks], |dst| Inst::Permute { dst, low, high, picks })
+        self.pure(What::Row(Opcode::Permute), LTy::I32, &[low, high, picks], |dst| Inst::Permute { dst, low, high, picks })
     }
 
     /// The bytes of words that each lane picks for itself, number `lane + at` of each word, as `i8`s.

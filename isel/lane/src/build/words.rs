@@ -5,7 +5,7 @@
 use super::LaneBuilder;
 use super::equal::{Key, What};
 use super::known::Known;
-use crate::inst::Inst;
+use crate::inst::{Inst, Opcode};
 use crate::op::UnOp;
 use crate::value::{LTy, LVal, Vals};
 use tilelift_ir::Scalar;
@@ -38,11 +38,13 @@ impl LaneBuilder {
             && let [Some(low), Some(high)] = [low, high].map(|v| self.rounded(v))
         {
             return match self.ty(parts[0]) {
-                LTy::Num(Scalar::F16) => self.pure(What::CvtF16x2, LTy::B32, &[low, high], |dst| Inst::CvtF16x2 { dst, low, high }),
-                _ => self.pure(What::CvtBf16x2, LTy::B32, &[low, high], |dst| Inst::CvtBf16x2 { dst, low, high }),
+                LTy::Num(Scalar::F16) => {
+                    self.pure(What::Row(Opcode::CvtF16x2), LTy::B32, &[low, high], |dst| Inst::CvtF16x2 { dst, low, high })
+                }
+                _ => self.pure(What::Row(Opcode::CvtBf16x2), LTy::B32, &[low, high], |dst| Inst::CvtBf16x2 { dst, low, high }),
             };
         }
-        self.pure(What::Pack, LTy::B32, parts, |dst| Inst::Pack { dst, parts: Vals::from_slice(parts) })
+        self.pure(What::Row(Opcode::Pack), LTy::B32, parts, |dst| Inst::Pack { dst, parts: Vals::from_slice(parts) })
     }
 
     /// Bytes of two packed words, which ones being known.
@@ -76,8 +78,8 @@ impl LaneBuilder {
         let [low, high] = [low, high].map(|bits| self.bitcast(bits, LTy::F32));
         let ty = LTy::Num(Scalar::I16);
         match how {
-            UnOp::EncodeE5M2 => self.pure(What::CvtE5M2x2, ty, &[low, high], |dst| Inst::CvtE5M2x2 { dst, low, high }),
-            _ => self.pure(What::CvtE4M3x2, ty, &[low, high], |dst| Inst::CvtE4M3x2 { dst, low, high }),
+            UnOp::EncodeE5M2 => self.pure(What::Row(Opcode::CvtE5M2x2), ty, &[low, high], |dst| Inst::CvtE5M2x2 { dst, low, high }),
+            _ => self.pure(What::Row(Opcode::CvtE4M3x2), ty, &[low, high], |dst| Inst::CvtE4M3x2 { dst, low, high }),
         }
     }
 
