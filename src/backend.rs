@@ -26,7 +26,7 @@ pub(crate) struct Emitted {
 }
 
 /// Why a backend makes no code.
-pub(crate) enum Refusal {
+pub(crate) enum BackendRefusal {
     Nvptx(tilelift_nvptx::EmitError),
     Amdgcn(tilelift_amdgcn::EmitError),
 }
@@ -41,10 +41,10 @@ impl Backend {
     }
 
     /// Makes the target's code of a lane program that was lowered for it.
-    pub fn emit(self, program: &Program, target: &Target, options: &EmitOptions) -> Result<Emitted, Refusal> {
+    pub fn emit(self, program: &Program, target: &Target, options: &EmitOptions) -> Result<Emitted, BackendRefusal> {
         match self {
             Backend::Nvptx => {
-                let made = tilelift_nvptx::emit(program, target, options).map_err(Refusal::Nvptx)?;
+                let made = tilelift_nvptx::emit(program, target, options).map_err(BackendRefusal::Nvptx)?;
                 Ok(Emitted {
                     text: made.text,
                     object: Vec::new(),
@@ -56,7 +56,7 @@ impl Backend {
                 })
             }
             Backend::Amdgcn(chip) => {
-                let made = tilelift_amdgcn::emit(program, chip).map_err(Refusal::Amdgcn)?;
+                let made = tilelift_amdgcn::emit(program, chip).map_err(BackendRefusal::Amdgcn)?;
                 Ok(Emitted {
                     text: made.text,
                     object: made.object,

@@ -8,7 +8,7 @@
 //! No device, no clock in the result, no global state: the same kernel, target and options give the same bytes.
 
 use crate::artifact::{Argument, Artifact, Param};
-use crate::backend::{Backend, Refusal};
+use crate::backend::{Backend, BackendRefusal};
 use crate::targets;
 use std::borrow::Cow;
 use std::fmt;
@@ -270,15 +270,15 @@ impl From<LowerError> for CompileError {
 }
 impl CompileError {
     /// What a backend refuses of a kernel.
-    fn refused(e: Refusal, kernel: &Kernel) -> CompileError {
+    fn refused(e: BackendRefusal, kernel: &Kernel) -> CompileError {
         match e {
             // The emission checks the program that it is given, and that was made here.
-            Refusal::Nvptx(EmitError::Invalid(Invalid::Program(e))) => CompileError::Lane(e.to_string()),
-            Refusal::Nvptx(e) => CompileError::Emit(e),
-            Refusal::Amdgcn(AmdEmitError::Allocate(why)) if why.is_resource() => {
+            BackendRefusal::Nvptx(EmitError::Invalid(Invalid::Program(e))) => CompileError::Lane(e.to_string()),
+            BackendRefusal::Nvptx(e) => CompileError::Emit(e),
+            BackendRefusal::Amdgcn(AmdEmitError::Allocate(why)) if why.is_resource() => {
                 CompileError::Registers { kernel: kernel.name.clone(), why, loc: largest_tile(kernel) }
             }
-            Refusal::Amdgcn(e) => CompileError::Code(e),
+            BackendRefusal::Amdgcn(e) => CompileError::Code(e),
         }
     }
 }

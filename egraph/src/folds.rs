@@ -68,7 +68,7 @@ pub(crate) fn find(kernel: &Kernel, allow: Class) -> Folds {
 
 /// A bound as it is compared in front of the graph.
 #[derive(PartialEq)]
-enum Bound {
+enum ComparedBound {
     Known(Literal, Scalar),
     Value(Value),
 }
@@ -102,7 +102,7 @@ impl Finder<'_> {
         }
         if self.allow < Class::Reassoc {
             let before = found.len();
-            let bounds: Vec<[Bound; 3]> = found.iter().map(|(i, _)| self.bounds(*i)).collect();
+            let bounds: Vec<[ComparedBound; 3]> = found.iter().map(|(i, _)| self.bounds(*i)).collect();
             let mut at = 0;
             found.retain(|_| {
                 at += 1;
@@ -125,9 +125,9 @@ impl Finder<'_> {
         clean
     }
 
-    fn bounds(&self, inst: Inst) -> [Bound; 3] {
+    fn bounds(&self, inst: Inst) -> [ComparedBound; 3] {
         let args = &self.kernel.insts[inst].args;
-        [0, 1, 2].map(|i| self.kernel.as_const(args[i]).map_or(Bound::Value(args[i]), |(l, s)| Bound::Known(l, s)))
+        [0, 1, 2].map(|i| self.kernel.as_const(args[i]).map_or(ComparedBound::Value(args[i]), |(l, s)| ComparedBound::Known(l, s)))
     }
 
     fn slots(&self, inst: Inst) -> Option<SmallVec<[Slot; 4]>> {

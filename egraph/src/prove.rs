@@ -206,12 +206,12 @@ fn again(g: &mut Graph, step: &Step, options: &Options) -> Result<(), NoStep> {
 }
 
 /// A term: its head and the numbers of its operands.
-type Term = (Head, SmallVec<[u32; 3]>);
+type NumberedTerm = (Head, SmallVec<[u32; 3]>);
 
 /// Checks proofs against the steps of the log.
 struct Checker<'g> {
     g: &'g Graph,
-    terms: IndexSet<Term>,
+    terms: IndexSet<NumberedTerm>,
     of_id: IndexMap<Id, u32>,
     /// The steps: left term, right term, rule.
     steps: IndexSet<(u32, u32, &'static str)>,

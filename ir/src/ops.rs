@@ -17,7 +17,7 @@ mod pattern;
 mod words;
 
 pub use explicit::Task;
-pub use info::{Attr, AttrKind, Effects, ErrorBound, Literal, OpInfo, Operand, OperandKind, Rule, Work};
+pub use info::{Attr, AttrKind, Effects, ErrorBound, Literal, OpInfo, OperandInfo, OperandKind, Rule, Work};
 pub use table::Op;
 pub use words::{AtomicOp, CacheHint, CmpOp, GridAxis, MemoryOrder, Precision, ReduceOp, Scope, SortOrder};
 
@@ -26,16 +26,16 @@ use std::fmt;
 
 macro_rules! operand {
     ($n:ident) => {
-        Operand { name: stringify!($n), kind: OperandKind::Plain }
+        OperandInfo { name: stringify!($n), kind: OperandKind::Plain }
     };
     ([$n:ident]) => {
-        Operand { name: stringify!($n), kind: OperandKind::Indices }
+        OperandInfo { name: stringify!($n), kind: OperandKind::Indices }
     };
     ((? $n:ident)) => {
-        Operand { name: stringify!($n), kind: OperandKind::Keyword }
+        OperandInfo { name: stringify!($n), kind: OperandKind::Keyword }
     };
     ((* $n:ident)) => {
-        Operand { name: stringify!($n), kind: OperandKind::Variadic }
+        OperandInfo { name: stringify!($n), kind: OperandKind::Variadic }
     };
 }
 

@@ -110,7 +110,7 @@ impl LoopEstimate {
 pub fn exposure(kernel: &Verified<'_>, target: &Target, options: &LowerOptions) -> Result<Exposure, LowerError> {
     let done = lower(kernel, target, options)?;
     let (kernel, plan) = planned(kernel, target, options)?;
-    let looked = Looked { kernel: &kernel, target, done: &done, synchronous: synchronous(&kernel, &done) };
+    let looked = LoweredKernel { kernel: &kernel, target, done: &done, synchronous: synchronous(&kernel, &done) };
     let mut loops = Vec::new();
     kernel.walk(kernel.body, &mut |i| loops.extend(is_loop(&kernel, i).then(|| looked.at(i)).flatten()));
     let mut outline = done.plan.outline();
@@ -145,14 +145,14 @@ fn synchronous(kernel: &Kernel, done: &Lowered) -> Set<(Op, Loc)> {
 }
 
 /// A kernel that is looked at.
-struct Looked<'a> {
+struct LoweredKernel<'a> {
     kernel: &'a Kernel,
     target: &'a Target,
     done: &'a Lowered,
     synchronous: Set<(Op, Loc)>,
 }
 
-impl Looked<'_> {
+impl LoweredKernel<'_> {
     /// What is said of a loop; nothing of one that neither loads nor multiplies.
     fn at(&self, main: Inst) -> Option<LoopExposure> {
         let kernel = self.kernel;

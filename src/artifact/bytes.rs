@@ -42,9 +42,9 @@ impl std::error::Error for Malformed {}
 
 /// Writes.
 #[derive(Default)]
-pub(super) struct Writer(pub(super) Vec<u8>);
+pub(super) struct ByteWriter(pub(super) Vec<u8>);
 
-impl Writer {
+impl ByteWriter {
     pub(super) fn u8(&mut self, n: u8) {
         self.0.push(n);
     }
@@ -58,7 +58,7 @@ impl Writer {
         self.0.extend_from_slice(&(b.len() as u64).to_le_bytes());
         self.0.extend_from_slice(b);
     }
-    pub(super) fn list<T>(&mut self, list: &[T], mut one: impl FnMut(&mut Writer, &T)) {
+    pub(super) fn list<T>(&mut self, list: &[T], mut one: impl FnMut(&mut ByteWriter, &T)) {
         self.u32(list.len() as u32);
         for x in list {
             one(self, x);

@@ -1,7 +1,7 @@
 //! An artifact as bytes.
 
 use super::arguments::Argument;
-use super::bytes::Writer;
+use super::bytes::ByteWriter;
 use super::image::Artifact;
 use super::params::{Param, ParamSource};
 use tilelift_ir::{Extent, GridAxis, Scalar};
@@ -37,7 +37,7 @@ impl Artifact {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn to_bytes(&self) -> Vec<u8> {
-        let mut w = Writer::default();
+        let mut w = ByteWriter::default();
         w.0.extend_from_slice(MAGIC);
         w.u32(VERSION);
         w.list(self.key.as_slice(), |w, key| w.0.extend_from_slice(&key.bytes()));
@@ -57,16 +57,16 @@ impl Artifact {
     }
 }
 
-fn pair(w: &mut Writer, &(a, b): &(u32, u32)) {
+fn pair(w: &mut ByteWriter, &(a, b): &(u32, u32)) {
     w.u32(a);
     w.u32(b);
 }
 
-fn elem(w: &mut Writer, elem: Scalar) {
+fn elem(w: &mut ByteWriter, elem: Scalar) {
     w.bytes(elem.name().as_bytes());
 }
 
-fn param(w: &mut Writer, p: &Param) {
+fn param(w: &mut ByteWriter, p: &Param) {
     elem(w, p.elem);
     match p.source {
         ParamSource::Pointer(view) => numbers(w, mark::POINTER, &[view]),
@@ -92,12 +92,12 @@ fn param(w: &mut Writer, p: &Param) {
     }
 }
 
-fn numbers(w: &mut Writer, mark: u8, numbers: &[u32]) {
+fn numbers(w: &mut ByteWriter, mark: u8, numbers: &[u32]) {
     w.u8(mark);
     numbers.iter().for_each(|&n| w.u32(n));
 }
 
-fn argument(w: &mut Writer, a: &Argument) {
+fn argument(w: &mut ByteWriter, a: &Argument) {
     match a {
         Argument::View { ty, written } => {
             w.u8(mark::VIEW);
@@ -115,7 +115,7 @@ fn argument(w: &mut Writer, a: &Argument) {
     }
 }
 
-fn extent(w: &mut Writer, e: &Extent) {
+fn extent(w: &mut ByteWriter, e: &Extent) {
     match *e {
         Extent::Fixed(n) => numbers(w, mark::FIXED, &[n]),
         Extent::Dynamic(n) => numbers(w, mark::DYNAMIC, &[n]),

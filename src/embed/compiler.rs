@@ -4,7 +4,7 @@ use super::background::Background;
 use super::cache::Cache;
 use super::entry::{opened, sealed};
 use super::error::{Error, Refusal};
-use super::flight::{Flight, Made};
+use super::flight::{Flight, FlightEnd};
 use super::in_place::in_place;
 use super::settings::Settings;
 use super::stack::{FLAT, with_room};
@@ -171,7 +171,7 @@ impl Compiler {
     ///
     /// # Errors
     /// The kernel is refused, or the system gives no thread.
-    pub fn compile(&self, kernel: &Kernel) -> Made {
+    pub fn compile(&self, kernel: &Kernel) -> FlightEnd {
         self.compile_with(kernel, &self.settings)
     }
 
@@ -179,7 +179,7 @@ impl Compiler {
     ///
     /// # Errors
     /// As [`Compiler::compile`].
-    pub fn compile_with(&self, kernel: &Kernel, settings: &Settings) -> Made {
+    pub fn compile_with(&self, kernel: &Kernel, settings: &Settings) -> FlightEnd {
         let key = self.key_with(kernel, settings)?;
         self.find(key, |compiler| with_room(|| compiler.make(key, kernel, settings))?)
     }
@@ -190,7 +190,7 @@ impl Compiler {
     ///
     /// # Errors
     /// As [`Compiler::compile`].
-    pub fn compile_for(&self, kernel: &Kernel, args: &[Arg]) -> Made {
+    pub fn compile_for(&self, kernel: &Kernel, args: &[Arg]) -> FlightEnd {
         let divisors = Divisors::of(kernel, args);
         if divisors.is_empty() { self.compile(kernel) } else { self.compile(&divisors.apply(kernel)) }
     }
@@ -200,7 +200,7 @@ impl Compiler {
     ///
     /// # Errors
     /// As [`Compiler::compile`].
-    pub fn compile_for_launch(&self, kernel: &Kernel, grid: [u32; 3], args: &[Arg]) -> Made {
+    pub fn compile_for_launch(&self, kernel: &Kernel, grid: [u32; 3], args: &[Arg]) -> FlightEnd {
         let divisors = Divisors::of(kernel, args);
         let settings = self.settings.clone().grid(GridFacts::of(grid));
         if divisors.is_empty() { self.compile_with(kernel, &settings) } else { self.compile_with(&divisors.apply(kernel), &settings) }
@@ -210,7 +210,7 @@ impl Compiler {
     ///
     /// # Errors
     /// As [`Compiler::compile`], or the text is wrong, or has no such kernel.
-    pub fn compile_text(&self, source: &str, name: Option<&str>) -> Made {
+    pub fn compile_text(&self, source: &str, name: Option<&str>) -> FlightEnd {
         self.compile_text_with(source, name, &self.settings)
     }
 
@@ -218,7 +218,7 @@ impl Compiler {
     ///
     /// # Errors
     /// As [`Compiler::compile_text`].
-    pub fn compile_text_with(&self, source: &str, name: Option<&str>, settings: &Settings) -> Made {
+    pub fn compile_text_with(&self, source: &str, name: Option<&str>, settings: &Settings) -> FlightEnd {
         let kernel = with_room(|| {
             let mut file = text::parse(source).map_err(Error::Text)?;
             let found = match name {
@@ -254,7 +254,7 @@ impl Compiler {
     }
 
     /// The artifact of a key, made if nobody has it or is making it.
-    pub(super) fn find(&self, key: Key, make: impl FnOnce(&Compiler) -> Made) -> Made {
+    pub(super) fn find(&self, key: Key, make: impl FnOnce(&Compiler) -> FlightEnd) -> FlightEnd {
         let flight = {
             let mut inner = self.lock();
             if let Some(found) = inner.cache.get(&key) {
@@ -292,7 +292,7 @@ impl Compiler {
     }
 
     /// Compiles. The calling thread's stack should be a large one.
-    pub(super) fn make(&self, key: Key, kernel: &Kernel, settings: &Settings) -> Made {
+    pub(super) fn make(&self, key: Key, kernel: &Kernel, settings: &Settings) -> FlightEnd {
         let kernel = &*in_place(kernel, settings.places())?;
         #[cfg(feature = "tracing")]
         let _span =
@@ -381,7 +381,7 @@ struct Landing<'c> {
     compiler: &'c Compiler,
     key: Key,
     flight: Arc<Flight>,
-    made: Option<Made>,
+    made: Option<FlightEnd>,
 }
 
 impl Drop for Landing<'_> {

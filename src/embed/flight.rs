@@ -5,24 +5,24 @@ use crate::artifact::Artifact;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 /// What a flight ends with.
-pub(super) type Made = Result<Arc<Artifact>, Error>;
+pub(super) type FlightEnd = Result<Arc<Artifact>, Error>;
 
 /// Something that a thread makes.
 #[derive(Default, Debug)]
 pub(super) struct Flight {
-    made: Mutex<Option<Made>>,
+    made: Mutex<Option<FlightEnd>>,
     landed: Condvar,
 }
 
 impl Flight {
     /// Ends it: whoever waits has the result.
-    pub(super) fn land(&self, made: Made) {
+    pub(super) fn land(&self, made: FlightEnd) {
         *self.made.lock().unwrap_or_else(PoisonError::into_inner) = Some(made);
         self.landed.notify_all();
     }
 
     /// Waits for the end.
-    pub(super) fn wait(&self) -> Made {
+    pub(super) fn wait(&self) -> FlightEnd {
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
             match &*made {

@@ -2,7 +2,7 @@
 
 use super::compiler::Compiler;
 use super::error::Error;
-use super::flight::Made;
+use super::flight::FlightEnd;
 use super::request::Request;
 use super::stack::{STACK, said};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -13,12 +13,12 @@ use std::thread;
 impl Compiler {
     /// The artifacts of many kernels, in their order, loaded and compiled on so many threads (0: as many as the machine has). For warm-up: what a model
     /// needs is there before the first token. Kernels stand for requests with the compiler's settings: `compile_many(&kernels, 0)`.
-    pub fn compile_many<'k, R: Into<Request<'k>>>(&self, requests: impl IntoIterator<Item = R>, threads: usize) -> Vec<Made> {
+    pub fn compile_many<'k, R: Into<Request<'k>>>(&self, requests: impl IntoIterator<Item = R>, threads: usize) -> Vec<FlightEnd> {
         let requests: Vec<Request<'k>> = requests.into_iter().map(Into::into).collect();
         self.make_many(&requests, threads)
     }
 
-    fn make_many(&self, requests: &[Request<'_>], threads: usize) -> Vec<Made> {
+    fn make_many(&self, requests: &[Request<'_>], threads: usize) -> Vec<FlightEnd> {
         let threads = if threads == 0 { thread::available_parallelism().map_or(1, usize::from) } else { threads };
         let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::with_capacity(requests.len())));
         let work = || {
@@ -43,7 +43,7 @@ impl Compiler {
                 }
             }
         });
-        let mut made: Vec<Option<Made>> = vec![None; requests.len()];
+        let mut made: Vec<Option<FlightEnd>> = vec![None; requests.len()];
         for (n, one) in done.into_inner().unwrap_or_else(PoisonError::into_inner) {
             made[n] = Some(one);
         }

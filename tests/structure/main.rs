@@ -1,16 +1,20 @@
 //! Imports between the folders of a crate run one way: no file imports one that imports it, no folder one that imports it, and what
 //! several rooms of a folder take lies below them. A `mod.rs` or `lib.rs` that hands names on is a door, and takes nothing.
+//!
+//! Names of types are told apart in a crate: no two of a library have the same one.
 
 mod folders;
 mod imports;
 mod modules;
 mod tokens;
+mod types;
 
 use folders::{Circle, circles};
 use imports::{Import, imports};
 use modules::modules;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use types::{Twice, twice};
 
 /// Folders with a `Cargo.toml` below `folder`.
 fn crates(folder: &Path, found: &mut Vec<PathBuf>) {
@@ -131,4 +135,98 @@ fn what_stands_there_for_tests_is_left_away() {
     let low = "pub fn low() {}\n#[cfg(test)]\nuse crate::high::high;\n#[test]\nfn t() { crate::high::high() }\n";
     let files = [("src/lib.rs", "mod low;\nmod high;\n"), ("src/low.rs", low), ("src/high.rs", &format!("use crate::low::low;\n{high}"))];
     assert_eq!(planted(&files), Vec::<String>::new());
+}
+
+/// The libraries in which a type's name has one meaning: the compiler's own.
+const LIBRARIES: [&str; 11] = [
+    "",
+    "ir",
+    "ir/interp",
+    "ir/decisions",
+    "egraph",
+    "isel",
+    "isel/lane",
+    "isel/protocol",
+    "isel/schedule",
+    "backends/nvptx",
+    "backends/amdgcn",
+];
+
+/// Folders that do the same for different devices, with the same names for it.
+const TWINS: [&str; 3] = ["src/runtime/cuda", "src/runtime/hip", "src/runtime/sim"];
+
+/// Names that callers of the library have for two types each, by a path that tells them apart: `launch::Bound` and `graph::Bound`, `Refusal` and
+/// `graph::Refusal`.
+const PUBLISHED: [(&str, [&str; 2]); 2] =
+    [("Bound", ["src/graph/run.rs", "src/launch/bound.rs"]), ("Refusal", ["src/embed/error.rs", "src/graph/fuse/report.rs"])];
+
+#[test]
+fn a_name_of_a_type_has_one_meaning_in_a_crate() {
+    let (mut wrong, mut all) = (String::new(), 0);
+    let mut published: Vec<Twice> =
+        PUBLISHED.map(|(name, files)| Twice { name: name.to_string(), files: files.map(PathBuf::from).into() }).into();
+    for name in LIBRARIES {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(name);
+        let read = |file: &Path| std::fs::read_to_string(folder.join(file)).ok();
+        let modules = modules(Path::new("src/lib.rs"), &read);
+        let types: usize = modules.iter().map(|m| m.types.len()).sum();
+        println!("{name}: {types} types");
+        assert!(types > 4, "only {types} types are found in ./{name}");
+        all += types;
+        for mut found in twice(&modules, &TWINS) {
+            found.files.sort();
+            let declared = published.iter().position(|p| name.is_empty() && *p == found);
+            match declared {
+                Some(at) => drop(published.remove(at)),
+                None => wrong.push_str(&format!("in the crate of ./{name}: {found}")),
+            }
+        }
+    }
+    assert!(all > 1300, "only {all} types are found");
+    assert!(wrong.is_empty(), "names that several types of a crate have:\n{wrong}");
+    assert!(published.is_empty(), "these stand in the list, and have a name of their own: {published:?}");
+}
+
+/// Names that several types of a crate of these files have.
+fn planted_types(files: &[(&str, &str)]) -> Vec<String> {
+    let files: BTreeMap<PathBuf, String> = files.iter().map(|(p, t)| (PathBuf::from(p), t.to_string())).collect();
+    twice(&modules(Path::new("src/lib.rs"), &|file| files.get(file).cloned()), &TWINS).iter().map(Twice::to_string).collect()
+}
+
+#[test]
+fn a_name_of_two_types_is_found() {
+    let low = "pub struct Low;\npub(super) struct Ring<'a> { of: &'a Low }\nenum Kind { Ring }\ntype Step = u32;\n";
+    let high = "fn f(_: impl Fn()) {\n    struct Ring;\n}\n/// A step.\ntrait Step {}\nstruct Kinds(Kind);\n";
+    let found = planted_types(&[("src/lib.rs", "mod low;\nmod high;\n"), ("src/low.rs", low), ("src/high.rs", high)]);
+    let said = ["Ring", "Step"].map(|name| format!("{name} is a type of src/low.rs and of src/high.rs\n"));
+    assert_eq!(found, said);
+    let inside = "mod a {\n    union One {}\n}\nmod b {\n    type One = u8;\n}\n";
+    assert_eq!(planted_types(&[("src/lib.rs", inside)]), ["One is a type of src/lib.rs and of src/lib.rs\n"]);
+}
+
+#[test]
+fn what_is_no_type_of_its_own_has_any_name() {
+    let low = "pub struct Low;\nimpl Iterator for Low {\n    type Item = u8;\n}\npub enum Kind { Low }\nfn item() {}\n";
+    let high = "pub trait Item { type Item; }\nimpl<T: Fn() -> [u8; 2]> Item for T {\n    type Item = u8;\n}\n#[cfg(test)]\nmod tests {\n    struct Low;\n}\n";
+    assert_eq!(
+        planted_types(&[("src/lib.rs", "mod low;\nmod high;\nuse low::Low;\n"), ("src/low.rs", low), ("src/high.rs", high)]),
+        Vec::<String>::new()
+    );
+}
+
+#[test]
+fn twins_share_names_with_one_another_alone() {
+    let files = |sim: &'static str, door: &'static str| {
+        planted_types(&[
+            ("src/lib.rs", "mod runtime;\n"),
+            ("src/runtime/mod.rs", door),
+            ("src/runtime/cuda.rs", "mod facts;\n"),
+            ("src/runtime/cuda/facts.rs", "pub struct Facts;\n"),
+            ("src/runtime/sim/mod.rs", sim),
+        ])
+    };
+    let door = "mod cuda;\nmod sim;\n";
+    assert_eq!(files("struct Facts;\n", door), Vec::<String>::new());
+    assert_eq!(files("struct Facts;\nmod a {\n    struct Facts;\n}\n", door).len(), 1);
+    assert_eq!(files("", "mod cuda;\nmod sim;\nstruct Facts;\n").len(), 1);
 }

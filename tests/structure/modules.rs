@@ -21,6 +21,8 @@ pub(crate) struct Module {
     pub(crate) children: BTreeMap<String, usize>,
     /// Names of items, associated ones among them.
     pub(crate) items: BTreeSet<String>,
+    /// Names of types that are declared, one for each declaration; associated types are none.
+    pub(crate) types: Vec<String>,
     pub(crate) uses: Vec<Use>,
     /// Paths of `use x::*` items.
     pub(crate) globs: Vec<Vec<String>>,
@@ -53,8 +55,13 @@ impl Reader<'_> {
     fn items(&mut self, module: usize, code: &[Token], folder: &Path) {
         let mut at = 0;
         let mut named_file = None;
+        // Where the body of an `impl` or a `trait` ends: a `type` in front of that is an associated one.
+        let mut body = 0;
         while at < code.len() {
             let rest = &code[at..];
+            if begins_body(code, at) {
+                body = body.max(at + item(rest));
+            }
             if rest[0].is('#') {
                 let open = if rest.get(1).is_some_and(|t| t.is('!')) { 2 } else { 1 };
                 let n = open + group(&rest[open.min(rest.len())..]);
@@ -95,6 +102,9 @@ impl Reader<'_> {
                 }
                 [Token::Word(w), Token::Word(name), ..] if DEFINES.contains(&w.as_str()) => {
                     self.modules[module].items.insert(name.clone());
+                    if TYPES.contains(&w.as_str()) && (w != "type" || at >= body) {
+                        self.modules[module].types.push(name.clone());
+                    }
                     at += 2;
                 }
                 [Token::Word(_), ..] => at += self.path(module, rest),
@@ -173,6 +183,21 @@ impl Reader<'_> {
 
 /// Words in front of the name of an item.
 const DEFINES: [&str; 8] = ["fn", "struct", "enum", "trait", "type", "const", "static", "union"];
+
+/// Those of them in front of the name of a type.
+const TYPES: [&str; 5] = ["struct", "enum", "trait", "type", "union"];
+
+/// True if a `trait` or an `impl` block stands at this place; an `impl` in the type of something is none.
+fn begins_body(code: &[Token], at: usize) -> bool {
+    match code[at].word() {
+        Some("trait") => code.get(at + 1).is_some_and(|t| t.word().is_some()),
+        Some("impl") => match at.checked_sub(1).map(|before| &code[before]) {
+            None | Some(Token::Mark('{' | '}' | ';' | ']')) => true,
+            Some(before) => before.word() == Some("unsafe"),
+        },
+        _ => false,
+    }
+}
 
 /// How many tokens the group has that `code` begins with: up to the bracket that closes the first one.
 fn group(code: &[Token]) -> usize {

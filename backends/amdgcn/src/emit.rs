@@ -60,7 +60,7 @@ impl EmitError {
         match self {
             EmitError::Select(_) => false,
             EmitError::Allocate(e) => e.is_resource(),
-            EmitError::Encode(e) => matches!(e.reason, encode::Reason::Branch(_)),
+            EmitError::Encode(e) => matches!(e.reason, encode::EncodeReason::Branch(_)),
         }
     }
 }

@@ -28,7 +28,7 @@ struct Frag {
 }
 
 /// A row of the matrix table.
-struct Row {
+struct MatrixRow {
     name: &'static str,
     shape: [u32; 3],
     operand: Scalar,
@@ -58,8 +58,8 @@ const A_F64: Frag = Frag { shape: [8, 4], reg: &[], lane: [[0, 1], [0, 2], [1, 0
 const B_F64: Frag = Frag { shape: [4, 8], reg: &[], lane: [[1, 0], [2, 0], [0, 1], [0, 2], [0, 4]] };
 
 /// The warp-wide matrix instructions of sm_80 and later, preferred first.
-const MMA_SYNC: [Row; 11] = [
-    Row {
+const MMA_SYNC: [MatrixRow; 11] = [
+    MatrixRow {
         name: "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32",
         shape: [16, 8, 16],
         operand: Scalar::F16,
@@ -69,7 +69,7 @@ const MMA_SYNC: [Row; 11] = [
         a: A16,
         b: B16,
     },
-    Row {
+    MatrixRow {
         name: "mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16",
         shape: [16, 8, 16],
         operand: Scalar::F16,
@@ -79,7 +79,7 @@ const MMA_SYNC: [Row; 11] = [
         a: A16,
         b: B16,
     },
-    Row {
+    MatrixRow {
         name: "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32",
         shape: [16, 8, 16],
         operand: Scalar::BF16,
@@ -89,7 +89,7 @@ const MMA_SYNC: [Row; 11] = [
         a: A16,
         b: B16,
     },
-    Row {
+    MatrixRow {
         name: "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32",
         shape: [16, 8, 8],
         operand: Scalar::F32,
@@ -99,7 +99,7 @@ const MMA_SYNC: [Row; 11] = [
         a: A_TF32,
         b: B_TF32,
     },
-    Row {
+    MatrixRow {
         name: "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32",
         shape: [16, 8, 32],
         operand: Scalar::I8,
@@ -109,7 +109,7 @@ const MMA_SYNC: [Row; 11] = [
         a: A8,
         b: B8,
     },
-    Row {
+    MatrixRow {
         name: "mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64",
         shape: [8, 8, 4],
         operand: Scalar::F64,
@@ -120,7 +120,7 @@ const MMA_SYNC: [Row; 11] = [
         b: B_F64,
     },
     // Shallow ones, for extents of K that the others do not divide.
-    Row {
+    MatrixRow {
         name: "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32",
         shape: [16, 8, 8],
         operand: Scalar::F16,
@@ -130,7 +130,7 @@ const MMA_SYNC: [Row; 11] = [
         a: A16_K8,
         b: B16_K8,
     },
-    Row {
+    MatrixRow {
         name: "mma.sync.aligned.m16n8k8.row.col.f16.f16.f16.f16",
         shape: [16, 8, 8],
         operand: Scalar::F16,
@@ -140,7 +140,7 @@ const MMA_SYNC: [Row; 11] = [
         a: A16_K8,
         b: B16_K8,
     },
-    Row {
+    MatrixRow {
         name: "mma.sync.aligned.m16n8k8.row.col.f32.bf16.bf16.f32",
         shape: [16, 8, 8],
         operand: Scalar::BF16,
@@ -150,7 +150,7 @@ const MMA_SYNC: [Row; 11] = [
         a: A16_K8,
         b: B16_K8,
     },
-    Row {
+    MatrixRow {
         name: "mma.sync.aligned.m16n8k4.row.col.f32.tf32.tf32.f32",
         shape: [16, 8, 4],
         operand: Scalar::F32,
@@ -160,7 +160,7 @@ const MMA_SYNC: [Row; 11] = [
         a: A_TF32_K4,
         b: B_TF32_K4,
     },
-    Row {
+    MatrixRow {
         name: "mma.sync.aligned.m16n8k16.row.col.s32.s8.s8.s32",
         shape: [16, 8, 16],
         operand: Scalar::I8,
@@ -173,8 +173,8 @@ const MMA_SYNC: [Row; 11] = [
 ];
 
 /// What sm_89 and later add.
-const MMA_SYNC_89: [Row; 4] = [
-    Row {
+const MMA_SYNC_89: [MatrixRow; 4] = [
+    MatrixRow {
         name: "mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32",
         shape: [16, 8, 32],
         operand: Scalar::F8E4M3,
@@ -184,7 +184,7 @@ const MMA_SYNC_89: [Row; 4] = [
         a: A8,
         b: B8,
     },
-    Row {
+    MatrixRow {
         name: "mma.sync.aligned.m16n8k32.row.col.f32.e5m2.e5m2.f32",
         shape: [16, 8, 32],
         operand: Scalar::F8E5M2,
@@ -194,7 +194,7 @@ const MMA_SYNC_89: [Row; 4] = [
         a: A8,
         b: B8,
     },
-    Row {
+    MatrixRow {
         name: "mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e5m2.f32",
         shape: [16, 8, 32],
         operand: Scalar::F8E4M3,
@@ -204,7 +204,7 @@ const MMA_SYNC_89: [Row; 4] = [
         a: A8,
         b: B8,
     },
-    Row {
+    MatrixRow {
         name: "mma.sync.aligned.m16n8k32.row.col.f32.e5m2.e4m3.f32",
         shape: [16, 8, 32],
         operand: Scalar::F8E5M2,
@@ -253,8 +253,8 @@ pub(crate) const FUNCTIONS: &[(UnOp, Scalar)] = &[
 
 /// A chip by what differs: name and bytes of shared memory per program instance (CUDA C++ Programming Guide, "Technical
 /// Specifications per Compute Capability").
-fn chip(name: &'static str, shared_bytes: u32, newer: &[Row], code_casts: &'static [Scalar]) -> Target {
-    let instr = |r: &Row| MatrixInstr {
+fn chip(name: &'static str, shared_bytes: u32, newer: &[MatrixRow], code_casts: &'static [Scalar]) -> Target {
+    let instr = |r: &MatrixRow| MatrixInstr {
         scales: None,
         name: r.name,
         shape: r.shape,

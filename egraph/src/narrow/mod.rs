@@ -61,7 +61,7 @@ pub(crate) fn narrow(kernel: &Kernel) -> Option<(Kernel, Vec<Narrowed>)> {
         return None;
     }
     let same = Same::new(kernel);
-    let mut found: Vec<Loop> = loops.into_iter().map(|(region, inst)| Loop::new(kernel, &same, region, inst)).collect();
+    let mut found: Vec<CutLoop> = loops.into_iter().map(|(region, inst)| CutLoop::new(kernel, &same, region, inst)).collect();
     // Loops over one range may become one loop, and stay such: what is cut from one is cut from all.
     let mut ranges: IndexMap<(Region, [Line; 3]), Vec<Bound>> = IndexMap::default();
     for l in &found {
@@ -87,7 +87,7 @@ pub(crate) fn narrow(kernel: &Kernel) -> Option<(Kernel, Vec<Narrowed>)> {
 }
 
 /// A loop that may be cut.
-struct Loop {
+struct CutLoop {
     region: Region,
     inst: Inst,
     /// Its bounds and its step.
@@ -95,12 +95,12 @@ struct Loop {
     cuts: Vec<Cut>,
 }
 
-impl Loop {
-    fn new(kernel: &Kernel, same: &Same, region: Region, inst: Inst) -> Loop {
+impl CutLoop {
+    fn new(kernel: &Kernel, same: &Same, region: Region, inst: Inst) -> CutLoop {
         let inside = made_in(kernel, inst);
         let reach = Reach::new(kernel, same, inst, &inside);
         let range = [0, 1, 2].map(|n| reach.line(kernel.insts[inst].args[n]));
-        Loop { region, inst, range, cuts: cuts(kernel, inst, reach) }
+        CutLoop { region, inst, range, cuts: cuts(kernel, inst, reach) }
     }
 }
 

@@ -9,7 +9,7 @@
 //! A class is as cheap as the *set* of items that it takes: what is shared is paid once. That is exact for a set, but dear to carry
 //! around for every candidate; the search shares a class's cost out to its readers instead, and sums what was chosen without doubles.
 
-use super::forest::{Choice, Forest, Pick};
+use super::forest::{LayoutChoice, LayoutForest, Pick};
 use super::graph::LayoutId;
 use super::pressure;
 use super::problem::{CostModel, Limits, Problem};
@@ -56,7 +56,7 @@ impl Set {
 }
 
 /// The cheapest way of every class, the controls given.
-pub(crate) fn greedy(f: &Forest, controls: &[LayoutId], pricing: Pricing) -> Option<Choice> {
+pub(crate) fn greedy(f: &LayoutForest, controls: &[LayoutId], pricing: Pricing) -> Option<LayoutChoice> {
     let n = f.classes.len();
     let mut price = vec![NEVER; n];
     let mut sets: Vec<Set> = if pricing == Pricing::Sets { vec![Set::default(); n] } else { Vec::new() };
@@ -132,11 +132,11 @@ pub(crate) fn greedy(f: &Forest, controls: &[LayoutId], pricing: Pricing) -> Opt
         }
     }
     let total = f.total(controls, &picks)?;
-    Some(Choice { controls: controls.to_vec(), picks, total })
+    Some(LayoutChoice { controls: controls.to_vec(), picks, total })
 }
 
 /// Lets a class whose conversion starts at a converted class start where that one does.
-fn unchain(f: &Forest, c: u32, from: u32, picks: &mut [Pick]) {
+fn unchain(f: &LayoutForest, c: u32, from: u32, picks: &mut [Pick]) {
     let mut at = from;
     while let Pick::Convert(x) = picks[at as usize] {
         at = f.classes[at as usize].converts[x as usize].0;
@@ -147,12 +147,12 @@ fn unchain(f: &Forest, c: u32, from: u32, picks: &mut [Pick]) {
 }
 
 /// The program in the plain assignment's layouts.
-pub(crate) fn plain(f: &Forest) -> Option<Choice> {
+pub(crate) fn plain(f: &LayoutForest) -> Option<LayoutChoice> {
     let controls = first(f)?;
     greedy(f, &controls, Pricing::Plain)
 }
 
-fn first(f: &Forest) -> Option<Vec<LayoutId>> {
+fn first(f: &LayoutForest) -> Option<Vec<LayoutId>> {
     f.controls.iter().map(|c| c.layouts.first().copied()).collect()
 }
 
@@ -161,9 +161,9 @@ const AGAIN: usize = 2;
 
 /// The best choice, and the costs of the runners-up: the best few by the sum of their items, ranked with registers counted. What is too much for
 /// them is made in another way, if that takes less time.
-pub(crate) fn extract(f: &Forest, problem: &Problem<'_>, model: &dyn CostModel, limits: &Limits) -> Option<(Choice, Vec<u64>)> {
-    let mut ranked: Vec<(u64, Choice, Vec<u32>)> = Vec::new();
-    let mut rank = |choices: Vec<Choice>| {
+pub(crate) fn extract(f: &LayoutForest, problem: &Problem<'_>, model: &dyn CostModel, limits: &Limits) -> Option<(LayoutChoice, Vec<u64>)> {
+    let mut ranked: Vec<(u64, LayoutChoice, Vec<u32>)> = Vec::new();
+    let mut rank = |choices: Vec<LayoutChoice>| {
         for c in choices {
             let crowd = pressure::crowd(f, problem, model, &c);
             ranked.push((c.total.saturating_add(crowd.over.saturating_mul(model.spill())), c, crowd.classes));
@@ -172,7 +172,7 @@ pub(crate) fn extract(f: &Forest, problem: &Problem<'_>, model: &dyn CostModel, 
         ranked.first().map(|(.., crowd)| crowd.clone())
     };
     let mut crowd = rank(search(f, limits)?);
-    let mut without: Option<Forest> = None;
+    let mut without: Option<LayoutForest> = None;
     for _ in 0..AGAIN {
         let open = |item: &u32| without.as_ref().is_none_or(|w| w.cost[*item as usize] < NEVER);
         let Some(items) = crowd.iter().flatten().map(|&c| f.items_of(c)).find(|items| items.iter().any(open)) else { break };
@@ -186,9 +186,9 @@ pub(crate) fn extract(f: &Forest, problem: &Problem<'_>, model: &dyn CostModel, 
 }
 
 /// The best few choices: one control is changed at a time, as long as the program gets cheaper, from the plain layouts or from layouts that go together.
-pub(crate) fn search(f: &Forest, limits: &Limits) -> Option<Vec<Choice>> {
-    let mut kept: Vec<Choice> = Vec::new();
-    let mut keep = |c: &Choice| {
+pub(crate) fn search(f: &LayoutForest, limits: &Limits) -> Option<Vec<LayoutChoice>> {
+    let mut kept: Vec<LayoutChoice> = Vec::new();
+    let mut keep = |c: &LayoutChoice| {
         if kept.iter().all(|k| k.controls != c.controls) {
             kept.push(c.clone());
             kept.sort_by_key(|k| k.total);
@@ -225,8 +225,8 @@ pub(crate) fn search(f: &Forest, limits: &Limits) -> Option<Vec<Choice>> {
             break;
         }
     }
-    let more: Vec<Choice> = families.into_iter().filter(|c| kept.iter().all(|k| k.controls != c.controls)).collect();
-    let mut out: Vec<Choice> = Vec::new();
+    let more: Vec<LayoutChoice> = families.into_iter().filter(|c| kept.iter().all(|k| k.controls != c.controls)).collect();
+    let mut out: Vec<LayoutChoice> = Vec::new();
     for c in kept.into_iter().chain(more) {
         let sets = greedy(f, &c.controls, Pricing::Sets).filter(|s| s.total < c.total);
         out.push(polish(f, sets.unwrap_or(c)));
@@ -239,14 +239,14 @@ pub(crate) fn search(f: &Forest, limits: &Limits) -> Option<Vec<Choice>> {
 const FAMILIES: [usize; 2] = [16, 2];
 
 /// The best of the choices in which controls have layouts that go together, and the others those given.
-fn families(f: &Forest, controls: &[LayoutId]) -> Vec<Choice> {
+fn families(f: &LayoutForest, controls: &[LayoutId]) -> Vec<LayoutChoice> {
     let with = |set: &Vec<(usize, LayoutId)>| {
         let mut controls = controls.to_vec();
         set.iter().for_each(|&(n, l)| controls[n] = l);
         controls
     };
     let other = f.together.iter().map(with).filter(|c| c != controls).take(FAMILIES[0]);
-    let mut found: Vec<Choice> = other.filter_map(|c| greedy(f, &c, Pricing::Shares)).collect();
+    let mut found: Vec<LayoutChoice> = other.filter_map(|c| greedy(f, &c, Pricing::Shares)).collect();
     found.sort_by_key(|c| c.total);
     found.truncate(FAMILIES[1]);
     found
@@ -254,7 +254,7 @@ fn families(f: &Forest, controls: &[LayoutId]) -> Vec<Choice> {
 
 /// Changes of single classes as long as the program gets cheaper by them. Readers of a class that is given up for a conversion from
 /// another move over to that one.
-pub(crate) fn polish(f: &Forest, mut best: Choice) -> Choice {
+pub(crate) fn polish(f: &LayoutForest, mut best: LayoutChoice) -> LayoutChoice {
     let mut fuel = POLISH;
     loop {
         let before = best.total;
@@ -281,7 +281,7 @@ pub(crate) fn polish(f: &Forest, mut best: Choice) -> Choice {
                 if let Some(total) = f.total(&best.controls, &picks)
                     && total < best.total
                 {
-                    best = Choice { picks, total, ..best };
+                    best = LayoutChoice { picks, total, ..best };
                 }
             }
         }
@@ -292,7 +292,7 @@ pub(crate) fn polish(f: &Forest, mut best: Choice) -> Choice {
 }
 
 /// Has a class made, not converted.
-fn make(f: &Forest, controls: &[LayoutId], c: u32, picks: &mut [Pick]) {
+fn make(f: &LayoutForest, controls: &[LayoutId], c: u32, picks: &mut [Pick]) {
     let class = &f.classes[c as usize];
     if !matches!(picks[c as usize], Pick::Convert(_) | Pick::None) {
         return;
@@ -306,7 +306,7 @@ fn make(f: &Forest, controls: &[LayoutId], c: u32, picks: &mut [Pick]) {
 }
 
 /// Lets conversions of the same value that start at `from` start at `to`.
-fn rebase(f: &Forest, from: u32, to: u32, picks: &mut [Pick]) {
+fn rebase(f: &LayoutForest, from: u32, to: u32, picks: &mut [Pick]) {
     let Some(v) = f.classes[from as usize].value else { return };
     for &o in &f.of[v] {
         let class = &f.classes[o as usize];

@@ -9,7 +9,7 @@
 //! An item costs what the cost model says times the trips of the region that it stands in: a run stands where its instruction does, a
 //! conversion where its value is made.
 
-use super::graph::{Graph, Head, LayoutId};
+use super::graph::{LayoutGraph, LayoutHead, LayoutId};
 use super::problem::{CostModel, InstLayouts, Problem, Solution, Source, Variant};
 use cranelift_entity::SecondaryMap;
 use egg::Id;
@@ -42,7 +42,7 @@ pub(crate) enum Pick {
 
 /// A value in a layout, or an instruction that has to run.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Class {
+pub(crate) struct LayoutClass {
     pub(crate) value: Option<Value>,
     pub(crate) layout: LayoutId,
     pub(crate) ways: Vec<Way>,
@@ -56,7 +56,7 @@ pub(crate) struct Class {
 
 /// What an item is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Item {
+pub(crate) enum LayoutItem {
     InstLayouts(u32),
     Convert(u32, u32),
 }
@@ -72,13 +72,13 @@ pub(crate) struct Control {
 
 /// See the module.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Forest {
-    pub(crate) classes: Vec<Class>,
+pub(crate) struct LayoutForest {
+    pub(crate) classes: Vec<LayoutClass>,
     /// Classes, operands first: those of values in program order, then those of instructions.
     pub(crate) order: Vec<u32>,
     /// Per value its classes.
     pub(crate) of: SecondaryMap<Value, SmallVec<[u32; 6]>>,
-    pub(crate) items: Vec<Item>,
+    pub(crate) items: Vec<LayoutItem>,
     pub(crate) cost: Vec<u64>,
     /// Classes of instructions that have to run.
     pub(crate) done: Vec<(u32, Inst)>,
@@ -96,7 +96,7 @@ type Trip = (LayoutId, LayoutId, u32);
 
 /// A choice: a layout per control, a way per class that is needed, the cost of all of it.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Choice {
+pub(crate) struct LayoutChoice {
     pub(crate) controls: Vec<LayoutId>,
     pub(crate) picks: Vec<Pick>,
     pub(crate) total: u64,
@@ -170,8 +170,8 @@ pub(crate) fn positions(kernel: &Kernel) -> (SecondaryMap<Inst, u32>, SecondaryM
     (insts, values)
 }
 
-/// The sets of [`Forest::together`]: classes that control, or runs of instructions of which `tied` holds, tie together.
-fn together(f: &Forest, tied: &dyn Fn(u32) -> bool) -> Vec<Vec<(usize, LayoutId)>> {
+/// The sets of [`LayoutForest::together`]: classes that control, or runs of instructions of which `tied` holds, tie together.
+fn together(f: &LayoutForest, tied: &dyn Fn(u32) -> bool) -> Vec<Vec<(usize, LayoutId)>> {
     let mut lead: Vec<u32> = (0..f.classes.len() as u32).collect();
     fn find(lead: &mut [u32], mut c: u32) -> u32 {
         while lead[c as usize] != c {
@@ -209,17 +209,17 @@ fn together(f: &Forest, tied: &dyn Fn(u32) -> bool) -> Vec<Vec<(usize, LayoutId)
     sets.into_values().filter(|set| set.len() > 1).collect()
 }
 
-impl Forest {
-    pub(crate) fn new(g: &Graph<'_>, problem: &Problem<'_>, model: &dyn CostModel) -> Forest {
+impl LayoutForest {
+    pub(crate) fn new(g: &LayoutGraph<'_>, problem: &Problem<'_>, model: &dyn CostModel) -> LayoutForest {
         let (cx, kernel) = (&g.analysis, problem.kernel);
         let (weight, region) = (weights(kernel), regions(kernel));
-        let mut f = Forest::default();
+        let mut f = LayoutForest::default();
         let mut at: HashMap<Id, u32> = HashMap::new();
         for (n, s) in cx.slots.iter().enumerate() {
             at.insert(g.find(s.id), n as u32);
             f.of[s.value].push(n as u32);
             let readers = cx.touching[s.value].iter().filter(|&&i| kernel.insts[i].args.contains(&s.value)).count().max(1);
-            f.classes.push(Class { value: Some(s.value), layout: s.layout, fanout: readers as u64, ..Class::default() });
+            f.classes.push(LayoutClass { value: Some(s.value), layout: s.layout, fanout: readers as u64, ..LayoutClass::default() });
             let elem = kernel.ty(s.value).elem();
             // A map of memory takes no register.
             let layout = cx.layout(s.layout);
@@ -231,27 +231,27 @@ impl Forest {
             let n = (cx.slots.len() + k) as u32;
             at.insert(g.find(id), n);
             f.done.push((n, inst));
-            f.classes.push(Class { fanout: 1, ..Class::default() });
+            f.classes.push(LayoutClass { fanout: 1, ..LayoutClass::default() });
             f.registers.push([0; 2]);
         }
         // A run that the machine refuses is no item.
         let mut run_item: Vec<Option<u32>> = Vec::with_capacity(cx.runs.len());
         for (n, (key, _)) in cx.runs.iter().enumerate() {
             let cost = model.run(key.inst, &cx.run(key)).map(|c| c.saturating_mul(weight[region[key.inst]]));
-            run_item.push(cost.map(|c| f.add_item(Item::InstLayouts(n as u32), c)));
+            run_item.push(cost.map(|c| f.add_item(LayoutItem::InstLayouts(n as u32), c)));
         }
         let mut prices: HashMap<Trip, Option<u64>> = HashMap::new();
         for n in 0..f.classes.len() {
             let id = if n < cx.slots.len() { cx.slots[n].id } else { cx.done[n - cx.slots.len()].1 };
             for node in &g[g.find(id)].nodes {
                 match node.head {
-                    Head::Slot(_) | Head::Done(_) | Head::Given(_) => {}
-                    Head::Run(run, _) => {
+                    LayoutHead::Slot(_) | LayoutHead::Done(_) | LayoutHead::Given(_) => {}
+                    LayoutHead::Run(run, _) => {
                         let Some(item) = run_item[run as usize] else { continue };
                         let kids = node.kids.iter().map(|&k| at[&g.find(k)]).collect();
                         f.classes[n].ways.push(Way { item, kids });
                     }
-                    Head::Convert(_) => {
+                    LayoutHead::Convert(_) => {
                         let from = at[&g.find(node.kids[0])];
                         let Some(v) = f.classes[n].value else { continue };
                         let (a, b) = (f.classes[from as usize].layout, f.classes[n].layout);
@@ -260,7 +260,7 @@ impl Forest {
                         // A conversion is never quite free: of equal programs the one with fewer.
                         let Some(price) = *price else { continue };
                         let item = f.add_item(
-                            Item::Convert(from, n as u32),
+                            LayoutItem::Convert(from, n as u32),
                             price.saturating_add(1).saturating_mul(place(kernel, &weight, &region, v)),
                         );
                         f.classes[n].converts.push((from, item));
@@ -272,8 +272,8 @@ impl Forest {
         }
         f.add_controls(cx, kernel, problem);
         let tied = |item: u32| match f.items[item as usize] {
-            Item::InstLayouts(run) => cx.runs.get_index(run as usize).is_some_and(|(key, _)| !cx.fixed[key.inst]),
-            Item::Convert(..) => false,
+            LayoutItem::InstLayouts(run) => cx.runs.get_index(run as usize).is_some_and(|(key, _)| !cx.fixed[key.inst]),
+            LayoutItem::Convert(..) => false,
         };
         f.together = together(&f, &tied);
         let (_, positions) = positions(kernel);
@@ -283,15 +283,15 @@ impl Forest {
     }
 
     /// Looks closely at the conversions that a choice takes. True if a price changed.
-    pub(crate) fn correct(&mut self, g: &Graph<'_>, problem: &Problem<'_>, model: &dyn CostModel, choice: &Choice) -> bool {
+    pub(crate) fn correct(&mut self, g: &LayoutGraph<'_>, problem: &Problem<'_>, model: &dyn CostModel, choice: &LayoutChoice) -> bool {
         let Some(needed) = self.needed(&choice.controls, &choice.picks) else { return false };
         let cx = &g.analysis;
-        let trip = |f: &Forest, item: u32| match f.items[item as usize] {
-            Item::Convert(from, to) => {
+        let trip = |f: &LayoutForest, item: u32| match f.items[item as usize] {
+            LayoutItem::Convert(from, to) => {
                 let (a, b) = (&f.classes[from as usize], &f.classes[to as usize]);
                 b.value.map(|v| (v, (a.layout, b.layout, problem.kernel.ty(v).elem().bytes())))
             }
-            Item::InstLayouts(_) => None,
+            LayoutItem::InstLayouts(_) => None,
         };
         let mut news: HashMap<Trip, u64> = HashMap::new();
         for item in self.taken(&needed, &choice.picks) {
@@ -323,13 +323,13 @@ impl Forest {
         }
     }
 
-    fn add_item(&mut self, item: Item, cost: u64) -> u32 {
+    fn add_item(&mut self, item: LayoutItem, cost: u64) -> u32 {
         self.items.push(item);
         self.cost.push(cost);
         self.items.len() as u32 - 1
     }
 
-    fn add_controls(&mut self, cx: &super::graph::Context<'_>, kernel: &Kernel, problem: &Problem<'_>) {
+    fn add_controls(&mut self, cx: &super::graph::LayoutContext<'_>, kernel: &Kernel, problem: &Problem<'_>) {
         kernel.walk(kernel.body, &mut |i| {
             let d = &kernel.insts[i];
             for (k, &r) in d.results.iter().enumerate() {
@@ -369,7 +369,7 @@ impl Forest {
 
     /// The classes in which a control carries a layout.
     fn given(&self, control: usize, l: LayoutId) -> impl Iterator<Item = u32> {
-        let carried = move |class: &Class| class.given == Some(control as u32) && class.layout == l;
+        let carried = move |class: &LayoutClass| class.given == Some(control as u32) && class.layout == l;
         (0..self.classes.len() as u32).filter(move |&c| carried(&self.classes[c as usize]))
     }
 
@@ -470,7 +470,7 @@ impl Forest {
 
     /// Checks a choice: everything that is needed is available without a circle, control carries what it is chosen to, the cost is
     /// the stated one.
-    pub(crate) fn check(&self, choice: &Choice) -> Result<(), String> {
+    pub(crate) fn check(&self, choice: &LayoutChoice) -> Result<(), String> {
         if choice.controls.len() != self.controls.len() || choice.picks.len() != self.classes.len() {
             return Err("the choice is of another program".into());
         }
@@ -485,13 +485,13 @@ impl Forest {
     }
 
     /// The choice in terms of the kernel.
-    pub(crate) fn solution(&self, g: &Graph<'_>, choice: &Choice) -> Solution {
+    pub(crate) fn solution(&self, g: &LayoutGraph<'_>, choice: &LayoutChoice) -> Solution {
         let cx = &g.analysis;
         let mut out = Solution::default();
         let Some(needed) = self.needed(&choice.controls, &choice.picks) else { return out };
         let mut number: HashMap<u32, usize> = HashMap::new();
         for &item in &self.taken(&needed, &choice.picks) {
-            let Item::InstLayouts(n) = self.items[item as usize] else { continue };
+            let LayoutItem::InstLayouts(n) = self.items[item as usize] else { continue };
             let Some((key, _)) = cx.runs.get_index(n as usize) else { continue };
             let list = &mut out.runs[key.inst];
             number.insert(item, list.len());

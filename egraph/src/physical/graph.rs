@@ -5,10 +5,11 @@
 //! class  store 9 = { Done, Run(store v7: [L1] -> []), Run(store v7: [L2] -> []) }
 //! ```
 //!
-//! Nodes are small integers into the tables of the [`Context`]; a class holds one slot, which is its name. Layouts, slots and runs
+//! Nodes are small integers into the tables of the [`LayoutContext`]; a class holds one slot, which is its name. Layouts, slots and runs
 //! are numbered in the order in which they come up, so equal inputs give equal graphs.
 
 use super::problem::{InstLayouts, Limits};
+use crate::language::NotText;
 use cranelift_entity::SecondaryMap;
 use egg::{Analysis, DidMerge, EGraph, FromOp, Id, Language};
 use indexmap::{IndexMap, IndexSet};
@@ -17,12 +18,12 @@ use std::rc::Rc;
 use tilelift_ir::layout::Layout;
 use tilelift_ir::{Effects, Inst, Kernel, Op, Value, ValueDef};
 
-/// A layout of a [`Context`].
+/// A layout of a [`LayoutContext`].
 pub(crate) type LayoutId = u32;
 
 /// What a node is, besides its children.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
-pub(crate) enum Head {
+pub(crate) enum LayoutHead {
     /// The name of a class: a value in a layout.
     Slot(u32),
     /// The name of a class: an instruction without a tile result has run.
@@ -40,14 +41,14 @@ pub(crate) const DONE: u8 = u8::MAX;
 
 /// An e-node.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
-pub(crate) struct Node {
-    pub(crate) head: Head,
+pub(crate) struct LayoutNode {
+    pub(crate) head: LayoutHead,
     pub(crate) kids: SmallVec<[Id; 4]>,
 }
 
 /// The kind of a node.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
-pub(crate) enum Kind {
+pub(crate) enum LayoutHeadKind {
     Slot,
     Done,
     Given,
@@ -55,18 +56,18 @@ pub(crate) enum Kind {
     Convert,
 }
 
-impl Language for Node {
-    type Discriminant = Kind;
-    fn discriminant(&self) -> Kind {
+impl Language for LayoutNode {
+    type Discriminant = LayoutHeadKind;
+    fn discriminant(&self) -> LayoutHeadKind {
         match self.head {
-            Head::Slot(_) => Kind::Slot,
-            Head::Done(_) => Kind::Done,
-            Head::Given(_) => Kind::Given,
-            Head::Run(..) => Kind::Run,
-            Head::Convert(_) => Kind::Convert,
+            LayoutHead::Slot(_) => LayoutHeadKind::Slot,
+            LayoutHead::Done(_) => LayoutHeadKind::Done,
+            LayoutHead::Given(_) => LayoutHeadKind::Given,
+            LayoutHead::Run(..) => LayoutHeadKind::Run,
+            LayoutHead::Convert(_) => LayoutHeadKind::Convert,
         }
     }
-    fn matches(&self, other: &Node) -> bool {
+    fn matches(&self, other: &LayoutNode) -> bool {
         self.head == other.head && self.kids.len() == other.kids.len()
     }
     fn children(&self) -> &[Id] {
@@ -77,25 +78,16 @@ impl Language for Node {
     }
 }
 
-/// Nodes are made from kernels, never from text.
-#[derive(Debug)]
-pub(crate) struct NotText;
-impl std::fmt::Display for NotText {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("nodes are not parsed")
-    }
-}
-impl std::error::Error for NotText {}
-impl FromOp for Node {
+impl FromOp for LayoutNode {
     type Error = NotText;
-    fn from_op(_: &str, _: Vec<Id>) -> Result<Node, NotText> {
+    fn from_op(_: &str, _: Vec<Id>) -> Result<LayoutNode, NotText> {
         Err(NotText)
     }
 }
 
 /// A value in a layout.
 #[derive(Clone, Debug)]
-pub(crate) struct Slot {
+pub(crate) struct LayoutSlot {
     pub(crate) value: Value,
     pub(crate) layout: LayoutId,
     pub(crate) id: Id,
@@ -112,10 +104,10 @@ pub(crate) struct RunKey {
 }
 
 /// What the graph's numbers mean.
-pub(crate) struct Context<'k> {
+pub(crate) struct LayoutContext<'k> {
     pub(crate) kernel: &'k Kernel,
     pub(crate) layouts: IndexSet<Rc<Layout>>,
-    pub(crate) slots: Vec<Slot>,
+    pub(crate) slots: Vec<LayoutSlot>,
     /// The slots of a value, oldest first.
     pub(crate) of: SecondaryMap<Value, SmallVec<[u32; 6]>>,
     /// Ways to run instructions, with the rule that found them.
@@ -140,25 +132,25 @@ pub(crate) struct Context<'k> {
     pub(crate) most: usize,
 }
 
-pub(crate) type Graph<'k> = EGraph<Node, Context<'k>>;
+pub(crate) type LayoutGraph<'k> = EGraph<LayoutNode, LayoutContext<'k>>;
 
-impl Analysis<Node> for Context<'_> {
+impl Analysis<LayoutNode> for LayoutContext<'_> {
     type Data = ();
-    fn make(_: &mut EGraph<Node, Self>, _: &Node, _: Id) {}
+    fn make(_: &mut EGraph<LayoutNode, Self>, _: &LayoutNode, _: Id) {}
     fn merge(&mut self, _: &mut (), _: ()) -> DidMerge {
         DidMerge(false, false)
     }
 }
 
-impl<'k> Context<'k> {
+impl<'k> LayoutContext<'k> {
     pub(crate) fn new(
         kernel: &'k Kernel,
         laid: &dyn Fn(Value) -> bool,
         fixed: &dyn Fn(Inst) -> bool,
         ties: Vec<Vec<Value>>,
         limits: &Limits,
-    ) -> Context<'k> {
-        let mut cx = Context {
+    ) -> LayoutContext<'k> {
+        let mut cx = LayoutContext {
             kernel,
             layouts: IndexSet::new(),
             slots: Vec::new(),
@@ -228,7 +220,7 @@ impl<'k> Context<'k> {
 }
 
 /// The class of a value in a layout, made if there is room for another candidate.
-pub(crate) fn slot(g: &mut Graph<'_>, v: Value, l: LayoutId, rule: &'static str) -> Option<u32> {
+pub(crate) fn slot(g: &mut LayoutGraph<'_>, v: Value, l: LayoutId, rule: &'static str) -> Option<u32> {
     if let Some(s) = g.analysis.find(v, l) {
         return Some(s);
     }
@@ -237,18 +229,18 @@ pub(crate) fn slot(g: &mut Graph<'_>, v: Value, l: LayoutId, rule: &'static str)
     }
     let made = g.analysis.made_in(v, l);
     let number = g.analysis.slots.len() as u32;
-    let id = g.add(Node { head: Head::Slot(number), kids: SmallVec::new() });
-    g.analysis.slots.push(Slot { value: v, layout: l, id, rule });
+    let id = g.add(LayoutNode { head: LayoutHead::Slot(number), kids: SmallVec::new() });
+    g.analysis.slots.push(LayoutSlot { value: v, layout: l, id, rule });
     g.analysis.of[v].push(number);
     if made && g.analysis.carried(v) {
-        let given = g.add(Node { head: Head::Given(number), kids: SmallVec::new() });
+        let given = g.add(LayoutNode { head: LayoutHead::Given(number), kids: SmallVec::new() });
         g.union_trusted(id, given, rule);
     }
     Some(number)
 }
 
 /// Adds a way to run an instruction. Nothing happens if it is known, or if a value has no room for the layout.
-pub(crate) fn add_run(g: &mut Graph<'_>, inst: Inst, run: &InstLayouts, rule: &'static str) {
+pub(crate) fn add_run(g: &mut LayoutGraph<'_>, inst: Inst, run: &InstLayouts, rule: &'static str) {
     let kernel = g.analysis.kernel;
     let d = &kernel.insts[inst];
     let mut key = RunKey { inst, operands: SmallVec::new(), results: SmallVec::new() };
@@ -267,7 +259,7 @@ pub(crate) fn add_run(g: &mut Graph<'_>, inst: Inst, run: &InstLayouts, rule: &'
         return;
     }
     // Room for all of it, or none of it.
-    let known = |g: &Graph<'_>, v: Value, l: Option<LayoutId>| {
+    let known = |g: &LayoutGraph<'_>, v: Value, l: Option<LayoutId>| {
         l.is_none_or(|l| g.analysis.find(v, l).is_some() || g.analysis.of[v].len() < g.analysis.most)
     };
     let fits = d.args.iter().zip(&key.operands).chain(d.results.iter().zip(&key.results)).all(|(&v, &l)| known(g, v, l));
@@ -288,7 +280,7 @@ pub(crate) fn add_run(g: &mut Graph<'_>, inst: Inst, run: &InstLayouts, rule: &'
     for (k, (&v, &l)) in d.results.iter().zip(&results).enumerate() {
         let Some(s) = l.and_then(|l| slot(g, v, l, rule)) else { continue };
         asked = true;
-        let run = g.add(Node { head: Head::Run(number, k as u8), kids: kids.clone() });
+        let run = g.add(LayoutNode { head: LayoutHead::Run(number, k as u8), kids: kids.clone() });
         let id = g.analysis.slots[s as usize].id;
         g.union_trusted(id, run, rule);
     }
@@ -297,13 +289,13 @@ pub(crate) fn add_run(g: &mut Graph<'_>, inst: Inst, run: &InstLayouts, rule: &'
         let id = match g.analysis.done_at[inst] {
             Some(n) => g.analysis.done[n as usize].1,
             None => {
-                let id = g.add(Node { head: Head::Done(inst.as_u32()), kids: SmallVec::new() });
+                let id = g.add(LayoutNode { head: LayoutHead::Done(inst.as_u32()), kids: SmallVec::new() });
                 g.analysis.done_at[inst] = Some(g.analysis.done.len() as u32);
                 g.analysis.done.push((inst, id));
                 id
             }
         };
-        let run = g.add(Node { head: Head::Run(number, DONE), kids });
+        let run = g.add(LayoutNode { head: LayoutHead::Run(number, DONE), kids });
         g.union_trusted(id, run, rule);
     }
 }

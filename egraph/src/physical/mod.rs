@@ -1,9 +1,9 @@
 //! The optimizer's physical stage: equality saturation chooses a register layout for every tile value, and where it is converted.
 //!
 //! ```text
-//! Problem ── saturate ─► Graph ── forest ─► Forest ── extract ─► Choice ─► Solution
-//! kernel, layouts of     classes `value @ layout`   dense, priced     cheapest     a list of layouts per value,
-//! the plain assignment   and the ways to get there  by the machine    ways         how each is made
+//! Problem ── saturate ─► LayoutGraph ── forest ─►   LayoutForest ── extract ─► LayoutChoice ─► Solution
+//! kernel, layouts of     classes `value @ layout`   dense, priced              cheapest        a list of layouts per value,
+//! the plain assignment   and the ways to get there  by the machine             ways            how each is made
 //! ```
 //!
 //! A class of the graph is a value in a layout. Its nodes are the ways to have it: run the instruction with operands in the layouts
@@ -41,7 +41,7 @@ pub fn solve(problem: &Problem<'_>, model: &dyn CostModel, limits: &Limits) -> O
         return None;
     }
     let (graph, stop) = saturate::saturate(problem, model, limits);
-    let mut forest = forest::Forest::new(&graph, problem, model);
+    let mut forest = forest::LayoutForest::new(&graph, problem, model);
     if let Some(seed) = limits.chaos {
         forest.shuffle(seed);
     }

@@ -3,7 +3,7 @@
 //! A variant of a value lives from where the value is made to its last reader; one that is made outside a loop and read inside lives
 //! as long as the loop runs. What lanes compute with is counted for itself, too, where the machine has registers in which they don't.
 
-use super::forest::{Choice, Forest, Pick, positions, regions, weights};
+use super::forest::{LayoutChoice, LayoutForest, Pick, positions, regions, weights};
 use super::problem::{CostModel, Problem};
 use cranelift_entity::SecondaryMap;
 use tilelift_ir::{Inst, Kernel, Op, Value};
@@ -18,7 +18,7 @@ pub(crate) struct Crowd {
 }
 
 /// What of a choice does not fit the registers.
-pub(crate) fn crowd(f: &Forest, problem: &Problem<'_>, model: &dyn CostModel, choice: &Choice) -> Crowd {
+pub(crate) fn crowd(f: &LayoutForest, problem: &Problem<'_>, model: &dyn CostModel, choice: &LayoutChoice) -> Crowd {
     let kernel = problem.kernel;
     let Some(needed) = f.needed(&choice.controls, &choice.picks) else { return Crowd::default() };
     let (at, made) = positions(kernel);

@@ -24,7 +24,7 @@ enum Starts {
 
 /// A rule.
 #[derive(Debug)]
-pub struct Rule {
+pub struct LayoutRule {
     /// Its name, unique.
     pub name: &'static str,
     /// What it says.
@@ -51,7 +51,7 @@ pub const ANCHOR: &str = "anchor";
 pub const PLAIN: &str = "plain";
 
 /// Every rule.
-pub fn all() -> &'static [Rule] {
+pub fn all() -> &'static [LayoutRule] {
     RULES
 }
 
@@ -65,7 +65,7 @@ pub fn follows(k: &Kernel, i: Inst, run: &InstLayouts) -> bool {
         .any(|r| touches.iter().any(|(t, l)| l.and_then(Option::as_ref).is_some_and(|l| r.run(k, i, *t, l).as_ref() == Some(run))))
 }
 
-impl Rule {
+impl LayoutRule {
     /// The way to run an instruction that follows from the layout of one of its values: both sides' layouts by the table of
     /// [`tilelift_ir::propagate`]. `None` unless these are all its tiles.
     pub(crate) fn run(&self, k: &Kernel, i: Inst, touch: Touch, l: &Rc<Layout>) -> Option<InstLayouts> {
@@ -102,8 +102,8 @@ impl Rule {
 /// Copies that a lane may hold of an element that is widened.
 const FEW_COPIES: u64 = 4;
 
-const RULES: &[Rule] = &[
-    Rule {
+const RULES: &[LayoutRule] = &[
+    LayoutRule {
         name: "through-elementwise",
         says: "convert (f x y) = f (convert x) (convert y), for every op that works element by element",
         ops: &[Pass::Elementwise, Pass::Held],
@@ -112,7 +112,7 @@ const RULES: &[Rule] = &[
         fires: "v20 = add a, b",
         keeps: "v20 = transpose a, [1, 0]",
     },
-    Rule {
+    LayoutRule {
         name: "compute-again",
         says: "convert (splat s) = splat s, iotas and reshaped scalars likewise: they are made in any layout",
         ops: &[Pass::Born],
@@ -121,7 +121,7 @@ const RULES: &[Rule] = &[
         fires: "v20 = splat s : tile<16x32xf32>",
         keeps: "v20 = reshape a : tile<32x16xf32>",
     },
-    Rule {
+    LayoutRule {
         name: "through-broadcast",
         says: "convert (broadcast x) = broadcast (convert x), x in the layout with the widened dimensions taken away",
         ops: &[Pass::Broadcast],
@@ -130,7 +130,7 @@ const RULES: &[Rule] = &[
         fires: "v20 = broadcast c : tile<16x32xf32>",
         keeps: "v20 = add a, b",
     },
-    Rule {
+    LayoutRule {
         name: "broadcast-in-lane",
         says: "broadcast (convert x) = convert (broadcast x), for up to 4 copies of an element, which lie in the lane that has it",
         ops: &[Pass::Broadcast],
@@ -139,7 +139,7 @@ const RULES: &[Rule] = &[
         fires: "v20 = broadcast c : tile<16x2xf32>",
         keeps: "v20 = broadcast c : tile<16x32xf32>",
     },
-    Rule {
+    LayoutRule {
         name: "through-transpose",
         says: "convert (transpose x) = transpose (convert x)",
         ops: &[Pass::Transpose],
@@ -148,7 +148,7 @@ const RULES: &[Rule] = &[
         fires: "v20 = transpose a, [1, 0]",
         keeps: "v20 = add a, b",
     },
-    Rule {
+    LayoutRule {
         name: "through-reshape",
         says: "convert (reshape x) = reshape (convert x), where no odd factor of an extent is cut",
         ops: &[Pass::Reshape],
@@ -157,7 +157,7 @@ const RULES: &[Rule] = &[
         fires: "v20 = reshape a : tile<8x64xf32>",
         keeps: "v20 = add a, b",
     },
-    Rule {
+    LayoutRule {
         name: "through-reduce",
         says: "reduce (convert x) = convert (reduce x): the order of a reduction is its own, so it runs in any layout at its true cost",
         ops: &[Pass::Reduce],
@@ -166,7 +166,7 @@ const RULES: &[Rule] = &[
         fires: "v20 = reduce add a, axis 1",
         keeps: "v20 = add a, b",
     },
-    Rule {
+    LayoutRule {
         name: "through-scan",
         says: "scan (convert x) = convert (scan x), flips likewise",
         ops: &[Pass::Along],
@@ -175,7 +175,7 @@ const RULES: &[Rule] = &[
         fires: "v20 = scan add a, axis 1",
         keeps: "v20 = add a, b",
     },
-    Rule {
+    LayoutRule {
         name: "through-join",
         says: "convert (join x y) = join (convert x) (convert y), the new dimension in registers",
         ops: &[Pass::Join],
@@ -184,7 +184,7 @@ const RULES: &[Rule] = &[
         fires: "v20 = join a, b",
         keeps: "v20 = add a, b",
     },
-    Rule {
+    LayoutRule {
         name: "through-split",
         says: "split (convert x) = convert of both halves, the dimension that goes in registers",
         ops: &[Pass::Split],
@@ -193,7 +193,7 @@ const RULES: &[Rule] = &[
         fires: "v20 = join a, b\nv21, v22 = split v20",
         keeps: "v20 = add a, b",
     },
-    Rule {
+    LayoutRule {
         name: "through-concat",
         says: "concat (convert x) (convert y) = convert (concat x y), for parts of one shape",
         ops: &[Pass::Concat],
@@ -202,7 +202,7 @@ const RULES: &[Rule] = &[
         fires: "v20 = concat a, b, axis 0",
         keeps: "v20 = add a, b",
     },
-    Rule {
+    LayoutRule {
         name: "through-slice",
         says: "slice (convert x) = convert (slice x), for one chunk of several whose numbers lie in registers",
         ops: &[Pass::Slice],
@@ -211,7 +211,7 @@ const RULES: &[Rule] = &[
         fires: "v20 = slice a, [0, 0] : tile<8x32xf32>",
         keeps: "v20 = add a, b",
     },
-    Rule {
+    LayoutRule {
         name: "load-so",
         says: "convert (load p) = load p in that layout, at what its sectors cost; gathers likewise",
         ops: &[Pass::Read],
@@ -220,7 +220,7 @@ const RULES: &[Rule] = &[
         fires: "v20 = load p[r, 0] : tile<16x32xf32>\nv21 = add v20, a",
         keeps: "v20 = add a, b",
     },
-    Rule {
+    LayoutRule {
         name: "store-so",
         says: "store (convert x) = store x as it lies, at what its sectors cost; scatters likewise",
         ops: &[Pass::Write],

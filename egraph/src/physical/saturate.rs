@@ -7,9 +7,9 @@
 //!
 //! A slot is looked at once per rule, so the work grows with slots times rules. Fuel is layouts per value and nodes, never a clock.
 
-use super::graph::{Context, Graph, Head, Node, add_run, slot};
+use super::graph::{LayoutContext, LayoutGraph, LayoutHead, LayoutNode, add_run, slot};
 use super::problem::{CostModel, InstLayouts, Limits, Problem};
-use super::rules::{ANCHOR, CARRIED, CONVERT, PLAIN, Rule};
+use super::rules::{ANCHOR, CARRIED, CONVERT, LayoutRule, PLAIN};
 use crate::options::Stop;
 use cranelift_entity::SecondaryMap;
 use egg::{Applier, Id, PatternAst, Rewrite, Runner, SearchMatches, Searcher, SimpleScheduler, StopReason, Subst, Symbol, Var};
@@ -21,32 +21,32 @@ use tilelift_ir::{Kernel, Op, Value};
 
 /// What looks at new slots.
 #[derive(Clone, Copy)]
-enum Look {
-    Rule(&'static Rule),
+enum SlotLook {
+    Rule(&'static LayoutRule),
     Carried,
     Convert,
 }
 
 /// Finds the slots that are new since the last time.
 struct Find {
-    look: Look,
+    look: SlotLook,
     seen: AtomicUsize,
 }
 
-struct Add(Look);
+struct Add(SlotLook);
 
-impl<'k> Searcher<Node, Context<'k>> for Find {
-    fn search_eclass_with_limit(&self, _: &Graph<'k>, id: Id, limit: usize) -> Option<SearchMatches<'_, Node>> {
+impl<'k> Searcher<LayoutNode, LayoutContext<'k>> for Find {
+    fn search_eclass_with_limit(&self, _: &LayoutGraph<'k>, id: Id, limit: usize) -> Option<SearchMatches<'_, LayoutNode>> {
         (limit > 0).then(|| SearchMatches { eclass: id, substs: vec![Subst::default()], ast: None })
     }
 
-    fn search_with_limit(&self, g: &Graph<'k>, limit: usize) -> Vec<SearchMatches<'_, Node>> {
+    fn search_with_limit(&self, g: &LayoutGraph<'k>, limit: usize) -> Vec<SearchMatches<'_, LayoutNode>> {
         let slots = &g.analysis.slots;
         let seen = self.seen.swap(slots.len(), Ordering::Relaxed);
         let found = slots[seen.min(slots.len())..].iter().filter(|s| match self.look {
-            Look::Rule(r) => g.analysis.touching[s.value].iter().any(|&i| concerns(g, r, i)),
-            Look::Carried => !g.analysis.tied[s.value].is_empty(),
-            Look::Convert => g.analysis.of[s.value].len() > 1,
+            SlotLook::Rule(r) => g.analysis.touching[s.value].iter().any(|&i| concerns(g, r, i)),
+            SlotLook::Carried => !g.analysis.tied[s.value].is_empty(),
+            SlotLook::Convert => g.analysis.of[s.value].len() > 1,
         });
         found.take(limit).filter_map(|s| self.search_eclass_with_limit(g, g.find(s.id), 1)).collect()
     }
@@ -56,18 +56,18 @@ impl<'k> Searcher<Node, Context<'k>> for Find {
     }
 }
 
-fn concerns(g: &Graph<'_>, rule: &Rule, i: tilelift_ir::Inst) -> bool {
+fn concerns(g: &LayoutGraph<'_>, rule: &LayoutRule, i: tilelift_ir::Inst) -> bool {
     !g.analysis.fixed[i] && rule.ops.contains(&pass_at(g.analysis.kernel, i))
 }
 
-impl<'k> Applier<Node, Context<'k>> for Add {
-    fn apply_one(&self, g: &mut Graph<'k>, id: Id, _: &Subst, _: Option<&PatternAst<Node>>, _: Symbol) -> Vec<Id> {
+impl<'k> Applier<LayoutNode, LayoutContext<'k>> for Add {
+    fn apply_one(&self, g: &mut LayoutGraph<'k>, id: Id, _: &Subst, _: Option<&PatternAst<LayoutNode>>, _: Symbol) -> Vec<Id> {
         let before = g.total_size();
-        let name = g[id].nodes.iter().find_map(|n| if let Head::Slot(s) = n.head { Some(s) } else { None });
+        let name = g[id].nodes.iter().find_map(|n| if let LayoutHead::Slot(s) = n.head { Some(s) } else { None });
         let Some(name) = name else { return Vec::new() };
         let s = g.analysis.slots[name as usize].clone();
         match self.0 {
-            Look::Rule(rule) => {
+            SlotLook::Rule(rule) => {
                 let layout = g.analysis.layout(s.layout).clone();
                 for i in g.analysis.touching[s.value].clone() {
                     if !concerns(g, rule, i) {
@@ -84,18 +84,18 @@ impl<'k> Applier<Node, Context<'k>> for Add {
                     }
                 }
             }
-            Look::Carried => {
+            SlotLook::Carried => {
                 for t in g.analysis.tied[s.value].clone() {
                     for v in g.analysis.ties[t as usize].clone() {
                         slot(g, v, s.layout, CARRIED);
                     }
                 }
             }
-            Look::Convert => {
+            SlotLook::Convert => {
                 for other in g.analysis.of[s.value].clone() {
                     if other != name {
                         let from = g.find(g.analysis.slots[other as usize].id);
-                        let node = g.add(Node { head: Head::Convert(name), kids: smallvec![from] });
+                        let node = g.add(LayoutNode { head: LayoutHead::Convert(name), kids: smallvec![from] });
                         g.union_trusted(s.id, node, CONVERT);
                     }
                 }
@@ -119,17 +119,17 @@ pub(super) fn ties(kernel: &Kernel, laid: &dyn Fn(Value) -> bool) -> Vec<Vec<Val
     out
 }
 
-fn rewrite<'k>(name: &'static str, look: Look) -> Rewrite<Node, Context<'k>> {
+fn rewrite<'k>(name: &'static str, look: SlotLook) -> Rewrite<LayoutNode, LayoutContext<'k>> {
     Rewrite::new(name, Find { look, seen: AtomicUsize::new(0) }, Add(look)).expect("a rule without variables")
 }
 
 /// Builds the graph and saturates it.
-pub(super) fn saturate<'k>(problem: &Problem<'k>, model: &dyn CostModel, limits: &Limits) -> (Graph<'k>, Stop) {
+pub(super) fn saturate<'k>(problem: &Problem<'k>, model: &dyn CostModel, limits: &Limits) -> (LayoutGraph<'k>, Stop) {
     let kernel = problem.kernel;
     let laid = |v: Value| problem.base[v].is_some();
-    let mut context = Context::new(kernel, &laid, &|i| model.fixed(i), ties(kernel, &laid), limits);
+    let mut context = LayoutContext::new(kernel, &laid, &|i| model.fixed(i), ties(kernel, &laid), limits);
     context.pinned = problem.pinned.clone();
-    let mut g = Graph::new(context);
+    let mut g = LayoutGraph::new(context);
     let mut insts = Vec::new();
     kernel.walk(kernel.body, &mut |i| insts.push(i));
     // The plain layouts first, so that no value is without one; then what the machine proposes.
@@ -144,15 +144,15 @@ pub(super) fn saturate<'k>(problem: &Problem<'k>, model: &dyn CostModel, limits:
             add_run(&mut g, i, &run, ANCHOR);
         }
     }
-    let spread: Vec<Rewrite<Node, Context<'k>>> = super::rules::all()
+    let spread: Vec<Rewrite<LayoutNode, LayoutContext<'k>>> = super::rules::all()
         .iter()
         .filter(|r| limits.only.is_none_or(|n| n == r.name))
-        .map(|r| rewrite(r.name, Look::Rule(r)))
-        .chain([rewrite(CARRIED, Look::Carried)])
+        .map(|r| rewrite(r.name, SlotLook::Rule(r)))
+        .chain([rewrite(CARRIED, SlotLook::Carried)])
         .collect();
-    let run = |g: Graph<'k>, rules: &[Rewrite<Node, Context<'k>>], nodes: usize| {
-        let context = Context::new(kernel, &|_| false, &|_| false, Vec::new(), limits);
-        Runner::<Node, Context<'k>>::new(context)
+    let run = |g: LayoutGraph<'k>, rules: &[Rewrite<LayoutNode, LayoutContext<'k>>], nodes: usize| {
+        let context = LayoutContext::new(kernel, &|_| false, &|_| false, Vec::new(), limits);
+        Runner::<LayoutNode, LayoutContext<'k>>::new(context)
             .with_egraph(g)
             .with_scheduler(SimpleScheduler)
             .with_iter_limit(limits.iterations)
@@ -182,7 +182,7 @@ pub(super) fn saturate<'k>(problem: &Problem<'k>, model: &dyn CostModel, limits:
     }
     g.rebuild();
     // As many as layouts per value allow.
-    let mut g = run(g, &[rewrite(CONVERT, Look::Convert)], usize::MAX).egraph;
+    let mut g = run(g, &[rewrite(CONVERT, SlotLook::Convert)], usize::MAX).egraph;
     g.rebuild();
     (g, stop)
 }

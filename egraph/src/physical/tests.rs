@@ -1,7 +1,7 @@
 //! Rules on their own programs, runs against the coordinates of elements, extraction against brute force.
 
 use super::extract::search;
-use super::forest::{Choice, Class, Control, Forest, Item, Pick, Way};
+use super::forest::{Control, LayoutChoice, LayoutClass, LayoutForest, LayoutItem, Pick, Way};
 use super::problem::{CostModel, InstLayouts, Limits, Problem, Solution, Source};
 use super::{rules, saturate, solve};
 use cranelift_entity::{EntityRef, SecondaryMap};
@@ -281,23 +281,23 @@ impl Random {
 
 /// A program of four values in two layouts each: the first is carried, each later one is made of one or two earlier ones, all may be
 /// converted, the last has to run.
-fn random(seed: u64) -> Forest {
+fn random(seed: u64) -> LayoutForest {
     let mut r = Random(seed);
-    let mut f = Forest::default();
-    let item = |f: &mut Forest, what: Item, cost: u64| {
+    let mut f = LayoutForest::default();
+    let item = |f: &mut LayoutForest, what: LayoutItem, cost: u64| {
         f.items.push(what);
         f.cost.push(cost);
         f.items.len() as u32 - 1
     };
     for v in 0..4u32 {
         for l in 0..2u32 {
-            let mut class = Class { value: Some(Value::new(v as usize)), layout: l, fanout: 1, ..Class::default() };
+            let mut class = LayoutClass { value: Some(Value::new(v as usize)), layout: l, fanout: 1, ..LayoutClass::default() };
             if v == 0 {
                 class.given = Some(0);
             } else if r.below(5) > 0 || l == 0 {
                 let kids = (0..=r.below(2)).map(|_| (r.below(u64::from(v)) * 2 + r.below(2)) as u32).collect();
                 let cost = 1 + r.below(40);
-                class.ways.push(Way { item: item(&mut f, Item::InstLayouts(v * 2 + l), cost), kids });
+                class.ways.push(Way { item: item(&mut f, LayoutItem::InstLayouts(v * 2 + l), cost), kids });
             }
             f.of[Value::new(v as usize)].push(f.classes.len() as u32);
             f.order.push(f.classes.len() as u32);
@@ -307,12 +307,12 @@ fn random(seed: u64) -> Forest {
     for c in 0..8u32 {
         let from = c ^ 1;
         let cost = 1 + r.below(30);
-        let u = item(&mut f, Item::Convert(from, c), cost);
+        let u = item(&mut f, LayoutItem::Convert(from, c), cost);
         f.classes[c as usize].converts.push((from, u));
     }
-    let u = item(&mut f, Item::InstLayouts(100), 1);
+    let u = item(&mut f, LayoutItem::InstLayouts(100), 1);
     let kids = [6 + r.below(2) as u32, 2 + r.below(4) as u32].into_iter().collect();
-    f.classes.push(Class { ways: vec![Way { item: u, kids }], fanout: 1, ..Class::default() });
+    f.classes.push(LayoutClass { ways: vec![Way { item: u, kids }], fanout: 1, ..LayoutClass::default() });
     f.order.push(8);
     f.done.push((8, Inst::new(0)));
     f.registers = vec![[1, 0]; 9];
@@ -328,7 +328,7 @@ fn random(seed: u64) -> Forest {
 }
 
 /// The least cost over all choices.
-fn brute(f: &Forest) -> Option<u64> {
+fn brute(f: &LayoutForest) -> Option<u64> {
     let options: Vec<Vec<Pick>> = f
         .classes
         .iter()
@@ -474,15 +474,15 @@ fn what_takes_too_many_registers_is_made_otherwise() {
 fn the_checker_finds_what_is_wrong() {
     let f = random(1);
     let good = search(&f, &Limits::default()).unwrap().remove(0);
-    let wrong = |c: Choice, part: &str| {
+    let wrong = |c: LayoutChoice, part: &str| {
         let e = f.check(&c).unwrap_err();
         assert!(e.contains(part), "{e}");
     };
-    wrong(Choice { total: good.total + 1, ..good.clone() }, "costs");
-    wrong(Choice { controls: vec![7], ..good.clone() }, "can't carry");
-    wrong(Choice { controls: Vec::new(), ..good.clone() }, "another program");
+    wrong(LayoutChoice { total: good.total + 1, ..good.clone() }, "costs");
+    wrong(LayoutChoice { controls: vec![7], ..good.clone() }, "can't carry");
+    wrong(LayoutChoice { controls: Vec::new(), ..good.clone() }, "another program");
     let circle: Vec<Pick> = good.picks.iter().enumerate().map(|(n, &p)| if (2..8).contains(&n) { Pick::Convert(0) } else { p }).collect();
-    wrong(Choice { picks: circle, ..good.clone() }, "circle");
+    wrong(LayoutChoice { picks: circle, ..good.clone() }, "circle");
     let hole = vec![Pick::None; good.picks.len()];
-    wrong(Choice { picks: hole, ..good }, "misses");
+    wrong(LayoutChoice { picks: hole, ..good }, "misses");
 }

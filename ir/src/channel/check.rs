@@ -33,7 +33,7 @@ struct Site {
     kind: Kind,
 }
 
-struct Checker<'k> {
+struct ChannelChecker<'k> {
     kernel: &'k Kernel,
     values: Values<'k>,
     /// What a task has done how often.
@@ -49,7 +49,7 @@ struct Checker<'k> {
 /// # Errors
 /// The first that is not regular, or deadlocks, with the guilty instructions.
 pub fn check(kernel: &Kernel) -> Result<(), ChannelError> {
-    let mut c = Checker { kernel, values: Values::new(kernel), counts: BTreeMap::new(), fresh: 0, sites: Vec::new(), task: 0 };
+    let mut c = ChannelChecker { kernel, values: Values::new(kernel), counts: BTreeMap::new(), fresh: 0, sites: Vec::new(), task: 0 };
     let last = kernel.regions[kernel.body].insts.last().map(|&i| &kernel.insts[i]);
     let (tasks, regions): (&[Task], &[Region]) = match last.map(|d| (d.attrs.first(), &d.regions)) {
         Some((Some(Attr::Tasks(t)), regions)) => (t, regions),
@@ -89,7 +89,7 @@ fn kind_of(kernel: &Kernel, inst: Inst) -> Option<Kind> {
     }
 }
 
-impl Checker<'_> {
+impl ChannelChecker<'_> {
     fn wrong(&self, problem: ChannelProblem, sites: &[Inst]) -> ChannelError {
         let site = |&i: &Inst| (i, self.kernel.insts[i].op, self.kernel.locs[i]);
         ChannelError { problem, sites: sites.iter().map(site).collect() }

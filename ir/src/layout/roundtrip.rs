@@ -67,7 +67,7 @@ struct Side<'a> {
 }
 
 /// The best vector width of one side under a map.
-struct Access {
+struct SideAccess {
     columns: AccessColumns,
     width: u32,
     vectors: u32,
@@ -88,7 +88,7 @@ impl Side<'_> {
         [self.layout.cols(Axis::Lane), self.layout.cols(Axis::Warp), self.layout.cols(Axis::Block)].concat()
     }
 
-    fn access(&self, map: &SharedMap, e: u32, model: &BankModel) -> Result<Access, LayoutError> {
+    fn access(&self, map: &SharedMap, e: u32, model: &BankModel) -> Result<SideAccess, LayoutError> {
         let columns = map.columns_from(self.layout)?;
         let active = (columns.lane.len() as u32).saturating_sub(self.idle_lanes.count_ones());
         // Width, vectors, passes of a phase, and of all.
@@ -112,11 +112,11 @@ impl Side<'_> {
             cap = narrower;
         }
         let [width, vectors, per_phase, total] = best.ok_or(LayoutError::NotInvertible)?;
-        Ok(Access { columns, width, vectors, per_phase, total })
+        Ok(SideAccess { columns, width, vectors, per_phase, total })
     }
 
     /// The registers of each vector.
-    fn groups(&self, access: &Access, e: u32) -> Vec<Vec<u32>> {
+    fn groups(&self, access: &SideAccess, e: u32) -> Vec<Vec<u32>> {
         vectors_without(&access.columns, e, access.width * e, self.idle_regs).groups
     }
 }
@@ -254,7 +254,7 @@ pub(crate) fn plan_pair(pair: &Pair, elem_bytes: u32, model: &BankModel) -> Resu
     common.truncate(most);
     let problem = Problem { sides: [store, load], elem: elem_bytes, model, bits: from.space.nbits() as usize, common, outer };
     let odd_order: Vec<usize> = (0..from.space.odd.len()).collect();
-    let mut best: Option<(SharedMap, Access, Access)> = None;
+    let mut best: Option<(SharedMap, SideAccess, SideAccess)> = None;
     for v in (0..=problem.common.len()).rev() {
         for widen in [Widen::None, Widen::Load, Widen::Store] {
             let Some(columns) = problem.columns(v, widen) else {
@@ -263,7 +263,7 @@ pub(crate) fn plan_pair(pair: &Pair, elem_bytes: u32, model: &BankModel) -> Resu
             let map = SharedMap::from_packed(from.space.clone(), &columns, &odd_order)?;
             let a = problem.sides[0].access(&map, elem_bytes, model)?;
             let b = problem.sides[1].access(&map, elem_bytes, model)?;
-            let key = |a: &Access, b: &Access| (a.total + b.total, a.vectors + b.vectors);
+            let key = |a: &SideAccess, b: &SideAccess| (a.total + b.total, a.vectors + b.vectors);
             if best.as_ref().is_none_or(|(_, x, y)| key(&a, &b) < key(x, y)) {
                 best = Some((map, a, b));
             }

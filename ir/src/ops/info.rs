@@ -109,7 +109,7 @@ pub enum OperandKind {
 
 /// An operand of a row.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Operand {
+pub struct OperandInfo {
     /// Its name in the documentation, and in the text if it is a keyword.
     pub name: &'static str,
     /// How it is written.
@@ -298,7 +298,7 @@ pub struct OpInfo {
     /// Name in the text form.
     pub name: &'static str,
     /// Operands in order.
-    pub operands: &'static [Operand],
+    pub operands: &'static [OperandInfo],
     /// Attribute written before the operands.
     pub lead: Option<AttrKind>,
     /// Attribute written after the operands.

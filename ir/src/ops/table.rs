@@ -1,6 +1,6 @@
 //! The rows.
 
-use super::info::{AttrKind, Effects, ErrorBound, OpInfo, Operand, OperandKind, Rule, Work};
+use super::info::{AttrKind, Effects, ErrorBound, OpInfo, OperandInfo, OperandKind, Rule, Work};
 
 /// Hands all rows to a macro, in three pairs of braces: rows, the elementwise ops, more rows. A row of an elementwise op says at its end
 /// what work it is, see [`Work`], and `within` which error a function of `f32` may have, see [`ErrorBound`].

@@ -12,13 +12,13 @@ use crate::types::{Scalar, Type};
 use crate::typing::combine_types;
 
 /// A carried value: its name in the region and where it starts.
-type Carried<'t> = Vec<(Name<'t>, Token<'t>, Raw<'t>)>;
+type CarriedText<'t> = Vec<(Name<'t>, Token<'t>, Raw<'t>)>;
 
 /// A region's parameter: its name and type, or no type after an error.
 type Param<'t> = (Name<'t>, Token<'t>, Option<Type>);
 
 impl<'t> Parser<'t> {
-    fn carried(&mut self) -> Parsed<Carried<'t>> {
+    fn carried(&mut self) -> Parsed<CarriedText<'t>> {
         let mut out = Vec::new();
         if self.eat_word("carry") {
             loop {

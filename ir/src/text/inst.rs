@@ -387,7 +387,7 @@ impl<'t> Parser<'t> {
         let t = self.peek();
         let Tok::Word(w) = t.tok else { return Err(self.expected("a keyword operand, such as mask=v3")) };
         self.bump();
-        let named = |o: &crate::ops::Operand| o.kind == OperandKind::Keyword && o.name == w;
+        let named = |o: &crate::ops::OperandInfo| o.kind == OperandKind::Keyword && o.name == w;
         let Some(j) = info.operands.iter().position(named) else {
             let all = || info.operands.iter().filter(|o| o.kind == OperandKind::Keyword).map(|o| o.name);
             let list = all().collect::<Vec<_>>().join(", ");

@@ -26,7 +26,7 @@ mod words;
 pub use budget::{Budget, INSTRUCTIONS};
 use known::{Fact, Known};
 
-use self::equal::{Equals, Key, Place, What};
+use self::equal::{Equals, Key, KeyPlace, What};
 use self::room::{BLOCK, VALUES};
 use crate::fold::{eval_cmp, eval_int};
 use crate::frame::{AllocId, Param};
@@ -53,7 +53,7 @@ struct Filled {
 }
 
 #[derive(Default)]
-struct Frame {
+struct BuildFrame {
     id: u32,
     block: Block,
     /// Clock at the frame's start.
@@ -63,7 +63,7 @@ struct Frame {
 /// Builds a [`Program`].
 pub struct LaneBuilder {
     program: Program,
-    frames: Vec<Frame>,
+    frames: Vec<BuildFrame>,
     facts: PrimaryMap<LVal, Fact>,
     /// The pure instructions that were made.
     made: Equals,
@@ -126,7 +126,7 @@ impl LaneBuilder {
                 vals: PrimaryMap::with_capacity(VALUES),
                 body: Block::new(),
             },
-            frames: vec![Frame { block: Block::with_capacity(BLOCK), ..Frame::default() }],
+            frames: vec![BuildFrame { block: Block::with_capacity(BLOCK), ..BuildFrame::default() }],
             facts: PrimaryMap::with_capacity(VALUES),
             made: Equals::new(),
             lives: SecondaryMap::new(),
@@ -226,7 +226,7 @@ impl LaneBuilder {
     /// value is.
     fn equal(&mut self, key: Key, uses: &[LVal]) -> Result<LVal, u32> {
         let place = self.made.find(&key);
-        if let Place::Made { first, frame, .. } = place
+        if let KeyPlace::Made { first, frame, .. } = place
             && self.frames.get(self.facts[first].depth as usize).is_some_and(|f| f.id == frame)
         {
             self.budget.take_names(1);
@@ -356,7 +356,7 @@ impl LaneBuilder {
     fn of_role(&mut self, what: Special, Filled { depth, frame, .. }: Filled) -> LVal {
         let key = Key::numbered(What::OfRole(what), frame.into());
         let place = self.made.find(&key);
-        if let Place::Made { first, .. } = place {
+        if let KeyPlace::Made { first, .. } = place {
             return first;
         }
         let dst = self.new_val(LTy::I32, depth);

@@ -28,7 +28,7 @@ pub(super) fn into_arms(block: &mut Block, nest: &Nest, values: [usize; 2]) {
     if needs.leaves.contains(&true) {
         let Needs { at, leaves, come, .. } = needs;
         let fronts = come.into_iter().map(Block::with_capacity).collect();
-        Moves { nest, at, leaves, fronts }.block(block, 0);
+        ArmMoves { nest, at, leaves, fronts }.block(block, 0);
     }
 }
 
@@ -113,7 +113,7 @@ impl Needs<'_> {
 }
 
 /// Computations on their way.
-struct Moves<'a> {
+struct ArmMoves<'a> {
     nest: &'a Nest,
     at: Table<u32>,
     leaves: Vec<bool>,
@@ -121,7 +121,7 @@ struct Moves<'a> {
     fronts: Vec<Block>,
 }
 
-impl Moves<'_> {
+impl ArmMoves<'_> {
     fn block(&mut self, block: &mut Block, n: u32) {
         let mut stay = std::mem::take(&mut self.fronts[n as usize]);
         if self.leaves[n as usize] {

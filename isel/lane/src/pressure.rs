@@ -37,7 +37,7 @@ fn measure(block: &Block, vals: &PrimaryMap<LVal, LTy>, out: &mut [u32]) {
 pub(super) fn peak(block: &Block, sizes: &[u32]) -> u32 {
     let mut places = Places { at: vec![u32::MAX; sizes.len()], starts: Vec::new(), count: 0 };
     places.block(block);
-    let mut meter = Meter { sizes, places, live: vec![false; sizes.len()], now: 0, most: 0 };
+    let mut meter = PressureMeter { sizes, places, live: vec![false; sizes.len()], now: 0, most: 0 };
     meter.block(block);
     meter.most
 }
@@ -81,7 +81,7 @@ impl Places {
 }
 
 /// Goes from the end of a block to its start.
-struct Meter<'a> {
+struct PressureMeter<'a> {
     sizes: &'a [u32],
     places: Places,
     live: Vec<bool>,
@@ -89,7 +89,7 @@ struct Meter<'a> {
     most: u32,
 }
 
-impl Meter<'_> {
+impl PressureMeter<'_> {
     /// From here on, backwards, a value is there.
     fn lives(&mut self, v: LVal) {
         if let Some(live @ false) = self.live.get_mut(v.index()) {

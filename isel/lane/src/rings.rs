@@ -28,7 +28,7 @@ const ADDED: usize = 64;
 
 /// How a counter is made.
 #[derive(Clone, Copy)]
-enum Made {
+enum CounterDef {
     Literal(i64),
     /// A number that is not negative: a quotient of unsigned numbers by a literal above 1, the maximum of a number and a literal, or such a
     /// number times which of two replicas this is.
@@ -48,7 +48,7 @@ enum Made {
 /// What is known of a program's counters.
 #[derive(Default)]
 struct Facts {
-    made: SecondaryMap<LVal, Option<Made>>,
+    made: SecondaryMap<LVal, Option<CounterDef>>,
     /// The role that is looked at has two replicas.
     two: bool,
     /// Remainders and quotients by literals: of what, by what.
@@ -72,7 +72,7 @@ impl Facts {
 
     fn literal(&self, v: LVal) -> Option<i64> {
         match self.made[v].as_ref() {
-            Some(Made::Literal(n)) => Some(*n),
+            Some(CounterDef::Literal(n)) => Some(*n),
             _ => None,
         }
     }
@@ -80,33 +80,33 @@ impl Facts {
     fn look(&mut self, block: &Block, whole: &dyn Fn(LVal) -> bool) {
         for inst in block {
             match *inst {
-                Inst::Const { dst, bits } if whole(dst) => self.made[dst] = Some(Made::Literal(bits as i64)),
+                Inst::Const { dst, bits } if whole(dst) => self.made[dst] = Some(CounterDef::Literal(bits as i64)),
                 Inst::Bin { dst, op, a, b } if whole(dst) => {
                     match (op, self.literal(a), self.literal(b)) {
-                        (BinOp::Add, _, Some(n)) => self.made[dst] = Some(Made::Plus(a, n)),
-                        (BinOp::Add, Some(n), _) => self.made[dst] = Some(Made::Plus(b, n)),
-                        (BinOp::Add, None, None) => self.made[dst] = Some(Made::Sum(a, b)),
-                        (BinOp::DivU, _, Some(n)) if n > 1 => self.made[dst] = Some(Made::Natural),
-                        (BinOp::Sub, _, Some(n)) => self.made[dst] = Some(Made::Plus(a, -n)),
+                        (BinOp::Add, _, Some(n)) => self.made[dst] = Some(CounterDef::Plus(a, n)),
+                        (BinOp::Add, Some(n), _) => self.made[dst] = Some(CounterDef::Plus(b, n)),
+                        (BinOp::Add, None, None) => self.made[dst] = Some(CounterDef::Sum(a, b)),
+                        (BinOp::DivU, _, Some(n)) if n > 1 => self.made[dst] = Some(CounterDef::Natural),
+                        (BinOp::Sub, _, Some(n)) => self.made[dst] = Some(CounterDef::Plus(a, -n)),
                         (BinOp::Rem, _, Some(n)) if SLOTS.contains(&n) => self.remainders.push((dst, a, n)),
                         (BinOp::Div, _, Some(n)) if SLOTS.contains(&n) => _ = self.quotients.insert(dst, (a, n)),
                         (BinOp::And, _, Some(1)) => self.bits.push((dst, a)),
                         (BinOp::And, Some(1), _) => self.bits.push((dst, b)),
-                        (BinOp::Maximum, _, Some(n)) if n >= 0 => self.made[dst] = Some(Made::Natural),
-                        (BinOp::Mul, ..) if self.is_share(a, b) || self.is_share(b, a) => self.made[dst] = Some(Made::Natural),
+                        (BinOp::Maximum, _, Some(n)) if n >= 0 => self.made[dst] = Some(CounterDef::Natural),
+                        (BinOp::Mul, ..) if self.is_share(a, b) || self.is_share(b, a) => self.made[dst] = Some(CounterDef::Natural),
                         _ => {}
                     };
                 }
-                Inst::Special { dst, what: Special::Replica } if self.two => self.made[dst] = Some(Made::OneOfTwo),
+                Inst::Special { dst, what: Special::Replica } if self.two => self.made[dst] = Some(CounterDef::OneOfTwo),
                 Inst::For(ref l) => {
                     for c in l.carried.iter().filter(|c| whole(c.param)) {
-                        self.made[c.param] = Some(Made::Carried(c.init, c.next));
-                        self.made[c.result] = Some(Made::Behind(c.param));
+                        self.made[c.param] = Some(CounterDef::Carried(c.init, c.next));
+                        self.made[c.result] = Some(CounterDef::Behind(c.param));
                     }
                 }
                 Inst::If(ref c) => {
                     let chosen = c.results.iter().filter(|r| whole(r.0));
-                    chosen.for_each(|&(r, a, b)| self.made[r] = Some(Made::Chosen(a, b)));
+                    chosen.for_each(|&(r, a, b)| self.made[r] = Some(CounterDef::Chosen(a, b)));
                 }
                 _ => {}
             }
@@ -123,9 +123,9 @@ impl Facts {
 
     /// True for a number that is not negative, and which of two replicas this is: their product is the number, or 0.
     fn is_share(&self, number: LVal, replica: LVal) -> bool {
-        let natural = |v: LVal| matches!(self.made[v], Some(Made::Natural));
-        let more = || matches!(self.made[number], Some(Made::Plus(u, n)) if n >= 0 && natural(u));
-        matches!(self.made[replica], Some(Made::OneOfTwo)) && (natural(number) || more())
+        let natural = |v: LVal| matches!(self.made[v], Some(CounterDef::Natural));
+        let more = || matches!(self.made[number], Some(CounterDef::Plus(u, n)) if n >= 0 && natural(u));
+        matches!(self.made[replica], Some(CounterDef::OneOfTwo)) && (natural(number) || more())
     }
 
     /// Counts how often each value is read. Loops on a condition stay as they are, so what they read is read once more.
@@ -157,19 +157,19 @@ impl Facts {
             return true;
         }
         match self.made[v].as_ref() {
-            Some(&Made::Literal(n)) => n >= 0,
-            Some(Made::Natural) => true,
-            Some(&Made::Plus(u, 1)) => self.counts(u, assumed),
-            Some(&Made::Sum(a, b)) => self.leap(a, b).is_some_and(|(u, _)| self.counts(u, assumed)),
-            Some(&(Made::Carried(a, b) | Made::Chosen(a, b))) => self.counts(a, assumed) && self.counts(b, assumed),
-            Some(&Made::Behind(p)) => self.counts(p, assumed),
-            Some(Made::Plus(..) | Made::OneOfTwo) | None => false,
+            Some(&CounterDef::Literal(n)) => n >= 0,
+            Some(CounterDef::Natural) => true,
+            Some(&CounterDef::Plus(u, 1)) => self.counts(u, assumed),
+            Some(&CounterDef::Sum(a, b)) => self.leap(a, b).is_some_and(|(u, _)| self.counts(u, assumed)),
+            Some(&(CounterDef::Carried(a, b) | CounterDef::Chosen(a, b))) => self.counts(a, assumed) && self.counts(b, assumed),
+            Some(&CounterDef::Behind(p)) => self.counts(p, assumed),
+            Some(CounterDef::Plus(..) | CounterDef::OneOfTwo) | None => false,
         }
     }
 
     /// Of a sum the counter, and the number that is added.
     fn leap(&self, a: LVal, b: LVal) -> Option<(LVal, LVal)> {
-        let natural = |v: LVal| matches!(self.made[v].as_ref(), Some(Made::Natural));
+        let natural = |v: LVal| matches!(self.made[v].as_ref(), Some(CounterDef::Natural));
         match (natural(a), natural(b)) {
             (_, true) => Some((a, b)),
             (true, false) => Some((b, a)),
@@ -183,15 +183,15 @@ impl Facts {
             return;
         }
         match self.made[v].as_ref() {
-            Some(&Made::Plus(u, _)) => self.close(u, false, need),
-            Some(&Made::Sum(a, b)) => {
+            Some(&CounterDef::Plus(u, _)) => self.close(u, false, need),
+            Some(&CounterDef::Sum(a, b)) => {
                 if let Some((u, _)) = self.leap(a, b) {
                     self.close(u, false, need);
                 }
             }
-            Some(&(Made::Carried(a, b) | Made::Chosen(a, b))) => [a, b].into_iter().for_each(|x| self.close(x, before, need)),
-            Some(&Made::Behind(p)) => self.close(p, before, need),
-            Some(Made::Literal(_) | Made::Natural | Made::OneOfTwo) | None => {}
+            Some(&(CounterDef::Carried(a, b) | CounterDef::Chosen(a, b))) => [a, b].into_iter().for_each(|x| self.close(x, before, need)),
+            Some(&CounterDef::Behind(p)) => self.close(p, before, need),
+            Some(CounterDef::Literal(_) | CounterDef::Natural | CounterDef::OneOfTwo) | None => {}
         }
     }
 }
@@ -293,8 +293,8 @@ impl Rings {
                 Inst::Bin { dst, .. } if self.wants(*dst) => {
                     out.push(inst.clone());
                     match self.facts.made[*dst].as_ref() {
-                        Some(Made::Natural) => self.divide(*dst, *dst, None, &mut out),
-                        Some(&Made::Sum(a, b)) => self.leap(*dst, a, b, &mut out),
+                        Some(CounterDef::Natural) => self.divide(*dst, *dst, None, &mut out),
+                        Some(&CounterDef::Sum(a, b)) => self.leap(*dst, a, b, &mut out),
                         _ => self.plus(*dst, &mut out),
                     }
                 }
@@ -319,7 +319,7 @@ impl Rings {
 
     /// The counter one further.
     fn plus(&mut self, v: LVal, out: &mut Block) {
-        let Some(&Made::Plus(u, _)) = self.facts.made[v].as_ref() else { return };
+        let Some(&CounterDef::Plus(u, _)) = self.facts.made[v].as_ref() else { return };
         let [slot, phase] = [0, 1].map(|part| self.shadow(u, part));
         let mut shadow = [None, None, Some(slot)];
         if self.need[v][0] {
@@ -457,13 +457,13 @@ fn without(block: &mut Block, chain: &Chain) {
 fn reduced(program: &Program, slots: i64, mut facts: Facts) -> Option<Program> {
     let mut need = Wanted::new();
     let (mut names, mut dropped, mut flips) = (Map::default(), Set::default(), Map::default());
-    let in_loop = |f: &Facts, v: LVal| matches!(f.made[v], Some(Made::Carried(..) | Made::Behind(_)));
+    let in_loop = |f: &Facts, v: LVal| matches!(f.made[v], Some(CounterDef::Carried(..) | CounterDef::Behind(_)));
     let counter = |f: &Facts, v: LVal| in_loop(f, v) && f.counts(v, &mut Set::default());
     // How many of the reads of a value are left out.
     let mut gone: Map<LVal, u32> = Map::default();
     for &(dst, v, n) in &facts.remainders {
         let (of, part) = match facts.made[v].as_ref() {
-            Some(&Made::Plus(u, -1)) => (u, 2),
+            Some(&CounterDef::Plus(u, -1)) => (u, 2),
             _ => (v, 0),
         };
         if n == slots && program.vals[dst] == I32 && counter(&facts, of) && !names.contains_key(&(of, part)) {
@@ -480,7 +480,7 @@ fn reduced(program: &Program, slots: i64, mut facts: Facts) -> Option<Program> {
     facts.count(&program.body);
     for &(dst, q) in &facts.bits {
         let (of, flips_it) = match facts.made[q].as_ref() {
-            Some(&Made::Plus(of, 1)) => (of, true),
+            Some(&CounterDef::Plus(of, 1)) => (of, true),
             _ => (q, false),
         };
         let Some(&(v, n)) = facts.quotients.get(&of) else { continue };
@@ -499,7 +499,7 @@ fn reduced(program: &Program, slots: i64, mut facts: Facts) -> Option<Program> {
             *gone.entry(of).or_default() += 1;
         }
     }
-    let makes = |v: &LVal| facts.quotients.contains_key(v) || matches!(facts.made[*v], Some(Made::Plus(..)));
+    let makes = |v: &LVal| facts.quotients.contains_key(v) || matches!(facts.made[*v], Some(CounterDef::Plus(..)));
     let unread: Vec<LVal> =
         gone.iter().filter(|&(v, n)| facts.reads[*v] == *n && makes(v) && need[*v] == [false; 2]).map(|x| *x.0).collect();
     dropped.extend(unread);
@@ -524,7 +524,7 @@ fn reduced(program: &Program, slots: i64, mut facts: Facts) -> Option<Program> {
     }
     let mut chain = Chain::new();
     chain.resize(r.next);
-    let stays = |v: LVal| matches!(r.facts.made[v], Some(Made::Literal(_) | Made::Natural));
+    let stays = |v: LVal| matches!(r.facts.made[v], Some(CounterDef::Literal(_) | CounterDef::Natural));
     r.need.iter().filter(|&(_, need)| *need != [false; 2]).for_each(|(v, _)| chain[v] = !stays(v));
     if !alive(&body, &chain) {
         without(&mut body, &chain);

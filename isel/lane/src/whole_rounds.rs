@@ -40,13 +40,13 @@ enum Term {
 
 /// What is known of values in front of what is looked at, and around it.
 #[derive(Default)]
-struct Known {
+struct KnownValues {
     literals: SecondaryMap<LVal, Option<i64>>,
     /// Alike in all lanes of a role: it follows from parameters, the place in the grid, and indices of loops between such bounds.
     uniform: SecondaryMap<LVal, bool>,
 }
 
-impl Known {
+impl KnownValues {
     fn look(&mut self, inst: &Inst) {
         let dst = match *inst {
             Inst::Const { dst, bits } => {
@@ -80,7 +80,7 @@ impl Known {
 }
 
 /// Where a loop makes its values.
-struct Places<'l> {
+struct LoopPlaces<'l> {
     l: &'l For,
     /// Of what an instruction of its body makes, the number of the instruction, from 1 on; of what the loop makes itself, [`LOOP`]; 0 of all else.
     made: SecondaryMap<LVal, u32>,
@@ -89,9 +89,9 @@ struct Places<'l> {
 /// The place of what is made by no instruction of a loop's body, but by the loop.
 const LOOP: u32 = u32::MAX;
 
-impl<'l> Places<'l> {
+impl<'l> LoopPlaces<'l> {
     /// Those of a loop of a program of so many values.
-    fn of(l: &'l For, values: usize) -> Places<'l> {
+    fn of(l: &'l For, values: usize) -> LoopPlaces<'l> {
         let mut made = SecondaryMap::new();
         made.resize(values);
         made[l.iv] = LOOP;
@@ -103,7 +103,7 @@ impl<'l> Places<'l> {
                 Some(_) => results(inst).into_iter().for_each(here),
             }
         }
-        Places { l, made }
+        LoopPlaces { l, made }
     }
 
     /// The instruction of the body that makes a value; none that has blocks.
@@ -115,7 +115,7 @@ impl<'l> Places<'l> {
 
 /// The rewriting.
 struct Split<'p> {
-    known: Known,
+    known: KnownValues,
     /// Types of what there was, and of what is new.
     old: &'p [LTy],
     new: Vec<LTy>,
@@ -197,7 +197,7 @@ impl Split<'_> {
                 continue;
             }
             let mut asked = Vec::new();
-            let places = &*places.get_or_insert_with(|| Places::of(l, self.old.len()));
+            let places = &*places.get_or_insert_with(|| LoopPlaces::of(l, self.old.len()));
             if !self.terms(places, c.condition, &mut asked, 16) {
                 continue;
             }
@@ -221,8 +221,8 @@ impl Split<'_> {
     }
 
     /// The questions of which a condition is made, if it holds where each is answered with yes, and those are of the index and of what the loop doesn't change.
-    fn terms(&self, places: &Places<'_>, v: LVal, out: &mut Vec<Term>, depth: u32) -> bool {
-        let Places { l, .. } = *places;
+    fn terms(&self, places: &LoopPlaces<'_>, v: LVal, out: &mut Vec<Term>, depth: u32) -> bool {
+        let LoopPlaces { l, .. } = *places;
         let maker = |v: LVal| places.maker(v);
         let inside = |v: LVal| places.made[v] != 0;
         // The index, or so much more.
@@ -404,7 +404,7 @@ pub fn whole_rounds(program: &Program, made: Option<Program>) -> Option<Program>
     let was = made.is_some();
     let mut out = made.unwrap_or_else(|| program.clone());
     let old: Vec<LTy> = out.vals.values().copied().collect();
-    let mut known = Known::default();
+    let mut known = KnownValues::default();
     known.uniform.resize(old.len());
     known.literals.resize(old.len());
     let mut split = Split { known, old: &old, new: Vec::new(), names: SecondaryMap::new(), split: 0 };

@@ -18,7 +18,7 @@ mod registers;
 use super::error::{ProtocolError, Spot};
 use super::trip_classes::matters;
 use crate::problem::Problem;
-use registers::{Flight, Known, Registers};
+use registers::{Flight, RegisterState, Registers};
 use tilelift_lane::visit::{blocks, reads};
 use tilelift_lane::{Block, Carried, For, Inst, LVal, Multiply, OperandA, Program, Unit};
 
@@ -112,7 +112,7 @@ impl<'a> Pass<'a> {
                 let mut other = s.clone();
                 self.block(&c.then, s)?;
                 self.block(&c.otherwise, &mut other)?;
-                let known: Vec<[Known<'_>; 2]> = c.results.iter().map(|&(_, a, b)| [s.known(a), other.known(b)]).collect();
+                let known: Vec<[RegisterState<'_>; 2]> = c.results.iter().map(|&(_, a, b)| [s.known(a), other.known(b)]).collect();
                 s.meet(&other);
                 for &(result, ..) in &c.results {
                     self.written(result, s, inst)?;
@@ -164,7 +164,7 @@ impl<'a> Pass<'a> {
             back.keep_dirty(s);
             self.pass(&more, &mut back, &end, inst)?;
             if !head.meet(&back) {
-                let last: Vec<Known<'_>> = l.carried.iter().map(|c| end.known(c.next)).collect();
+                let last: Vec<RegisterState<'_>> = l.carried.iter().map(|c| end.known(c.next)).collect();
                 end.keep_dirty(s);
                 let front = std::mem::replace(s, end);
                 for c in &l.carried {

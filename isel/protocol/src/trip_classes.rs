@@ -56,7 +56,7 @@ impl TripClasses {
 }
 
 /// A loop as far as it decides how often it goes round.
-struct Known {
+struct CountedLoop {
     role: usize,
     bounds: [LVal; 3],
     trip_class: usize,
@@ -118,7 +118,7 @@ struct Finder<'a> {
     /// What stands in front of all roles.
     front: EntitySet<LVal>,
     trip_classes: TripClasses,
-    known: Vec<Known>,
+    known: Vec<CountedLoop>,
     /// Loops, by their place in the list, of the other branch of a choice: of the two only one goes round.
     instead: Vec<Range<usize>>,
     /// Choices that have a number.
@@ -410,7 +410,8 @@ impl<'a> Finder<'a> {
         if shared {
             self.trip_classes.shared.insert(l.iv);
         }
-        let known = Known { role, bounds, trip_class, around: around.trip_class, every: stride.is_none(), direct: around.direct, meets };
+        let known =
+            CountedLoop { role, bounds, trip_class, around: around.trip_class, every: stride.is_none(), direct: around.direct, meets };
         self.known.push(known);
         // In the loops of a loop that takes some iterations only nothing is counted.
         let trip_class = if around.stride.is_some() { Some(usize::MAX - self.known.len()) } else { Some(trip_class) };

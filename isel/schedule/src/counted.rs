@@ -36,7 +36,7 @@ mod write;
 
 use crate::reason::UncountedLoop;
 use crate::written::written_views;
-use ahead::Ahead;
+use ahead::RoundsAhead;
 use find::Count;
 use tilelift_ir::{Inst, Kernel, Op, Region, Value};
 use tilelift_lane::hash::Set;
@@ -49,7 +49,7 @@ pub fn counted(kernel: &Kernel) -> Option<Kernel> {
 
 /// The kernel with loops on a condition that hold products as loops of as many rounds as scalars in front of them count (`ahead`); `None` if there are none.
 pub fn counted_ahead(kernel: &Kernel) -> Option<Kernel> {
-    rewritten(kernel, |written, i| Ahead::of(kernel, written, i), |to, at, ahead| to.write_behind(at.0, at.1, ahead))
+    rewritten(kernel, |written, i| RoundsAhead::of(kernel, written, i), |to, at, ahead| to.write_behind(at.0, at.1, ahead))
 }
 
 /// The kernel with those loops on a condition written anew of which something is found.

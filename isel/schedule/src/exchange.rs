@@ -44,7 +44,7 @@ pub fn exchanged(kernel: &Kernel, target: &Target) -> Option<Kernel> {
                 |j: Inst| (staged[j] && kernel.insts[j].op == Op::Load).then(|| GlobalAccess::of(kernel, j).contiguous()).flatten();
             let arrives = |v: Value| trace(kernel, v, &|j| staged[j].then_some(0)).is_some();
             let along = |v: Value| trace(kernel, v, &row_of).map(|(_, d)| d);
-            let known = Known { arrives: &arrives, along: &along, of_turned: &of_turned };
+            let known = KnownOperands { arrives: &arrives, along: &along, of_turned: &of_turned };
             let dots = kernel.regions[region].insts.iter().filter(|&&i| kernel.insts[i].op == Op::Dot);
             for &i in dots {
                 if gains(kernel, units, region, i, &known) {
@@ -98,7 +98,7 @@ fn turns_late(kernel: &Kernel, units: &Units, i: Inst, of_turned: &Set<Inst>) ->
 }
 
 /// What is known of operands.
-struct Known<'a> {
+struct KnownOperands<'a> {
     /// Copies bring it.
     arrives: &'a dyn Fn(Value) -> bool,
     /// The dimension of one that they bring that is contiguous.
@@ -108,7 +108,7 @@ struct Known<'a> {
 }
 
 /// True for a product of a loop that is better exchanged.
-fn gains(kernel: &Kernel, units: &Units, region: Region, i: Inst, known: &Known<'_>) -> bool {
+fn gains(kernel: &Kernel, units: &Units, region: Region, i: Inst, known: &KnownOperands<'_>) -> bool {
     let d = &kernel.insts[i];
     let Some(t) = kernel.ty(d.results[0]).as_tile().filter(|t| t.shape.len() == 2) else { return false };
     let Some(row) = instruction(kernel, units, i) else { return false };

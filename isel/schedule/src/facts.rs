@@ -36,7 +36,7 @@ pub fn power_of_two(x: i64) -> u32 {
 
 /// How a value is made.
 #[derive(Clone, Copy)]
-pub(crate) enum Made {
+pub(crate) enum MadeBy {
     /// By a pure op.
     Op(Inst),
     /// It is one of these.
@@ -68,7 +68,7 @@ fn few(kernel: &Kernel, v: Value, most: u8, left: &mut u32) -> Option<u8> {
     }
     *left = left.checked_sub(1)?;
     match made(kernel, v) {
-        Made::Op(i) => match (kernel.insts[i].op, &kernel.insts[i].args[..]) {
+        MadeBy::Op(i) => match (kernel.insts[i].op, &kernel.insts[i].args[..]) {
             (Op::Add | Op::Sub, &[a, b]) => {
                 let least = few(kernel, a, most, left)?;
                 few(kernel, b, least, left)
@@ -80,18 +80,18 @@ fn few(kernel: &Kernel, v: Value, most: u8, left: &mut u32) -> Option<u8> {
             }
             _ => Some(by_op(kernel, i, v, |_, v| few(kernel, v, ALL_ZEROS, left))?.min(most)),
         },
-        Made::OneOf([a, b]) | Made::Index([a, b]) => {
+        MadeBy::OneOf([a, b]) | MadeBy::Index([a, b]) => {
             let least = few(kernel, a, most, left)?;
             few(kernel, b, least, left)
         }
-        Made::Carried(_) => None,
-        Made::Unknown => Some(0),
+        MadeBy::Carried(_) => None,
+        MadeBy::Unknown => Some(0),
     }
 }
 
 /// A value and the definitions behind it, users in front of what they use where there is no loop.
 pub(crate) struct Slice {
-    pub made: Vec<(Value, Made)>,
+    pub made: Vec<(Value, MadeBy)>,
     /// Where the operands of each stand; none for those that found no room.
     pub from: Vec<SmallVec<[Option<usize>; 3]>>,
 }
@@ -103,9 +103,9 @@ impl Slice {
         number.insert(v, 0);
         while let Some((_, of)) = slice.made.get(slice.from.len()) {
             let from: SmallVec<[Value; 4]> = match of {
-                Made::Op(i) => kernel.insts[*i].args.clone(),
-                Made::OneOf(list) | Made::Index(list) | Made::Carried(list) => SmallVec::from_slice(list),
-                Made::Unknown => SmallVec::new(),
+                MadeBy::Op(i) => kernel.insts[*i].args.clone(),
+                MadeBy::OneOf(list) | MadeBy::Index(list) | MadeBy::Carried(list) => SmallVec::from_slice(list),
+                MadeBy::Unknown => SmallVec::new(),
             };
             let places = from.iter().map(|&v| {
                 if let Some(&n) = number.get(&v) {
@@ -132,9 +132,9 @@ impl Slice {
             for (n, (v, made)) in self.made.iter().enumerate().rev() {
                 let of = |k: usize| self.from[n][k].map_or(0, |n| zeros[n]);
                 let now = match made {
-                    Made::Op(i) => by_op(kernel, *i, *v, |k, _| Some(of(k))).unwrap_or(0),
-                    Made::OneOf(_) | Made::Index(_) | Made::Carried(_) => of(0).min(of(1)),
-                    Made::Unknown => 0,
+                    MadeBy::Op(i) => by_op(kernel, *i, *v, |k, _| Some(of(k))).unwrap_or(0),
+                    MadeBy::OneOf(_) | MadeBy::Index(_) | MadeBy::Carried(_) => of(0).min(of(1)),
+                    MadeBy::Unknown => 0,
                 };
                 changed |= now < zeros[n];
                 zeros[n] = zeros[n].min(now);
@@ -155,14 +155,14 @@ pub(crate) fn constant(kernel: &Kernel, v: Value) -> Option<i64> {
     }
 }
 
-fn made(kernel: &Kernel, v: Value) -> Made {
+fn made(kernel: &Kernel, v: Value) -> MadeBy {
     let pair = |a: Option<&Value>, b: Option<&Value>| a.copied().zip(b.copied()).map(|(a, b)| [a, b]);
     // What enters a loop as its `n`th carried value, and what an iteration hands on.
     let carried = |i: Inst, n: usize| {
         let d = &kernel.insts[i];
         let first = if d.op == Op::For { 3 } else { 0 };
         let next = d.regions.last().and_then(|&r| kernel.yields(r).get(n));
-        pair(d.args.get(first + n), next).map_or(Made::Unknown, Made::Carried)
+        pair(d.args.get(first + n), next).map_or(MadeBy::Unknown, MadeBy::Carried)
     };
     match kernel.values[v].def {
         ValueDef::Result(i, n) => match kernel.insts[i].op {
@@ -170,22 +170,22 @@ fn made(kernel: &Kernel, v: Value) -> Made {
             Op::If => {
                 let d = &kernel.insts[i];
                 let arm = |k: usize| d.regions.get(k).and_then(|&r| kernel.yields(r).get(n as usize));
-                pair(arm(0), arm(1)).map_or(Made::Unknown, Made::OneOf)
+                pair(arm(0), arm(1)).map_or(MadeBy::Unknown, MadeBy::OneOf)
             }
             // Of a comparison with what comes from memory nothing follows, whatever is compared.
-            Op::Cmp if kernel.insts[i].args.iter().any(|&a| from_memory(kernel, a)) => Made::Unknown,
-            op if op.info().effects == Effects::Pure => Made::Op(i),
-            _ => Made::Unknown,
+            Op::Cmp if kernel.insts[i].args.iter().any(|&a| from_memory(kernel, a)) => MadeBy::Unknown,
+            op if op.info().effects == Effects::Pure => MadeBy::Op(i),
+            _ => MadeBy::Unknown,
         },
         ValueDef::RegionParam(r, n) => match (owner(kernel, r), n) {
-            (None, _) => Made::Unknown,
+            (None, _) => MadeBy::Unknown,
             (Some(i), 0) if kernel.insts[i].op == Op::For => {
                 let args = &kernel.insts[i].args;
-                pair(args.first(), args.get(2)).map_or(Made::Unknown, Made::Index)
+                pair(args.first(), args.get(2)).map_or(MadeBy::Unknown, MadeBy::Index)
             }
             (Some(i), n) => carried(i, n as usize - usize::from(kernel.insts[i].op == Op::For)),
         },
-        ValueDef::KernelParam(_) => Made::Unknown,
+        ValueDef::KernelParam(_) => MadeBy::Unknown,
     }
 }
 

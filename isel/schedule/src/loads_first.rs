@@ -36,7 +36,7 @@ pub fn loads_first(kernel: &Kernel, lanes: u32) -> Option<Kernel> {
     }
     let written = written_views(kernel);
     let orders: Vec<(Region, Block)> =
-        regions.into_iter().filter_map(|r| Some((r, Looked::at(kernel, r, &written).ordered(u64::from(lanes))?))).collect();
+        regions.into_iter().filter_map(|r| Some((r, MovableBlock::at(kernel, r, &written).ordered(u64::from(lanes))?))).collect();
     if orders.is_empty() {
         return None;
     }
@@ -64,7 +64,7 @@ struct Block {
 }
 
 /// A block, and what may move in it.
-struct Looked<'k> {
+struct MovableBlock<'k> {
     kernel: &'k Kernel,
     insts: &'k [Inst],
     /// Where instructions stand.
@@ -72,10 +72,10 @@ struct Looked<'k> {
     written: &'k Set<Value>,
 }
 
-impl<'k> Looked<'k> {
-    fn at(kernel: &'k Kernel, region: Region, written: &'k Set<Value>) -> Looked<'k> {
+impl<'k> MovableBlock<'k> {
+    fn at(kernel: &'k Kernel, region: Region, written: &'k Set<Value>) -> MovableBlock<'k> {
         let insts = &kernel.regions[region].insts[..];
-        Looked { kernel, insts, at: insts.iter().enumerate().map(|(n, &i)| (i, n)).collect(), written }
+        MovableBlock { kernel, insts, at: insts.iter().enumerate().map(|(n, &i)| (i, n)).collect(), written }
     }
 
     /// What numbers follow from in this block; `None` if that is more than a few numbers.

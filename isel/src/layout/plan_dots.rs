@@ -20,7 +20,7 @@ pub(super) fn plan_dots(
 ) -> Result<(), LowerError> {
     let all: Vec<Inst> = insts.iter().copied().filter(|&i| kernel.insts[i].op.factors().is_some()).collect();
     let turns = all.len() > 1 || insts.iter().any(|&i| kernel.insts[i].op == Op::Reduce);
-    let mut known: Vec<Planned> = Vec::new();
+    let mut known: Vec<PlannedDot> = Vec::new();
     for &i in &all {
         let behind = [0, 1].map(|operand| {
             let (of, turned) = product_behind(kernel, kernel.insts[i].args[operand], dots).filter(|_| all.len() > 1)?;
@@ -45,7 +45,7 @@ pub(super) fn plan_dots(
         let same = known.iter().find(|p| *p.plan == own).map(|p| p.plan.clone());
         let own = same.unwrap_or_else(|| Rc::new(own));
         if !is_async && known.len() < PLANNED {
-            known.push(Planned { inst: i, behind, plan: own.clone() });
+            known.push(PlannedDot { inst: i, behind, plan: own.clone() });
         }
         dots[i] = Some(own);
     }
@@ -56,14 +56,14 @@ pub(super) fn plan_dots(
 const PLANNED: usize = 16;
 
 /// A product with its plan.
-struct Planned {
+struct PlannedDot {
     inst: Inst,
     /// The plans of products of which its operands are computed, and whether transposed.
     behind: [Option<(Rc<DotPlan>, bool)>; 2],
     plan: Rc<DotPlan>,
 }
 
-impl Planned {
+impl PlannedDot {
     /// True if another product of the same operation, types and operands comes to the same plan.
     fn is_like(&self, kernel: &Kernel, i: Inst, behind: &[Option<(Rc<DotPlan>, bool)>; 2]) -> bool {
         let [d, own] = [i, self.inst].map(|i| &kernel.insts[i]);

@@ -18,7 +18,7 @@ use tilelift_ir::typing::SCALE_BLOCK;
 use tilelift_ir::{Attr, Inst, Precision, Scalar, Value};
 use tilelift_lane::hash::Map;
 use tilelift_lane::{BinOp, LTy, LVal, LaneBuilder, MatrixId, MatrixInstr, Special, Target, Vals};
-use tilelift_schedule::reason::{Missing, Offer, Product, Remedy, Unsupported};
+use tilelift_schedule::reason::{Missing, Offer, ProductOperand, Remedy, Unsupported};
 use tilelift_schedule::{LowerError, Resource};
 
 /// Bytes of a lane's vector up to which two of them from one address may be one access.
@@ -100,7 +100,7 @@ impl Operand {
 
     /// The words of the fragment at a coordinate.
     fn fragment(&mut self, b: &mut LaneBuilder, at: (u32, u32), registers: u32) -> Result<Vals, LowerError> {
-        let base = *self.bases.get(&at).ok_or_else(|| Unsupported::Fragment(Product::Dot, at.into()))?;
+        let base = *self.bases.get(&at).ok_or_else(|| Unsupported::Fragment(ProductOperand::Dot, at.into()))?;
         (0..registers / self.per_word).map(|w| self.word(b, base + w * self.per_word)).collect()
     }
 
@@ -225,7 +225,7 @@ struct Scales {
 
 impl Scales {
     fn word(&mut self, b: &mut LaneBuilder, at: (u32, u32)) -> Result<LVal, LowerError> {
-        let code = *self.codes.get(&at).ok_or_else(|| Unsupported::Fragment(Product::Dot, at.into()))?;
+        let code = *self.codes.get(&at).ok_or_else(|| Unsupported::Fragment(ProductOperand::Dot, at.into()))?;
         Ok(*self.words.entry(code).or_insert_with(|| {
             let wide = b.cvt(code, LTy::I32);
             b.bitcast(wide, LTy::B32)

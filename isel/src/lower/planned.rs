@@ -9,7 +9,7 @@ use tilelift_schedule::LowerError;
 const PLANNED: usize = 8;
 
 /// A conversion with its plan.
-struct Known {
+struct KnownConversion {
     from: Rc<Layout>,
     to: Rc<Layout>,
     /// Bytes of an element.
@@ -20,7 +20,7 @@ struct Known {
 /// The last conversions that were planned: a kernel has many of few kinds.
 #[derive(Default)]
 pub(super) struct Planned {
-    known: Vec<Known>,
+    known: Vec<KnownConversion>,
     /// The one that is forgotten next.
     next: usize,
 }
@@ -33,7 +33,7 @@ impl Planned {
             return Ok(known.plan.clone());
         }
         let plan = Rc::new(plan_conversion(from, to, bytes, target.lanes, &target.banks)?);
-        let made = Known { from: from.clone(), to: to.clone(), bytes, plan: plan.clone() };
+        let made = KnownConversion { from: from.clone(), to: to.clone(), bytes, plan: plan.clone() };
         match self.known.get_mut(self.next) {
             Some(old) => *old = made,
             None => self.known.push(made),

@@ -26,39 +26,39 @@ use tilelift_schedule::reason::{NoAxis, Remedy};
 use tilelift_schedule::{LowerError, Resource};
 
 /// How lines are sorted.
-enum Way {
+enum SortWay {
     Network(Network),
     Picks(Picks),
 }
 
-impl Way {
+impl SortWay {
     /// The cheaper way to the first elements of lines along `dim`, and the prices of both: of the network, and of picking them. `None` if the layout does not
     /// keep the bits of the line apart.
-    fn new((from, dim): (&Layout, usize), first: u32, keys: Keys, target: &Target, warps: u32) -> Option<(Way, u64, Option<u64>)> {
+    fn new((from, dim): (&Layout, usize), first: u32, keys: Keys, target: &Target, warps: u32) -> Option<(SortWay, u64, Option<u64>)> {
         let price = |work: Work| work.price(target, u64::from(warps));
         let net = Network::new(from, dim, first.next_power_of_two())?;
         let network = price(net.work(keys));
         let picks = Picks::new(from, dim, first, target);
         let picked = picks.as_ref().map(|p| price(p.work(keys)));
         Some(match (picks, picked) {
-            (Some(picks), Some(price)) if price < network => (Way::Picks(picks), network, picked),
-            _ => (Way::Network(net), network, picked),
+            (Some(picks), Some(price)) if price < network => (SortWay::Picks(picks), network, picked),
+            _ => (SortWay::Network(net), network, picked),
         })
     }
 
     /// Where the first elements lie behind it.
     fn to(&self) -> &Layout {
         match self {
-            Way::Network(net) => &net.to,
-            Way::Picks(picks) => &picks.to,
+            SortWay::Network(net) => &net.to,
+            SortWay::Picks(picks) => &picks.to,
         }
     }
 
     /// Bytes of each array in shared memory, in order.
     fn scratch(&self, keys: Keys, threads: u32) -> Vec<u64> {
         match self {
-            Way::Network(net) => net.scratch(keys, threads),
-            Way::Picks(_) => Vec::new(),
+            SortWay::Network(net) => net.scratch(keys, threads),
+            SortWay::Picks(_) => Vec::new(),
         }
     }
 }
@@ -75,7 +75,7 @@ pub(super) struct Sorting {
     layout: Rc<Layout>,
     /// They lie there from the start.
     in_place: bool,
-    way: Way,
+    way: SortWay,
     /// The price of a network, and of picking elements one by one.
     prices: (u64, Option<u64>),
 }
@@ -141,7 +141,7 @@ impl Sorting {
         let keys = Keys::new(kernel.ty(d.args[0]).elem(), descending, results[1].is_some(), length);
         let first = kernel.ty(d.results[0]).shape().map_or(1, |s| s[dim]);
         let mut padded = tile.shape().to_vec();
-        if let Some((way, network, picked)) = Way::new((tile, dim), first, keys, target, plan.warps) {
+        if let Some((way, network, picked)) = SortWay::new((tile, dim), first, keys, target, plan.warps) {
             let here = Sorting { dim, keys, results, padded, layout: tile.clone(), in_place: true, way, prices: (network, picked) };
             return Ok(if picked.is_none() { here.brought((kernel, first), target, (plan, left)) } else { here });
         }
@@ -156,7 +156,7 @@ impl Sorting {
                 loc: Default::default(),
             });
         }
-        let (way, network, picked) = Way::new((&layout, dim), first, keys, target, plan.warps).ok_or(NoAxis::Sort)?;
+        let (way, network, picked) = SortWay::new((&layout, dim), first, keys, target, plan.warps).ok_or(NoAxis::Sort)?;
         Ok(Sorting { dim, keys, results, padded, layout: Rc::new(layout), in_place: false, way, prices: (network, picked) })
     }
 
@@ -179,7 +179,7 @@ impl Sorting {
         if takes > left {
             return self;
         }
-        Sorting { layout: Rc::new(layout), in_place: false, way: Way::Picks(picks), prices, ..self }
+        Sorting { layout: Rc::new(layout), in_place: false, way: SortWay::Picks(picks), prices, ..self }
     }
 
     /// The layout in which results are there behind it; `None` where they go through shared memory into their own.
@@ -190,7 +190,7 @@ impl Sorting {
     /// Says what was decided.
     fn told(&self) {
         taken(Decision::Sorts, || match (&self.way, self.prices) {
-            (Way::Picks(_), (network, Some(picked))) => Told::at("picked one by one", picked).before("a network", Some(network)),
+            (SortWay::Picks(_), (network, Some(picked))) => Told::at("picked one by one", picked).before("a network", Some(network)),
             (_, (network, Some(picked))) => Told::at("a network", network).before("picked one by one", Some(picked)),
             (_, (network, None)) => Told::at("a network", network),
         });
@@ -244,8 +244,8 @@ impl Lower<'_> {
         }
         how.told();
         let items = match &how.way {
-            Way::Network(net) => self.network(b, net, keys, items)?,
-            Way::Picks(picks) => picked(b, picks, keys, &items),
+            SortWay::Network(net) => self.network(b, net, keys, items)?,
+            SortWay::Picks(picks) => picked(b, picks, keys, &items),
         };
         for v in how.results().collect::<Vec<_>>() {
             let places = how.results[1] == Some(v);
@@ -354,16 +354,16 @@ mod tests {
         Layout::blocked(&[1, 256], &[1, 8], &[1, 32], &[1, 1], &[0, 1]).expect("a layout")
     }
 
-    fn way(layout: &Layout, first: u32, target: &Target) -> Way {
+    fn way(layout: &Layout, first: u32, target: &Target) -> SortWay {
         let keys = Keys::new(Scalar::F32, true, true, 256);
-        Way::new((layout, 1), first, keys, target, 1).expect("bits apart").0
+        SortWay::new((layout, 1), first, keys, target, 1).expect("bits apart").0
     }
 
     #[test]
     fn a_few_are_picked_and_all_go_through_a_network() {
         let target = tilelift_lane::testing::target();
-        assert!([1, 2, 4, 8].iter().all(|&first| matches!(way(&row(), first, &target), Way::Picks(_))));
-        assert!(matches!(way(&row(), 256, &target), Way::Network(_)));
+        assert!([1, 2, 4, 8].iter().all(|&first| matches!(way(&row(), first, &target), SortWay::Picks(_))));
+        assert!(matches!(way(&row(), 256, &target), SortWay::Network(_)));
     }
 
     #[test]
@@ -381,8 +381,8 @@ mod tests {
         let target = tilelift_lane::testing::target();
         let two = Layout::blocked(&[2, 256], &[1, 8], &[2, 16], &[1, 1], &[0, 1]).expect("a layout");
         let parts = Layout::blocked(&[1, 256], &[1, 4], &[1, 32], &[1, 2], &[0, 1]).expect("a layout");
-        assert!([two, parts].iter().all(|layout| matches!(way(layout, 2, &target), Way::Network(_))));
+        assert!([two, parts].iter().all(|layout| matches!(way(layout, 2, &target), SortWay::Network(_))));
         let none = Target { redux: false, ..target };
-        assert!(matches!(way(&row(), 2, &none), Way::Network(_)));
+        assert!(matches!(way(&row(), 2, &none), SortWay::Network(_)));
     }
 }

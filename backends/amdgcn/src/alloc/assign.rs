@@ -18,7 +18,7 @@ pub(super) type Limits = [usize; 3];
 
 /// In which order bundles of as many words are placed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Order {
+pub(super) enum PlacingOrder {
     /// Those that occupy most first.
     Area,
     /// As they come in the program.
@@ -165,7 +165,7 @@ pub(super) fn assign(
     fixed: &[(File, usize, Vec<Seg>)],
     rows: usize,
     limits: Limits,
-    order: Order,
+    order: PlacingOrder,
     fuel: &Fuel,
 ) -> Result<Places, AllocError> {
     let count = bundles.all.len();
@@ -184,8 +184,8 @@ pub(super) fn assign(
     let key = |index: usize| {
         let bundle = &bundles.all[index];
         let second = match order {
-            Order::Area => bundle.area,
-            Order::Start => u64::from(u32::MAX - bundle.start()),
+            PlacingOrder::Area => bundle.area,
+            PlacingOrder::Start => u64::from(u32::MAX - bundle.start()),
         };
         let parts =
             [u128::from(bundle.weight == f32::INFINITY), bundle.words.len() as u128, u128::from(second), u128::from(!(index as u32))];

@@ -70,7 +70,7 @@ impl<T: Copy> ByWord<T> {
 
 /// What is known of one word in a block.
 #[derive(Clone, Copy)]
-struct State {
+struct WordState {
     /// What the block itself needs, and where it ends needs.
     need: u8,
     kill: u8,
@@ -83,21 +83,21 @@ struct State {
     queued: bool,
 }
 
-const BLANK: State = State { need: DEAD, kill: DEAD, begin: DEAD, end: DEAD, held: [false; 2], seen: false, queued: false };
+const BLANK: WordState = WordState { need: DEAD, kill: DEAD, begin: DEAD, end: DEAD, held: [false; 2], seen: false, queued: false };
 
 /// The search, a word at a time.
 struct Search<'a> {
     program: &'a Program,
     transfers: &'a [Transfer],
     before: ByWord<u32>,
-    states: Vec<State>,
+    states: Vec<WordState>,
     touched: Vec<u32>,
     queue: Vec<u32>,
     steps: usize,
 }
 
 impl Search<'_> {
-    fn at(&mut self, block: u32) -> &mut State {
+    fn at(&mut self, block: u32) -> &mut WordState {
         let state = &mut self.states[block as usize];
         if !state.seen {
             state.seen = true;

@@ -6,7 +6,7 @@
 //!                └─► what has to be spilled ─ finish: spill, look, place ... ─► Allocated
 //! ```
 
-use super::assign::{self, Limits, Order, Places};
+use super::assign::{self, Limits, Places, PlacingOrder};
 use super::budget::Budget;
 use super::bundle::{self, Bundles};
 use super::exec::Levels;
@@ -24,12 +24,17 @@ use std::rc::Rc;
 
 /// How places are sought after the first try, by area: registers of the vector file that stay free for what may have either, whether copies
 /// vanish, and the order.
-const TRIES: [(usize, bool, Order); 5] =
-    [(0, true, Order::Start), (8, true, Order::Area), (24, true, Order::Area), (0, false, Order::Area), (8, false, Order::Start)];
+const TRIES: [(usize, bool, PlacingOrder); 5] = [
+    (0, true, PlacingOrder::Start),
+    (8, true, PlacingOrder::Area),
+    (24, true, PlacingOrder::Area),
+    (0, false, PlacingOrder::Area),
+    (8, false, PlacingOrder::Start),
+];
 
 /// The same where something was spilled, after a first try in the order of the program: what is alive without a gap fits in that order if
 /// no more is alive at a time than there are registers.
-const CROWDED: [(usize, bool, Order); 1] = [(0, true, Order::Area)];
+const CROWDED: [(usize, bool, PlacingOrder); 1] = [(0, true, PlacingOrder::Area)];
 
 /// Rounds of spilling.
 const ROUNDS: usize = 24;
@@ -57,12 +62,12 @@ struct Round {
     words: Words,
     ranges: Ranges,
     levels: Levels,
-    search: Option<Search>,
+    search: Option<PlaceSearch>,
 }
 
 /// What is known when places are sought.
 #[derive(Debug)]
-struct Search {
+struct PlaceSearch {
     fixed: Vec<(File, usize, Vec<Seg>)>,
     weights: Vec<f32>,
     unspillable: Vec<bool>,
@@ -105,7 +110,7 @@ impl Try {
 }
 
 /// Bundles that tries have in common: those of the same files, made in the same way.
-struct Made {
+struct SharedBundles {
     files: Vec<File>,
     coalesce: bool,
     bundles: Rc<Bundles>,
@@ -135,7 +140,7 @@ impl Round {
     }
 
     /// Finds out what has to be spilled whatever the places, so many registers free, and what else is asked for when they are sought.
-    fn begin(&self, work: &Work, budget: Budget, free: [usize; 3], fuel: &Fuel) -> Result<Search, AllocError> {
+    fn begin(&self, work: &Work, budget: Budget, free: [usize; 3], fuel: &Fuel) -> Result<PlaceSearch, AllocError> {
         let (program, words, ranges) = (&work.program, &self.words, &self.ranges);
         let fixed = assign::fixed(words, ranges);
         let mut unspillable = spill::unspillable(program, &self.levels);
@@ -146,11 +151,11 @@ impl Round {
         let within = FILES.map(|file| limits[file as usize].saturating_sub(free[file as usize]));
         let spilled = relieve::relieve(program, (words, ranges), &mut files, within, (&weights, &unspillable), fuel);
         fuel.check()?;
-        Ok(Search { fixed, weights, unspillable, demand, spilled, files, limits })
+        Ok(PlaceSearch { fixed, weights, unspillable, demand, spilled, files, limits })
     }
 }
 
-impl Search {
+impl PlaceSearch {
     /// Seeks places; answers nothing if something has to be spilled.
     fn place(
         &mut self,
@@ -163,8 +168,8 @@ impl Search {
         if !self.spilled.is_empty() {
             return Ok(None);
         }
-        let mut made: Vec<Made> = Vec::new();
-        let mut attempt = |slack: usize, coalesce: bool, order: Order| {
+        let mut made: Vec<SharedBundles> = Vec::new();
+        let mut attempt = |slack: usize, coalesce: bool, order: PlacingOrder| {
             let known = (words, ranges);
             let (files, limits) = planned(&self.demand, known, budget, slack, fuel);
             let bundles = match made.iter().find(|m| m.coalesce == coalesce && m.files == files.of) {
@@ -176,7 +181,7 @@ impl Search {
                     let before = fuel.left();
                     let bundles = Rc::new(Bundles::new(program, known, &files.of, (&self.weights, &self.unspillable), coalesce, fuel));
                     let steps = (before - fuel.left()) as usize;
-                    made.push(Made { files: files.of.clone(), coalesce, bundles: bundles.clone(), steps });
+                    made.push(SharedBundles { files: files.of.clone(), coalesce, bundles: bundles.clone(), steps });
                     bundles
                 }
             };
@@ -184,8 +189,8 @@ impl Search {
             Ok(Try { bundles, places, files, limits })
         };
         let before = fuel.left();
-        let tries: &[(usize, bool, Order)] = if first_round { &TRIES } else { &CROWDED };
-        let mut best = attempt(0, true, if first_round { Order::Area } else { Order::Start })?;
+        let tries: &[(usize, bool, PlacingOrder)] = if first_round { &TRIES } else { &CROWDED };
+        let mut best = attempt(0, true, if first_round { PlacingOrder::Area } else { PlacingOrder::Start })?;
         let cost = before - fuel.left();
         let least = best.files.vector.highest() + best.files.acc.highest();
         for &(slack, coalesce, order) in tries {
@@ -292,7 +297,7 @@ impl Draft {
             let Draft { work, round, spills, free, fuel, budget } = &mut *draft;
             let Round { words, ranges, search, .. } = round;
             // What did not place everything leaves what it sought.
-            let Some(Search { files, limits, spilled, .. }) = search else { return Err(AllocError::Spilling) };
+            let Some(PlaceSearch { files, limits, spilled, .. }) = search else { return Err(AllocError::Spilling) };
             if number >= PATIENT {
                 let mut words = [0usize; 3];
                 spilled.iter().for_each(|&reg| words[files.of[reg.index()] as usize] += usize::from(work.program.vregs[reg].words));

@@ -82,12 +82,12 @@ impl Levels {
 
 /// What is known where: the level, and the levels of masks in virtual registers.
 #[derive(Clone, PartialEq, Debug)]
-struct State {
+struct LevelState {
     level: Level,
     saved: FxHashMap<VReg, u8>,
 }
 
-impl State {
+impl LevelState {
     /// The highest level of a mask that may come back.
     fn top(&self) -> u8 {
         self.saved.values().copied().max().unwrap_or(0)
@@ -106,7 +106,7 @@ impl State {
     }
 
     /// Where control flow meets: the higher level, and masks that are the same level's on both ways.
-    fn join(&mut self, other: &State) {
+    fn join(&mut self, other: &LevelState) {
         self.level = self.level.join(other.level);
         self.saved.retain(|reg, level| other.saved.get(reg) == Some(level));
     }
@@ -114,7 +114,7 @@ impl State {
 
 /// A mask that an instruction reads.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Mask {
+enum ReadMask {
     /// `exec` itself.
     Exec,
     /// A saved mask, or all lanes.
@@ -135,71 +135,73 @@ enum Outcome {
     Unknown,
 }
 
-fn mask(state: &State, operand: &Operand) -> Mask {
+fn mask(state: &LevelState, operand: &Operand) -> ReadMask {
     match operand {
-        Operand::Imm(-1) => Mask::Saved(0),
+        Operand::Imm(-1) => ReadMask::Saved(0),
         Operand::Reg(span) => match span.reg {
-            Reg::Fixed(Fixed::Exec) => Mask::Exec,
-            Reg::Virtual(reg) if span.first == 0 && span.words == 2 => state.saved.get(&reg).map_or(Mask::Any, |&level| Mask::Saved(level)),
-            _ => Mask::Any,
+            Reg::Fixed(Fixed::Exec) => ReadMask::Exec,
+            Reg::Virtual(reg) if span.first == 0 && span.words == 2 => {
+                state.saved.get(&reg).map_or(ReadMask::Any, |&level| ReadMask::Saved(level))
+            }
+            _ => ReadMask::Any,
         },
-        _ => Mask::Any,
+        _ => ReadMask::Any,
     }
 }
 
 /// Part of one of two masks.
-fn part_of_either(a: Mask, b: Mask) -> Outcome {
+fn part_of_either(a: ReadMask, b: ReadMask) -> Outcome {
     match (a, b) {
-        (Mask::Exec, _) | (_, Mask::Exec) => Outcome::Narrower,
-        (Mask::Saved(a), Mask::Saved(b)) => Outcome::Part(a.max(b)),
-        (Mask::Saved(a), Mask::Any) | (Mask::Any, Mask::Saved(a)) => Outcome::Part(a),
-        (Mask::Any, Mask::Any) => Outcome::Unknown,
+        (ReadMask::Exec, _) | (_, ReadMask::Exec) => Outcome::Narrower,
+        (ReadMask::Saved(a), ReadMask::Saved(b)) => Outcome::Part(a.max(b)),
+        (ReadMask::Saved(a), ReadMask::Any) | (ReadMask::Any, ReadMask::Saved(a)) => Outcome::Part(a),
+        (ReadMask::Any, ReadMask::Any) => Outcome::Unknown,
     }
 }
 
 /// Part of both together.
-fn part_of_both(a: Mask, b: Mask) -> Outcome {
+fn part_of_both(a: ReadMask, b: ReadMask) -> Outcome {
     match (a, b) {
-        (Mask::Exec, Mask::Exec) => Outcome::Narrower,
-        (Mask::Saved(a), Mask::Saved(b)) => Outcome::Part(a.min(b)),
-        (Mask::Saved(a), Mask::Exec) | (Mask::Exec, Mask::Saved(a)) => Outcome::Part(a),
-        (Mask::Any, _) | (_, Mask::Any) => Outcome::Unknown,
+        (ReadMask::Exec, ReadMask::Exec) => Outcome::Narrower,
+        (ReadMask::Saved(a), ReadMask::Saved(b)) => Outcome::Part(a.min(b)),
+        (ReadMask::Saved(a), ReadMask::Exec) | (ReadMask::Exec, ReadMask::Saved(a)) => Outcome::Part(a),
+        (ReadMask::Any, _) | (_, ReadMask::Any) => Outcome::Unknown,
     }
 }
 
 /// What an instruction that writes `exec` makes of it.
-fn outcome(state: &State, inst: &Inst) -> Outcome {
-    let at = |i: usize| inst.operands.get(i).map_or(Mask::Any, |o| mask(state, o));
+fn outcome(state: &LevelState, inst: &Inst) -> Outcome {
+    let at = |i: usize| inst.operands.get(i).map_or(ReadMask::Any, |o| mask(state, o));
     let masks = |i: usize, j: usize| (at(i), at(j));
     match inst.op {
         Opcode::SMovB64 => match at(1) {
-            Mask::Exec => Outcome::Narrower,
-            Mask::Saved(level) => Outcome::Restored(level),
-            Mask::Any => Outcome::Unknown,
+            ReadMask::Exec => Outcome::Narrower,
+            ReadMask::Saved(level) => Outcome::Restored(level),
+            ReadMask::Any => Outcome::Unknown,
         },
         Opcode::SAndSaveexecB64 => Outcome::Narrower,
         // The old mask is taken away from the source.
         Opcode::SAndn2SaveexecB64 => match at(1) {
-            Mask::Saved(level) => Outcome::Part(level),
+            ReadMask::Saved(level) => Outcome::Part(level),
             _ => Outcome::Unknown,
         },
-        Opcode::SXorSaveexecB64 => part_of_both(Mask::Exec, at(1)),
+        Opcode::SXorSaveexecB64 => part_of_both(ReadMask::Exec, at(1)),
         Opcode::SOrSaveexecB64 => match at(1) {
-            Mask::Saved(level) => Outcome::Restored(level),
-            Mask::Exec => Outcome::Narrower,
-            Mask::Any => Outcome::Unknown,
+            ReadMask::Saved(level) => Outcome::Restored(level),
+            ReadMask::Exec => Outcome::Narrower,
+            ReadMask::Any => Outcome::Unknown,
         },
         Opcode::SAndB64 => {
             let (a, b) = masks(1, 2);
             part_of_either(a, b)
         }
         Opcode::SAndn2B64 => match at(1) {
-            Mask::Exec => Outcome::Narrower,
-            Mask::Saved(level) => Outcome::Part(level),
-            Mask::Any => Outcome::Unknown,
+            ReadMask::Exec => Outcome::Narrower,
+            ReadMask::Saved(level) => Outcome::Part(level),
+            ReadMask::Any => Outcome::Unknown,
         },
         Opcode::SOrB64 => match masks(1, 2) {
-            (Mask::Exec, Mask::Saved(level)) | (Mask::Saved(level), Mask::Exec) => Outcome::Restored(level),
+            (ReadMask::Exec, ReadMask::Saved(level)) | (ReadMask::Saved(level), ReadMask::Exec) => Outcome::Restored(level),
             (a, b) => part_of_both(a, b),
         },
         Opcode::SXorB64 | Opcode::SCselectB64 => {
@@ -223,14 +225,14 @@ fn writes_exec(inst: &Inst) -> bool {
 }
 
 /// Executes an instruction; answers how far needs sink if it writes `exec`.
-fn step(state: &mut State, inst: &Inst) -> Option<Change> {
+fn step(state: &mut LevelState, inst: &Inst) -> Option<Change> {
     let before = state.level;
     let change = writes_exec(inst).then(|| outcome(state, inst));
     let copied = match (inst.op, inst.operands.get(1)) {
         (Opcode::SMovB64, Some(source)) => match mask(state, source) {
-            Mask::Exec => Some(before),
-            Mask::Saved(level) => Some(Level::Known(level)),
-            Mask::Any => None,
+            ReadMask::Exec => Some(before),
+            ReadMask::Saved(level) => Some(Level::Known(level)),
+            ReadMask::Any => None,
         },
         _ if saves(inst.op) => Some(before),
         _ => None,
@@ -331,7 +333,7 @@ impl MaskUses {
     }
 
     /// Executes an instruction and forgets masks that it read for the last time.
-    fn step(&self, block: Block, at: usize, state: &mut State, inst: &Inst) -> Option<Change> {
+    fn step(&self, block: Block, at: usize, state: &mut LevelState, inst: &Inst) -> Option<Change> {
         let last = &self.last[block.index()];
         let from = last.partition_point(|l| l.0 < at);
         let read = last[from..].iter().take_while(|l| l.0 == at);
@@ -356,10 +358,10 @@ impl MaskUses {
 const ROUNDS: usize = 64;
 
 /// Visits blocks until nothing changes; answers nothing if a floor rose.
-fn settle(program: &Program, uses: &MaskUses, before: &[Vec<usize>], floor: &mut [Level], fuel: &Fuel) -> Option<Vec<Option<State>>> {
+fn settle(program: &Program, uses: &MaskUses, before: &[Vec<usize>], floor: &mut [Level], fuel: &Fuel) -> Option<Vec<Option<LevelState>>> {
     let count = program.blocks.len();
-    let mut entry: Vec<Option<State>> = vec![None; count];
-    let mut exit: Vec<Option<State>> = vec![None; count];
+    let mut entry: Vec<Option<LevelState>> = vec![None; count];
+    let mut exit: Vec<Option<LevelState>> = vec![None; count];
     for _ in 0..ROUNDS {
         let mut settled = true;
         for (block, data) in program.blocks.iter() {
@@ -367,7 +369,7 @@ fn settle(program: &Program, uses: &MaskUses, before: &[Vec<usize>], floor: &mut
             if fuel.left() == 0 {
                 return None;
             }
-            let start = (index == 0).then(|| State { level: Level::Known(0), saved: FxHashMap::default() });
+            let start = (index == 0).then(|| LevelState { level: Level::Known(0), saved: FxHashMap::default() });
             let ways = before[index].iter().filter_map(|&b| exit[b].clone());
             let Some(mut state) = start.into_iter().chain(ways).reduce(|mut a, b| {
                 a.join(&b);
@@ -421,7 +423,7 @@ pub(super) fn levels(program: &Program, fuel: &Fuel) -> Levels {
     }
     let settled = entry.is_some();
     let entry = entry.unwrap_or_else(|| vec![None; count]);
-    let unknown = || State { level: Level::Unknown, saved: FxHashMap::default() };
+    let unknown = || LevelState { level: Level::Unknown, saved: FxHashMap::default() };
     let mut levels = Levels { entry: Vec::with_capacity(count), changes: Vec::with_capacity(count) };
     for ((block, data), state) in program.blocks.iter().zip(entry) {
         let mut state = state.filter(|_| settled).unwrap_or_else(unknown);

@@ -78,12 +78,12 @@ const COUNTED: usize = 64;
 /// Registers of a file that are taken, row by row.
 #[derive(Clone, Debug)]
 pub(super) struct Matrix {
-    levels: [Level; LEVELS],
+    levels: [RowLevel; LEVELS],
 }
 
 /// Rows, or blocks of rows.
 #[derive(Clone, Debug)]
-struct Level {
+struct RowLevel {
     /// The registers that were taken in all rows of a block at once; of single rows those that were taken there.
     whole: Vec<Set>,
     /// The registers that are taken in some row of a block; not kept of single rows.
@@ -117,7 +117,7 @@ impl Matrix {
     pub(super) fn new(rows: usize) -> Matrix {
         let mut count = rows;
         let levels = std::array::from_fn(|level| {
-            let made = Level { whole: vec![Set::default(); count], some: vec![Set::default(); if level == 0 { 0 } else { count }] };
+            let made = RowLevel { whole: vec![Set::default(); count], some: vec![Set::default(); if level == 0 { 0 } else { count }] };
             count = count.div_ceil(PARTS);
             made
         });

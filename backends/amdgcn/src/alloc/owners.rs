@@ -15,7 +15,7 @@ struct Owned {
 }
 
 /// What bundles have in a register, by rows: they are disjoint.
-type Rows = Vec<Owned>;
+type OwnedRows = Vec<Owned>;
 
 fn owned(rows: &[Seg], bundle: usize) -> impl Iterator<Item = Owned> + '_ {
     rows.iter().map(move |seg| Owned { start: seg.start, end: seg.end, bundle: bundle as u32 })
@@ -24,7 +24,7 @@ fn owned(rows: &[Seg], bundle: usize) -> impl Iterator<Item = Owned> + '_ {
 /// Bundles by the rows and registers that they have.
 #[derive(Debug)]
 pub(super) struct Owners {
-    registers: [Vec<Rows>; 3],
+    registers: [Vec<OwnedRows>; 3],
     /// Per bundle the question in which it was met last.
     met: Vec<u32>,
     questions: u32,
@@ -33,7 +33,7 @@ pub(super) struct Owners {
 impl Owners {
     /// Of all bundles, those that have a place have what stands there.
     pub(super) fn new(bundles: &[Bundle], base: &[Option<u16>]) -> Owners {
-        let mut registers = FILES.map(|file| vec![Rows::new(); file_size(file)]);
+        let mut registers = FILES.map(|file| vec![OwnedRows::new(); file_size(file)]);
         for (index, (bundle, base)) in bundles.iter().zip(base).enumerate() {
             let Some(base) = base else { continue };
             for (i, rows) in bundle.words.iter().enumerate() {

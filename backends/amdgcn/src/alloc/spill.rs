@@ -24,7 +24,7 @@ pub(super) const SCRATCH_BYTES: u32 = 4096;
 
 /// Where a spilled register is.
 #[derive(Clone, Debug)]
-enum Home {
+enum SpillHome {
     /// Each word in a lane.
     Lanes(SmallVec<[(VReg, u8); 4]>),
     /// In the other vector file.
@@ -96,7 +96,7 @@ fn bits(first: u8, words: u8) -> u32 {
     ones.checked_shl(u32::from(first)).unwrap_or(0)
 }
 
-fn uses(inst: &Inst, homes: &FxHashMap<VReg, Home>) -> SmallVec<[Use; 2]> {
+fn uses(inst: &Inst, homes: &FxHashMap<VReg, SpillHome>) -> SmallVec<[Use; 2]> {
     let mut found: SmallVec<[Use; 2]> = SmallVec::new();
     for touch in touches(inst) {
         let Reg::Virtual(reg) = touch.span.reg else { continue };
@@ -137,30 +137,30 @@ fn scratch(op: Opcode, value: Span, zero: Option<VReg>, offset: u32) -> Inst {
     Inst::new(op, operands).with(Mods { offset: offset as i32, ..Mods::default() })
 }
 
-impl Home {
+impl SpillHome {
     fn load(&self, word: u8, to: Span) -> Option<Inst> {
         Some(match self {
-            Home::Lanes(lanes) => {
+            SpillHome::Lanes(lanes) => {
                 let &(reg, lane) = lanes.get(usize::from(word))?;
                 Inst::new(Opcode::VReadlaneB32, [to.into(), Span::whole(reg, 1).into(), Operand::Imm(lane.into())])
             }
-            Home::Acc(reg) => {
+            SpillHome::Acc(reg) => {
                 Inst::new(Opcode::VAccvgprReadB32, [to.into(), Span { reg: Reg::Virtual(*reg), first: word, words: 1 }.into()])
             }
-            Home::Scratch { zero, at } => scratch(Opcode::ScratchLoadDword, to, *zero, *at.get(usize::from(word))?),
+            SpillHome::Scratch { zero, at } => scratch(Opcode::ScratchLoadDword, to, *zero, *at.get(usize::from(word))?),
         })
     }
 
     fn store(&self, word: u8, from: Span) -> Option<Inst> {
         Some(match self {
-            Home::Lanes(lanes) => {
+            SpillHome::Lanes(lanes) => {
                 let &(reg, lane) = lanes.get(usize::from(word))?;
                 Inst::new(Opcode::VWritelaneB32, [Span::whole(reg, 1).into(), from.into(), Operand::Imm(lane.into())])
             }
-            Home::Acc(reg) => {
+            SpillHome::Acc(reg) => {
                 Inst::new(Opcode::VAccvgprWriteB32, [Span { reg: Reg::Virtual(*reg), first: word, words: 1 }.into(), from.into()])
             }
-            Home::Scratch { zero, at } => scratch(Opcode::ScratchStoreDword, from, *zero, *at.get(usize::from(word))?),
+            SpillHome::Scratch { zero, at } => scratch(Opcode::ScratchStoreDword, from, *zero, *at.get(usize::from(word))?),
         })
     }
 }
@@ -231,7 +231,7 @@ fn homes(
     files: &[File],
     room: &mut Room<'_>,
     counts: &mut Spills,
-) -> Result<FxHashMap<VReg, Home>, AllocError> {
+) -> Result<FxHashMap<VReg, SpillHome>, AllocError> {
     let mut homes = FxHashMap::default();
     let mut slots = Slots::default();
     // In the order in which they begin, so that what ends makes room for what comes.
@@ -246,7 +246,7 @@ fn homes(
             let home = (0..words).map(|_| lanes.next(work)).collect();
             work.lanes = lanes;
             counts.to_lanes += u32::from(data.words);
-            Home::Lanes(home)
+            SpillHome::Lanes(home)
         } else {
             let rows = united((room.rows)(reg));
             let fits = room.acc.within(&rows) + words <= room.limit;
@@ -254,11 +254,11 @@ fn homes(
                 room.acc.add(&rows, words as i32);
                 counts.to_acc += u32::from(data.words);
                 let align = if words > 1 { 2 } else { 1 };
-                Home::Acc(work.push(VRegData { file: File::Acc, either: false, words: data.words, align }))
+                SpillHome::Acc(work.push(VRegData { file: File::Acc, either: false, words: data.words, align }))
             } else {
                 counts.to_scratch += u32::from(data.words);
                 let at = (0..words).map(|_| slots.take(&rows, &mut work.program, room.fuel)).collect::<Result<_, _>>()?;
-                Home::Scratch { zero: (work.program.chip == Chip::Gfx90a).then(|| work.zero()), at }
+                SpillHome::Scratch { zero: (work.program.chip == Chip::Gfx90a).then(|| work.zero()), at }
             }
         };
         homes.insert(reg, home);
@@ -296,7 +296,7 @@ pub(super) fn spill(work: &mut Work, spilled: &[VReg], files: &[File], room: &mu
                 let data = work.program.vregs[used.reg];
                 let Some(home) = homes.get(&used.reg) else { continue };
                 let words = used.end - used.first;
-                let either = data.either && matches!(home, Home::Scratch { .. });
+                let either = data.either && matches!(home, SpillHome::Scratch { .. });
                 let temporary = work.temporary(VRegData { words, align: part_align(&data, used.first, words), either, ..data });
                 for word in used.first..used.end {
                     let at = Span { reg: Reg::Virtual(temporary), first: word - used.first, words: 1 };

@@ -76,30 +76,30 @@ fn known(program: &Program, wave: u32) -> FxHashMap<VReg, i64> {
 
 /// What is done to local data share.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-struct Touch {
+struct SharedTouch {
     reads: bool,
     writes: bool,
 }
 
-impl Touch {
-    fn of(inst: &Inst) -> Touch {
+impl SharedTouch {
+    fn of(inst: &Inst) -> SharedTouch {
         let desc = inst.op.desc();
         let moves = matches!(inst.op, Opcode::DsBpermuteB32 | Opcode::DsPermuteB32 | Opcode::DsSwizzleB32);
         if desc.form.variant == Variant::ToLds {
-            return Touch { reads: false, writes: true };
+            return SharedTouch { reads: false, writes: true };
         }
         if desc.form.format != Format::Ds || moves {
-            return Touch::default();
+            return SharedTouch::default();
         }
         let is = |result: bool| desc.slots.iter().any(|s| s.kind == Kind::VectorOrAcc && (s.access != Access::Use) == result);
-        Touch { reads: is(true), writes: is(false) }
+        SharedTouch { reads: is(true), writes: is(false) }
     }
 
-    fn or(self, other: Touch) -> Touch {
-        Touch { reads: self.reads || other.reads, writes: self.writes || other.writes }
+    fn or(self, other: SharedTouch) -> SharedTouch {
+        SharedTouch { reads: self.reads || other.reads, writes: self.writes || other.writes }
     }
 
-    fn conflicts(self, other: Touch) -> bool {
+    fn conflicts(self, other: SharedTouch) -> bool {
         self.writes && (other.reads || other.writes) || self.reads && other.writes
     }
 }
@@ -107,18 +107,18 @@ impl Touch {
 /// What a wavefront has done since its last barrier, and between that and the one before.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct Stretches {
-    last: Touch,
-    now: Touch,
+    last: SharedTouch,
+    now: SharedTouch,
 }
 
 impl Stretches {
     /// Does an instruction; true if the stretch then conflicts with the one before.
     fn does(&mut self, inst: &Inst) -> bool {
         if inst.op == Opcode::SBarrier {
-            *self = Stretches { last: self.now, now: Touch::default() };
+            *self = Stretches { last: self.now, now: SharedTouch::default() };
             return false;
         }
-        self.now = self.now.or(Touch::of(inst));
+        self.now = self.now.or(SharedTouch::of(inst));
         self.now.conflicts(self.last)
     }
 

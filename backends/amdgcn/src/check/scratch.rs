@@ -43,7 +43,7 @@ enum Given {
     Offset,
 }
 
-struct Walk<'a> {
+struct ScratchWalk<'a> {
     program: &'a Program,
     given: Vec<Option<Given>>,
     /// The halves of the address that are there.
@@ -89,7 +89,7 @@ pub fn scratch(program: &Program) -> Result<(), Vec<ScratchFault>> {
         at.is_none_or(|at| given.get(usize::from(at)).copied().flatten() == Some(Given::Number(axis)))
     };
     let numbers = [0, 1, 2].map(there);
-    let mut walk = Walk { program, given, ready: [false; 2], carry: false, numbers, faults };
+    let mut walk = ScratchWalk { program, given, ready: [false; 2], carry: false, numbers, faults };
     // Kernels do not come back to their beginning.
     for (block, data) in program.blocks.iter() {
         if block.index() == 1 {
@@ -105,7 +105,7 @@ pub fn scratch(program: &Program) -> Result<(), Vec<ScratchFault>> {
     if walk.faults.is_empty() { Ok(()) } else { Err(walk.faults) }
 }
 
-impl Walk<'_> {
+impl ScratchWalk<'_> {
     fn held(&self, operand: Option<&Operand>) -> Option<Given> {
         match operand {
             Some(Operand::Reg(span)) => self.register(span).and_then(|n| self.given.get(usize::from(n)).copied().flatten()),

@@ -49,7 +49,7 @@ pub enum Modifier {
 
 /// Why an instruction has no encoding.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Reason {
+pub enum EncodeReason {
     /// The chip lacks it.
     Missing,
     /// It has so many operands instead of as many as its row says.
@@ -82,7 +82,7 @@ pub struct EncodeError {
     /// Which one it is.
     pub op: Opcode,
     /// Why.
-    pub reason: Reason,
+    pub reason: EncodeReason,
 }
 
 impl fmt::Display for Misfit {
@@ -101,19 +101,19 @@ impl fmt::Display for Misfit {
     }
 }
 
-impl fmt::Display for Reason {
+impl fmt::Display for EncodeReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Reason::Missing => f.write_str("the chip lacks it"),
-            Reason::Operands(n) => write!(f, "it has {n} operands"),
-            Reason::Operand(n, misfit) => write!(f, "operand {n} {misfit}"),
-            Reason::Modifier(m) => write!(f, "there is no place for the modifier {m:?}"),
-            Reason::TwoLiterals => f.write_str("it has two literals"),
-            Reason::ScalarReads => f.write_str("it reads more than one scalar register or literal"),
-            Reason::TwoFiles => f.write_str("its data are in both vector files"),
-            Reason::Overlap => f.write_str("its result overlaps what it is added to"),
-            Reason::Branch(words) => write!(f, "the block is {words} words away"),
-            Reason::NoBlock(b) => write!(f, "there is no {b}"),
+            EncodeReason::Missing => f.write_str("the chip lacks it"),
+            EncodeReason::Operands(n) => write!(f, "it has {n} operands"),
+            EncodeReason::Operand(n, misfit) => write!(f, "operand {n} {misfit}"),
+            EncodeReason::Modifier(m) => write!(f, "there is no place for the modifier {m:?}"),
+            EncodeReason::TwoLiterals => f.write_str("it has two literals"),
+            EncodeReason::ScalarReads => f.write_str("it reads more than one scalar register or literal"),
+            EncodeReason::TwoFiles => f.write_str("its data are in both vector files"),
+            EncodeReason::Overlap => f.write_str("its result overlaps what it is added to"),
+            EncodeReason::Branch(words) => write!(f, "the block is {words} words away"),
+            EncodeReason::NoBlock(b) => write!(f, "there is no {b}"),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Matrix instructions, and moves between the vector files.
 
 use super::encoded::{Encoded, Parts};
-use super::error::{Modifier, Reason};
+use super::error::{EncodeReason, Modifier};
 use super::mods::{none_left, require};
 use super::operand::Coded;
 use super::roles::Roles;
@@ -11,22 +11,22 @@ use crate::mir::Mods;
 /// Results of more registers than this must not overlap what they are added to, unless they are the same.
 const MAY_OVERLAP: u8 = 4;
 
-pub(super) fn matrix(p: &Parts) -> Result<Encoded, Reason> {
+pub(super) fn matrix(p: &Parts) -> Result<Encoded, EncodeReason> {
     if p.desc.form.variant == Variant::Move {
         return moves(p);
     }
     let (Some(&d), Some(&a), Some(&b), Some(&c)) = (p.operands.first(), p.operands.get(1), p.operands.get(2), p.operands.get(3)) else {
-        return Err(Reason::Operands(p.operands.len()));
+        return Err(EncodeReason::Operands(p.operands.len()));
     };
     let is_register = !matches!(c, Coded::Inline(_));
     if is_register && c.is_acc() != d.is_acc() {
-        return Err(Reason::TwoFiles);
+        return Err(EncodeReason::TwoFiles);
     }
     let words = p.desc.slots[0].words;
     if is_register && words > MAY_OVERLAP {
         let apart = d.register().abs_diff(c.register());
         if apart != 0 && apart < words.into() {
-            return Err(Reason::Overlap);
+            return Err(EncodeReason::Overlap);
         }
     }
     let mods = &p.inst.mods;
@@ -73,13 +73,13 @@ pub(super) fn matrix(p: &Parts) -> Result<Encoded, Reason> {
 }
 
 /// `v_accvgpr_read` and `v_accvgpr_write`.
-fn moves(p: &Parts) -> Result<Encoded, Reason> {
+fn moves(p: &Parts) -> Result<Encoded, EncodeReason> {
     none_left(&p.inst.mods)?;
     let roles = Roles::of(p)?;
     let result = p.operands.first().map_or(0, |c| c.register());
     let source = roles.sources.first().map_or(0, |s| u32::from(s.2.source()));
     if let Some(&(at, _, Coded::Literal(_))) = roles.sources.first() {
-        return Err(Reason::Operand(at, super::error::Misfit::Literal));
+        return Err(EncodeReason::Operand(at, super::error::Misfit::Literal));
     }
     let low = 0b1_1010_0111 << 23 | u32::from(p.number) << 16 | 1 << 14 | result;
     Ok(Encoded::new([low, 3 << 27 | source]))

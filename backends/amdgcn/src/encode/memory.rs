@@ -1,7 +1,7 @@
 //! Local data share, global and scratch memory, buffers.
 
 use super::encoded::{Encoded, Parts};
-use super::error::{Misfit, Modifier, Reason};
+use super::error::{EncodeReason, Misfit, Modifier};
 use super::mods::{none_left, require};
 use super::operand::Coded;
 use crate::chip::Chip;
@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 
 /// The operands of a memory instruction by role.
 #[derive(Default)]
-struct Roles {
+struct MemoryRoles {
     /// What is loaded.
     result: Option<Coded>,
     address: Option<Coded>,
@@ -25,9 +25,9 @@ struct Roles {
     bytes: Option<Coded>,
 }
 
-impl Roles {
-    fn of(p: &Parts) -> Result<Roles, Reason> {
-        let mut roles = Roles::default();
+impl MemoryRoles {
+    fn of(p: &Parts) -> Result<MemoryRoles, EncodeReason> {
+        let mut roles = MemoryRoles::default();
         for (at, (slot, &coded)) in p.desc.slots.iter().zip(&p.operands).enumerate() {
             match slot.kind {
                 Kind::VectorOrAcc | Kind::Vector if slot.access != Access::Use => roles.result = Some(coded),
@@ -35,7 +35,7 @@ impl Roles {
                 Kind::Vector | Kind::VectorOrOff | Kind::Address => roles.address = Some(coded),
                 Kind::ScalarOrOff => roles.base = Some(coded),
                 Kind::Scalar => roles.descriptor = Some(coded),
-                _ if matches!(coded, Coded::Literal(_)) => return Err(Reason::Operand(at, Misfit::Literal)),
+                _ if matches!(coded, Coded::Literal(_)) => return Err(EncodeReason::Operand(at, Misfit::Literal)),
                 _ => roles.bytes = Some(coded),
             }
         }
@@ -43,11 +43,11 @@ impl Roles {
     }
 
     /// Whether data are in the accumulation file: all of them, or none.
-    fn acc(&self) -> Result<u32, Reason> {
+    fn acc(&self) -> Result<u32, EncodeReason> {
         let mut files = self.data.iter().chain(&self.result).map(|c| c.is_acc());
         let first = files.next().unwrap_or(false);
         if files.any(|other| other != first) {
-            return Err(Reason::TwoFiles);
+            return Err(EncodeReason::TwoFiles);
         }
         Ok(first.into())
     }
@@ -65,8 +65,8 @@ impl Roles {
     }
 }
 
-pub(super) fn lds(p: &Parts) -> Result<Encoded, Reason> {
-    let roles = Roles::of(p)?;
+pub(super) fn lds(p: &Parts) -> Result<Encoded, EncodeReason> {
+    let roles = MemoryRoles::of(p)?;
     let mods = &p.inst.mods;
     none_left(&Mods { offset: 0, offset1: 0, ..*mods })?;
     let offsets = if p.desc.form.variant == Variant::TwoOffsets {
@@ -83,7 +83,7 @@ pub(super) fn lds(p: &Parts) -> Result<Encoded, Reason> {
 }
 
 /// The bits that say how caches treat it. The first one of an atomic says that it returns what was there: its row says that.
-fn caches(p: &Parts) -> Result<[u32; 3], Reason> {
+fn caches(p: &Parts) -> Result<[u32; 3], EncodeReason> {
     let Mods { sc0, sc1, nt, .. } = p.inst.mods;
     let returns = p.desc.form.variant == Variant::Returns;
     if returns || p.desc.form.variant == Variant::Atomic {
@@ -95,8 +95,8 @@ fn caches(p: &Parts) -> Result<[u32; 3], Reason> {
 }
 
 /// Global and scratch memory.
-pub(super) fn flat(p: &Parts) -> Result<Encoded, Reason> {
-    let roles = Roles::of(p)?;
+pub(super) fn flat(p: &Parts) -> Result<Encoded, EncodeReason> {
+    let roles = MemoryRoles::of(p)?;
     let mods = &p.inst.mods;
     none_left(&Mods { offset: 0, sc0: false, sc1: false, nt: false, ..*mods })?;
     let scratch = p.desc.form.format == Format::Scratch;
@@ -106,7 +106,7 @@ pub(super) fn flat(p: &Parts) -> Result<Encoded, Reason> {
     let least = if scratch && by_wave { 0 } else { -4096 };
     require((least..4096).contains(&mods.offset), Modifier::Offset)?;
     if scratch && p.chip == Chip::Gfx90a && by_lane == by_wave {
-        return Err(Reason::Operand(p.operands.len() - 1, Misfit::Kind));
+        return Err(EncodeReason::Operand(p.operands.len() - 1, Misfit::Kind));
     }
     let [sc0, sc1, nt] = caches(p)?;
     let segment = if scratch { 1 } else { 2 };
@@ -125,8 +125,8 @@ pub(super) fn flat(p: &Parts) -> Result<Encoded, Reason> {
     Ok(Encoded::new([low, high]))
 }
 
-pub(super) fn buffer(p: &Parts) -> Result<Encoded, Reason> {
-    let roles = Roles::of(p)?;
+pub(super) fn buffer(p: &Parts) -> Result<Encoded, EncodeReason> {
+    let roles = MemoryRoles::of(p)?;
     let mods = &p.inst.mods;
     none_left(&Mods { offset: 0, sc0: false, sc1: false, nt: false, ..*mods })?;
     require((0..4096).contains(&mods.offset), Modifier::Offset)?;

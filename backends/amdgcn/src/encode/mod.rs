@@ -18,7 +18,7 @@ mod roles;
 mod scalar;
 mod vector;
 
-pub use error::{EncodeError, Misfit, Modifier, Reason};
+pub use error::{EncodeError, EncodeReason, Misfit, Modifier};
 
 use crate::chip::Chip;
 use crate::isa::Format;
@@ -55,16 +55,16 @@ pub fn encode(program: &Program) -> Result<Code, EncodeError> {
     }
     for (place, target, block, at) in branches {
         let error = |reason| EncodeError { block, inst: at, op: program.blocks[block].insts[at].op, reason };
-        let to = *blocks.get(target.as_u32() as usize).ok_or_else(|| error(Reason::NoBlock(target)))?;
+        let to = *blocks.get(target.as_u32() as usize).ok_or_else(|| error(EncodeReason::NoBlock(target)))?;
         let distance = to as i64 - (place as i64 + 1);
-        let bits = i16::try_from(distance).map_err(|_| error(Reason::Branch(distance)))?;
+        let bits = i16::try_from(distance).map_err(|_| error(EncodeReason::Branch(distance)))?;
         words[place] |= u32::from(bits as u16);
     }
     Ok(Code { bytes: words.iter().flat_map(|w| w.to_le_bytes()).collect(), starts })
 }
 
 /// Whether an instruction with physical registers can be encoded on a chip.
-pub fn check(inst: &Inst, chip: Chip) -> Result<(), Reason> {
+pub fn check(inst: &Inst, chip: Chip) -> Result<(), EncodeReason> {
     instruction(inst, chip).map(|_| ())
 }
 
@@ -73,9 +73,9 @@ pub(crate) fn words(inst: &Inst, chip: Chip) -> Option<usize> {
     Some(instruction(inst, chip).ok()?.words.len())
 }
 
-fn instruction(inst: &Inst, chip: Chip) -> Result<Encoded, Reason> {
+fn instruction(inst: &Inst, chip: Chip) -> Result<Encoded, EncodeReason> {
     let desc = inst.op.desc();
-    let number = desc.number(chip).ok_or(Reason::Missing)?;
+    let number = desc.number(chip).ok_or(EncodeReason::Missing)?;
     let parts = Parts { inst, desc, chip, number, operands: operand::operands(inst, desc, chip)? };
     match desc.form.format {
         Format::Sop1 | Format::Sop2 | Format::Sopc => scalar::alu(&parts),

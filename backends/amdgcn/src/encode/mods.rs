@@ -1,10 +1,10 @@
 //! Modifiers: what an instruction has no field for must be as it is by default.
 
-use super::error::{Modifier, Reason};
+use super::error::{EncodeReason, Modifier};
 use crate::mir::Mods;
 
 /// Refuses what is left when a format has taken its modifiers out.
-pub(super) fn none_left(left: &Mods) -> Result<(), Reason> {
+pub(super) fn none_left(left: &Mods) -> Result<(), EncodeReason> {
     let set = [
         (left.offset != 0, Modifier::Offset),
         (left.offset1 != 0, Modifier::Offset1),
@@ -24,12 +24,12 @@ pub(super) fn none_left(left: &Mods) -> Result<(), Reason> {
         (left.blgp != 0, Modifier::Blgp),
     ];
     match set.iter().find(|(is_set, _)| *is_set) {
-        Some(&(_, modifier)) => Err(Reason::Modifier(modifier)),
+        Some(&(_, modifier)) => Err(EncodeReason::Modifier(modifier)),
         None => Ok(()),
     }
 }
 
 /// An error unless the condition holds.
-pub(super) fn require(holds: bool, otherwise: Modifier) -> Result<(), Reason> {
-    if holds { Ok(()) } else { Err(Reason::Modifier(otherwise)) }
+pub(super) fn require(holds: bool, otherwise: Modifier) -> Result<(), EncodeReason> {
+    if holds { Ok(()) } else { Err(EncodeReason::Modifier(otherwise)) }
 }

@@ -1,6 +1,6 @@
 //! Operands as fields hold them.
 
-use super::error::{Misfit, Reason};
+use super::error::{EncodeReason, Misfit};
 use crate::chip::Chip;
 use crate::isa::{Access, Constant, Desc, Format, Kind, Slot};
 use crate::mir::{Block, File, Fixed, Inst, Operand, Reg, Span};
@@ -59,14 +59,14 @@ impl Coded {
 }
 
 /// All operands of an instruction, each checked against its row alone.
-pub(super) fn operands(inst: &Inst, desc: &Desc, chip: Chip) -> Result<SmallVec<[Coded; 6]>, Reason> {
+pub(super) fn operands(inst: &Inst, desc: &Desc, chip: Chip) -> Result<SmallVec<[Coded; 6]>, EncodeReason> {
     if inst.operands.len() != desc.slots.len() {
-        return Err(Reason::Operands(inst.operands.len()));
+        return Err(EncodeReason::Operands(inst.operands.len()));
     }
     let mut coded = SmallVec::new();
     for (at, (slot, operand)) in desc.slots.iter().zip(&inst.operands).enumerate() {
         let words = inst.words_of(at, slot);
-        coded.push(operand_of(slot, words, operand, (desc, chip)).map_err(|misfit| Reason::Operand(at, misfit))?);
+        coded.push(operand_of(slot, words, operand, (desc, chip)).map_err(|misfit| EncodeReason::Operand(at, misfit))?);
     }
     Ok(coded)
 }

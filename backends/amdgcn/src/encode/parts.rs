@@ -1,7 +1,7 @@
 //! Lanes and parts of registers: the first source stands in a word behind the instruction.
 
 use super::encoded::{Encoded, Parts};
-use super::error::{Misfit, Modifier, Reason};
+use super::error::{EncodeReason, Misfit, Modifier};
 use super::mods::{none_left, require};
 use super::operand::Coded;
 use super::roles::{Roles, fits_short, short};
@@ -12,7 +12,7 @@ const DPP: u32 = 250;
 const SDWA: u32 = 249;
 
 /// An instruction with [`Mods::dpp`] or [`Mods::sdwa`].
-pub(super) fn encode(p: &Parts, roles: &Roles) -> Result<Encoded, Reason> {
+pub(super) fn encode(p: &Parts, roles: &Roles) -> Result<Encoded, EncodeReason> {
     let mods = &p.inst.mods;
     none_left(&Mods { dpp: None, sdwa: None, neg: 0, abs: 0, ..*mods })?;
     let wide = p.desc.slots.iter().any(|s| s.words > 1 && s.value != Value::Bits) || roles.sources.iter().any(|s| s.1.words > 1);
@@ -29,11 +29,11 @@ pub(super) fn encode(p: &Parts, roles: &Roles) -> Result<Encoded, Reason> {
         // Of 64 bits, a lane of each row can be broadcast to the row, and nothing else.
         (Some(dpp), None) => lanes(p, roles, dpp, has && (!wide || matches!(dpp.ctrl, 0x150..=0x15f))),
         (None, Some(sdwa)) => selected(p, roles, sdwa, has && !wide),
-        _ => Err(Reason::Modifier(Modifier::Sdwa)),
+        _ => Err(EncodeReason::Modifier(Modifier::Sdwa)),
     }
 }
 
-fn lanes(p: &Parts, roles: &Roles, dpp: Dpp, has: bool) -> Result<Encoded, Reason> {
+fn lanes(p: &Parts, roles: &Roles, dpp: Dpp, has: bool) -> Result<Encoded, EncodeReason> {
     let format = p.desc.form.format;
     let swap = format == Format::Vop1 && roles.result.is_some_and(|(slot, _)| slot.access == Access::Update);
     let known = matches!(dpp.ctrl, 0..=0xff | 0x101..=0x10f | 0x111..=0x11f | 0x121..=0x12f | 0x140..=0x143 | 0x150..=0x15f);
@@ -41,11 +41,11 @@ fn lanes(p: &Parts, roles: &Roles, dpp: Dpp, has: bool) -> Result<Encoded, Reaso
     require(valid && !roles.sources.is_empty(), Modifier::Dpp)?;
     for &(at, _, coded) in &roles.sources {
         if !coded.is_vector() {
-            return Err(Reason::Operand(at, Misfit::Kind));
+            return Err(EncodeReason::Operand(at, Misfit::Kind));
         }
     }
     if !fits_short(roles, format) {
-        return Err(Reason::Modifier(Modifier::Dpp));
+        return Err(EncodeReason::Modifier(Modifier::Dpp));
     }
     let (neg, abs) = (u32::from(p.inst.mods.neg), u32::from(p.inst.mods.abs));
     let word = roles.sources[0].2.register()
@@ -60,7 +60,7 @@ fn lanes(p: &Parts, roles: &Roles, dpp: Dpp, has: bool) -> Result<Encoded, Reaso
     Ok(Encoded::new([short(p, roles, DPP), word]))
 }
 
-fn selected(p: &Parts, roles: &Roles, sdwa: Sdwa, has: bool) -> Result<Encoded, Reason> {
+fn selected(p: &Parts, roles: &Roles, sdwa: Sdwa, has: bool) -> Result<Encoded, EncodeReason> {
     let format = p.desc.form.format;
     let compares = format == Format::Vopc;
     let updates = roles.result.is_some_and(|(slot, _)| slot.access == Access::Update);
@@ -80,7 +80,7 @@ fn selected(p: &Parts, roles: &Roles, sdwa: Sdwa, has: bool) -> Result<Encoded, 
     require(valid, Modifier::Sdwa)?;
     for &(at, _, coded) in &roles.sources {
         if !matches!(coded, Coded::Vector(_) | Coded::Scalar(..)) {
-            return Err(Reason::Operand(at, Misfit::Kind));
+            return Err(EncodeReason::Operand(at, Misfit::Kind));
         }
     }
     let masks = [roles.mask_in, roles.mask_out].into_iter().flatten().all(|m| m == super::operand::VCC_MASK);

@@ -1,7 +1,7 @@
 //! What the operands of a vector instruction are for, and its short format.
 
 use super::encoded::Parts;
-use super::error::{Misfit, Modifier, Reason};
+use super::error::{EncodeReason, Misfit, Modifier};
 use super::mods::require;
 use super::operand::{Coded, VCC_MASK};
 use crate::isa::{Access, Format, Kind, Slot, Value};
@@ -23,7 +23,7 @@ pub(super) struct Roles<'a> {
 }
 
 impl<'a> Roles<'a> {
-    pub(super) fn of(p: &'a Parts) -> Result<Roles<'a>, Reason> {
+    pub(super) fn of(p: &'a Parts) -> Result<Roles<'a>, EncodeReason> {
         let mut roles = Roles { result: None, mask_out: None, mask_in: None, sources: SmallVec::new(), literal: None };
         for (at, (slot, &coded)) in p.desc.slots.iter().zip(&p.operands).enumerate() {
             match (slot.access, slot.kind) {
@@ -43,7 +43,7 @@ impl<'a> Roles<'a> {
     }
 
     /// A vector instruction reads one scalar register or literal: the same one counts once.
-    fn scalar_reads(&self, p: &Parts) -> Result<(), Reason> {
+    fn scalar_reads(&self, p: &Parts) -> Result<(), EncodeReason> {
         let mut read: SmallVec<[Coded; 4]> = SmallVec::new();
         let literal = self.literal.map(Coded::Literal);
         let implicit = p.desc.implicit.iter().any(|i| i.reg == Fixed::Vcc && i.access != Access::Def).then_some(VCC_MASK);
@@ -55,8 +55,8 @@ impl<'a> Roles<'a> {
         let literals = read.iter().filter(|c| matches!(c, Coded::Literal(_))).count();
         match read.len() {
             0 | 1 => Ok(()),
-            _ if literals > 1 => Err(Reason::TwoLiterals),
-            _ => Err(Reason::ScalarReads),
+            _ if literals > 1 => Err(EncodeReason::TwoLiterals),
+            _ => Err(EncodeReason::ScalarReads),
         }
     }
 
@@ -74,7 +74,7 @@ impl<'a> Roles<'a> {
     }
 
     /// Signs can be changed of registers that hold floats.
-    pub(super) fn signs(&self, bits: u8, modifier: Modifier) -> Result<(), Reason> {
+    pub(super) fn signs(&self, bits: u8, modifier: Modifier) -> Result<(), EncodeReason> {
         let allowed = self.sources.iter().enumerate().fold(0, |allowed, (n, (_, slot, coded))| {
             let float = matches!(slot.value, Value::F16 | Value::F32 | Value::F64 | Value::Mix);
             let register = matches!(coded, Coded::Vector(_) | Coded::Scalar(..));
@@ -83,9 +83,9 @@ impl<'a> Roles<'a> {
         require(bits & !allowed == 0, modifier)
     }
 
-    pub(super) fn no_literal(&self) -> Result<(), Reason> {
+    pub(super) fn no_literal(&self) -> Result<(), EncodeReason> {
         match self.sources.iter().find(|s| matches!(s.2, Coded::Literal(_))) {
-            Some(&(at, ..)) => Err(Reason::Operand(at, Misfit::Literal)),
+            Some(&(at, ..)) => Err(EncodeReason::Operand(at, Misfit::Literal)),
             None => Ok(()),
         }
     }

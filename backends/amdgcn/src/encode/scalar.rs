@@ -1,23 +1,23 @@
 //! Scalar formats.
 
 use super::encoded::{Encoded, Parts};
-use super::error::{Misfit, Modifier, Reason};
+use super::error::{EncodeReason, Misfit, Modifier};
 use super::mods::{none_left, require};
 use super::operand::Coded;
 use crate::isa::{Access, Format};
 use crate::mir::Mods;
 
 /// The literal of a scalar instruction: all of its literals are the same.
-fn literal(operands: &[Coded]) -> Result<Option<u32>, Reason> {
+fn literal(operands: &[Coded]) -> Result<Option<u32>, EncodeReason> {
     let mut all = operands.iter().filter_map(|o| if let Coded::Literal(bits) = o { Some(*bits) } else { None });
     let first = all.next();
     if all.any(|other| Some(other) != first) {
-        return Err(Reason::TwoLiterals);
+        return Err(EncodeReason::TwoLiterals);
     }
     Ok(first)
 }
 
-pub(super) fn alu(p: &Parts) -> Result<Encoded, Reason> {
+pub(super) fn alu(p: &Parts) -> Result<Encoded, EncodeReason> {
     none_left(&p.inst.mods)?;
     let mut result = 0;
     let mut sources = [0; 2];
@@ -41,7 +41,7 @@ pub(super) fn alu(p: &Parts) -> Result<Encoded, Reason> {
 }
 
 /// With a constant of 16 bits.
-pub(super) fn sopk(p: &Parts) -> Result<Encoded, Reason> {
+pub(super) fn sopk(p: &Parts) -> Result<Encoded, EncodeReason> {
     none_left(&p.inst.mods)?;
     let mut word = 0b1011 << 28 | u32::from(p.number) << 23;
     for coded in &p.operands {
@@ -54,7 +54,7 @@ pub(super) fn sopk(p: &Parts) -> Result<Encoded, Reason> {
     Ok(Encoded::new([word]).behind(literal(&p.operands)?))
 }
 
-pub(super) fn sopp(p: &Parts) -> Result<Encoded, Reason> {
+pub(super) fn sopp(p: &Parts) -> Result<Encoded, EncodeReason> {
     none_left(&p.inst.mods)?;
     let word = 0b1_0111_1111 << 23 | u32::from(p.number) << 16;
     Ok(match p.operands.first() {
@@ -71,7 +71,7 @@ fn smem_offset(p: &Parts, offset: i64) -> bool {
 }
 
 /// Scalar memory: an offset in a register may have a constant beside it, which is a modifier.
-pub(super) fn smem(p: &Parts) -> Result<Encoded, Reason> {
+pub(super) fn smem(p: &Parts) -> Result<Encoded, EncodeReason> {
     let Mods { offset, sc0, .. } = p.inst.mods;
     none_left(&Mods { offset: 0, sc0: false, ..p.inst.mods })?;
     let mut low = 0b110000 << 26 | u32::from(p.number) << 18 | u32::from(sc0) << 16;
@@ -81,7 +81,7 @@ pub(super) fn smem(p: &Parts) -> Result<Encoded, Reason> {
             Coded::Field(bits) => {
                 require(offset == 0, Modifier::Offset)?;
                 if !smem_offset(p, bits) {
-                    return Err(Reason::Operand(at, Misfit::Field));
+                    return Err(EncodeReason::Operand(at, Misfit::Field));
                 }
                 low |= 1 << 17;
                 high |= bits as u32 & 0x1f_ffff;
@@ -95,7 +95,7 @@ pub(super) fn smem(p: &Parts) -> Result<Encoded, Reason> {
                 low |= 1 << 17 | 1 << 14;
                 high |= offset as u32 & 0x1f_ffff | u32::from(code) << 25;
             }
-            _ => return Err(Reason::Operand(at, Misfit::Kind)),
+            _ => return Err(EncodeReason::Operand(at, Misfit::Kind)),
         }
     }
     require(offset == 0 || p.operands.len() == 3, Modifier::Offset)?;

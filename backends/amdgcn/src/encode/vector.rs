@@ -1,7 +1,7 @@
 //! Vector formats: the shortest that holds the operands and modifiers.
 
 use super::encoded::{Encoded, Parts};
-use super::error::{Misfit, Modifier, Reason};
+use super::error::{EncodeReason, Misfit, Modifier};
 use super::mods::{none_left, require};
 use super::operand::Coded;
 use super::parts;
@@ -10,7 +10,7 @@ use crate::isa::{Format, Slot, Value, Variant};
 use crate::mir::Mods;
 
 /// Instructions of one and two sources, comparisons, and all of [`Format::Vop3a`] and [`Format::Vop3b`].
-pub(super) fn alu(p: &Parts) -> Result<Encoded, Reason> {
+pub(super) fn alu(p: &Parts) -> Result<Encoded, EncodeReason> {
     let roles = Roles::of(p)?;
     let mods = &p.inst.mods;
     let format = p.desc.form.format;
@@ -32,12 +32,12 @@ pub(super) fn alu(p: &Parts) -> Result<Encoded, Reason> {
 }
 
 /// Which operand keeps an instruction without a long format out of the short one.
-fn unfit(roles: &Roles) -> Reason {
+fn unfit(roles: &Roles) -> EncodeReason {
     let at = roles.sources.iter().skip(1).find(|s| !s.2.is_vector()).map_or(0, |s| s.0);
-    Reason::Operand(at, Misfit::Kind)
+    EncodeReason::Operand(at, Misfit::Kind)
 }
 
-fn long(p: &Parts, roles: &Roles, format: Format, op: u32) -> Result<Encoded, Reason> {
+fn long(p: &Parts, roles: &Roles, format: Format, op: u32) -> Result<Encoded, EncodeReason> {
     roles.no_literal()?;
     let mods = &p.inst.mods;
     none_left(&Mods { neg: 0, abs: 0, clamp: false, op_sel: 0, ..*mods })?;
@@ -83,7 +83,7 @@ fn halves(p: &Parts, roles: &Roles) -> u8 {
 }
 
 /// Packed and mixed instructions.
-pub(super) fn packed(p: &Parts) -> Result<Encoded, Reason> {
+pub(super) fn packed(p: &Parts) -> Result<Encoded, EncodeReason> {
     let roles = Roles::of(p)?;
     roles.no_literal()?;
     let mods = &p.inst.mods;

@@ -34,7 +34,7 @@ pub(super) const LANES: u32 = 64;
 
 /// A matrix instruction with one block: M = N is 16 or 32.
 #[derive(Clone, Copy)]
-struct Row {
+struct MatrixRow {
     code: Opcode,
     m: u32,
     k: u32,
@@ -47,24 +47,24 @@ struct Row {
     only: Option<Chip>,
 }
 
-const fn row(code: Opcode, m: u32, k: u32, operand: Scalar, acc: Scalar) -> Row {
-    Row { code, m, k, operands: [operand; 2], acc, precision: Precision::Exact, scaled: false, only: None }
+const fn row(code: Opcode, m: u32, k: u32, operand: Scalar, acc: Scalar) -> MatrixRow {
+    MatrixRow { code, m, k, operands: [operand; 2], acc, precision: Precision::Exact, scaled: false, only: None }
 }
 
-const fn tf32(code: Opcode, m: u32, k: u32) -> Row {
-    Row { precision: Precision::Tf32, ..row(code, m, k, F32, F32) }
+const fn tf32(code: Opcode, m: u32, k: u32) -> MatrixRow {
+    MatrixRow { precision: Precision::Tf32, ..row(code, m, k, F32, F32) }
 }
 
 /// 8-bit floats: those of gfx942 have no infinity and no negative zero.
-const fn of_codes(only: Chip, code: Opcode, m: u32, k: u32, operands: [Scalar; 2]) -> Row {
-    Row { operands, only: Some(only), ..row(code, m, k, F32, F32) }
+const fn of_codes(only: Chip, code: Opcode, m: u32, k: u32, operands: [Scalar; 2]) -> MatrixRow {
+    MatrixRow { operands, only: Some(only), ..row(code, m, k, F32, F32) }
 }
 
 /// The deeper, then the larger shape of a type stands first: it reads each operand element once for twice as many products.
 ///
 /// Where there are no instructions of tf32, those of f32 take its place: their operands are rounded before, and a product of two tf32
 /// numbers is a number of f32.
-const ROWS: &[Row] = &[
+const ROWS: &[MatrixRow] = &[
     row(VMfmaF32_32x32x16F16, 32, 16, F16, F32),
     row(VMfmaF32_16x16x32F16, 16, 32, F16, F32),
     row(VMfmaF32_32x32x8F16, 32, 8, F16, F32),
@@ -75,10 +75,10 @@ const ROWS: &[Row] = &[
     row(VMfmaF32_16x16x16Bf16, 16, 16, BF16, F32),
     tf32(VMfmaF32_32x32x4Xf32, 32, 4),
     tf32(VMfmaF32_16x16x8Xf32, 16, 8),
-    Row { only: Some(Chip::Gfx90a), ..tf32(VMfmaF32_32x32x2F32, 32, 2) },
-    Row { only: Some(Chip::Gfx90a), ..tf32(VMfmaF32_16x16x4F32, 16, 4) },
-    Row { only: Some(Chip::Gfx950), ..tf32(VMfmaF32_32x32x2F32, 32, 2) },
-    Row { only: Some(Chip::Gfx950), ..tf32(VMfmaF32_16x16x4F32, 16, 4) },
+    MatrixRow { only: Some(Chip::Gfx90a), ..tf32(VMfmaF32_32x32x2F32, 32, 2) },
+    MatrixRow { only: Some(Chip::Gfx90a), ..tf32(VMfmaF32_16x16x4F32, 16, 4) },
+    MatrixRow { only: Some(Chip::Gfx950), ..tf32(VMfmaF32_32x32x2F32, 32, 2) },
+    MatrixRow { only: Some(Chip::Gfx950), ..tf32(VMfmaF32_16x16x4F32, 16, 4) },
     row(VMfmaF32_32x32x2F32, 32, 2, F32, F32),
     row(VMfmaF32_16x16x4F32, 16, 4, F32, F32),
     row(VMfmaI32_32x32x32I8, 32, 32, I8, I32),
@@ -118,14 +118,14 @@ const ROWS: &[Row] = &[
 const SCALED: [Scalar; 3] = [F8E4M3, F8E5M2, F4E2M1];
 
 /// The instructions that take scales, the larger shape first.
-fn scaled_rows() -> impl Iterator<Item = Row> {
+fn scaled_rows() -> impl Iterator<Item = MatrixRow> {
     let pairs = SCALED.into_iter().flat_map(|a| SCALED.map(|b| [a, b]));
     let shapes = [(VMfmaScaleF32_32x32x64F8f6f4, 32, 64), (VMfmaScaleF32_16x16x128F8f6f4, 16, 128)];
-    pairs.flat_map(move |operands| shapes.map(|(code, m, k)| Row { operands, scaled: true, ..row(code, m, k, F32, F32) }))
+    pairs.flat_map(move |operands| shapes.map(|(code, m, k)| MatrixRow { operands, scaled: true, ..row(code, m, k, F32, F32) }))
 }
 
 /// The rows of a chip.
-fn rows(chip: Chip) -> impl Iterator<Item = Row> {
+fn rows(chip: Chip) -> impl Iterator<Item = MatrixRow> {
     let all = ROWS.iter().copied().chain(scaled_rows());
     all.filter(move |r| r.only.is_none_or(|c| c == chip) && r.code.desc().number(chip).is_some())
 }
@@ -137,7 +137,7 @@ pub(super) fn instructions(chip: Chip) -> Vec<MatrixInstr> {
 
 /// The machine instruction of a matrix instruction, and what it says of its operands, if the chip has one.
 pub(crate) fn code(chip: Chip, instr: &MatrixInstr) -> Option<(Opcode, Mods)> {
-    let same = |r: &Row| {
+    let same = |r: &MatrixRow| {
         let [m, n, k] = instr.shape;
         let types = [instr.operand, instr.operand_b] == r.operands && instr.precision == r.precision;
         types && [m, n, k] == [r.m, r.m, r.k] && instr.scales.is_some() == r.scaled
@@ -158,9 +158,9 @@ fn format(operand: Scalar) -> u8 {
     }
 }
 
-impl Row {
+impl MatrixRow {
     fn instr(&self, chip: Chip) -> MatrixInstr {
-        let Row { code, m, k, operands: [operand, operand_b], acc, precision, scaled, .. } = *self;
+        let MatrixRow { code, m, k, operands: [operand, operand_b], acc, precision, scaled, .. } = *self;
         MatrixInstr {
             name: code.desc().mnemonic(chip),
             shape: [m, m, k],
@@ -201,7 +201,7 @@ impl Row {
     }
 }
 
-impl Row {
+impl MatrixRow {
     /// The scales of A as (m, k / 32), or those of B as (k / 32, n): a lane has that of its row, and of the block with the number of its group of lanes.
     fn scale_map(&self, swapped: bool) -> FragmentMap {
         let (m, blocks) = (self.m, self.k / SCALE_BLOCK);
@@ -344,7 +344,7 @@ mod tests {
             for (at, row) in rows(chip).enumerate() {
                 assert_eq!(code(chip, &row.instr(chip)), Some((row.code, row.mods())), "{chip} {:?}", row.code);
                 let alike =
-                    |r: Row| (r.m, r.k, r.operands, r.precision, r.scaled) == (row.m, row.k, row.operands, row.precision, row.scaled);
+                    |r: MatrixRow| (r.m, r.k, r.operands, r.precision, r.scaled) == (row.m, row.k, row.operands, row.precision, row.scaled);
                 assert_eq!(rows(chip).position(alike), Some(at), "{chip} {:?}", row.code);
             }
         }

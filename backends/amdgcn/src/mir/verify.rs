@@ -108,7 +108,7 @@ pub fn verify(program: &Program) -> Result<(), MirError> {
         }
         flow(program, block).map_err(|(inst, problem)| MirError { block, inst, problem })?;
     }
-    Words::new(program).check()
+    WrittenWords::new(program).check()
 }
 
 fn operands(program: &Program, inst: &Inst) -> Result<(), MirProblem> {
@@ -214,21 +214,21 @@ fn flow(program: &Program, block: Block) -> Result<(), (usize, MirProblem)> {
 }
 
 /// Which words were written on every path, block by block.
-struct Words<'a> {
+struct WrittenWords<'a> {
     program: &'a Program,
     /// Where the words of a register begin among all words.
     first: FxHashMap<VReg, usize>,
     count: usize,
 }
 
-impl<'a> Words<'a> {
-    fn new(program: &'a Program) -> Words<'a> {
+impl<'a> WrittenWords<'a> {
+    fn new(program: &'a Program) -> WrittenWords<'a> {
         let (mut first, mut count) = (FxHashMap::default(), 0);
         for (v, data) in program.vregs.iter() {
             first.insert(v, count);
             count += usize::from(data.words);
         }
-        Words { program, first, count }
+        WrittenWords { program, first, count }
     }
 
     fn words(&self, span: Span) -> std::ops::Range<usize> {

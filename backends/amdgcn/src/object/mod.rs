@@ -44,7 +44,7 @@ fn flags(chip: Chip) -> u32 {
 
 /// A run of bytes in the file, and where it is loaded.
 #[derive(Clone, Copy)]
-struct Run {
+struct LoadedBytes {
     offset: u64,
     address: u64,
     size: u64,
@@ -57,12 +57,12 @@ struct Layout {
 }
 
 impl Layout {
-    fn place(&mut self, size: usize, align: u64) -> Run {
+    fn place(&mut self, size: usize, align: u64) -> LoadedBytes {
         let address = self.address.next_multiple_of(align);
         let offset = self.offset + (address - self.address);
         let size = size as u64;
         (self.offset, self.address) = (offset + size, address + size);
-        Run { offset, address, size }
+        LoadedBytes { offset, address, size }
     }
 
     /// What comes is in pages of its own, at the same place within a page as in the file.
@@ -150,8 +150,8 @@ fn finish(mut file: Bytes, mut sections: Vec<Section>, symtab: Vec<u8>, strtab: 
 }
 
 /// The kernel and its descriptor.
-fn own_symbols(starts: &[u32], text: Run, rodata: Run) -> [Symbol; 2] {
-    let of = |name: u32, info: u8, section: u16, run: Run| Symbol {
+fn own_symbols(starts: &[u32], text: LoadedBytes, rodata: LoadedBytes) -> [Symbol; 2] {
+    let of = |name: u32, info: u8, section: u16, run: LoadedBytes| Symbol {
         name,
         info,
         visibility: symbol::PROTECTED,
@@ -175,7 +175,7 @@ fn note(program: &Program) -> Vec<u8> {
 }
 
 /// Where the loader finds symbols, strings and hash tables.
-fn dynamic(dynsym: Run, dynstr: Run, gnu: Run, sysv: Run) -> Vec<u8> {
+fn dynamic(dynsym: LoadedBytes, dynstr: LoadedBytes, gnu: LoadedBytes, sysv: LoadedBytes) -> Vec<u8> {
     const END: u64 = 0;
     const HASH: u64 = 4;
     const STRINGS: u64 = 5;
@@ -189,9 +189,9 @@ fn dynamic(dynsym: Run, dynstr: Run, gnu: Run, sysv: Run) -> Vec<u8> {
     out.0
 }
 
-fn segments(note: Run, rodata: Run, text: Run, dynamic: Run) -> Vec<Segment> {
+fn segments(note: LoadedBytes, rodata: LoadedBytes, text: LoadedBytes, dynamic: LoadedBytes) -> Vec<Segment> {
     use segment::{DYNAMIC, EXECUTE, HEADERS, LOAD, NOTE, READ, RELRO, STACK, WRITE};
-    let of = |kind, flags, run: Run, memory_size, align| Segment {
+    let of = |kind, flags, run: LoadedBytes, memory_size, align| Segment {
         kind,
         flags,
         offset: run.offset,
@@ -200,9 +200,9 @@ fn segments(note: Run, rodata: Run, text: Run, dynamic: Run) -> Vec<Segment> {
         memory_size,
         align,
     };
-    let headers = Run { offset: HEADER, address: HEADER, size: SEGMENTS * SEGMENT };
-    let start = Run { offset: 0, address: 0, size: rodata.offset + rodata.size };
-    let nothing = Run { offset: 0, address: 0, size: 0 };
+    let headers = LoadedBytes { offset: HEADER, address: HEADER, size: SEGMENTS * SEGMENT };
+    let start = LoadedBytes { offset: 0, address: 0, size: rodata.offset + rodata.size };
+    let nothing = LoadedBytes { offset: 0, address: 0, size: 0 };
     let rest_of_page =
         dynamic.address.next_multiple_of(PAGE).max((dynamic.address + dynamic.size).next_multiple_of(PAGE)) - dynamic.address;
     vec![
@@ -218,7 +218,7 @@ fn segments(note: Run, rodata: Run, text: Run, dynamic: Run) -> Vec<Segment> {
 }
 
 /// The rows of what is loaded, behind the empty first one.
-fn sections(runs: &[Run; 8]) -> Vec<Section> {
+fn sections(runs: &[LoadedBytes; 8]) -> Vec<Section> {
     use section::{ALLOCATE, BITS, DYNAMIC, DYNAMIC_SYMBOLS, EXECUTE, GNU_HASH, HASH, NOTE, STRINGS, WRITE};
     let read = |name, kind, align| Section { name, kind, align, flags: ALLOCATE, ..Section::default() };
     let rows = [

@@ -49,7 +49,7 @@ struct Pool {
 }
 
 /// Where things are, in words.
-struct Places {
+struct WordPlaces {
     /// Begins of blocks.
     blocks: Vec<usize>,
     /// Branches: block, place in it, target, word.
@@ -63,7 +63,7 @@ pub(super) fn insert(program: &mut Program) {
     if most <= FIELD {
         return;
     }
-    let mut places = Places::of(program);
+    let mut places = WordPlaces::of(program);
     if !places.some_are_far() {
         return;
     }
@@ -82,9 +82,9 @@ fn branch(to: Block) -> Inst {
     Inst::new(Opcode::SBranch, [Operand::Block(to)])
 }
 
-impl Places {
-    fn of(program: &Program) -> Places {
-        let mut places = Places { blocks: Vec::with_capacity(program.blocks.len()), branches: Vec::new(), pools: Vec::new() };
+impl WordPlaces {
+    fn of(program: &Program) -> WordPlaces {
+        let mut places = WordPlaces { blocks: Vec::with_capacity(program.blocks.len()), branches: Vec::new(), pools: Vec::new() };
         let (mut word, mut next) = (0, APART);
         for (block, data) in program.blocks.iter() {
             places.blocks.push(word);
@@ -309,6 +309,6 @@ mod tests {
         program.blocks[Block::new(0)].insts.push(branch(Block::new(count + 1)));
         insert(&mut program);
         assert!(program.blocks.len() > count);
-        assert!(matches!(encode::encode(&program).map_err(|e| e.reason), Err(encode::Reason::NoBlock(_))));
+        assert!(matches!(encode::encode(&program).map_err(|e| e.reason), Err(encode::EncodeReason::NoBlock(_))));
     }
 }

@@ -56,7 +56,7 @@ pub(super) fn costs(inst: &Inst, chip: Chip) -> (u32, u32) {
 
 /// An instruction of a piece.
 #[derive(Default, Clone)]
-pub(super) struct Node {
+pub(super) struct OrderNode {
     /// Instructions in front of it that are not issued yet.
     pub(super) waits_for: u32,
     pub(super) earliest: u32,
@@ -104,7 +104,7 @@ pub(super) struct Graph {
     /// Per word.
     last: Vec<Last>,
     piece: u32,
-    pub(super) nodes: Vec<Node>,
+    pub(super) nodes: Vec<OrderNode>,
     /// To each instruction in turn, at most one from each.
     pub(super) edges: Vec<Edge>,
     /// Per instruction the last edge from it that was found.
@@ -156,7 +156,7 @@ impl Graph {
     }
 
     /// The edge to `to`, the newest instruction; of several from one instruction the longest counts.
-    fn edge(nodes: &[Node], edges: &mut Vec<Edge>, found: &mut [u32], from: u32, to: u32, slots: u32) {
+    fn edge(nodes: &[OrderNode], edges: &mut Vec<Edge>, found: &mut [u32], from: u32, to: u32, slots: u32) {
         if from == to {
             return;
         }
@@ -185,7 +185,7 @@ impl Graph {
             let (latency, busy) = costs(inst, self.chip);
             let vector = class(inst, self.chip) == Class::Vector && !is_transcendental(inst.op);
             let mask = vector && matches!(inst.op.desc().slots.first(), Some(slot) if slot.kind == Kind::Scalar);
-            self.nodes.push(Node { latency, busy, vector, mask, edges: self.edges.len() as u32, ..Node::default() });
+            self.nodes.push(OrderNode { latency, busy, vector, mask, edges: self.edges.len() as u32, ..OrderNode::default() });
             self.registers(at, inst);
             let (nodes, edges, found) = (&self.nodes, &mut self.edges, &mut self.found);
             let mut edge = |from: u32, slots: u32| Graph::edge(nodes, edges, found, from, at, slots);

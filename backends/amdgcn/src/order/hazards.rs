@@ -84,7 +84,7 @@ enum Second {
 /// Wait states on the chips, as [`Chip::ALL`] has them.
 type States = [u8; 3];
 
-struct Row {
+struct HazardRow {
     first: fn(First) -> Option<u8>,
     second: Second,
     states: fn(u8, Chip) -> u8,
@@ -145,64 +145,68 @@ fn double(passes: u8, large: u8, small: u8) -> u8 {
 }
 
 /// The rows. Source: the ISA manuals' lists of manually inserted wait states, and what LLVM's recogniser has beyond them.
-const TABLE: &[Row] = &[
+const TABLE: &[HazardRow] = &[
     // Results of matrix instructions.
-    Row { first: result!(Unit::Xdl), second: Second::VectorReads, states: xdl_result },
-    Row { first: result!(Unit::Xdl), second: Second::MemoryReads, states: xdl_result },
-    Row { first: result!(Unit::Xdl), second: Second::VectorWrites, states: xdl_result },
-    Row { first: result!(Unit::Xdl), second: Second::MemoryWrites, states: xdl_result },
-    Row { first: result!(Unit::Xdl), second: Second::Factor, states: xdl_result },
-    Row { first: result!(Unit::Xdl), second: Second::Addend, states: exact },
-    Row { first: result!(Unit::Xdl), second: Second::AddendOverlap, states: xdl_overlap },
-    Row { first: result!(Unit::Single), second: Second::VectorReads, states: single_result },
-    Row { first: result!(Unit::Single), second: Second::MemoryReads, states: single_result },
-    Row { first: result!(Unit::Single), second: Second::VectorWrites, states: single_result },
-    Row { first: result!(Unit::Single), second: Second::MemoryWrites, states: single_result },
-    Row { first: result!(Unit::Single), second: Second::Factor, states: single_result },
-    Row { first: result!(Unit::Single), second: Second::Addend, states: exact },
-    Row { first: result!(Unit::Single), second: Second::AddendOverlap, states: single_overlap },
-    Row { first: result!(Unit::Double), second: Second::VectorReads, states: |p, _| double(p, 11, 6) },
-    Row { first: result!(Unit::Double), second: Second::MemoryReads, states: |p, _| double(p, 18, 9) },
-    Row { first: result!(Unit::Double), second: Second::VectorWrites, states: |p, _| double(p, 11, 6) },
-    Row { first: result!(Unit::Double), second: Second::MemoryWrites, states: |p, _| double(p, 18, 9) },
-    Row { first: result!(Unit::Double), second: Second::Factor, states: |p, _| double(p, 11, 6) },
-    Row { first: result!(Unit::Double), second: Second::Addend, states: |p, _| double(p, 0, 4) },
-    Row { first: result!(Unit::Double), second: Second::AddendOverlap, states: |p, _| double(p, 9, 4) },
-    Row { first: addend!(Unit::Xdl), second: Second::VectorWrites, states: |p, _| p - 1 },
-    Row { first: addend!(Unit::Single), second: Second::VectorWrites, states: |p, chip| if chip == Chip::Gfx90a { p - 1 } else { 0 } },
+    HazardRow { first: result!(Unit::Xdl), second: Second::VectorReads, states: xdl_result },
+    HazardRow { first: result!(Unit::Xdl), second: Second::MemoryReads, states: xdl_result },
+    HazardRow { first: result!(Unit::Xdl), second: Second::VectorWrites, states: xdl_result },
+    HazardRow { first: result!(Unit::Xdl), second: Second::MemoryWrites, states: xdl_result },
+    HazardRow { first: result!(Unit::Xdl), second: Second::Factor, states: xdl_result },
+    HazardRow { first: result!(Unit::Xdl), second: Second::Addend, states: exact },
+    HazardRow { first: result!(Unit::Xdl), second: Second::AddendOverlap, states: xdl_overlap },
+    HazardRow { first: result!(Unit::Single), second: Second::VectorReads, states: single_result },
+    HazardRow { first: result!(Unit::Single), second: Second::MemoryReads, states: single_result },
+    HazardRow { first: result!(Unit::Single), second: Second::VectorWrites, states: single_result },
+    HazardRow { first: result!(Unit::Single), second: Second::MemoryWrites, states: single_result },
+    HazardRow { first: result!(Unit::Single), second: Second::Factor, states: single_result },
+    HazardRow { first: result!(Unit::Single), second: Second::Addend, states: exact },
+    HazardRow { first: result!(Unit::Single), second: Second::AddendOverlap, states: single_overlap },
+    HazardRow { first: result!(Unit::Double), second: Second::VectorReads, states: |p, _| double(p, 11, 6) },
+    HazardRow { first: result!(Unit::Double), second: Second::MemoryReads, states: |p, _| double(p, 18, 9) },
+    HazardRow { first: result!(Unit::Double), second: Second::VectorWrites, states: |p, _| double(p, 11, 6) },
+    HazardRow { first: result!(Unit::Double), second: Second::MemoryWrites, states: |p, _| double(p, 18, 9) },
+    HazardRow { first: result!(Unit::Double), second: Second::Factor, states: |p, _| double(p, 11, 6) },
+    HazardRow { first: result!(Unit::Double), second: Second::Addend, states: |p, _| double(p, 0, 4) },
+    HazardRow { first: result!(Unit::Double), second: Second::AddendOverlap, states: |p, _| double(p, 9, 4) },
+    HazardRow { first: addend!(Unit::Xdl), second: Second::VectorWrites, states: |p, _| p - 1 },
+    HazardRow {
+        first: addend!(Unit::Single),
+        second: Second::VectorWrites,
+        states: |p, chip| if chip == Chip::Gfx90a { p - 1 } else { 0 },
+    },
     // Results of vector instructions.
-    Row { first: kind!(First::Vector), second: Second::Factor, states: |_, _| 2 },
-    Row { first: kind!(First::Vector), second: Second::Addend, states: |_, _| 2 },
-    Row { first: kind!(First::Vector), second: Second::Lanes, states: |_, _| 2 },
-    Row { first: kind!(First::Vector), second: Second::LaneRead, states: |_, chip| on([0, 1, 1], chip) },
-    Row { first: kind!(First::VectorHalf), second: Second::VectorReads, states: |_, chip| on([0, 1, 1], chip) },
-    Row { first: kind!(First::VectorHalf), second: Second::VectorWrites, states: |_, chip| on([0, 1, 1], chip) },
-    Row { first: kind!(First::Transcendental), second: Second::PlainReads, states: |_, chip| on([0, 1, 1], chip) },
-    Row { first: kind!(First::Dot(_)), second: Second::VectorReads, states: |_, _| 3 },
-    Row { first: kind!(First::Dot(_)), second: Second::VectorWrites, states: |_, _| 3 },
+    HazardRow { first: kind!(First::Vector), second: Second::Factor, states: |_, _| 2 },
+    HazardRow { first: kind!(First::Vector), second: Second::Addend, states: |_, _| 2 },
+    HazardRow { first: kind!(First::Vector), second: Second::Lanes, states: |_, _| 2 },
+    HazardRow { first: kind!(First::Vector), second: Second::LaneRead, states: |_, chip| on([0, 1, 1], chip) },
+    HazardRow { first: kind!(First::VectorHalf), second: Second::VectorReads, states: |_, chip| on([0, 1, 1], chip) },
+    HazardRow { first: kind!(First::VectorHalf), second: Second::VectorWrites, states: |_, chip| on([0, 1, 1], chip) },
+    HazardRow { first: kind!(First::Transcendental), second: Second::PlainReads, states: |_, chip| on([0, 1, 1], chip) },
+    HazardRow { first: kind!(First::Dot(_)), second: Second::VectorReads, states: |_, _| 3 },
+    HazardRow { first: kind!(First::Dot(_)), second: Second::VectorWrites, states: |_, _| 3 },
     // Scalar registers.
-    Row { first: kind!(First::VectorScalar), second: Second::MemoryScalar, states: |_, _| 5 },
-    Row { first: kind!(First::VectorScalar), second: Second::LaneSelect, states: |_, _| 4 },
-    Row { first: kind!(First::VectorScalar), second: Second::VectorScalar, states: |_, chip| on([0, 2, 2], chip) },
-    Row { first: kind!(First::VectorScalar), second: Second::DivFmas, states: |_, _| 4 },
-    Row { first: kind!(First::VectorExec), second: Second::Matrix, states: |_, _| 4 },
-    Row { first: kind!(First::VectorExec), second: Second::AcrossLanes, states: |_, _| 5 },
-    Row { first: kind!(First::VectorExec), second: Second::OneLane, states: |_, chip| on([0, 4, 4], chip) },
-    Row { first: kind!(First::M0), second: Second::FillsLds, states: |_, _| 1 },
-    Row { first: kind!(First::WideStore), second: Second::VectorWrites, states: |_, chip| on([1, 2, 2], chip) },
+    HazardRow { first: kind!(First::VectorScalar), second: Second::MemoryScalar, states: |_, _| 5 },
+    HazardRow { first: kind!(First::VectorScalar), second: Second::LaneSelect, states: |_, _| 4 },
+    HazardRow { first: kind!(First::VectorScalar), second: Second::VectorScalar, states: |_, chip| on([0, 2, 2], chip) },
+    HazardRow { first: kind!(First::VectorScalar), second: Second::DivFmas, states: |_, _| 4 },
+    HazardRow { first: kind!(First::VectorExec), second: Second::Matrix, states: |_, _| 4 },
+    HazardRow { first: kind!(First::VectorExec), second: Second::AcrossLanes, states: |_, _| 5 },
+    HazardRow { first: kind!(First::VectorExec), second: Second::OneLane, states: |_, chip| on([0, 4, 4], chip) },
+    HazardRow { first: kind!(First::M0), second: Second::FillsLds, states: |_, _| 1 },
+    HazardRow { first: kind!(First::WideStore), second: Second::VectorWrites, states: |_, chip| on([1, 2, 2], chip) },
 ];
 
 /// The rows by what the second instruction does.
 struct Rules {
     chip: Chip,
-    rows: Vec<&'static Row>,
+    rows: Vec<&'static HazardRow>,
     /// For how long what happened counts, of all that was asked for.
     longest: RefCell<Vec<(First, u8)>>,
 }
 
 impl Rules {
     fn new(chip: Chip) -> Rules {
-        let mut rows: Vec<&Row> = TABLE.iter().collect();
+        let mut rows: Vec<&HazardRow> = TABLE.iter().collect();
         rows.sort_by_key(|row| row.second);
         Rules { chip, rows, longest: RefCell::default() }
     }
@@ -253,15 +257,15 @@ impl Range16 {
     }
 }
 
-type Deeds = SmallVec<[(Second, Range<usize>); 8]>;
+type SecondDeeds = SmallVec<[(Second, Range<usize>); 8]>;
 
 fn slot_kind(inst: &Inst, used: &Used) -> Option<Kind> {
     inst.op.desc().slots.get(used.operand).map(|s| s.kind)
 }
 
 /// What an instruction is about to do to which words. What it does to no register in particular names `exec` or `m0`.
-fn deeds(inst: &Inst, class: Class) -> Deeds {
-    let mut deeds = Deeds::new();
+fn deeds(inst: &Inst, class: Class) -> SecondDeeds {
+    let mut deeds = SecondDeeds::new();
     let vector = matches!(class, Class::Vector);
     let lane_read = matches!(inst.op, Opcode::VReadlaneB32 | Opcode::VReadfirstlaneB32);
     let div_fmas = matches!(inst.op, Opcode::VDivFmasF32 | Opcode::VDivFmasF64);

@@ -52,7 +52,7 @@ pub(super) fn candidates(program: &Program, early: &Program) -> Vec<(PingPong, P
         return Vec::new();
     }
     let Some(place) = Loop::only(program) else { return Vec::new() };
-    let Some(step) = Step::of(program, &place) else { return Vec::new() };
+    let Some(step) = LoopStep::of(program, &place) else { return Vec::new() };
     let way = place.way(program);
     let in_step = slots(early, &way, false);
     let way: Vec<Block> = way.into_iter().map(|block| place.number(block.index())).collect();
@@ -212,7 +212,7 @@ impl Loop {
 }
 
 /// What a step does in the loop's last block: loads and products, a barrier, stores.
-struct Step {
+struct LoopStep {
     /// The barrier in front, if the loop is one block.
     leading: Option<Inst>,
     /// Instructions but for barriers and the branch.
@@ -227,8 +227,8 @@ struct Step {
     edges: Vec<Edge>,
 }
 
-impl Step {
-    fn of(program: &Program, place: &Loop) -> Option<Step> {
+impl LoopStep {
+    fn of(program: &Program, place: &Loop) -> Option<LoopStep> {
         let (_, all) = program.blocks[place.latch].insts.split_last()?;
         let (leading, all) = if place.header == place.latch { (all.first().cloned(), &all[1..]) } else { (None, all) };
         let mut barriers = (0..all.len()).filter(|&at| all[at].op == Opcode::SBarrier);
@@ -250,7 +250,7 @@ impl Step {
             return None;
         }
         let shared = insts.iter().map(shares).collect();
-        Some(Step { leading, loads, products, shared, edges: graph.edges, insts })
+        Some(LoopStep { leading, loads, products, shared, edges: graph.edges, insts })
     }
 
     /// Marks what some instructions follow on.

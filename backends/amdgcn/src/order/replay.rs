@@ -19,7 +19,7 @@ const STEPS: [u32; 2] = [2, 6];
 
 /// The unit that an instruction goes to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Unit {
+enum IssueUnit {
     /// The matrix unit, for so many slots.
     Matrix(u32),
     Vector,
@@ -30,21 +30,21 @@ enum Unit {
 }
 
 /// An instruction: its unit, registers that it reads, and one that it loads from local data share.
-struct Step {
-    unit: Unit,
+struct ReplayStep {
+    unit: IssueUnit,
     reads: Vec<VReg>,
     loads: Option<VReg>,
 }
 
-impl Step {
-    fn of(inst: &Inst, chip: Chip) -> Step {
+impl ReplayStep {
+    fn of(inst: &Inst, chip: Chip) -> ReplayStep {
         let shares = inst.op.desc().form.format == Format::Ds && memory(inst) != ([false; 2], [false; 2]);
         let unit = match class(inst, chip) {
-            _ if inst.op == Opcode::SBarrier => Unit::Barrier,
-            _ if shares => Unit::Shared(data_words(inst).div_ceil(2)),
-            Class::Matrix(..) => Unit::Matrix(costs(inst, chip).1),
-            Class::Vector => Unit::Vector,
-            Class::Memory | Class::Scalar => Unit::Other,
+            _ if inst.op == Opcode::SBarrier => IssueUnit::Barrier,
+            _ if shares => IssueUnit::Shared(data_words(inst).div_ceil(2)),
+            Class::Matrix(..) => IssueUnit::Matrix(costs(inst, chip).1),
+            Class::Vector => IssueUnit::Vector,
+            Class::Memory | Class::Scalar => IssueUnit::Other,
         };
         let registers = |wanted: fn(Access) -> bool| {
             let all = inst.operands.iter().zip(inst.op.desc().slots).filter(move |(_, slot)| wanted(slot.access));
@@ -57,7 +57,7 @@ impl Step {
             })
         };
         let loads = if shares { registers(|a| a != Access::Use).next() } else { None };
-        Step { unit, reads: registers(|a| a != Access::Def).collect(), loads }
+        ReplayStep { unit, reads: registers(|a| a != Access::Def).collect(), loads }
     }
 }
 
@@ -70,7 +70,7 @@ fn data_words(inst: &Inst) -> u32 {
 
 /// A wavefront on its way.
 #[derive(Default)]
-struct Wave {
+struct ReplayWave {
     at: usize,
     /// When it could issue its next instruction.
     ready: u32,
@@ -85,14 +85,14 @@ struct Wave {
 /// Slots that a step of a loop takes, which goes through these blocks; halves are in step, or the second one is one barrier behind.
 pub(super) fn slots(program: &Program, way: &[Block], apart: bool) -> u32 {
     let insts = way.iter().flat_map(|&block| &program.blocks[block].insts);
-    let steps: Vec<Step> = insts.map(|inst| Step::of(inst, program.chip)).collect();
+    let steps: Vec<ReplayStep> = insts.map(|inst| ReplayStep::of(inst, program.chip)).collect();
     let [few, many] = STEPS.map(|count| replayed(&steps, count, apart));
     (many - few) / (STEPS[1] - STEPS[0])
 }
 
-fn replayed(steps: &[Step], count: u32, apart: bool) -> u32 {
+fn replayed(steps: &[ReplayStep], count: u32, apart: bool) -> u32 {
     let total = steps.len() * count as usize;
-    let mut waves = [Wave::default(), Wave::default()];
+    let mut waves = [ReplayWave::default(), ReplayWave::default()];
     if apart {
         // It waits once more in front of the loop.
         (waves[1].met, waves[1].waits) = (vec![0], true);
@@ -109,14 +109,14 @@ fn replayed(steps: &[Step], count: u32, apart: bool) -> u32 {
                 (own.ready, own.waits) = (own.ready.max(when), false);
             }
         }
-        let time = |wave: &Wave| {
+        let time = |wave: &ReplayWave| {
             let step = steps.get(wave.at % steps.len().max(1)).filter(|_| wave.at < total && !wave.waits)?;
             let operands = step.reads.iter().filter_map(|reg| wave.here.get(reg)).copied().max().unwrap_or(0);
             let free = match step.unit {
-                Unit::Matrix(_) => vector.max(matrix),
-                Unit::Vector => vector,
-                Unit::Barrier => wave.done,
-                Unit::Shared(_) | Unit::Other => 0,
+                IssueUnit::Matrix(_) => vector.max(matrix),
+                IssueUnit::Vector => vector,
+                IssueUnit::Barrier => wave.done,
+                IssueUnit::Shared(_) | IssueUnit::Other => 0,
             };
             Some(wave.ready.max(operands).max(free))
         };
@@ -126,20 +126,20 @@ fn replayed(steps: &[Step], count: u32, apart: bool) -> u32 {
         wave.at += 1;
         wave.ready = now + 1;
         match step.unit {
-            Unit::Matrix(busy) => (vector, matrix) = (now + 1, now + busy),
-            Unit::Vector => vector = now + 1,
-            Unit::Shared(taken) => {
+            IssueUnit::Matrix(busy) => (vector, matrix) = (now + 1, now + busy),
+            IssueUnit::Vector => vector = now + 1,
+            IssueUnit::Shared(taken) => {
                 shared = now.max(shared) + SIMDS * taken;
                 wave.done = shared + latency::LDS;
                 if let Some(reg) = step.loads {
                     wave.here.insert(reg, wave.done);
                 }
             }
-            Unit::Barrier => {
+            IssueUnit::Barrier => {
                 wave.met.push(wave.ready);
                 wave.waits = true;
             }
-            Unit::Other => {}
+            IssueUnit::Other => {}
         }
     }
     waves.iter().map(|wave| wave.ready).max().unwrap_or(0).max(matrix)
@@ -149,28 +149,28 @@ fn replayed(steps: &[Step], count: u32, apart: bool) -> u32 {
 mod tests {
     use super::*;
 
-    fn step(unit: Unit) -> Step {
-        Step { unit, reads: Vec::new(), loads: None }
+    fn step(unit: IssueUnit) -> ReplayStep {
+        ReplayStep { unit, reads: Vec::new(), loads: None }
     }
 
-    fn steps(units: &[(Unit, usize)]) -> Vec<Step> {
+    fn steps(units: &[(IssueUnit, usize)]) -> Vec<ReplayStep> {
         units.iter().flat_map(|&(unit, count)| (0..count).map(move |_| step(unit))).collect()
     }
 
-    fn each(steps: &[Step], apart: bool) -> u32 {
+    fn each(steps: &[ReplayStep], apart: bool) -> u32 {
         (replayed(steps, 6, apart) - replayed(steps, 2, apart)) / 4
     }
 
     #[test]
     fn two_wavefronts_share_the_matrix_unit() {
-        let products = steps(&[(Unit::Matrix(8), 10)]);
+        let products = steps(&[(IssueUnit::Matrix(8), 10)]);
         assert_eq!((each(&products, false), each(&products, true)), (160, 160));
     }
 
     /// In step, all load and all multiply: of 16 loads of 4 slots and the last one's latency, only the last product hides some slots. A stretch apart, all are hidden.
     #[test]
     fn what_is_loaded_beside_products_takes_no_time() {
-        let body = steps(&[(Unit::Shared(1), 8), (Unit::Barrier, 1), (Unit::Matrix(8), 20), (Unit::Barrier, 1)]);
+        let body = steps(&[(IssueUnit::Shared(1), 8), (IssueUnit::Barrier, 1), (IssueUnit::Matrix(8), 20), (IssueUnit::Barrier, 1)]);
         let busy = 2 * 20 * 8;
         let exposed = each(&body, false) - busy;
         assert!((64 + latency::LDS - 8..=64 + latency::LDS).contains(&exposed), "{exposed}");
@@ -180,7 +180,7 @@ mod tests {
     #[test]
     fn products_wait_for_what_they_read() {
         let reg = VReg::from_u32(3);
-        let mut body = steps(&[(Unit::Shared(1), 1), (Unit::Matrix(8), 1), (Unit::Barrier, 1)]);
+        let mut body = steps(&[(IssueUnit::Shared(1), 1), (IssueUnit::Matrix(8), 1), (IssueUnit::Barrier, 1)]);
         body[0].loads = Some(reg);
         body[1].reads.push(reg);
         // Of two loads of four slots each, the later one.

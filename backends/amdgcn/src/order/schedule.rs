@@ -7,7 +7,7 @@
 //! next [`WINDOW`] instructions in the old order are looked at, so that loads do not go so far up that registers become scarce.
 
 use super::class::{Class, class, is_transcendental};
-use super::graph::{Graph, Node, costs, memory};
+use super::graph::{Graph, OrderNode, costs, memory};
 use super::latency;
 use crate::chip::Chip;
 use crate::isa::{Format, Opcode};
@@ -110,7 +110,7 @@ struct Ready {
 }
 
 impl Ready {
-    fn push(&mut self, at: u32, node: &Node) {
+    fn push(&mut self, at: u32, node: &OrderNode) {
         // The matrix unit has all of its instructions to execute: those that come first are done first, so that what follows on them begins.
         let length = if node.busy > 0 { 0 } else { node.length };
         self.later.push(Reverse((node.earliest, Reverse(length), at)));

@@ -18,19 +18,19 @@ use tilelift_ir::{AtomicOp, Scalar, Scope};
 use tilelift_lane::{Atomic, AtomicKind, LTy, Opcode as LaneOpcode, Space};
 
 /// Without and with what was there, of global memory and of shared memory.
-struct Codes {
+struct UpdateCodes {
     global: [Opcode; 2],
     shared: [Opcode; 2],
 }
 
 macro_rules! codes {
     ($global:ident $returns:ident, $shared:ident $shared_returns:ident) => {
-        Some(Codes { global: [Opcode::$global, Opcode::$returns], shared: [Opcode::$shared, Opcode::$shared_returns] })
+        Some(UpdateCodes { global: [Opcode::$global, Opcode::$returns], shared: [Opcode::$shared, Opcode::$shared_returns] })
     };
 }
 
 /// The instructions of an update.
-fn codes(op: AtomicOp, ty: Scalar) -> Option<Codes> {
+fn codes(op: AtomicOp, ty: Scalar) -> Option<UpdateCodes> {
     match (op, ty) {
         (AtomicOp::Add, Scalar::I32) => codes!(GlobalAtomicAdd GlobalAtomicAddRtn, DsAddU32 DsAddRtnU32),
         (AtomicOp::Min, Scalar::I32) => codes!(GlobalAtomicSmin GlobalAtomicSminRtn, DsMinI32 DsMinRtnI32),

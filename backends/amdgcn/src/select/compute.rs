@@ -7,7 +7,7 @@ use super::error::{Computation, Reason};
 use super::ops::{Numbers, float_bin, int_bin, number_bin};
 use super::rows::{Op, row};
 use super::selector::{Done, Home, Selector};
-use super::uniform::Class;
+use super::uniform::RegisterClass;
 use crate::isa::Opcode;
 use crate::mir::{File, Operand, Span};
 use tilelift_lane::{BinOp, LTy, LVal, Opcode as LaneOpcode, UnOp};
@@ -15,7 +15,7 @@ use tilelift_lane::{BinOp, LTy, LVal, Opcode as LaneOpcode, UnOp};
 impl Selector<'_> {
     /// Makes a value in vector registers; if it belongs into scalar ones, the first lane's is taken.
     pub(super) fn compute(&mut self, dst: LVal, f: impl FnOnce(&mut Self, Span) -> Done) -> Done {
-        if self.uniform.class(dst) == Class::Scalar {
+        if self.uniform.class(dst) == RegisterClass::Scalar {
             let words = self.words(dst);
             let made = self.vs(words);
             f(self, made)?;
@@ -29,7 +29,7 @@ impl Selector<'_> {
 
     /// True if the value belongs into scalar registers.
     pub(super) fn in_scalars(&self, v: LVal) -> bool {
-        self.uniform.class(v) == Class::Scalar
+        self.uniform.class(v) == RegisterClass::Scalar
     }
 
     /// An operation of one operand.

@@ -8,7 +8,7 @@
 //!
 //! A choice asked for by several of them has a branch for each.
 
-use super::rearrange::{Order, rearranged};
+use super::rearrange::{BlockOrder, rearranged};
 use super::selector::{Done, Selector};
 use super::uniform::Uniform;
 use crate::isa::Opcode;
@@ -34,7 +34,7 @@ pub(super) fn beside(program: &Program, body: &Block, uniform: &Uniform<'_>) -> 
     rearranged(body, &|block, handed| order(program, block, uniform, &|v| uses[v] == 1 && !handed.contains(&v)))
 }
 
-fn order(program: &Program, block: &Block, uniform: &Uniform<'_>, once: &dyn Fn(LVal) -> bool) -> Order {
+fn order(program: &Program, block: &Block, uniform: &Uniform<'_>, once: &dyn Fn(LVal) -> bool) -> BlockOrder {
     // Comparisons, and conditions that hold where two do.
     let mut makers: FxHashMap<LVal, usize> = FxHashMap::default();
     let (mut front, mut gone) = (vec![Vec::new(); block.len()], vec![false; block.len()]);

@@ -19,16 +19,16 @@ const MOST: usize = 8;
 const ENOUGH: usize = 88;
 
 /// A word of a virtual register.
-type Word = (VReg, u8);
+type VRegWord = (VReg, u8);
 
-fn words(span: &Span) -> impl Iterator<Item = Word> + use<> {
+fn words(span: &Span) -> impl Iterator<Item = VRegWord> + use<> {
     let (first, count) = (span.first, span.words);
     let reg = if let Reg::Virtual(v) = span.reg { Some(v) } else { None };
     reg.into_iter().flat_map(move |v| (first..first + count).map(move |w| (v, w)))
 }
 
 /// How often words are written, and how often in loops.
-type Writes = FxHashMap<Word, [u32; 2]>;
+type Writes = FxHashMap<VRegWord, [u32; 2]>;
 
 /// True if a move gives a scalar word, which is written once, what no loop changes.
 fn constant(program: &Program, writes: &Writes, inst: &Inst) -> bool {
@@ -60,7 +60,7 @@ fn writes(program: &Program) -> Writes {
 }
 
 /// Scalar words that an instruction reads and writes.
-fn scalars(program: &Program, inst: &Inst, mut each: impl FnMut(Word, Access)) {
+fn scalars(program: &Program, inst: &Inst, mut each: impl FnMut(VRegWord, Access)) {
     for (operand, slot) in inst.operands.iter().zip(inst.op.desc().slots) {
         if let Operand::Reg(span) = operand {
             words(span).filter(|w| program.vregs[w.0].file == File::Scalar).for_each(|w| each(w, slot.access));
@@ -69,7 +69,7 @@ fn scalars(program: &Program, inst: &Inst, mut each: impl FnMut(Word, Access)) {
 }
 
 /// Scalar words that are alive at a time in a loop's blocks, at most: those of several blocks, and those of one block where it has most of its own.
-fn pressure(program: &Program, blocks: Range<usize>, home: &FxHashMap<Word, Option<usize>>) -> usize {
+fn pressure(program: &Program, blocks: Range<usize>, home: &FxHashMap<VRegWord, Option<usize>>) -> usize {
     let (mut several, mut most) = (FxHashSet::default(), 0);
     for at in blocks {
         let mut own = FxHashSet::default();
@@ -93,7 +93,7 @@ fn pressure(program: &Program, blocks: Range<usize>, home: &FxHashMap<Word, Opti
 }
 
 /// The only block of each scalar word; nothing of words of several blocks.
-fn homes(program: &Program) -> FxHashMap<Word, Option<usize>> {
+fn homes(program: &Program) -> FxHashMap<VRegWord, Option<usize>> {
     let mut out = FxHashMap::default();
     for (block, data) in program.blocks.iter() {
         for inst in &data.insts {

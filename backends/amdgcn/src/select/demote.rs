@@ -5,7 +5,7 @@
 
 use super::live::Live;
 use super::role::Role;
-use super::uniform::{Class, Uniform};
+use super::uniform::{RegisterClass, Uniform};
 use cranelift_entity::{EntityRef, SecondaryMap};
 use tilelift_lane::{Block, Control, LTy, LVal, Program, visit};
 
@@ -28,13 +28,13 @@ pub(super) fn demote(program: &Program, live: &Live, uniform: &mut Uniform<'_>) 
     };
     let mut candidates = Vec::new();
     for &v in &defined {
-        if literal[v] || !live.read(v) || uniform.class(v) == Class::Vector {
+        if literal[v] || !live.read(v) || uniform.class(v) == RegisterClass::Vector {
             continue;
         }
         let (first, last) = span(v);
         pressure[first] += words(v);
         pressure[last + 1] -= words(v);
-        if uniform.class(v) == Class::Scalar && !scalar[v] {
+        if uniform.class(v) == RegisterClass::Scalar && !scalar[v] {
             candidates.push(v);
         }
     }
@@ -92,7 +92,7 @@ fn needed(block: &Block, uniform: &Uniform<'_>, scalar: &mut SecondaryMap<LVal, 
             Role::Control(Control::Roles(_)) | Role::Foreign => {}
             Role::Compute(_) | Role::Shuffle(_) | Role::Matrix { .. } | Role::Load(_) | Role::Store(_) | Role::Act => {
                 // Comparisons of such values set masks by scalar instructions.
-                let reads_scalars = inst.results().iter().any(|&v| uniform.class(v) != Class::Vector && uniform.alike(v));
+                let reads_scalars = inst.results().iter().any(|&v| uniform.class(v) != RegisterClass::Vector && uniform.alike(v));
                 if reads_scalars {
                     inst.operands(|v, _| scalar[v] = true);
                 }

@@ -27,7 +27,7 @@ pub(super) fn fused(program: &Program, chip: Chip) -> Cow<'_, Program> {
     if !crate::machine::target(chip).code_casts.is_empty() {
         codes.note(program, &program.body);
     }
-    let words = Words { chip, from, uses, bf16, codes };
+    let words = FusedWords { chip, from, uses, bf16, codes };
     if !words.any(program, &program.body) {
         return Cow::Borrowed(program);
     }
@@ -77,7 +77,7 @@ impl Codes {
     }
 }
 
-struct Words {
+struct FusedWords {
     chip: Chip,
     codes: Codes,
     from: SecondaryMap<LVal, Option<LVal>>,
@@ -86,7 +86,7 @@ struct Words {
     bf16: bool,
 }
 
-impl Words {
+impl FusedWords {
     /// The instruction that makes a word at once.
     fn word(&self, program: &Program, inst: &Inst) -> Option<Inst> {
         let Inst::Pack { dst, parts } = inst else { return None };

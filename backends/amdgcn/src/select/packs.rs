@@ -8,7 +8,7 @@
 //! Pairs begin where matrix instructions leave their sums, or take them, and go on with what is computed of pairs. What both have in common is copied to a
 //! pair of registers. The second of two computations goes up to the first one, where its operands are there. Who finds no neighbours in the end computes one by one.
 
-use super::rearrange::{Order, rearranged};
+use super::rearrange::{BlockOrder, rearranged};
 use super::role::Role;
 use cranelift_entity::SecondaryMap;
 use rustc_hash::FxHashMap;
@@ -19,7 +19,7 @@ use tilelift_lane::{BinOp, Block, Carried, Control, Inst, LTy, LVal, Program, Un
 
 /// An operation that instructions have for two numbers at once, or that goes from pair to pair one by one.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-enum Op {
+enum PairOp {
     Bin(BinOp),
     Fma,
     Un(UnOp),
@@ -28,11 +28,13 @@ enum Op {
 type Operands = SmallVec<[LVal; 3]>;
 
 /// A computation of `f32`.
-fn computed(program: &Program, inst: &Inst) -> Option<(LVal, Op, Operands)> {
+fn computed(program: &Program, inst: &Inst) -> Option<(LVal, PairOp, Operands)> {
     let (dst, op, operands) = match inst {
-        Inst::Bin { dst, op: op @ (BinOp::Add | BinOp::Sub | BinOp::Mul), a, b } => (*dst, Op::Bin(*op), SmallVec::from_slice(&[*a, *b])),
-        Inst::Fma { dst, a, b, c } => (*dst, Op::Fma, SmallVec::from_slice(&[*a, *b, *c])),
-        Inst::Un { dst, op, a } => (*dst, Op::Un(*op), SmallVec::from_slice(&[*a])),
+        Inst::Bin { dst, op: op @ (BinOp::Add | BinOp::Sub | BinOp::Mul), a, b } => {
+            (*dst, PairOp::Bin(*op), SmallVec::from_slice(&[*a, *b]))
+        }
+        Inst::Fma { dst, a, b, c } => (*dst, PairOp::Fma, SmallVec::from_slice(&[*a, *b, *c])),
+        Inst::Un { dst, op, a } => (*dst, PairOp::Un(*op), SmallVec::from_slice(&[*a])),
         _ => return None,
     };
     (program.vals[dst] == LTy::F32).then_some((dst, op, operands))
@@ -89,9 +91,9 @@ impl Packs {
             return None;
         }
         let op = match op {
-            Op::Bin(op) => Some(op),
-            Op::Fma => None,
-            Op::Un(_) => return None,
+            PairOp::Bin(op) => Some(op),
+            PairOp::Fma => None,
+            PairOp::Un(_) => return None,
         };
         let operands: SmallVec<[[LVal; 2]; 3]> = a.into_iter().zip(b).map(|(a, b)| [a, b]).collect();
         let apart = operands.iter().all(|&[a, b]| a == b || self.next[a] == Some(b));
@@ -156,8 +158,8 @@ impl Packs {
     }
 
     /// The order of a block in which the second of two computations stands behind the first one.
-    fn order(&mut self, program: &Program, block: &Block) -> Order {
-        let mut at: FxHashMap<(Op, Operands), usize> = FxHashMap::default();
+    fn order(&mut self, program: &Program, block: &Block) -> BlockOrder {
+        let mut at: FxHashMap<(PairOp, Operands), usize> = FxHashMap::default();
         let mut maker: FxHashMap<LVal, usize> = FxHashMap::default();
         for (i, inst) in block.iter().enumerate() {
             if let Some((_, op, operands)) = computed(program, inst) {
@@ -193,12 +195,17 @@ impl Packs {
     }
 
     /// The computation that does with the second ones of pairs what one does with the first ones, if both make a pair; and whether they may be one instruction.
-    fn other(&mut self, program: &Program, (block, at): (&Block, &FxHashMap<(Op, Operands), usize>), i: usize) -> Option<(usize, bool)> {
+    fn other(
+        &mut self,
+        program: &Program,
+        (block, at): (&Block, &FxHashMap<(PairOp, Operands), usize>),
+        i: usize,
+    ) -> Option<(usize, bool)> {
         let (dst, op, operands) = computed(program, &block[i])?;
         let key = (op, operands.iter().map(|&v| self.next[v].unwrap_or(v)).collect::<Operands>());
         let &j = at.get(&key).filter(|_| key.1 != operands)?;
         let (second, ..) = computed(program, &block[j])?;
-        self.pair(dst, second).then_some((j, !matches!(op, Op::Un(_))))
+        self.pair(dst, second).then_some((j, !matches!(op, PairOp::Un(_))))
     }
 }
 

@@ -9,7 +9,7 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use tilelift_lane::{Block, Inst, LTy, LVal, Program, Vals};
 
-use super::rearrange::{Order, rearranged};
+use super::rearrange::{BlockOrder, rearranged};
 use crate::isa::Opcode;
 
 /// Two loads as one instruction.
@@ -109,7 +109,7 @@ fn parts_of_operands(program: &Program, block: &Block) -> FxHashMap<LVal, u32> {
     out
 }
 
-fn order(program: &Program, old: &Block, reach: Reach) -> Order {
+fn order(program: &Program, old: &Block, reach: Reach) -> BlockOrder {
     let mut changed = false;
     // The load that goes behind each, and those that go.
     let (mut behind, mut gone) = (vec![None; old.len()], vec![false; old.len()]);

@@ -14,7 +14,7 @@ use crate::isa::Opcode;
 use crate::mir::{Mods, Operand, Span};
 
 /// The instructions of a type.
-struct Codes {
+struct QuotientCodes {
     scale: Opcode,
     reciprocal: Opcode,
     multiply: Opcode,
@@ -23,7 +23,7 @@ struct Codes {
     fixup: Opcode,
 }
 
-const F32: Codes = Codes {
+const F32: QuotientCodes = QuotientCodes {
     scale: Opcode::VDivScaleF32,
     reciprocal: Opcode::VRcpF32,
     multiply: Opcode::VMulF32,
@@ -32,7 +32,7 @@ const F32: Codes = Codes {
     fixup: Opcode::VDivFixupF32,
 };
 
-const F64: Codes = Codes {
+const F64: QuotientCodes = QuotientCodes {
     scale: Opcode::VDivScaleF64,
     reciprocal: Opcode::VRcpF64,
     multiply: Opcode::VMulF64,
@@ -42,7 +42,7 @@ const F64: Codes = Codes {
 };
 
 impl Selector<'_> {
-    fn scaled_operands(&mut self, c: &Codes, words: u8, x: Operand, y: Operand) -> [Operand; 2] {
+    fn scaled_operands(&mut self, c: &QuotientCodes, words: u8, x: Operand, y: Operand) -> [Operand; 2] {
         let (divisor, unused) = (self.vs(words), self.s2());
         self.valu_with(c.scale, &[divisor, unused], &[y, y, x], Mods::default());
         let dividend = self.vs(words);
@@ -51,7 +51,7 @@ impl Selector<'_> {
         [dividend.into(), divisor.into()]
     }
 
-    fn step(&mut self, c: &Codes, words: u8, from: [Operand; 3], neg: u8) -> Operand {
+    fn step(&mut self, c: &QuotientCodes, words: u8, from: [Operand; 3], neg: u8) -> Operand {
         let to = self.vs(words);
         self.valu_with(c.fma, &[to], &from, negated(neg));
         to.into()
@@ -86,7 +86,7 @@ impl Selector<'_> {
         self.last(&F64, to, [error, r, q], x, y);
     }
 
-    fn last(&mut self, c: &Codes, to: Span, from: [Operand; 3], x: Operand, y: Operand) {
+    fn last(&mut self, c: &QuotientCodes, to: Span, from: [Operand; 3], x: Operand, y: Operand) {
         let t = self.vs(to.words);
         self.valu(c.fmas, t, &from);
         self.valu(c.fixup, to, &[t.into(), y, x]);

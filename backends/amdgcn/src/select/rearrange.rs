@@ -3,10 +3,10 @@
 use tilelift_lane::{Block, Inst, LVal, visit};
 
 /// Positions of a block's instructions in their new order; nothing where they stay.
-pub(super) type Order = Option<Vec<usize>>;
+pub(super) type BlockOrder = Option<Vec<usize>>;
 
 /// A body with its blocks in the orders that are asked for, if one has another. What is asked is a block with those of its values that are read outside of it.
-pub(super) fn rearranged(body: &Block, order: &dyn Fn(&Block, &[LVal]) -> Order) -> Option<Block> {
+pub(super) fn rearranged(body: &Block, order: &dyn Fn(&Block, &[LVal]) -> BlockOrder) -> Option<Block> {
     let mut orders = Vec::new();
     find(body, &[], order, &mut orders);
     if orders.iter().all(Option::is_none) {
@@ -18,14 +18,14 @@ pub(super) fn rearranged(body: &Block, order: &dyn Fn(&Block, &[LVal]) -> Order)
 }
 
 /// The orders of a block and of those inside of it, in the order in which they stand in the program.
-fn find(block: &Block, handed: &[LVal], order: &dyn Fn(&Block, &[LVal]) -> Order, out: &mut Vec<Order>) {
+fn find(block: &Block, handed: &[LVal], order: &dyn Fn(&Block, &[LVal]) -> BlockOrder, out: &mut Vec<BlockOrder>) {
     out.push(order(block, handed));
     for inst in block.iter().filter(|i| i.control().is_some()) {
         visit::blocks(inst).zip(visit::handed(inst)).for_each(|(b, handed)| find(b, &handed, order, out));
     }
 }
 
-fn apply(block: &mut Block, orders: &mut dyn Iterator<Item = Order>) {
+fn apply(block: &mut Block, orders: &mut dyn Iterator<Item = BlockOrder>) {
     let own = orders.next().flatten();
     for inst in block.iter_mut().filter(|i| i.control().is_some()) {
         visit::blocks_mut(inst).into_iter().for_each(|b| apply(b, orders));

@@ -4,9 +4,9 @@
 //! several values of each alive. Element by element, few are; and nothing is lost, since a vector instruction's result is there for the next one.
 //! What touches memory, other lanes or matrices keeps its place.
 
-use super::rearrange::{Order, rearranged};
+use super::rearrange::{BlockOrder, rearranged};
 use super::role::Role;
-use super::uniform::{Class, Uniform};
+use super::uniform::{RegisterClass, Uniform};
 use cranelift_entity::SecondaryMap;
 use std::borrow::Cow;
 use tilelift_lane::{Block, LVal, Program, visit};
@@ -39,7 +39,7 @@ pub(super) fn with_body(program: &Program, body: Block) -> Program {
 }
 
 /// Another order of a block that takes too many registers, if that takes fewer. `handed` are values that are read behind its end.
-fn order(program: &Program, uniform: &Uniform<'_>, insts: &Block, handed: &[LVal]) -> Order {
+fn order(program: &Program, uniform: &Uniform<'_>, insts: &Block, handed: &[LVal]) -> BlockOrder {
     let plain: Vec<usize> = (0..insts.len()).collect();
     let before = pressure(program, uniform, insts, &plain, handed);
     if before[0] <= ENOUGH[0] && before[1] <= ENOUGH[1] {
@@ -105,9 +105,9 @@ fn pressure(program: &Program, uniform: &Uniform<'_>, insts: &Block, order: &[us
     }
     handed.iter().for_each(|&v| last[v] = u32::MAX);
     let words = |v: LVal| match uniform.class(v) {
-        Class::Vector => [program.vals[v].bits().div_ceil(32), 0],
-        Class::Scalar => [0, program.vals[v].bits().div_ceil(32)],
-        Class::Mask => [0, 2],
+        RegisterClass::Vector => [program.vals[v].bits().div_ceil(32), 0],
+        RegisterClass::Scalar => [0, program.vals[v].bits().div_ceil(32)],
+        RegisterClass::Mask => [0, 2],
     };
     let (mut alive, mut most) = ([0; 2], [0; 2]);
     let mut ends = vec![[0u32; 2]; order.len() + 1];

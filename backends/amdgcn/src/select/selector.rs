@@ -5,7 +5,7 @@
 use super::error::{Computation, Reason, SelectError};
 use super::live::Live;
 use super::packs::Packs;
-use super::uniform::{Class, Uniform};
+use super::uniform::{RegisterClass, Uniform};
 use super::webs::{Web, Webs};
 use super::windows::Windows;
 use crate::chip::Chip;
@@ -265,7 +265,7 @@ impl<'a> Selector<'a> {
         if let Some(Some(r)) = self.web_regs.get(web.index()) {
             return Span::whole(*r, data.words);
         }
-        let file = if data.class == Class::Vector { File::Vector } else { File::Scalar };
+        let file = if data.class == RegisterClass::Vector { File::Vector } else { File::Scalar };
         let span = self.fresh(file, data.words);
         if let (Reg::Virtual(r), Some(slot)) = (span.reg, self.web_regs.get_mut(web.index())) {
             *slot = Some(r);
@@ -308,7 +308,7 @@ impl<'a> Selector<'a> {
                 span
             }
             None => {
-                let file = if self.uniform.class(v) == Class::Vector { File::Vector } else { File::Scalar };
+                let file = if self.uniform.class(v) == RegisterClass::Vector { File::Vector } else { File::Scalar };
                 let words = self.words(v);
                 self.fresh(file, words)
             }

@@ -16,7 +16,7 @@ use tilelift_lane::{Block, Carried, Control, Effect, Inst, LVal, Program, Specia
 
 /// A kind of register.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Class {
+pub(super) enum RegisterClass {
     /// A bit per lane, in two scalar registers.
     Mask,
     /// Scalar registers.
@@ -70,11 +70,11 @@ impl<'a> Uniform<'a> {
     }
 
     /// The kind of register that holds a value.
-    pub(super) fn class(&self, v: LVal) -> Class {
+    pub(super) fn class(&self, v: LVal) -> RegisterClass {
         match Numbers::of(self.program.vals[v]) {
-            Numbers::Truth => Class::Mask,
-            Numbers::Int(_) | Numbers::Wide if self.alike(v) && !self.demoted[v] => Class::Scalar,
-            Numbers::Int(_) | Numbers::Wide | Numbers::Float(_) | Numbers::None => Class::Vector,
+            Numbers::Truth => RegisterClass::Mask,
+            Numbers::Int(_) | Numbers::Wide if self.alike(v) && !self.demoted[v] => RegisterClass::Scalar,
+            Numbers::Int(_) | Numbers::Wide | Numbers::Float(_) | Numbers::None => RegisterClass::Vector,
         }
     }
 

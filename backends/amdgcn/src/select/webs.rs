@@ -13,7 +13,7 @@ use super::packs::Packs;
 use super::pairs::pair;
 use super::role::Role;
 use super::tuple::Tuple;
-use super::uniform::{Class, Uniform};
+use super::uniform::{RegisterClass, Uniform};
 use cranelift_entity::{PrimaryMap, SecondaryMap, entity_impl};
 use rustc_hash::{FxHashMap, FxHashSet};
 use tilelift_lane::{Block, Carried, Control, If, LVal, Program, Vals, visit};
@@ -27,7 +27,7 @@ entity_impl!(Web, "web");
 #[derive(Clone, Copy, Debug)]
 pub(super) struct WebData {
     /// The kind of register.
-    pub(super) class: Class,
+    pub(super) class: RegisterClass,
     /// 32-bit words.
     pub(super) words: u8,
 }
@@ -75,7 +75,7 @@ enum Pass {
 
 /// A tuple, where it begins and ends, and what the distance of aligned values is modulo 2.
 #[derive(Clone)]
-struct Set {
+struct TupleBounds {
     /// By their distance from the value that stands for all.
     tuple: Tuple,
     low: i32,
@@ -90,7 +90,7 @@ struct Ties<'a> {
     /// A value nearer to the one that stands for all, and the distance from it.
     up: SecondaryMap<LVal, Option<(LVal, i32)>>,
     /// Of values that stand for all of a tuple.
-    sets: SecondaryMap<LVal, Option<Box<Set>>>,
+    sets: SecondaryMap<LVal, Option<Box<TupleBounds>>>,
     literal: SecondaryMap<LVal, bool>,
     /// The addend of each result of a matrix instruction.
     addend: FxHashMap<LVal, LVal>,
@@ -213,15 +213,15 @@ impl Ties<'_> {
 
     fn words(&self, v: LVal) -> i32 {
         match self.uniform.class(v) {
-            Class::Mask => 2,
-            Class::Scalar | Class::Vector => self.program.vals[v].bits().div_ceil(32) as i32,
+            RegisterClass::Mask => 2,
+            RegisterClass::Scalar | RegisterClass::Vector => self.program.vals[v].bits().div_ceil(32) as i32,
         }
     }
 
     /// Puts values side by side, if they can be.
     fn tuple(&mut self, vals: &Vals) -> bool {
         let Some(parts) = words_of(self.program, vals) else { return false };
-        if parts.len() < 2 || parts.iter().any(|&(v, _)| self.uniform.class(v) != Class::Vector) {
+        if parts.len() < 2 || parts.iter().any(|&(v, _)| self.uniform.class(v) != RegisterClass::Vector) {
             return false;
         }
         let (first, mut at, mut all) = (parts[0].0, 0, true);
@@ -258,9 +258,9 @@ impl Ties<'_> {
         (root, distance)
     }
 
-    fn set(&mut self, root: LVal) -> &mut Set {
+    fn set(&mut self, root: LVal) -> &mut TupleBounds {
         let words = self.words(root);
-        let alone = || Set { tuple: Tuple::of(root, words), low: 0, high: words, parity: (words == 2).then_some(0) };
+        let alone = || TupleBounds { tuple: Tuple::of(root, words), low: 0, high: words, parity: (words == 2).then_some(0) };
         self.sets[root].get_or_insert_with(|| Box::new(alone()))
     }
 
@@ -299,7 +299,7 @@ impl Ties<'_> {
         let (Some(sa), Some(sb)) = (self.sets[ra].take(), self.sets[rb].take()) else { return false };
         let parity = sa.parity.or(sb.parity.map(|q| (q + by) & 1));
         self.up[rb] = Some((ra, by));
-        self.sets[ra] = Some(Box::new(Set { tuple: sa.tuple.with(sb.tuple, by, &|v| self.live.life(v)), low, high, parity }));
+        self.sets[ra] = Some(Box::new(TupleBounds { tuple: sa.tuple.with(sb.tuple, by, &|v| self.live.life(v)), low, high, parity }));
         true
     }
 

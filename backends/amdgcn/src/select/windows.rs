@@ -30,11 +30,11 @@ pub(super) struct Window {
 #[derive(Default)]
 pub(super) struct Windows {
     windows: FxHashMap<(LVal, LVal), Window>,
-    rows: FxHashMap<LVal, Row>,
+    rows: FxHashMap<LVal, UniformAddends>,
 }
 
 /// Values alike in all lanes.
-type Row = SmallVec<[LVal; 4]>;
+type UniformAddends = SmallVec<[LVal; 4]>;
 
 /// Powers of two that are told apart.
 const MOST: u32 = 16;
@@ -135,13 +135,13 @@ impl<'a> Makers<'a> {
     }
 
     /// A sum of what is alike in all lanes and a multiple of the lane's number.
-    fn row(&mut self, v: LVal, uniform: &Uniform<'_>, deep: u32) -> Option<(Row, u32)> {
+    fn row(&mut self, v: LVal, uniform: &Uniform<'_>, deep: u32) -> Option<(UniformAddends, u32)> {
         let deep = deep.checked_sub(1)?;
         if uniform.alike(v) {
             return Some((SmallVec::from_slice(&[v]), 0));
         }
         match self.of[v] {
-            Some(Inst::Special { what: Special::Lane, .. }) => Some((Row::new(), 1)),
+            Some(Inst::Special { what: Special::Lane, .. }) => Some((UniformAddends::new(), 1)),
             Some(&Inst::Bin { op: BinOp::Shl, a, b, .. }) => match (self.row(a, uniform, deep)?, self.constant(b)) {
                 ((row, step), Some(by @ 0..16)) if row.is_empty() => Some((row, step << by)),
                 _ => None,

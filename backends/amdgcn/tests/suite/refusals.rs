@@ -3,7 +3,7 @@
 use crate::common::judge::program;
 use cranelift_entity::PrimaryMap;
 use tilelift_amdgcn::Chip;
-use tilelift_amdgcn::encode::{Misfit, Modifier, Reason, check, encode};
+use tilelift_amdgcn::encode::{EncodeReason, Misfit, Modifier, check, encode};
 use tilelift_amdgcn::isa::Opcode::{self, *};
 use tilelift_amdgcn::isa::{NoConstant, Wait};
 use tilelift_amdgcn::mir::{Block, BlockData, File, Inst, Mods, Operand, Program, Span, VReg};
@@ -20,16 +20,16 @@ fn a(first: u16, words: u8) -> Operand {
     Span::physical(File::Acc, first, words).into()
 }
 
-fn refused(op: Opcode, operands: &[Operand], mods: Mods, reason: Reason) {
+fn refused(op: Opcode, operands: &[Operand], mods: Mods, reason: EncodeReason) {
     assert_eq!(check(&Inst::new(op, operands.iter().copied()).with(mods), Chip::Gfx942), Err(reason), "{op:?}");
 }
 
 #[test]
 fn operands_that_cannot_stand_there() {
     let plain = Mods::default();
-    let operand = |at, misfit| Reason::Operand(at, misfit);
+    let operand = |at, misfit| EncodeReason::Operand(at, misfit);
     let vcc = Operand::Reg(Span::VCC);
-    refused(SAddU32, &[s(0, 1), s(1, 1)], plain, Reason::Operands(2));
+    refused(SAddU32, &[s(0, 1), s(1, 1)], plain, EncodeReason::Operands(2));
     refused(SAddU32, &[s(0, 1), v(1, 1), s(1, 1)], plain, operand(1, Misfit::Kind));
     refused(SAddU32, &[s(102, 1), s(1, 1), s(1, 1)], plain, operand(0, Misfit::Range));
     refused(SMovB64, &[s(1, 2), s(2, 2)], plain, operand(0, Misfit::Alignment));
@@ -50,27 +50,27 @@ fn operands_that_cannot_stand_there() {
     refused(BufferLoadDword, &[v(0, 1), v(1, 1), s(4, 4), 0x1234.into()], plain, operand(3, Misfit::Literal));
     refused(VReadfirstlaneB32, &[Operand::Reg(Span::M0), v(0, 1)], plain, operand(0, Misfit::Kind));
     refused(VMfmaF32_32x32x8F16, &[a(0, 16), v(0, 2), v(2, 2), 0x1234.into()], plain, operand(3, Misfit::Literal));
-    refused(VCndmaskB32, &[v(0, 1), s(0, 1), v(1, 1), vcc], plain, Reason::ScalarReads);
+    refused(VCndmaskB32, &[v(0, 1), s(0, 1), v(1, 1), vcc], plain, EncodeReason::ScalarReads);
 }
 
 #[test]
 fn combinations_that_cannot_be() {
     let plain = Mods::default();
-    refused(SAddU32, &[s(0, 1), 100.into(), 101.into()], plain, Reason::TwoLiterals);
+    refused(SAddU32, &[s(0, 1), 100.into(), 101.into()], plain, EncodeReason::TwoLiterals);
     assert_eq!(check(&Inst::new(SAddU32, [s(0, 1), 100.into(), 100.into()]), Chip::Gfx942), Ok(()));
-    refused(VFmaF32, &[v(0, 1), s(1, 1), s(2, 1), v(0, 1)], plain, Reason::ScalarReads);
-    refused(VAddU32, &[v(0, 1), 100.into(), s(2, 1)], plain, Reason::ScalarReads);
-    refused(VDivFmasF32, &[v(0, 1), s(1, 1), v(2, 1), v(0, 1)], plain, Reason::ScalarReads);
-    refused(DsWrite2B32, &[v(0, 1), v(1, 1), a(2, 1)], plain, Reason::TwoFiles);
-    refused(VMfmaF32_32x32x8F16, &[a(0, 16), v(0, 2), v(2, 2), v(16, 16)], plain, Reason::TwoFiles);
-    refused(VMfmaF32_32x32x8F16, &[a(0, 16), v(0, 2), v(2, 2), a(8, 16)], plain, Reason::Overlap);
+    refused(VFmaF32, &[v(0, 1), s(1, 1), s(2, 1), v(0, 1)], plain, EncodeReason::ScalarReads);
+    refused(VAddU32, &[v(0, 1), 100.into(), s(2, 1)], plain, EncodeReason::ScalarReads);
+    refused(VDivFmasF32, &[v(0, 1), s(1, 1), v(2, 1), v(0, 1)], plain, EncodeReason::ScalarReads);
+    refused(DsWrite2B32, &[v(0, 1), v(1, 1), a(2, 1)], plain, EncodeReason::TwoFiles);
+    refused(VMfmaF32_32x32x8F16, &[a(0, 16), v(0, 2), v(2, 2), v(16, 16)], plain, EncodeReason::TwoFiles);
+    refused(VMfmaF32_32x32x8F16, &[a(0, 16), v(0, 2), v(2, 2), a(8, 16)], plain, EncodeReason::Overlap);
     let missing = check(&Inst::new(VCvtPkBf16F32, [v(0, 1), v(1, 1), v(2, 1)]), Chip::Gfx942);
-    assert_eq!(missing, Err(Reason::Missing));
+    assert_eq!(missing, Err(EncodeReason::Missing));
 }
 
 #[test]
 fn modifiers_without_a_field() {
-    let modifier = Reason::Modifier;
+    let modifier = EncodeReason::Modifier;
     let add = [v(0, 1), v(1, 1), v(2, 1)];
     refused(VAddU32, &add, Mods { neg: 1, ..Mods::default() }, modifier(Modifier::Neg));
     refused(VAndB32, &add, Mods { clamp: true, ..Mods::default() }, modifier(Modifier::Clamp));
@@ -102,9 +102,9 @@ fn branch_over(words: usize) -> Program {
 fn branches_that_are_too_far() {
     assert!(encode(&branch_over(0x7fff)).is_ok());
     let error = encode(&branch_over(0x8000)).unwrap_err();
-    assert_eq!((error.block, error.inst, error.op, error.reason), (Block::from_u32(0), 0, SBranch, Reason::Branch(0x8000)));
+    assert_eq!((error.block, error.inst, error.op, error.reason), (Block::from_u32(0), 0, SBranch, EncodeReason::Branch(0x8000)));
     let nowhere = program(Chip::Gfx942, vec![Inst::new(SBranch, [Operand::Block(Block::from_u32(9))])]);
-    assert_eq!(encode(&nowhere).unwrap_err().reason, Reason::NoBlock(Block::from_u32(9)));
+    assert_eq!(encode(&nowhere).unwrap_err().reason, EncodeReason::NoBlock(Block::from_u32(9)));
 }
 
 #[test]
@@ -122,10 +122,10 @@ fn scratch_memory_of_each_chip() {
     let low = Operand::Reg(Span::FLAT_SCRATCH.part(0, 1));
     let sum = Inst::new(SAddU32, [low, s(2, 1), s(6, 1)]);
     assert_eq!(check(&load(s(8, 1)), Chip::Gfx90a), Ok(()));
-    assert_eq!(check(&load(Operand::Off), Chip::Gfx90a), Err(Reason::Operand(2, Misfit::Kind)));
+    assert_eq!(check(&load(Operand::Off), Chip::Gfx90a), Err(EncodeReason::Operand(2, Misfit::Kind)));
     assert_eq!(check(&sum, Chip::Gfx90a), Ok(()));
     for chip in [Chip::Gfx942, Chip::Gfx950] {
         assert_eq!(check(&load(Operand::Off), chip), Ok(()));
-        assert_eq!(check(&sum, chip), Err(Reason::Operand(0, Misfit::Kind)));
+        assert_eq!(check(&sum, chip), Err(EncodeReason::Operand(0, Misfit::Kind)));
     }
 }

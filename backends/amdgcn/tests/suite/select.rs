@@ -56,7 +56,7 @@ fn selected(kernel: &Kernel, chip: Chip) -> Option<Result<(), String>> {
             }
             let encoded = || match encode::encode(&somewhere(&program)) {
                 // Branches that are too long are bridged later.
-                Ok(_) | Err(encode::EncodeError { reason: encode::Reason::Branch(_), .. }) => Ok(()),
+                Ok(_) | Err(encode::EncodeError { reason: encode::EncodeReason::Branch(_), .. }) => Ok(()),
                 Err(e) => Err(e.to_string()),
             };
             mir::verify(&program).map_err(|e| e.to_string()).and_then(|()| encoded())

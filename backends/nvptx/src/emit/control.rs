@@ -30,7 +30,7 @@ enum Latch {
 }
 
 /// How a loop goes round.
-struct Round<'a> {
+struct LoopRound<'a> {
     /// The index and how another step is known.
     index: (Reg, Latch),
     /// The end and the step.
@@ -93,7 +93,7 @@ impl Emitter<'_> {
             // Each iteration computes into the registers that the one before does not multiply from.
             let between = self.label();
             let others = |c: &Carried| !flying.contains(&c.param);
-            let round = Round { index: (iv, latch(ty, hi, step)), bounds: [hi_operand, step_operand], copied: &others, lands: false };
+            let round = LoopRound { index: (iv, latch(ty, hi, step)), bounds: [hi_operand, step_operand], copied: &others, lands: false };
             let again = self.step(l, &round)?;
             self.branch_if(again, false, between);
             swapped.iter().for_each(|&(a, b)| self.swap(a, b));
@@ -111,7 +111,7 @@ impl Emitter<'_> {
         }
         // What is copied on the way round, or made once more, must have landed.
         let lands = flying.is_some();
-        let round = Round { index: (iv, latch(ty, hi, step)), bounds: [hi_operand, step_operand], copied: &|_| true, lands };
+        let round = LoopRound { index: (iv, latch(ty, hi, step)), bounds: [hi_operand, step_operand], copied: &|_| true, lands };
         if rotates(l) {
             let again = self.step(l, &round)?;
             self.branch_if(again, false, exit);
@@ -158,8 +158,8 @@ impl Emitter<'_> {
     }
 
     /// A step of a loop; gives whether another one is left.
-    fn step(&mut self, l: &For, round: &Round<'_>) -> Result<Reg, EmitError> {
-        let Round { index: (iv, ref latch), bounds: [hi, step], copied, lands } = *round;
+    fn step(&mut self, l: &For, round: &LoopRound<'_>) -> Result<Reg, EmitError> {
+        let LoopRound { index: (iv, ref latch), bounds: [hi, step], copied, lands } = *round;
         let bits = self.program.vals[l.iv].bits().max(16);
         self.block_with(&l.body, self.renewals.of(l.iv))?;
         let next = self.moves(l.carried.iter().filter(|c| copied(c)).map(|c| (c.param, c.next)));

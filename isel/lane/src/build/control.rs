@@ -1,7 +1,7 @@
 //! Loops, choices and the frames of the blocks inside them.
 
 use super::room::BLOCK;
-use super::{Frame, LaneBuilder};
+use super::{BuildFrame, LaneBuilder};
 use crate::inst::{Block, For, If, Inst, While};
 use crate::place::Life;
 use crate::value::Carried;
@@ -14,7 +14,7 @@ impl LaneBuilder {
         let start = self.clock;
         let id = self.next_frame;
         self.next_frame += 1;
-        self.frames.push(Frame { id, start, block: Block::with_capacity(BLOCK) });
+        self.frames.push(BuildFrame { id, start, block: Block::with_capacity(BLOCK) });
     }
 
     pub(super) fn close(&mut self) -> (Block, u32) {

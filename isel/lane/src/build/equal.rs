@@ -87,7 +87,7 @@ pub(super) struct Equals {
 }
 
 /// A key's place among those that were made.
-pub(super) enum Place {
+pub(super) enum KeyPlace {
     /// Its instruction's first result, and the frame where it stands.
     Made { at: u32, first: LVal, frame: u32 },
     /// Nobody made it; what the key hashes to.
@@ -106,23 +106,23 @@ impl Equals {
     }
 
     /// The instruction with that key that was made last.
-    pub(super) fn find(&self, key: &Key) -> Place {
+    pub(super) fn find(&self, key: &Key) -> KeyPlace {
         let hash = FxBuildHasher.hash_one(key);
         match self.table.find(hash, |&at| self.made[at as usize].key == *key) {
             Some(&at) => {
                 let Made { first, frame, .. } = self.made[at as usize];
-                Place::Made { at, first, frame }
+                KeyPlace::Made { at, first, frame }
             }
-            None => Place::New(hash),
+            None => KeyPlace::New(hash),
         }
     }
 
     /// Notes an instruction; its key was found at that place.
-    pub(super) fn note(&mut self, place: Place, key: Key, first: LVal, frame: u32) {
+    pub(super) fn note(&mut self, place: KeyPlace, key: Key, first: LVal, frame: u32) {
         let made = Made { key, first, frame };
         match place {
-            Place::Made { at, .. } => self.made[at as usize] = made,
-            Place::New(hash) => {
+            KeyPlace::Made { at, .. } => self.made[at as usize] = made,
+            KeyPlace::New(hash) => {
                 let at = self.made.len() as u32;
                 self.made.push(made);
                 let all = &self.made;

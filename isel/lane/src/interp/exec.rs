@@ -1,7 +1,7 @@
 //! One program instance: instructions over columns. [`super::task`] has control flow, [`super::units`] what units do.
 
 use super::error::{LaneError, LaneFault};
-use super::matrix::Table;
+use super::matrix::MatrixTable;
 use super::ops;
 use super::ops::extend;
 use super::shared::Who;
@@ -404,7 +404,7 @@ impl<'a> Interpreter<'a> {
         let slot = &mut self.tables[instr.index()];
         let table = match slot {
             Some(table) => table,
-            None => slot.insert(Table::new(self.target.matrix_instr(instr), self.lanes)?),
+            None => slot.insert(MatrixTable::new(self.target.matrix_instr(instr), self.lanes)?),
         };
         table.run(&self.regs, &mut columns, operands, self.live.clone(), self.lanes);
         self.put(dsts, columns.into_iter());

@@ -3,7 +3,7 @@
 use crate::abi::ParamValue;
 use crate::inst::Inst;
 use crate::interp::global::Global;
-use crate::interp::matrix::Table;
+use crate::interp::matrix::MatrixTable;
 use crate::interp::shared::{Shared, Who};
 use crate::interp::unit_state::UnitState;
 use crate::interp::{LaneError, LaneFault};
@@ -41,7 +41,7 @@ pub struct LaneStats {
 }
 
 /// Tables of the target's matrix instructions, each made at its first use.
-pub(super) type Tables = Vec<Option<Table>>;
+pub(super) type Tables = Vec<Option<MatrixTable>>;
 
 /// A fault and the thread that met it, from the first of the role.
 pub(super) type Trap = (LaneFault, usize);

@@ -103,7 +103,7 @@ impl Operand {
 }
 
 /// A matrix instruction, ready to run.
-pub(crate) struct Table {
+pub(crate) struct MatrixTable {
     shape: [usize; 3],
     tf32: bool,
     a: Operand,
@@ -113,8 +113,8 @@ pub(crate) struct Table {
     scratch: [Vec<f64>; 3],
 }
 
-impl Table {
-    pub(crate) fn new(instr: &MatrixInstr, lanes: usize) -> Result<Table, LaneError> {
+impl MatrixTable {
+    pub(crate) fn new(instr: &MatrixInstr, lanes: usize) -> Result<MatrixTable, LaneError> {
         let [m, n, k] = instr.shape;
         let operand =
             |map, shape, elem| Operand::new(map, shape, elem, lanes).map_err(|problem| LaneError::Table { name: instr.name, problem });
@@ -122,7 +122,7 @@ impl Table {
             Some([a, b]) => Some([operand(a, [m, k / SCALE_BLOCK], Scalar::F8E8M0)?, operand(b, [k / SCALE_BLOCK, n], Scalar::F8E8M0)?]),
             None => None,
         };
-        Ok(Table {
+        Ok(MatrixTable {
             scales,
             shape: [m, n, k].map(|e| e as usize),
             tf32: instr.precision == Precision::Tf32,

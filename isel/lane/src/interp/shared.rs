@@ -30,7 +30,7 @@ impl Who {
 const MANY: u16 = u16::MAX;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
+enum ByteState {
     Unwritten,
     Written,
     /// Updated atomically: updates see one another, plain accesses wait for a barrier.
@@ -70,7 +70,7 @@ struct Copy {
 
 pub(crate) struct Shared {
     bytes: Vec<u8>,
-    states: Vec<State>,
+    states: Vec<ByteState>,
     touches: Vec<Touch>,
     lanes: usize,
     epoch: u32,
@@ -98,7 +98,7 @@ impl Shared {
     pub(crate) fn new(bytes: usize, lanes: usize, threads: usize) -> Shared {
         Shared {
             bytes: vec![0; bytes],
-            states: vec![State::Unwritten; bytes],
+            states: vec![ByteState::Unwritten; bytes],
             touches: vec![Touch::default(); bytes],
             lanes,
             epoch: 1,
@@ -112,7 +112,7 @@ impl Shared {
 
     /// Forgets everything: another program instance begins.
     pub(crate) fn reset(&mut self) {
-        self.states.fill(State::Unwritten);
+        self.states.fill(ByteState::Unwritten);
         self.open.clear();
         self.groups.clear();
         self.locks.clear();
@@ -154,10 +154,10 @@ impl Shared {
         let t = &self.touches[at];
         t.write_epoch == self.epoch
             && match self.states[at] {
-                State::Unwritten | State::Bulk => false,
-                State::Updated => true,
-                State::Written => usize::from(t.writer) / self.lanes != who.warp,
-                State::Copied | State::Pending => usize::from(t.writer) != who.thread,
+                ByteState::Unwritten | ByteState::Bulk => false,
+                ByteState::Updated => true,
+                ByteState::Written => usize::from(t.writer) / self.lanes != who.warp,
+                ByteState::Copied | ByteState::Pending => usize::from(t.writer) != who.thread,
             }
     }
 
@@ -166,9 +166,9 @@ impl Shared {
         let at = self.place(addr, out.len())?;
         for i in at..at + out.len() {
             match self.states[i] {
-                State::Unwritten => return Err(LaneFault::Uninitialised { space: Space::Shared, addr: i as u64 }),
-                State::Pending => return Err(LaneFault::PendingCopy { addr: i as u64, owner: usize::from(self.touches[i].writer) }),
-                State::Written | State::Updated | State::Copied | State::Bulk => {}
+                ByteState::Unwritten => return Err(LaneFault::Uninitialised { space: Space::Shared, addr: i as u64 }),
+                ByteState::Pending => return Err(LaneFault::PendingCopy { addr: i as u64, owner: usize::from(self.touches[i].writer) }),
+                ByteState::Written | ByteState::Updated | ByteState::Copied | ByteState::Bulk => {}
             }
             if self.unordered(i, who) {
                 return Err(self.race(i, true));
@@ -184,14 +184,14 @@ impl Shared {
 
     /// Checks that a write of one byte is ordered behind every access before it.
     fn check_write(&self, who: Who, i: usize) -> Result<(), LaneFault> {
-        if self.states[i] == State::Pending {
+        if self.states[i] == ByteState::Pending {
             return Err(LaneFault::PendingCopy { addr: i as u64, owner: usize::from(self.touches[i].writer) });
         }
         if self.unordered(i, who) {
             return Err(self.race(i, true));
         }
         let t = &self.touches[i];
-        if t.read_epoch == self.epoch && self.states[i] != State::Unwritten && usize::from(t.reader) != who.warp {
+        if t.read_epoch == self.epoch && self.states[i] != ByteState::Unwritten && usize::from(t.reader) != who.warp {
             return Err(self.race(i, false));
         }
         Ok(())
@@ -204,11 +204,11 @@ impl Shared {
         for (i, &byte) in (at..).zip(data) {
             self.check_write(who, i)?;
             let t = &self.touches[i];
-            let twice = self.states[i] == State::Written && t.write_epoch == self.epoch && t.write_step == self.step;
+            let twice = self.states[i] == ByteState::Written && t.write_epoch == self.epoch && t.write_step == self.step;
             if twice && usize::from(t.writer) != who.thread && self.bytes[i] != byte {
                 return Err(self.race(i, true));
             }
-            self.mark(i, who.thread, State::Written);
+            self.mark(i, who.thread, ByteState::Written);
             self.bytes[i] = byte;
         }
         Ok(())
@@ -219,8 +219,8 @@ impl Shared {
         let at = self.place(addr, out.len())?;
         for i in at..at + out.len() {
             match self.states[i] {
-                State::Unwritten => return Err(LaneFault::Uninitialised { space: Space::Shared, addr: i as u64 }),
-                State::Updated => {
+                ByteState::Unwritten => return Err(LaneFault::Uninitialised { space: Space::Shared, addr: i as u64 }),
+                ByteState::Updated => {
                     // Updates are ordered among themselves; what other warps did plainly in this epoch is not.
                     let t = &self.touches[i];
                     if t.plain_epoch == self.epoch && usize::from(t.plain_writer) / self.lanes != who.warp {
@@ -231,7 +231,7 @@ impl Shared {
                         return Err(self.race(i, false));
                     }
                 }
-                State::Written | State::Copied | State::Pending | State::Bulk => self.check_write(who, i)?,
+                ByteState::Written | ByteState::Copied | ByteState::Pending | ByteState::Bulk => self.check_write(who, i)?,
             }
         }
         out.copy_from_slice(&self.bytes[at..at + out.len()]);
@@ -242,19 +242,19 @@ impl Shared {
     pub(crate) fn update(&mut self, who: Who, addr: i64, data: &[u8]) -> Result<(), LaneFault> {
         let at = self.place(addr, data.len())?;
         for (i, &byte) in (at..).zip(data) {
-            self.mark(i, who.thread, State::Updated);
+            self.mark(i, who.thread, ByteState::Updated);
             self.bytes[i] = byte;
         }
         Ok(())
     }
 
-    fn mark(&mut self, at: usize, thread: usize, state: State) {
+    fn mark(&mut self, at: usize, thread: usize, state: ByteState) {
         self.states[at] = state;
         let t = &mut self.touches[at];
         t.write_epoch = self.epoch;
         t.write_step = self.step;
         t.writer = thread as u16;
-        if state != State::Updated {
+        if state != ByteState::Updated {
             (t.plain_epoch, t.plain_writer) = (self.epoch, thread as u16);
         }
     }
@@ -264,7 +264,7 @@ impl Shared {
         let at = self.place(addr, data.len())?;
         for i in at..at + data.len() {
             self.check_write(who, i)?;
-            self.mark(i, who.thread, State::Pending);
+            self.mark(i, who.thread, ByteState::Pending);
         }
         let mut copy = Copy { thread: who.thread, addr: at, len: data.len(), data: [0; 16] };
         copy.data[..data.len()].copy_from_slice(data);
@@ -285,7 +285,7 @@ impl Shared {
             for copy in group {
                 for (i, &byte) in (copy.addr..).zip(&copy.data[..copy.len]) {
                     self.bytes[i] = byte;
-                    self.mark(i, copy.thread, State::Copied);
+                    self.mark(i, copy.thread, ByteState::Copied);
                 }
             }
         }
@@ -323,10 +323,10 @@ impl Shared {
         }
         self.check_locks(range.clone())?;
         for i in range {
-            if self.states[i] == State::Pending {
+            if self.states[i] == ByteState::Pending {
                 return Err(LaneFault::PendingCopy { addr: i as u64, owner: usize::from(self.touches[i].writer) });
             }
-            self.mark(i, 0, State::Pending);
+            self.mark(i, 0, ByteState::Pending);
         }
         Ok(())
     }
@@ -335,7 +335,7 @@ impl Shared {
     pub(crate) fn bulk_land(&mut self, at: usize, data: &[u8]) {
         for (i, &byte) in (at..).zip(data) {
             self.bytes[i] = byte;
-            self.mark(i, 0, State::Bulk);
+            self.mark(i, 0, ByteState::Bulk);
         }
     }
 
@@ -348,10 +348,10 @@ impl Shared {
         for i in range.clone() {
             let t = &self.touches[i];
             match self.states[i] {
-                State::Unwritten => return Err(LaneFault::Uninitialised { space: Space::Shared, addr: i as u64 }),
-                State::Pending => return Err(LaneFault::PendingCopy { addr: i as u64, owner: usize::from(t.writer) }),
-                State::Bulk => {}
-                State::Written | State::Updated | State::Copied => {
+                ByteState::Unwritten => return Err(LaneFault::Uninitialised { space: Space::Shared, addr: i as u64 }),
+                ByteState::Pending => return Err(LaneFault::PendingCopy { addr: i as u64, owner: usize::from(t.writer) }),
+                ByteState::Bulk => {}
+                ByteState::Written | ByteState::Updated | ByteState::Copied => {
                     if self.unordered(i, who) {
                         return Err(self.race(i, true));
                     }

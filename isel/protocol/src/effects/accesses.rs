@@ -13,7 +13,7 @@ use super::super::site::Site;
 use super::super::value::Abs;
 use crate::error::ProtocolError;
 use crate::problem::Problem;
-use crate::run::code::{Access, AccessKind, Accesses, Asked, Lanes};
+use crate::run::code::{Access, AccessInput, AccessKind, Accesses, Lanes};
 use crate::run::{Checker, State};
 use crate::state::found::{At, Reach, Reaches, Touch};
 use crate::state::keys::{ADDRESS, Part, RANK, joined};
@@ -40,9 +40,9 @@ impl<'a> Checker<'a> {
     pub(in super::super) fn access(&self, s: &mut State<'a>, t: usize, n: usize, list: &Accesses<'a>) -> Result<(), ProtocolError> {
         let block = self.agents[t].block;
         let env = &s.tasks[t].env;
-        let asked = |x: &Asked| match *x {
-            Asked::Address(v) => env.get(&v).unwrap_or(Abs::Any),
-            Asked::Lanes(lanes) => self.guard(t, env, lanes),
+        let asked = |x: &AccessInput| match *x {
+            AccessInput::Address(v) => env.get(&v).unwrap_or(Abs::Any),
+            AccessInput::Lanes(lanes) => self.guard(t, env, lanes),
         };
         let at: At = list.asked.iter().map(asked).collect();
         let mut hasher = FxHasher::default();

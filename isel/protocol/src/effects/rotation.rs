@@ -20,7 +20,7 @@ use super::super::env::Env;
 use super::super::run::{Checker, State};
 use super::super::value::Abs;
 use crate::state::keys::{MBARRIER_BYTES, RANK};
-use crate::state::rotation::{Kind, KnownShifts, Lead, Part, Ring, Rotation, What, slot};
+use crate::state::rotation::{CounterRelation, Kind, KnownShifts, Lead, Ring, RolePart, Rotation, slot};
 use cranelift_entity::EntityRef;
 use std::cell::Cell;
 use tilelift_lane::hash::{Map, Set};
@@ -93,7 +93,7 @@ impl Search<'_, '_> {
                 other => {
                     let mut origin = None;
                     reads(other, &mut |v| origin = origin.or(self.kind(v).map(|k| k.origin)));
-                    let kind = origin.map(|origin| Kind { origin, what: What::Other });
+                    let kind = origin.map(|origin| Kind { origin, what: CounterRelation::Other });
                     computed(other).unwrap_or_default().iter().for_each(|&v| self.set(v, kind));
                 }
             }
@@ -105,8 +105,8 @@ impl Search<'_, '_> {
         if let Some(&(of, by)) = self.c.analysis.remainders.get(&dst) {
             let k = self.kind(of)?;
             let what = match k.what {
-                What::Counter { .. } => What::Slot { root: of, slots: by, stride: 1 },
-                What::Slot { .. } | What::Round { .. } | What::Other => What::Other,
+                CounterRelation::Counter { .. } => CounterRelation::Slot { root: of, slots: by, stride: 1 },
+                CounterRelation::Slot { .. } | CounterRelation::Round { .. } | CounterRelation::Other => CounterRelation::Other,
             };
             return Some(Kind { what, ..k });
         }
@@ -114,32 +114,42 @@ impl Search<'_, '_> {
             (None, None) => return None,
             (Some(k), None) => (k, a, b),
             (None, Some(k)) if matches!(op, BinOp::Add | BinOp::Mul | BinOp::And) => (k, b, a),
-            (Some(k), _) | (None, Some(k)) => return Some(Kind { what: What::Other, ..k }),
+            (Some(k), _) | (None, Some(k)) => return Some(Kind { what: CounterRelation::Other, ..k }),
         };
         let number = self.constant(other);
         let natural = number.is_some_and(|n| n >= 0) || self.c.analysis.natural.contains(&other) || self.indices.contains(&other);
         let power = |n: Option<i64>| n.filter(|n| (0..12).contains(n)).map(|n| 1 << n);
         let mask = number.filter(|&n| n > 0 && n & (n + 1) == 0).map(|n| n + 1);
         let positive = number.filter(|&n| n > 0);
-        let counter = |least: i64| if least >= 0 { What::Counter { least } } else { What::Other };
+        let counter = |least: i64| if least >= 0 { CounterRelation::Counter { least } } else { CounterRelation::Other };
         let what = match (k.what, op) {
-            (What::Counter { least }, BinOp::Add) if natural => What::Counter { least },
-            (What::Counter { least }, BinOp::Add) => number.map_or(What::Other, |n| counter(least + n)),
-            (What::Counter { least }, BinOp::Sub) => number.filter(|&n| n >= 0).map_or(What::Other, |n| counter(least - n)),
-            (What::Counter { .. }, BinOp::Rem | BinOp::RemU) => positive.map_or(What::Other, |slots| What::Slot { root, slots, stride: 1 }),
-            (What::Counter { .. }, BinOp::And) => mask.map_or(What::Other, |slots| What::Slot { root, slots, stride: 1 }),
-            (What::Counter { .. }, BinOp::Div | BinOp::DivU) => positive.map_or(What::Other, |slots| What::Round { root, slots }),
-            (What::Counter { .. }, BinOp::ShrS | BinOp::ShrU) => power(number).map_or(What::Other, |slots| What::Round { root, slots }),
-            (slot @ What::Slot { .. }, BinOp::Add | BinOp::Sub) => slot,
-            (What::Slot { root, slots, stride }, BinOp::Mul | BinOp::Shl) => {
+            (CounterRelation::Counter { least }, BinOp::Add) if natural => CounterRelation::Counter { least },
+            (CounterRelation::Counter { least }, BinOp::Add) => number.map_or(CounterRelation::Other, |n| counter(least + n)),
+            (CounterRelation::Counter { least }, BinOp::Sub) => {
+                number.filter(|&n| n >= 0).map_or(CounterRelation::Other, |n| counter(least - n))
+            }
+            (CounterRelation::Counter { .. }, BinOp::Rem | BinOp::RemU) => {
+                positive.map_or(CounterRelation::Other, |slots| CounterRelation::Slot { root, slots, stride: 1 })
+            }
+            (CounterRelation::Counter { .. }, BinOp::And) => {
+                mask.map_or(CounterRelation::Other, |slots| CounterRelation::Slot { root, slots, stride: 1 })
+            }
+            (CounterRelation::Counter { .. }, BinOp::Div | BinOp::DivU) => {
+                positive.map_or(CounterRelation::Other, |slots| CounterRelation::Round { root, slots })
+            }
+            (CounterRelation::Counter { .. }, BinOp::ShrS | BinOp::ShrU) => {
+                power(number).map_or(CounterRelation::Other, |slots| CounterRelation::Round { root, slots })
+            }
+            (slot @ CounterRelation::Slot { .. }, BinOp::Add | BinOp::Sub) => slot,
+            (CounterRelation::Slot { root, slots, stride }, BinOp::Mul | BinOp::Shl) => {
                 let by = if op == BinOp::Shl { power(number) } else { positive };
                 let stride = by.and_then(|n| stride.checked_mul(n));
-                stride.map_or(What::Other, |stride| What::Slot { root, slots, stride })
+                stride.map_or(CounterRelation::Other, |stride| CounterRelation::Slot { root, slots, stride })
             }
-            (round @ What::Round { .. }, BinOp::Add) if number.is_some_and(|n| n >= 0) => round,
-            (round @ What::Round { .. }, BinOp::And) if number == Some(1) => round,
-            (round @ What::Round { .. }, BinOp::Rem | BinOp::RemU) if number == Some(2) => round,
-            _ => What::Other,
+            (round @ CounterRelation::Round { .. }, BinOp::Add) if number.is_some_and(|n| n >= 0) => round,
+            (round @ CounterRelation::Round { .. }, BinOp::And) if number == Some(1) => round,
+            (round @ CounterRelation::Round { .. }, BinOp::Rem | BinOp::RemU) if number == Some(2) => round,
+            _ => CounterRelation::Other,
         };
         Some(Kind { what, ..k })
     }
@@ -154,13 +164,13 @@ impl Search<'_, '_> {
             let kind = match self.tried.get(&c.param) {
                 Some(&origin) if outermost => {
                     self.apart(c.init)?;
-                    Some(Kind { origin, what: What::Counter { least: 1 } })
+                    Some(Kind { origin, what: CounterRelation::Counter { least: 1 } })
                 }
                 _ => self.kind(c.init).map(|k| match k.what {
-                    What::Counter { least } if self.c.analysis.counters.contains(&c.param) => {
-                        Kind { what: What::Counter { least: least.min(1) }, ..k }
+                    CounterRelation::Counter { least } if self.c.analysis.counters.contains(&c.param) => {
+                        Kind { what: CounterRelation::Counter { least: least.min(1) }, ..k }
                     }
-                    _ => Kind { what: What::Other, ..k },
+                    _ => Kind { what: CounterRelation::Other, ..k },
                 }),
             };
             self.set(c.param, kind);
@@ -173,10 +183,10 @@ impl Search<'_, '_> {
                 // Of what is not followed nothing is ever known.
                 (None, Some(_)) if !self.c.is_computed(c.param) && !self.c.is_computed(c.result) => {}
                 (
-                    Some(Kind { origin, what: What::Counter { least: from } }),
-                    Some(Kind { origin: same, what: What::Counter { least } }),
+                    Some(Kind { origin, what: CounterRelation::Counter { least: from } }),
+                    Some(Kind { origin: same, what: CounterRelation::Counter { least } }),
                 ) if origin == same && least >= from => {}
-                (Some(Kind { what: What::Other, .. }), _) => {}
+                (Some(Kind { what: CounterRelation::Other, .. }), _) => {}
                 (Some(k), _) | (None, Some(k)) => return Err(Trouble::Without(k.origin)),
             }
             self.set(c.result, kind);
@@ -191,12 +201,12 @@ impl Search<'_, '_> {
         for &(result, a, b) in &c.results {
             let kind = match (self.kind(a), self.kind(b)) {
                 (Some(x), Some(y)) if x.origin == y.origin => match (x.what, y.what) {
-                    (What::Counter { least: m }, What::Counter { least: n }) => {
-                        Some(Kind { origin: x.origin, what: What::Counter { least: m.min(n) } })
+                    (CounterRelation::Counter { least: m }, CounterRelation::Counter { least: n }) => {
+                        Some(Kind { origin: x.origin, what: CounterRelation::Counter { least: m.min(n) } })
                     }
-                    _ => Some(Kind { what: What::Other, ..x }),
+                    _ => Some(Kind { what: CounterRelation::Other, ..x }),
                 },
-                (x, y) => x.or(y).map(|k| Kind { what: What::Other, ..k }),
+                (x, y) => x.or(y).map(|k| Kind { what: CounterRelation::Other, ..k }),
             };
             self.set(result, kind);
         }
@@ -210,7 +220,7 @@ impl Search<'_, '_> {
             self.plain.extend(alloc);
             return Ok(());
         };
-        let (What::Slot { slots, stride, .. }, Some(alloc)) = (k.what, alloc) else { return Err(Trouble::Without(k.origin)) };
+        let (CounterRelation::Slot { slots, stride, .. }, Some(alloc)) = (k.what, alloc) else { return Err(Trouble::Without(k.origin)) };
         self.ring(alloc, Ring { slots, stride, class: k.origin })
     }
 
@@ -230,13 +240,13 @@ impl Search<'_, '_> {
                 match (self.kind(barrier.addr), self.kind(*parity)) {
                     (None, None) => self.uncounted.extend(self.c.analysis.of(barrier.addr)),
                     // An mbarrier alone is a ring of one slot.
-                    (None, Some(Kind { origin, what: What::Slot { slots: 2, stride: 1, .. } })) => {
+                    (None, Some(Kind { origin, what: CounterRelation::Slot { slots: 2, stride: 1, .. } })) => {
                         let alloc = self.c.analysis.of(barrier.addr).ok_or(Trouble::Without(origin))?;
                         self.ring(alloc, Ring { slots: 1, stride: MBARRIER_BYTES, class: origin })?;
                     }
                     (
-                        Some(Kind { what: What::Slot { root, slots, .. }, .. }),
-                        Some(Kind { what: What::Round { root: r, slots: n }, .. }),
+                        Some(Kind { what: CounterRelation::Slot { root, slots, .. }, .. }),
+                        Some(Kind { what: CounterRelation::Round { root: r, slots: n }, .. }),
                     ) if (root, slots) == (r, n) => {}
                     (Some(k), _) | (None, Some(k)) => return Err(Trouble::Without(k.origin)),
                 }
@@ -290,15 +300,15 @@ impl Search<'_, '_> {
         }
         let c = self.c;
         let roles = &c.program.roles()?.roles;
-        let mut parts: Vec<Part> = Vec::new();
+        let mut parts: Vec<RolePart> = Vec::new();
         for (n, role) in roles.iter().enumerate() {
-            let mut part = Part::default();
+            let mut part = RolePart::default();
             let env = c.knowing().part(n, &|a| a);
             each(&role.body, &mut |v| {
                 if let (Some(&k), Some(at)) = (self.kinds.get(&v), env.slot(v)) {
                     part.kinds.resize(part.kinds.len().max(at + 1), None);
                     part.kinds[at] = Some((v, k));
-                    if let What::Counter { least } = k.what {
+                    if let CounterRelation::Counter { least } = k.what {
                         part.counters.push((at, k.origin, least));
                     }
                 }
@@ -317,7 +327,7 @@ impl Search<'_, '_> {
         };
         let rings = self.rings.iter().map(|(&id, r)| (place(id), Ring { class: classes[r.class], ..*r })).collect();
         let lead = |v: LVal| match (self.kinds.get(&v)?.what, c.analysis.of(v)) {
-            (What::Slot { root, slots, stride }, Some(id)) => {
+            (CounterRelation::Slot { root, slots, stride }, Some(id)) => {
                 Some(Lead { root, slots, stride, start: i64::from(c.program.allocs[id].offset) })
             }
             _ => None,

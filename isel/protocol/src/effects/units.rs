@@ -6,7 +6,7 @@ use crate::error::ProtocolError;
 use crate::problem::{Doing, Outside, Problem};
 use crate::run::code::AccessKind;
 use crate::run::{Checker, State, place};
-use crate::state::found::{Lanes, Spans, Touched};
+use crate::state::found::{LaneAccess, Spans, Touched};
 use crate::state::keys::{ADDRESS, MBARRIER_BYTES, Part, RANK, block_of, joined};
 use crate::state::region::{Clash, PRODUCTS, STORES};
 use smallvec::SmallVec;
@@ -80,7 +80,7 @@ impl<'a> Checker<'a> {
         .collect()
     }
 
-    fn spans(&self, lanes: Lanes) -> Option<Rc<Spans>> {
+    fn spans(&self, lanes: LaneAccess) -> Option<Rc<Spans>> {
         if let Some(known) = self.found.spans.borrow().get(&lanes) {
             return known.clone();
         }

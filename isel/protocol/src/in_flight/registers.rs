@@ -153,7 +153,7 @@ impl<'a> Flights<'a> {
 
 /// What is known of one register.
 #[derive(Clone, Copy)]
-pub(super) struct Known<'a> {
+pub(super) struct RegisterState<'a> {
     flight: Option<Flight<'a>>,
     dirty: bool,
 }
@@ -201,12 +201,12 @@ impl<'a> Registers<'a> {
     }
 
     /// What is known of a value's register.
-    pub fn known(&self, v: LVal) -> Known<'a> {
-        Known { flight: self.flying.get(v), dirty: self.is_dirty(v) }
+    pub fn known(&self, v: LVal) -> RegisterState<'a> {
+        RegisterState { flight: self.flying.get(v), dirty: self.is_dirty(v) }
     }
 
     /// `to` is another name of `from`, of which that was known.
-    pub fn name(&mut self, to: LVal, from: LVal, known: Known<'a>) {
+    pub fn name(&mut self, to: LVal, from: LVal, known: RegisterState<'a>) {
         if let Some(f) = known.flight {
             self.join(to, Flight { moved: false, ..f });
             if to != from

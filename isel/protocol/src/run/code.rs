@@ -72,7 +72,7 @@ pub(in super::super) enum Access<'a> {
 
 /// What says where accesses go.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(in super::super) enum Asked {
+pub(in super::super) enum AccessInput {
     Address(LVal),
     Lanes(Lanes),
 }
@@ -82,7 +82,7 @@ pub(in super::super) struct Accesses<'a> {
     pub kind: AccessKind,
     pub all: Vec<(&'a Inst, Access<'a>)>,
     /// What all of them ask for. The products of a step take the same few addresses, so that most of it is there.
-    pub asked: Vec<Asked>,
+    pub asked: Vec<AccessInput>,
 }
 
 /// How far back is looked for what is asked for again.
@@ -90,14 +90,14 @@ const NEAR: usize = 4;
 
 impl<'a> Accesses<'a> {
     fn add(&mut self, inst: &'a Inst, access: Access<'a>) {
-        let mut ask = |x: Asked| {
+        let mut ask = |x: AccessInput| {
             if !self.asked.iter().rev().take(NEAR).any(|y| *y == x) {
                 self.asked.push(x);
             }
         };
         match &access {
-            Access::Lanes(place, _, lanes) => [Asked::Address(place.addr), Asked::Lanes(*lanes)].into_iter().for_each(&mut ask),
-            Access::Product(m) => m.operands_in_shared().for_each(|o| ask(Asked::Address(o.at.addr))),
+            Access::Lanes(place, _, lanes) => [AccessInput::Address(place.addr), AccessInput::Lanes(*lanes)].into_iter().for_each(&mut ask),
+            Access::Product(m) => m.operands_in_shared().for_each(|o| ask(AccessInput::Address(o.at.addr))),
         }
         self.all.push((inst, access));
     }

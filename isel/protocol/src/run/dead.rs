@@ -17,7 +17,7 @@ use tilelift_lane::visit::reads;
 #[derive(Clone)]
 struct Live(Vec<bool>);
 
-struct Search<'c, 'a> {
+struct DeadSlotSearch<'c, 'a> {
     code: &'c Code<'a>,
     homes: &'c Homes,
     /// True for the index of a loop whose iterations are followed one by one: it says whether there is another one.
@@ -36,13 +36,13 @@ pub(super) fn dead(
     (body, slots): (usize, usize),
     followed: &dyn Fn(LVal) -> bool,
 ) -> Vec<(usize, Vec<usize>)> {
-    let mut s = Search { code, homes, followed, made: vec![Vec::new(); slots], dead: Vec::new() };
+    let mut s = DeadSlotSearch { code, homes, followed, made: vec![Vec::new(); slots], dead: Vec::new() };
     s.makers(body);
     s.block(body, Live(vec![false; slots]));
     s.dead
 }
 
-impl Search<'_, '_> {
+impl DeadSlotSearch<'_, '_> {
     fn add(&self, live: &mut Live, v: LVal) {
         if let Some(n) = self.homes.slot(v) {
             self.add_slot(live, n);

@@ -28,14 +28,14 @@ pub(crate) struct Touched {
 }
 
 /// What lanes do: their addresses, where a guard holds, from an offset on, so many bytes each.
-pub(crate) type Lanes = (Abs, Abs, i32, u32);
+pub(crate) type LaneAccess = (Abs, Abs, i32, u32);
 
 /// What has been found out.
 #[derive(Default)]
 pub(crate) struct Found {
-    pub(crate) spans: Memo<Lanes, Option<Rc<Spans>>>,
+    pub(crate) spans: Memo<LaneAccess, Option<Rc<Spans>>>,
     /// Of a block; of remote ones [`u32::MAX`].
-    pub(crate) touched: Memo<(Lanes, u32), Option<Rc<Touched>>>,
+    pub(crate) touched: Memo<(LaneAccess, u32), Option<Rc<Touched>>>,
     /// The parts of regions that a range touches.
     pub(crate) parts: Memo<(i64, i64), Rc<[Part]>>,
     /// Of accesses side by side, by their number.

@@ -12,7 +12,7 @@ use tilelift_lane::hash::Map;
 
 /// What a value has to do with a counter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum What {
+pub(crate) enum CounterRelation {
     /// It is the counter plus what is no counter; it is at least so much wherever the counter is at least one.
     Counter { least: i64 },
     /// It is the counter `root` modulo a number of slots, times a stride, plus what is no counter.
@@ -27,7 +27,7 @@ pub(crate) enum What {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Kind {
     pub(crate) origin: usize,
-    pub(crate) what: What,
+    pub(crate) what: CounterRelation,
 }
 
 /// Memory in slots: an allocation is one ring, or several of equal size behind one another.
@@ -41,7 +41,7 @@ pub(crate) struct Ring {
 
 /// A role's part in it.
 #[derive(Default)]
-pub(crate) struct Part {
+pub(crate) struct RolePart {
     /// The first instruction behind the loops that carry counters, by its number among those that matter.
     pub(crate) inside: usize,
     /// What each slot of the environment holds.
@@ -68,7 +68,7 @@ pub(crate) struct Rotation {
     /// The class of each carried counter.
     pub(crate) classes: Vec<usize>,
     /// By role.
-    pub(crate) parts: Vec<Part>,
+    pub(crate) parts: Vec<RolePart>,
     pub(crate) known: KnownShifts,
     /// Something was touched that lies across slots.
     pub(crate) uneven: Cell<bool>,

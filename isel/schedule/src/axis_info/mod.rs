@@ -14,7 +14,7 @@ mod ops;
 #[cfg(test)]
 mod tests;
 
-use crate::facts::{Made, ROUNDS, Slice};
+use crate::facts::{MadeBy, ROUNDS, Slice};
 use info::Info;
 use smallvec::SmallVec;
 use tilelift_ir::{Kernel, Value};
@@ -64,7 +64,7 @@ fn behind(kernel: &Kernel, v: Value) -> Option<Info> {
         for (n, (v, made)) in slice.made.iter().enumerate().rev() {
             let ty = kernel.ty(*v);
             let Some(now) = step(kernel, *v, *made, &slice.from[n], &known) else { continue };
-            let carried = matches!(made, Made::Carried(_));
+            let carried = matches!(made, MadeBy::Carried(_));
             let next = known[n].as_ref().map_or_else(|| now.clone(), |before| before.meet(&now, ty, carried));
             if known[n].as_ref() != Some(&next) {
                 known[n] = Some(next);
@@ -79,31 +79,31 @@ fn behind(kernel: &Kernel, v: Value) -> Option<Info> {
 }
 
 /// The facts of a value from those of its operands, as far as these are known by now.
-fn step(kernel: &Kernel, v: Value, made: Made, from: &[Option<usize>], known: &[Option<Info>]) -> Option<Info> {
+fn step(kernel: &Kernel, v: Value, made: MadeBy, from: &[Option<usize>], known: &[Option<Info>]) -> Option<Info> {
     let ty = kernel.ty(v);
     let lost: SmallVec<[Option<Info>; 3]> = match made {
         // What found no room.
-        Made::Op(i) => kernel.insts[i].args.iter().zip(from).map(|(&a, at)| at.is_none().then(|| Info::unknown(kernel.ty(a)))).collect(),
-        Made::OneOf(list) | Made::Index(list) | Made::Carried(list) => {
+        MadeBy::Op(i) => kernel.insts[i].args.iter().zip(from).map(|(&a, at)| at.is_none().then(|| Info::unknown(kernel.ty(a)))).collect(),
+        MadeBy::OneOf(list) | MadeBy::Index(list) | MadeBy::Carried(list) => {
             list.iter().zip(from).map(|(&a, at)| at.is_none().then(|| Info::unknown(kernel.ty(a)))).collect()
         }
-        Made::Unknown => SmallVec::new(),
+        MadeBy::Unknown => SmallVec::new(),
     };
     let of = |k: usize| from.get(k).copied().flatten().map_or(lost.get(k)?.as_ref(), |n| known[n].as_ref());
     match made {
-        Made::Op(i) => {
+        MadeBy::Op(i) => {
             let args: SmallVec<[&Info; 4]> = (0..from.len()).map(of).collect::<Option<_>>()?;
             Some(ops::by_op(kernel, i, v, &args))
         }
-        Made::OneOf(_) | Made::Carried(_) => match (of(0), of(1)) {
+        MadeBy::OneOf(_) | MadeBy::Carried(_) => match (of(0), of(1)) {
             (Some(a), Some(b)) => Some(a.meet(b, ty, false)),
             (one, other) => one.or(other).cloned(),
         },
-        Made::Index(_) => {
+        MadeBy::Index(_) => {
             let (first, by) = (of(0)?, of(1)?);
             let low = first.low.upto(by.low.zeros());
             Some(Info { low, range: [first.range[0], info::all_of(ty.elem())[1]], along: SmallVec::new() })
         }
-        Made::Unknown => Some(Info::unknown(ty)),
+        MadeBy::Unknown => Some(Info::unknown(ty)),
     }
 }

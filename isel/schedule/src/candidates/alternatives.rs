@@ -81,11 +81,11 @@ impl Alternatives {
 
     /// The choices, each with its options and what they add to the price, the plan's own option first. An option without a price is none;
     /// `None` if that is the plan's own.
-    pub fn choices(&self, prices: &Prices<'_>) -> Option<Vec<Choice>> {
+    pub fn choices(&self, prices: &Prices<'_>) -> Option<Vec<PricedOptions>> {
         let mut out = Vec::new();
         for (load, swizzles) in &self.swizzles {
             let dots: Vec<_> = self.operand_a.iter().filter(|a| a.1 == *load).map(|a| (a.0, &a.2[..])).collect();
-            let mut options = Choice::new();
+            let mut options = PricedOptions::new();
             for &swizzle in swizzles {
                 for ways in product(&dots) {
                     let ring_layouts = RingLayouts {
@@ -105,7 +105,7 @@ impl Alternatives {
             };
             out.push(ways.iter().filter_map(priced).collect());
         }
-        let own = |c: &Choice, own: &RingLayouts| c.first().is_some_and(|first| first.0.agrees(own));
+        let own = |c: &PricedOptions, own: &RingLayouts| c.first().is_some_and(|first| first.0.agrees(own));
         let plan = self.own();
         out.iter().all(|c| own(c, &plan)).then_some(out)
     }
@@ -134,7 +134,7 @@ impl Alternatives {
 }
 
 /// Options, and what each adds to the price.
-pub(super) type Choice = Vec<(RingLayouts, Price)>;
+pub(super) type PricedOptions = Vec<(RingLayouts, Price)>;
 
 /// Every way to decide for some dots, in the order of their lists.
 fn product(dots: &[(Inst, &[bool])]) -> Vec<Vec<(Inst, bool)>> {

@@ -19,7 +19,7 @@ mod price;
 use crate::error::LowerError;
 use crate::plan::{LayoutChoice, LowerOptions, Plan, RingLayouts, plan, plan_with};
 use crate::program::{self, Refusal};
-use alternatives::{Alternatives, Choice};
+use alternatives::{Alternatives, PricedOptions};
 use price::Prices;
 use tilelift_decisions::{Decision, Told, taken};
 use tilelift_ir::{Inst, Kernel};
@@ -205,7 +205,7 @@ impl<'k> Candidates<'k> {
 
 /// The cheapest ways to take an option of each choice, and the first option of each in any case. Prices add up, so the cheapest ways to decide
 /// some choices are parts of the cheapest ways to decide all of them.
-fn cheapest(rest: Price, choices: &[Choice]) -> Vec<(RingLayouts, Price)> {
+fn cheapest(rest: Price, choices: &[PricedOptions]) -> Vec<(RingLayouts, Price)> {
     let mut found = vec![(RingLayouts::default(), rest)];
     let mut own = (RingLayouts::default(), rest);
     for choice in choices {

@@ -20,7 +20,7 @@ use tilelift_lane::hash::Set;
 const SMALL: u64 = 16;
 
 /// What decides how often a loop goes round.
-pub(super) struct Ahead {
+pub(super) struct RoundsAhead {
     /// The numbers of the carried values that take part.
     carried: Vec<usize>,
     /// What the condition computes, in order.
@@ -29,9 +29,9 @@ pub(super) struct Ahead {
     next: Vec<Inst>,
 }
 
-impl Ahead {
+impl RoundsAhead {
     /// What decides, if that is scalars alone, and the loop holds products.
-    pub fn of(kernel: &Kernel, written: &Set<Value>, main: Inst) -> Option<Ahead> {
+    pub fn of(kernel: &Kernel, written: &Set<Value>, main: Inst) -> Option<RoundsAhead> {
         let &[test, body] = &kernel.insts[main].regions[..] else { return None };
         let (mut products, mut asserts) = (false, false);
         for region in [test, body] {
@@ -72,7 +72,7 @@ impl Ahead {
             }
         }
         let next = kernel.regions[body].insts.iter().copied().filter(|i| insts.contains(i)).collect();
-        Some(Ahead { carried: carried.into_iter().collect(), test: asked, next })
+        Some(RoundsAhead { carried: carried.into_iter().collect(), test: asked, next })
     }
 
     /// Counts the rounds of a loop in front of it.

@@ -4,7 +4,7 @@ use crate::axis_info::AxisInfo;
 use tilelift_ir::{CmpOp, Inst, Kernel, Op, Value};
 
 /// How far a counter goes in a round.
-pub(super) struct Step {
+pub(super) struct CounterStep {
     /// The number that stays the same.
     pub value: Value,
     /// What makes it in the body, in order.
@@ -31,7 +31,7 @@ pub(super) fn range(kernel: &Kernel, v: Value) -> [i128; 2] {
 
 impl Certain {
     /// What is certain of a counter that begins as `first`, is shifted before it is compared with `end`, and goes by `step` in a round.
-    pub fn of(kernel: &Kernel, (first, shift): (Value, &[(Op, Value)]), op: CmpOp, end: Value, step: &Step) -> Certain {
+    pub fn of(kernel: &Kernel, (first, shift): (Value, &[(Op, Value)]), op: CmpOp, end: Value, step: &CounterStep) -> Certain {
         let [min, max] = all(kernel, first);
         let by = if step.below { range(kernel, step.value).map(|x| -x) } else { range(kernel, step.value) };
         let longest = by[0].max(by[1]);

@@ -5,7 +5,7 @@
 //! body      ─► the next number: the carried one, plus or minus what stays the same and is known to be above or below zero
 //! ```
 
-use super::certain::{Certain, Step, all, range};
+use super::certain::{Certain, CounterStep, all, range};
 use crate::named::{Made, Named};
 use crate::reason::UncountedLoop;
 use tilelift_ir::{Attr, CmpOp, Effects, Inst, Kernel, Op, Region, Scalar, Type, Value, ValueDef};
@@ -28,7 +28,7 @@ pub(super) struct Count {
     /// What has to hold besides, and stays the same.
     pub also: Vec<Value>,
     /// What is added in a round, or taken away.
-    pub step: Step,
+    pub step: CounterStep,
     /// The numbers of carried values that are always what they begin with.
     pub unchanged: Vec<usize>,
     /// What is certain about its numbers.
@@ -215,7 +215,7 @@ impl<'a> Looked<'a> {
     }
 
     /// What a round adds to a carried number.
-    fn step(&self, at: usize) -> Result<Step, UncountedLoop> {
+    fn step(&self, at: usize) -> Result<CounterStep, UncountedLoop> {
         let kernel = self.kernel;
         let (Some(&index), Some(&next)) = (kernel.regions[self.body].params.get(at), kernel.yields(self.body).get(at)) else {
             return Err(UncountedLoop::Counter { by: None });
@@ -238,7 +238,7 @@ impl<'a> Looked<'a> {
             _ => return Err(UncountedLoop::Sign { step: Named::of(kernel, value) }),
         };
         let down = below != (kernel.insts[i].op == Op::Sub);
-        Ok(Step { value, made: self.making(value), below, down })
+        Ok(CounterStep { value, made: self.making(value), below, down })
     }
 
     /// What makes a value in the body, in order.

@@ -1,6 +1,6 @@
 //! A loop on a condition written as a counted one.
 
-use super::ahead::Ahead;
+use super::ahead::RoundsAhead;
 use super::find::Count;
 use crate::rewrite::Rewrite;
 use std::collections::{BTreeMap, BTreeSet};
@@ -81,7 +81,7 @@ impl Counting {
     }
 
     /// Writes a loop of a region as one of as many rounds as are counted in front of it.
-    pub fn write_behind(&mut self, region: Region, main: Inst, ahead: &Ahead) {
+    pub fn write_behind(&mut self, region: Region, main: Inst, ahead: &RoundsAhead) {
         let region = self.bodies.get(&region).copied().unwrap_or(region);
         let here = (region, main);
         let d = self.to.kernel.insts[main].clone();

@@ -74,7 +74,7 @@ impl fmt::Display for DieOrder {
 impl DieOrder {
     /// The order of a kernel, if it gains more than it takes.
     pub fn of(kernel: &Kernel, dies: Dies, costs: &Costs) -> Option<DieOrder> {
-        let found = Asked::of(kernel)?;
+        let found = TilesAsked::of(kernel)?;
         let price = |order: Option<DieOrder>| Some(found.bytes(kernel, dies, order)?.div_ceil(SECTOR) * costs.sector + takes(order));
         let groups: &[u32] = if found.axes > 1 { &[1, GROUP] } else { &[1] };
         let orders = groups.iter().map(|&group| Some(DieOrder { axes: found.axes, count: dies.count, chunk: dies.chunk, group }));
@@ -123,14 +123,14 @@ struct Tile {
 }
 
 /// What a kernel asks for.
-struct Asked {
+struct TilesAsked {
     axes: u32,
     tiles: Vec<Tile>,
 }
 
-impl Asked {
+impl TilesAsked {
     /// Nothing if its instances could tell in which order they run, or if it has no loads.
-    fn of(kernel: &Kernel) -> Option<Asked> {
+    fn of(kernel: &Kernel) -> Option<TilesAsked> {
         let written = written_views(kernel);
         let (mut axes, mut tells) = (0, false);
         kernel.walk(kernel.body, &mut |i| {
@@ -146,7 +146,7 @@ impl Asked {
         if axes > 0 && !tells {
             tiles_in(kernel, kernel.body, &mut Vec::new(), &mut tiles);
         }
-        (axes > 0 && !tells && !tiles.is_empty()).then_some(Asked { axes, tiles })
+        (axes > 0 && !tells && !tiles.is_empty()).then_some(TilesAsked { axes, tiles })
     }
 
     /// Bytes that come to the first die's cache for each of as many instances as run there at a time. `None` if no load's coordinates are known.

@@ -20,13 +20,13 @@ mod memory;
 mod sharing;
 mod step;
 
-use self::ahead::Ahead;
+use self::ahead::LoopAhead;
 pub(super) use self::asked::Asked;
 use self::groups::Groups;
 use self::holding::Holding;
 use self::memory::Memory;
 use self::sharing::Sharing;
-use self::step::Step;
+use self::step::StepPlan;
 use super::specialised::Specialised;
 use super::turns::turns;
 use crate::reason::NotSpecialised;
@@ -40,9 +40,9 @@ pub(super) fn specialised_loop(asked: Asked<'_>) -> Result<Specialised, NotSpeci
     let mut replay = facts.replay.clone();
     let (groups, parts, columns) = Groups::of(Sharing::of(asked))?;
     let (held, parts) = Holding::of(&groups, parts)?;
-    let (step, parts) = Step::of(&groups, &held, (parts, columns.is_some()), &mut replay)?;
+    let (step, parts) = StepPlan::of(&groups, &held, (parts, columns.is_some()), &mut replay)?;
     let (memory, columns) = Memory::of(&groups, &held, &step, (parts.is_some(), columns))?;
-    let ahead = Ahead::of((&groups, &held, &step, &memory), (parts.is_some(), columns.is_some()), &mut replay);
+    let ahead = LoopAhead::of((&groups, &held, &step, &memory), (parts.is_some(), columns.is_some()), &mut replay);
     let columns = columns.filter(|_| ahead.vectors.is_empty() && ahead.prefetched.is_empty());
     let epilogue = ahead.epilogue((&groups, &held, &step), parts.is_some() || columns.is_some(), &mut replay);
     let mut out = Specialised {

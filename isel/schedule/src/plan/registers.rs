@@ -24,7 +24,7 @@ pub struct IdleWarps {
 }
 
 /// Who holds what of a program's registers.
-struct Shares<'a> {
+struct RegisterShares<'a> {
     kernel: &'a Kernel,
     units: &'a Units,
     roles: &'a mut [TaskRole],
@@ -56,7 +56,7 @@ pub(super) fn share(
     let entry = Registers::of(target, units, all).entry;
     let taken = |g: u32| roles.iter().any(|r| r.warps[0] < (g + 1) * group && g * group < r.warps[0] + r.warps[1] + r.idle);
     let idle = (0..all / group).filter(|&g| !taken(g)).map(|g| IdleWarps { warps: [g * group, group], registers: entry }).collect();
-    let mut s = Shares { kernel, units, roles, warps: all, lanes: target.lanes, entry, idle };
+    let mut s = RegisterShares { kernel, units, roles, warps: all, lanes: target.lanes, entry, idle };
     if s.roles.iter().all(|r| r.registers.is_none()) && !s.derive() {
         return Ok(Vec::new());
     }
@@ -66,7 +66,7 @@ pub(super) fn share(
     Ok(s.idle.into_iter().filter(|i| i.registers != entry).collect())
 }
 
-impl Shares<'_> {
+impl RegisterShares<'_> {
     fn group(&self) -> u32 {
         self.units.group_warps
     }

@@ -105,7 +105,7 @@ fn tile(
 }
 
 /// How many groups share the columns of a product, and whether each of them has its operand A whole.
-type Columns<'a> = (&'a dyn Fn((Inst, GroupMatrixId)) -> u32, &'a dyn Fn(Inst) -> bool);
+type ColumnSharing<'a> = (&'a dyn Fn((Inst, GroupMatrixId)) -> u32, &'a dyn Fn(Inst) -> bool);
 
 /// The operands of a loop's products that lanes store, unless they are `elsewhere`: in the ring, or brought. `across` says how many groups share the
 /// columns of a product, and whether each of them has its operand A whole.
@@ -115,7 +115,7 @@ pub(super) fn staged_operands(
     region: Region,
     dots: &[(Inst, GroupMatrixId)],
     elsewhere: &dyn Fn(Value) -> bool,
-    (across, whole): Columns<'_>,
+    (across, whole): ColumnSharing<'_>,
 ) -> Vec<StagedOperand> {
     let mut out: Vec<StagedOperand> = Vec::new();
     for &(product, q) in dots {

@@ -366,15 +366,15 @@ fn roles(kernel: &Kernel, order: &ProgramOrder, target: &Target, (units, i): (&U
     let group_of = |warps: u32| if out.iter().any(|r| r.registers.is_some()) { warps.next_multiple_of(group) } else { warps };
     let front = front(kernel, i);
     // Layouts are for powers of two.
-    let mut warps = group_of(if front == Front::Spread { next.next_power_of_two() } else { next });
+    let mut warps = group_of(if front == TaskFront::Spread { next.next_power_of_two() } else { next });
     let idle = share(kernel, target, units, &mut out, &mut warps)?;
-    let front = if front == Front::Whole && !warps.is_power_of_two() { 1 } else { warps };
+    let front = if front == TaskFront::Whole && !warps.is_power_of_two() { 1 } else { warps };
     Ok(Placed { roles: out, idle, warps, front })
 }
 
 /// What stands in front of tasks.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Front {
+enum TaskFront {
     /// No tiles.
     Scalars,
     /// Short rows that are loaded or computed: every warp may have them whole.
@@ -386,8 +386,8 @@ enum Front {
 /// Elements of a row that every warp has whole at most: a few registers of each lane, which pass among its lanes.
 const WHOLE: u64 = 256;
 
-fn front(kernel: &Kernel, tasks: Inst) -> Front {
-    let mut found = Front::Scalars;
+fn front(kernel: &Kernel, tasks: Inst) -> TaskFront {
+    let mut found = TaskFront::Scalars;
     let mut look = |i: Inst| {
         let d = &kernel.insts[i];
         let mut tiles = d.results.iter().chain(&d.args).filter_map(|&v| if let Type::Tile(t) = kernel.ty(v) { Some(t) } else { None });
@@ -399,8 +399,8 @@ fn front(kernel: &Kernel, tasks: Inst) -> Front {
             whole &= t.elements() <= WHOLE && t.shape.iter().filter(|&&e| e > 1).count() <= 1;
         }
         found = match (any, whole) {
-            (true, false) => Front::Spread,
-            (true, true) if found == Front::Scalars => Front::Whole,
+            (true, false) => TaskFront::Spread,
+            (true, true) if found == TaskFront::Scalars => TaskFront::Whole,
             _ => found,
         };
     };

@@ -6,7 +6,7 @@
 //! ```
 
 use super::Refusal;
-use super::schedule::Schedule;
+use super::schedule::ProgramPlan;
 use super::write::{Arg, Writer, number};
 use crate::plan::alike;
 use tilelift_ir::{Attr, CmpOp, Literal, Op, Scalar, Value};
@@ -46,7 +46,7 @@ fn literal(a: Arg) -> Option<i64> {
     }
 }
 
-impl Schedule<'_> {
+impl ProgramPlan<'_> {
     /// First index, end and step of the kernel's loop.
     pub(super) fn bounds(&self, w: &Writer<'_>) -> Result<[Arg; 3], Refusal> {
         let args = &self.kernel.insts[self.plan.main].args;

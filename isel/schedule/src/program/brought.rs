@@ -9,12 +9,12 @@
 //! Of nested loops both stand in front of the outermost one.
 
 use super::Refusal;
-use super::schedule::{Brought, Schedule, buffer_type};
+use super::schedule::{Brought, ProgramPlan, buffer_type};
 use super::write::{Arg, Writer, number};
 use std::collections::BTreeSet;
 use tilelift_ir::{Attr, Inst, Op, Type, Value};
 
-impl Schedule<'_> {
+impl ProgramPlan<'_> {
     /// Allocates buffers and mbarriers of what is brought, for all loops.
     pub(super) fn bring(&mut self, w: &mut Writer<'_>) -> Result<(), Refusal> {
         for s in self.before.iter_mut() {

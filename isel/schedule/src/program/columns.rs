@@ -8,19 +8,19 @@
 //! ```
 
 use super::Refusal;
-use super::schedule::{Handed, Schedule, buffer_type};
+use super::schedule::{Handed, ProgramPlan, buffer_type};
 use super::write::{Arg, Writer, number};
 use crate::plan::{ColumnTasks, StepPart, SwizzledTile, is_swizzle, needs, slice_by, step_order, written_views};
 use std::collections::BTreeMap;
 use tilelift_ir::{Attr, Effects, Inst, Literal, Op, SharedType, Type, Value};
 
 /// What values are in a task that has a part of their columns.
-struct Part {
+struct ColumnPart {
     number: u32,
     made: BTreeMap<Value, Value>,
 }
 
-impl Schedule<'_> {
+impl ProgramPlan<'_> {
     /// Allocates buffers and mbarriers of what is handed over, if tasks share columns.
     pub(super) fn alloc_handed(&mut self, w: &mut Writer<'_>) -> Result<(), Refusal> {
         let Some(plan) = &self.plan.columns else { return Ok(()) };
@@ -49,7 +49,7 @@ impl Schedule<'_> {
     pub(super) fn columns(&self, w: &mut Writer<'_>, number: u32) -> Result<(), Refusal> {
         let kernel = self.kernel;
         let (Some(plan), Some(handed)) = (&self.plan.columns, &self.handed) else { return Ok(()) };
-        let mut part = Part { number, made: BTreeMap::new() };
+        let mut part = ColumnPart { number, made: BTreeMap::new() };
         let first = number == 0;
         let top = &kernel.regions[kernel.body].insts;
         if !first {
@@ -80,7 +80,7 @@ impl Schedule<'_> {
     }
 
     /// The loop.
-    fn column_loop(&self, w: &mut Writer<'_>, (plan, handed): (&ColumnTasks, &Handed), part: &mut Part) -> Result<(), Refusal> {
+    fn column_loop(&self, w: &mut Writer<'_>, (plan, handed): (&ColumnTasks, &Handed), part: &mut ColumnPart) -> Result<(), Refusal> {
         let kernel = self.kernel;
         let d = &kernel.insts[self.plan.main];
         let (params, yields) = (&kernel.regions[self.region].params[1..], kernel.yields(self.region));
@@ -106,7 +106,7 @@ impl Schedule<'_> {
         }
         init.push(number(0));
         let ends = w.for_loop(bounds, &init, |w, index, carried| {
-            let mut part = Part { number: part.number, made: BTreeMap::new() };
+            let mut part = ColumnPart { number: part.number, made: BTreeMap::new() };
             w.set(kernel.regions[self.region].params[0], index);
             own.iter().zip(carried).for_each(|(&k, &v)| w.set(params[k], v));
             part.made.extend(shared.iter().zip(&carried[own.len()..]).map(|(&k, &v)| (params[k], v)));
@@ -132,7 +132,13 @@ impl Schedule<'_> {
     }
 
     /// A step of the first task.
-    fn first_step(&self, w: &mut Writer<'_>, (plan, handed): (&ColumnTasks, &Handed), part: &mut Part, done: Value) -> Result<(), Refusal> {
+    fn first_step(
+        &self,
+        w: &mut Writer<'_>,
+        (plan, handed): (&ColumnTasks, &Handed),
+        part: &mut ColumnPart,
+        done: Value,
+    ) -> Result<(), Refusal> {
         let kernel = self.kernel;
         let slot = self.wait(w, done.into())?;
         self.see(w, slot, &self.plan.dots.iter().map(|d| d.0).collect::<Vec<Inst>>())?;
@@ -184,7 +190,13 @@ impl Schedule<'_> {
     }
 
     /// A step of another task.
-    fn other_step(&self, w: &mut Writer<'_>, (plan, handed): (&ColumnTasks, &Handed), part: &mut Part, done: Value) -> Result<(), Refusal> {
+    fn other_step(
+        &self,
+        w: &mut Writer<'_>,
+        (plan, handed): (&ColumnTasks, &Handed),
+        part: &mut ColumnPart,
+        done: Value,
+    ) -> Result<(), Refusal> {
         let kernel = self.kernel;
         let full = w.bin(Op::BarrierIndex, handed.full, number(0))?;
         w.act(Op::BarrierWait, &[full.into(), done.into()], &[]);
@@ -219,7 +231,7 @@ impl Schedule<'_> {
     }
 
     /// Begins the product of a part of the columns, with its operand A.
-    fn column_product(&self, w: &mut Writer<'_>, plan: &ColumnTasks, part: &mut Part, (i, a): (Inst, Arg)) -> Result<(), Refusal> {
+    fn column_product(&self, w: &mut Writer<'_>, plan: &ColumnTasks, part: &mut ColumnPart, (i, a): (Inst, Arg)) -> Result<(), Refusal> {
         let d = &self.kernel.insts[i];
         let b = w.get(d.args[1])?;
         let ty = self.kernel.ty(d.args[1]);
@@ -283,7 +295,7 @@ impl Schedule<'_> {
     }
 
     /// A store of a part of the columns.
-    fn store_columns(&self, w: &mut Writer<'_>, plan: &ColumnTasks, part: &mut Part, i: Inst) -> Result<(), Refusal> {
+    fn store_columns(&self, w: &mut Writer<'_>, plan: &ColumnTasks, part: &mut ColumnPart, i: Inst) -> Result<(), Refusal> {
         let kernel = self.kernel;
         let d = &kernel.insts[i];
         let v = kernel.operand(i, "value")[0];
@@ -303,7 +315,7 @@ impl Schedule<'_> {
     }
 
     /// A value of which the task has a part of the columns.
-    fn wide(&self, w: &mut Writer<'_>, plan: &ColumnTasks, part: &mut Part, v: Value) -> Result<Value, Refusal> {
+    fn wide(&self, w: &mut Writer<'_>, plan: &ColumnTasks, part: &mut ColumnPart, v: Value) -> Result<Value, Refusal> {
         if let Some(&made) = part.made.get(&v) {
             return Ok(made);
         }

@@ -10,14 +10,14 @@
 use super::Refusal;
 use super::bounds::Runs;
 use super::ping_pong::PingPong;
-use super::schedule::Schedule;
+use super::schedule::ProgramPlan;
 use super::write::{Arg, Writer, number};
 use crate::plan::merges_rows;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use tilelift_ir::{Attr, Inst, Literal, Op, SharedType, Type, Value};
 
-impl Schedule<'_> {
+impl ProgramPlan<'_> {
     /// The loop; gives the number of the step behind. In `ping_pong` it waits for its own, and hands over when its products have begun.
     pub fn main(&self, w: &mut Writer<'_>, start: Arg, ping_pong: Option<PingPong>) -> Result<Arg, Refusal> {
         let d = &self.kernel.insts[self.plan.main];

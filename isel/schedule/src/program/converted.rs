@@ -15,12 +15,12 @@
 //! what lanes compute, and they would be idle.
 
 use super::Refusal;
-use super::schedule::Schedule;
+use super::schedule::ProgramPlan;
 use super::write::{Arg, Writer, number};
 use crate::plan::renewed_by;
 use tilelift_ir::{Attr, CmpOp, Inst, Op, Value};
 
-impl Schedule<'_> {
+impl ProgramPlan<'_> {
     /// The loop of the consumers; gives the number of the step behind it.
     pub(super) fn converted(&self, w: &mut Writer<'_>, start: Arg) -> Result<Arg, Refusal> {
         let d = &self.kernel.insts[self.plan.main];

@@ -8,13 +8,13 @@
 //! Stores stand in choices, too: all warps of the task take the same arm.
 
 use super::ping_pong::PingPong;
-use super::schedule::{Schedule, Staging};
+use super::schedule::{ProgramPlan, Staging};
 use super::write::{Arg, Writer, number};
 use super::{Refusal, late, overlap};
 use crate::plan::{behind_reshapes, is_swizzle, needs, slice_by};
 use tilelift_ir::{Attr, DotPart, Inst, LayoutSpec, Op, Region, Shape, Type, Value};
 
-impl Schedule<'_> {
+impl ProgramPlan<'_> {
     /// The consumers at a grid position; `ping_pong` if others take the next one.
     pub(super) fn consume(&self, w: &mut Writer<'_>, start: Arg, ping_pong: Option<PingPong>) -> Result<Arg, Refusal> {
         let mut done = start;

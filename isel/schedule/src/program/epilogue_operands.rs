@@ -6,7 +6,7 @@
 //! ```
 
 use super::Refusal;
-use super::schedule::{Schedule, Staging};
+use super::schedule::{ProgramPlan, Staging};
 use super::write::{Arg, Writer, number};
 use crate::plan::{At, EpilogueBox, EpilogueGroup, Place, column_cut};
 use std::collections::BTreeMap;
@@ -45,7 +45,7 @@ impl<'g> Columns<'g> {
     }
 }
 
-impl Schedule<'_> {
+impl ProgramPlan<'_> {
     /// The boxes that are read at an instruction.
     pub(super) fn epilogue_group(&self, i: Inst) -> Option<&EpilogueGroup> {
         self.plan.epilogue.groups.iter().find(|g| g.at == i)

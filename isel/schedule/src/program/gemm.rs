@@ -2,7 +2,7 @@
 //! consumers do [`super::epilogue`]'s, the loop of plain products [`super::consume`]'s, that of loops that compute between them [`super::mixed`]'s.
 
 use super::Refusal;
-use super::schedule::{Ring, Schedule, Share, Staging, buffer_type, required};
+use super::schedule::{ProgramPlan, Ring, Share, Staging, buffer_type, required};
 use super::sliced::NAMES;
 use super::slots::Slots;
 use super::write::{Arg, Writer, number};
@@ -68,7 +68,7 @@ pub(super) fn write<'k>(kernel: &'k Kernel, target: &'k Target, plan: &'k Specia
     let units = target.units.as_ref();
     let required = required(kernel);
     let sole = plan.before.is_empty();
-    let one = |plan: &'k Specialised, slots: Vec<Value>, before: Vec<Schedule<'k>>| {
+    let one = |plan: &'k Specialised, slots: Vec<Value>, before: Vec<ProgramPlan<'k>>| {
         let region = kernel.insts[plan.main].regions[0];
         let copied = |i: Inst| plan.loads.iter().chain(&plan.lane_tiles).any(|l| l.0 == i);
         // Masks of what lanes read they compute.
@@ -76,7 +76,7 @@ pub(super) fn write<'k>(kernel: &'k Kernel, target: &'k Target, plan: &'k Specia
         let in_ring = |i: Inst| copied(i) && !masked(i) || plan.prefetched.contains(&i) || plan.vectors.contains(&i);
         let live = if plan.mixed { live(kernel, region, &in_ring, &plan.updates) } else { BTreeSet::new() };
         let (staging, front) = (BTreeMap::new(), BTreeSet::new());
-        Schedule {
+        ProgramPlan {
             count: None,
             kernel,
             plan,
@@ -103,7 +103,7 @@ pub(super) fn write<'k>(kernel: &'k Kernel, target: &'k Target, plan: &'k Specia
     };
     let own = slots.pop().unwrap_or_default();
     let before = plan.before.iter().zip(slots).map(|(s, slots)| one(s, slots, Vec::new())).collect();
-    let mut s = Schedule { staging, ..one(plan, own, before) };
+    let mut s = ProgramPlan { staging, ..one(plan, own, before) };
     if barriers.is_some() {
         s.count = s.counted(&mut w)?;
     }
@@ -179,7 +179,7 @@ fn apart(plan: &Specialised) -> bool {
     plan.depth == 2 && plan.before.is_empty() && units_alone && plan.overlap.as_ref().is_some_and(|o| !o.read_late.is_empty())
 }
 
-impl<'k> Schedule<'k> {
+impl<'k> ProgramPlan<'k> {
     /// A task's work at its grid positions: the one that the instance stands at, or its share of every so many-th. `body` gets and gives what is
     /// carried from one to the next; `of` is what it computes.
     pub fn positions(

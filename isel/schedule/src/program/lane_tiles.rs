@@ -1,12 +1,12 @@
 //! Tiles of the ring that lanes read: see [`crate::plan`]'s `lane_tiles`.
 
 use super::Refusal;
-use super::schedule::Schedule;
+use super::schedule::ProgramPlan;
 use super::slots::Slots;
 use super::write::{Arg, Writer};
 use tilelift_ir::{Inst, Op, Value};
 
-impl Schedule<'_> {
+impl ProgramPlan<'_> {
     /// Allocates the slots, for all loops.
     pub(super) fn alloc_lane_tiles(&mut self, w: &mut Writer<'_>, slots: &mut Slots) -> Result<(), Refusal> {
         for s in self.before.iter_mut() {

@@ -11,7 +11,7 @@
 
 use super::Refusal;
 use super::bounds::Runs;
-use super::schedule::Schedule;
+use super::schedule::ProgramPlan;
 use super::staged::StagedState;
 use super::step_state::StepState;
 use super::write::{Arg, Writer, number};
@@ -30,8 +30,8 @@ struct Before {
 }
 
 /// A loop whose steps are written in two parts.
-struct Steps<'a, 'k> {
-    schedule: &'a Schedule<'k>,
+struct SplitSteps<'a, 'k> {
+    schedule: &'a ProgramPlan<'k>,
     late: &'a Late,
     first: Vec<StepPart>,
     rest: Vec<StepPart>,
@@ -46,11 +46,11 @@ struct Steps<'a, 'k> {
 }
 
 /// The loop of the consumers; gives the number of the step behind it.
-pub(super) fn main(schedule: &Schedule<'_>, late: &Late, w: &mut Writer<'_>, start: Arg) -> Result<Arg, Refusal> {
+pub(super) fn main(schedule: &ProgramPlan<'_>, late: &Late, w: &mut Writer<'_>, start: Arg) -> Result<Arg, Refusal> {
     let d = &schedule.kernel.insts[schedule.plan.main];
     schedule.wait_brought(w)?;
     schedule.stage_in_front(w)?;
-    let Some(steps) = Steps::of(schedule, late) else { return Err(Refusal::Written { value: d.results[0] }) };
+    let Some(steps) = SplitSteps::of(schedule, late) else { return Err(Refusal::Written { value: d.results[0] }) };
     let init = schedule.all(w, &d.args[3..])?;
     let none: Vec<Arg> = init.iter().copied().chain([start]).collect();
     let ends = match schedule.runs(w)? {
@@ -62,8 +62,8 @@ pub(super) fn main(schedule: &Schedule<'_>, late: &Late, w: &mut Writer<'_>, sta
     Ok(ends[init.len()])
 }
 
-impl<'a, 'k> Steps<'a, 'k> {
-    fn of(schedule: &'a Schedule<'k>, late: &'a Late) -> Option<Steps<'a, 'k>> {
+impl<'a, 'k> SplitSteps<'a, 'k> {
+    fn of(schedule: &'a ProgramPlan<'k>, late: &'a Late) -> Option<SplitSteps<'a, 'k>> {
         let (kernel, plan, region) = (schedule.kernel, schedule.plan, schedule.region);
         let (mut first, free) = late_order(kernel, region, &written_views(kernel), &|i| schedule.computed(i), late).ok()?;
         let cut = first.iter().position(|p| *p == StepPart::Cut)?;
@@ -86,7 +86,7 @@ impl<'a, 'k> Steps<'a, 'k> {
         first.retain(|p| !matches!(p, StepPart::Compute(i) if free.contains(i) && !wanted.contains(i)));
         let slot = |v: &Value| kernel.def_inst(*v).is_some_and(|i| in_ring(kernel, &plan.loads, i));
         let readers = late.products.iter().copied().filter(|&i| kernel.insts[i].args[..2].iter().any(slot)).collect();
-        let mut out = Steps {
+        let mut out = SplitSteps {
             schedule,
             late,
             first,

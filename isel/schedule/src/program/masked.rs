@@ -6,7 +6,7 @@
 
 use super::Refusal;
 use super::holds::holds;
-use super::schedule::Schedule;
+use super::schedule::ProgramPlan;
 use super::write::{Arg, Writer};
 use crate::plan::mask_slice;
 use std::collections::BTreeSet;
@@ -15,7 +15,7 @@ use tilelift_ir::{Op, Value};
 /// `local_store` with a mask.
 const MASKED: u8 = 0b100;
 
-impl Schedule<'_> {
+impl ProgramPlan<'_> {
     /// Puts zeros where they belong in a slot that is full, in the step of an index.
     pub(super) fn apply_masks(&self, w: &mut Writer<'_>, slot: Arg, index: Arg) -> Result<(), Refusal> {
         let (kernel, loads) = (self.kernel, &self.plan.masked);

@@ -10,7 +10,7 @@
 //! [`super::late`]. Loops keep their own bounds, so that a mask sees the same index in both.
 
 use super::Refusal;
-use super::schedule::Schedule;
+use super::schedule::ProgramPlan;
 use super::step_state::StepState;
 use super::write::{Arg, Writer, number};
 use crate::plan::{StepPart, Turns, in_ring, is_zero, slice_ahead, slice_by, step_order, written_views};
@@ -18,7 +18,7 @@ use cranelift_entity::EntityRef;
 use tilelift_ir::{Attr, Inst, Literal, Op, Scalar, Value};
 use tilelift_lane::Units;
 
-impl<'k> Schedule<'k> {
+impl<'k> ProgramPlan<'k> {
     /// The loop of the consumers; gives the number of the step behind it.
     pub(super) fn mixed(&self, w: &mut Writer<'_>, start: Arg) -> Result<Arg, Refusal> {
         let kernel = self.kernel;

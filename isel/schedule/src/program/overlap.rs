@@ -18,14 +18,14 @@
 
 use super::Refusal;
 use super::bounds::Runs;
-use super::schedule::Schedule;
+use super::schedule::ProgramPlan;
 use super::write::{Arg, Writer, number};
 use crate::plan::{Overlap, Specialised, is_zero};
 use tilelift_ir::{Attr, Inst, Kernel, Literal, Op, Region, Value, ValueDef};
 
 /// A loop in parts.
-struct Parts<'a, 'k> {
-    schedule: &'a Schedule<'k>,
+struct LoopParts<'a, 'k> {
+    schedule: &'a ProgramPlan<'k>,
     kernel: &'k Kernel,
     plan: &'k Specialised,
     region: Region,
@@ -43,14 +43,14 @@ struct Pending {
 }
 
 /// The loop of the consumers; gives the number of the step behind it.
-pub(super) fn main(schedule: &Schedule<'_>, parts: &Overlap, w: &mut Writer<'_>, start: Arg) -> Result<Arg, Refusal> {
+pub(super) fn main(schedule: &ProgramPlan<'_>, parts: &Overlap, w: &mut Writer<'_>, start: Arg) -> Result<Arg, Refusal> {
     let (kernel, plan, region) = (schedule.kernel, schedule.plan, schedule.region);
     let d = &kernel.insts[plan.main];
     schedule.wait_brought(w)?;
     schedule.stage_in_front(w)?;
     let made = |y: &Value| parts.late.iter().any(|&l| kernel.insts[l].results[0] == *y);
     let late = kernel.yields(region).iter().map(made).collect();
-    let p = Parts { schedule, kernel, plan, region, parts, late };
+    let p = LoopParts { schedule, kernel, plan, region, parts, late };
     let bounds = schedule.bounds(w)?;
     let init = schedule.all(w, &d.args[3..])?;
     let none: Vec<Arg> = init.iter().copied().chain([start]).collect();
@@ -63,7 +63,7 @@ pub(super) fn main(schedule: &Schedule<'_>, parts: &Overlap, w: &mut Writer<'_>,
     Ok(ends[init.len()])
 }
 
-impl Schedule<'_> {
+impl ProgramPlan<'_> {
     /// True where steps wait for the slot of the next one: nobody takes the ring behind the loop, and late products have another slot.
     pub(super) fn asks_ahead(&self) -> bool {
         let plan = self.plan;
@@ -86,7 +86,7 @@ impl Schedule<'_> {
     }
 }
 
-impl Parts<'_, '_> {
+impl LoopParts<'_, '_> {
     /// All steps, of which there is one at least: gives the carried values, and the number of the step behind.
     fn steps(&self, w: &mut Writer<'_>, bounds: [Arg; 3], init: &[Arg], start: Arg) -> Result<Vec<Arg>, Refusal> {
         let (kernel, schedule) = (self.kernel, self.schedule);

@@ -8,7 +8,7 @@
 //! Steps count through all positions, so that a replica passes over the slots of the other one's by adding their number.
 
 use super::Refusal;
-use super::schedule::{Schedule, Share};
+use super::schedule::{ProgramPlan, Share};
 use super::write::{Arg, Writer, number};
 use std::collections::BTreeSet;
 use tilelift_ir::{Inst, Op, Value};
@@ -41,7 +41,7 @@ impl PingPong {
     }
 }
 
-impl Schedule<'_> {
+impl ProgramPlan<'_> {
     /// The work of the replica of that number, which takes every other position.
     pub fn every_other(&self, w: &mut Writer<'_>, of: &BTreeSet<Inst>, own: Value, barriers: Value) -> Result<(), Refusal> {
         let Some(mut count) = self.count.map(Arg::from) else { return Err(Refusal::Bounds { main: self.plan.main }) };

@@ -51,7 +51,7 @@ const MASK: u8 = 0b0100;
 
 /// The copies of a loop.
 #[derive(Clone, Default)]
-struct Ring {
+struct LoopCopies {
     /// The loads.
     loads: Vec<Inst>,
     /// What their indices follow from.
@@ -66,7 +66,7 @@ struct Ring {
 struct Pipelined<'k> {
     kernel: &'k Kernel,
     stages: u32,
-    rings: BTreeMap<Inst, Ring>,
+    rings: BTreeMap<Inst, LoopCopies>,
     /// Registers hold what is ahead.
     held: bool,
     /// What is ahead is one step ahead.
@@ -77,7 +77,7 @@ struct Pipelined<'k> {
 pub struct Pipelines<'k> {
     kernel: &'k Kernel,
     warps: u32,
-    rings: BTreeMap<Inst, Ring>,
+    rings: BTreeMap<Inst, LoopCopies>,
     /// Registers hold what is ahead.
     held: bool,
     /// What is ahead is one step ahead.
@@ -227,7 +227,7 @@ fn begins_anywhere(kernel: &Kernel, target: &Target, load: Inst) -> Option<NotAh
 }
 
 /// The loops that are pipelined, and what of them runs ahead: operands of products, and tiles for lanes, if they are to; and whether there are such.
-fn rings(kernel: &Kernel, target: &Target, warps: u32, lanes: bool) -> (BTreeMap<Inst, Ring>, bool) {
+fn rings(kernel: &Kernel, target: &Target, warps: u32, lanes: bool) -> (BTreeMap<Inst, LoopCopies>, bool) {
     let staged = copied_loads(kernel);
     let written = written_views(kernel);
     let (mut out, mut beside) = (BTreeMap::new(), false);
@@ -242,7 +242,7 @@ fn rings(kernel: &Kernel, target: &Target, warps: u32, lanes: bool) -> (BTreeMap
             continue;
         }
         let inside = content(kernel, region);
-        let mut ring = Ring::default();
+        let mut ring = LoopCopies::default();
         let mut tiles = if for_lanes { lane_tiles(kernel, target, (region, &inside.0)) } else { BTreeSet::new() };
         // Elements that share bytes come to lanes in the order of fragments, which no slot has: they take one where a step copies nothing else.
         if own().any(|i| staged[i]) {
@@ -419,7 +419,7 @@ impl Pipelined<'_> {
     }
 
     /// A loop whose loads run ahead.
-    fn pipeline(&self, w: &mut Writer<'_>, main: Inst, ring: &Ring, nested: bool) -> Result<(), Refusal> {
+    fn pipeline(&self, w: &mut Writer<'_>, main: Inst, ring: &LoopCopies, nested: bool) -> Result<(), Refusal> {
         let kernel = self.kernel;
         let d = &kernel.insts[main];
         let args = d.args.iter().map(|&v| w.get(v)).collect::<Result<Vec<Arg>, Refusal>>()?;
@@ -477,7 +477,7 @@ impl Pipelined<'_> {
     }
 
     /// A loop whose next step is loaded into registers while the products of a step run.
-    fn hold(&self, w: &mut Writer<'_>, main: Inst, ring: &Ring, (ahead, args): (&Ahead<'_>, &[Arg])) -> Result<(), Refusal> {
+    fn hold(&self, w: &mut Writer<'_>, main: Inst, ring: &LoopCopies, (ahead, args): (&Ahead<'_>, &[Arg])) -> Result<(), Refusal> {
         let kernel = self.kernel;
         let d = &kernel.insts[main];
         let region = d.regions[0];
@@ -516,7 +516,7 @@ impl Pipelined<'_> {
         &self,
         w: &mut Writer<'_>,
         region: Region,
-        ring: &Ring,
+        ring: &LoopCopies,
         mut slot: impl FnMut(&mut Writer<'_>, Value) -> Result<Value, Refusal>,
     ) -> Result<(), Refusal> {
         let kernel = self.kernel;
@@ -547,7 +547,7 @@ impl Pipelined<'_> {
         w: &mut Writer<'_>,
         (ahead, at, state): (&Ahead<'_>, Arg, &[Arg]),
         then: impl FnOnce(&mut Writer<'_>) -> Result<Arg, Refusal>,
-        (main, ring): (Inst, &Ring),
+        (main, ring): (Inst, &LoopCopies),
     ) -> Result<(Vec<Vec<Arg>>, Vec<Arg>), Refusal> {
         let kernel = self.kernel;
         let (mut places, state) = ahead.step(w, at, state, then)?;
@@ -579,7 +579,7 @@ impl Pipelined<'_> {
         w: &mut Writer<'_>,
         step: (&Ahead<'_>, Arg, &[Arg]),
         then: impl FnOnce(&mut Writer<'_>) -> Result<Arg, Refusal>,
-        (main, ring): (Inst, &Ring),
+        (main, ring): (Inst, &LoopCopies),
     ) -> Result<(Vec<Value>, Vec<Arg>), Refusal> {
         let kernel = self.kernel;
         let (places, state) = self.places(w, step, then, (main, ring))?;
@@ -601,7 +601,7 @@ impl Pipelined<'_> {
         w: &mut Writer<'_>,
         step: (&Ahead<'_>, Arg, &[Arg]),
         then: impl FnOnce(&mut Writer<'_>) -> Result<Arg, Refusal>,
-        (main, ring, slot): (Inst, &Ring, Arg),
+        (main, ring, slot): (Inst, &LoopCopies, Arg),
     ) -> Result<Vec<Arg>, Refusal> {
         let kernel = self.kernel;
         let (places, state) = self.places(w, step, then, (main, ring))?;

@@ -6,14 +6,14 @@
 
 use super::Refusal;
 use super::ahead::{Ahead, Wanted};
-use super::schedule::{Ring, Schedule};
+use super::schedule::{ProgramPlan, Ring};
 use super::write::{Arg, Writer, number};
 use crate::plan::{decisions, needs, places, slice_by};
 use std::collections::BTreeSet;
 use tilelift_ir::{Attr, Inst, Op, Region, Type, Value};
 
 /// What is done at a loop from the step of a number on; gives the number of the step behind.
-type Steps<'s> = dyn Fn(&Schedule<'_>, &mut Writer<'_>, Arg) -> Result<Arg, Refusal> + 's;
+type Steps<'s> = dyn Fn(&ProgramPlan<'_>, &mut Writer<'_>, Arg) -> Result<Arg, Refusal> + 's;
 
 /// What a task does that goes through the loops and choices around the loops of the ring.
 struct Walk<'s> {
@@ -25,7 +25,7 @@ struct Walk<'s> {
     brings: bool,
 }
 
-impl Schedule<'_> {
+impl ProgramPlan<'_> {
     /// The producer at a grid position: gives the number of the step behind.
     pub(super) fn produce(&self, w: &mut Writer<'_>, start: Arg) -> Result<Arg, Refusal> {
         let walk = Walk { before: self.before(), at: &|s, w, done| s.copies(w, done), brings: true };

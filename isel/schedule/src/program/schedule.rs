@@ -105,7 +105,7 @@ impl Share {
 }
 
 /// What is written, and how.
-pub(super) struct Schedule<'k> {
+pub(super) struct ProgramPlan<'k> {
     pub kernel: &'k Kernel,
     pub plan: &'k Specialised,
     pub units: Option<&'k Units>,
@@ -145,12 +145,12 @@ pub(super) struct Schedule<'k> {
     /// No other loop takes the ring.
     pub alone: bool,
     /// Loops in front of this one, which take the same ring.
-    pub before: Vec<Schedule<'k>>,
+    pub before: Vec<ProgramPlan<'k>>,
 }
 
-impl<'k> Schedule<'k> {
+impl<'k> ProgramPlan<'k> {
     /// The loop that an instruction is, if its copies go through the ring.
-    pub fn of_loop(&self, i: Inst) -> Option<&Schedule<'k>> {
+    pub fn of_loop(&self, i: Inst) -> Option<&ProgramPlan<'k>> {
         if i == self.plan.main { Some(self) } else { self.before.iter().find(|s| s.plan.main == i) }
     }
 

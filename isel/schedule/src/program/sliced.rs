@@ -10,14 +10,14 @@
 //! Each task counts its own steps, and has every other slot: a slot is always the same task's, which waits for each of its phases.
 
 use super::Refusal;
-use super::schedule::{Schedule, Slices};
+use super::schedule::{ProgramPlan, Slices};
 use super::write::{Arg, Writer, number};
 use tilelift_ir::{Attr, Op, SharedType, Type};
 
 /// Names of the tasks.
 pub(super) const NAMES: [&str; 4] = ["consumers", "second_slice", "third_slice", "fourth_slice"];
 
-impl Schedule<'_> {
+impl ProgramPlan<'_> {
     /// Allocates what sums are handed over by, if several tasks take steps in turns.
     pub(super) fn alloc_slices(&mut self, w: &mut Writer<'_>) -> Result<(), Refusal> {
         let of = self.plan.slices;

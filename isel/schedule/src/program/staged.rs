@@ -8,7 +8,7 @@
 //! buffers, which steps take in turns: lanes store into the one while products read the other ([`super::converted`]).
 
 use super::Refusal;
-use super::schedule::{Schedule, buffer_type};
+use super::schedule::{ProgramPlan, buffer_type};
 use super::write::{Arg, Writer, number};
 use crate::plan::StagedOperand;
 use std::collections::BTreeSet;
@@ -33,7 +33,7 @@ fn exchanged() -> Attr {
     Attr::Perm([1, 0].into_iter().collect())
 }
 
-impl Schedule<'_> {
+impl ProgramPlan<'_> {
     /// Allocates the buffers, for all loops.
     pub(super) fn alloc_staged(&mut self, w: &mut Writer<'_>) -> Result<(), Refusal> {
         for s in self.before.iter_mut() {

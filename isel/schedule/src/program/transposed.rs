@@ -7,7 +7,7 @@
 //! ```
 
 use super::Refusal;
-use super::schedule::{Schedule, Transposed, buffer_type};
+use super::schedule::{ProgramPlan, Transposed, buffer_type};
 use super::write::{Arg, Writer, number};
 use crate::plan::{Specialised, TRANSPOSED_SLOTS};
 use tilelift_ir::{Attr, Inst, LayoutSpec, Op, Shape, TileType, Type, Value};
@@ -23,7 +23,7 @@ fn exchanged() -> Attr {
     Attr::Perm([1, 0].into_iter().collect())
 }
 
-impl Schedule<'_> {
+impl ProgramPlan<'_> {
     /// Allocates the ring, which all loops share: a step of any of them fills a slot of it, with the same tiles.
     pub(super) fn alloc_transposed(&mut self, w: &mut Writer<'_>) -> Result<(), Refusal> {
         if self.plan.transposed_b.is_empty() {

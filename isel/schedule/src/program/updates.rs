@@ -5,12 +5,12 @@
 //! ```
 
 use super::Refusal;
-use super::schedule::{Schedule, buffer_type};
+use super::schedule::{ProgramPlan, buffer_type};
 use super::staged::StagedState;
 use super::write::{Arg, Writer, number};
 use tilelift_ir::{AtomicOp, Attr, Op, TileType, Type};
 
-impl Schedule<'_> {
+impl ProgramPlan<'_> {
     /// Allocates the buffers, for all loops.
     pub(super) fn alloc_updates(&mut self, w: &mut Writer<'_>) -> Result<(), Refusal> {
         for s in self.before.iter_mut() {

@@ -1,12 +1,12 @@
 //! Vectors beside the ring, and those that come through it: see [`crate::plan`]'s `vectors`.
 
 use super::Refusal;
-use super::schedule::Schedule;
+use super::schedule::ProgramPlan;
 use super::write::{Arg, Writer};
 use crate::plan::is_vector;
 use tilelift_ir::{Attr, Inst, Op, SharedType, Type, Value};
 
-impl Schedule<'_> {
+impl ProgramPlan<'_> {
     /// Allocates the slots, for all loops: those that take one ring have the same vectors.
     pub(super) fn alloc_vectors(&mut self, w: &mut Writer<'_>) -> Result<(), Refusal> {
         for &i in &self.plan.vectors {

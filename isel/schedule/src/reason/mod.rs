@@ -34,4 +34,4 @@ pub use remedy::{Holder, Offer, Remedy, Taker};
 pub use requirement::{AtOdds, Unmet};
 pub use resource::Resource;
 pub use uncounted_loop::UncountedLoop;
-pub use unsupported::{Lacking, Location, Missing, NoAxis, NoMeeting, NoRegister, OfScalar, Product, Promise, Stage, Unsupported};
+pub use unsupported::{Lacking, Location, Missing, NoAxis, NoMeeting, NoRegister, OfScalar, ProductOperand, Promise, Stage, Unsupported};

@@ -65,7 +65,7 @@ pub enum Unsupported {
     /// A register without a value.
     Register(NoRegister),
     /// A dot's operand has no fragment at a row and a column.
-    Fragment(Product, [u32; 2]),
+    Fragment(ProductOperand, [u32; 2]),
     /// A matrix instruction takes no operand A from registers.
     RegisterA(&'static str),
     /// Something that a stage in front should have made, or refused.
@@ -344,18 +344,18 @@ impl fmt::Display for NoRegister {
 
 /// An operand of a product.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Product {
+pub enum ProductOperand {
     /// Of a dot.
     Dot,
     /// The operand A of an `async_dot`.
     AsyncDot,
 }
 
-impl fmt::Display for Product {
+impl fmt::Display for ProductOperand {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Product::Dot => "a dot: its operand layout",
-            Product::AsyncDot => "`async_dot`: the layout of its operand A",
+            ProductOperand::Dot => "a dot: its operand layout",
+            ProductOperand::AsyncDot => "`async_dot`: the layout of its operand A",
         })
     }
 }

@@ -19,7 +19,7 @@ impl Prices<'_> {
         kernel.walk(kernel.body, &mut |i| {
             values.extend(kernel.insts[i].results.iter().copied().filter(|&v| memory[v]));
         });
-        let (others, chosen) = (staging::others(self.plain), staging::Chosen::default());
+        let (others, chosen) = (staging::others(self.plain), staging::ChosenMaps::default());
         let known = (self.plain, &others[..], &chosen);
         if let Some(e) = self.plan.task_plan() {
             for ring in slots(kernel, e) {

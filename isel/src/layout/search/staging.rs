@@ -226,13 +226,13 @@ fn fewest(
 }
 
 /// A tile that is staged: its shape, bytes of an element, dimension that lies in a row, who writes it in vectors of how many bytes, and who reads it.
-type Tile = (Vec<u32>, u32, usize, (Layout, u32), Vec<Reader>);
+type StagedTile = (Vec<u32>, u32, usize, (Layout, u32), Vec<Reader>);
 
 /// Maps that were chosen. Kernels stage many tiles alike, and to choose takes long.
 #[derive(Default)]
-pub(crate) struct Chosen(RefCell<Map<Tile, SharedMap>>);
+pub(crate) struct ChosenMaps(RefCell<Map<StagedTile, SharedMap>>);
 
-impl Chosen {
+impl ChosenMaps {
     /// The map of [`choose`].
     ///
     /// # Errors
@@ -318,7 +318,7 @@ impl Waiting {
         kernel: &Kernel,
         target: &Target,
         plan: &Plan,
-        known: (&Assignment, &[Rc<Layout>], &Chosen),
+        known: (&Assignment, &[Rc<Layout>], &ChosenMaps),
         load: Inst,
     ) -> Result<Waiting, LayoutError> {
         let (writer, fast) = copied(kernel, target, plan, load, kernel.ty(kernel.insts[load].results[0]).shape().unwrap_or(&[]))?;
@@ -337,7 +337,7 @@ impl Waiting {
         kernel: &Kernel,
         target: &Target,
         plan: &Plan,
-        known: (&Assignment, &[Rc<Layout>], &Chosen),
+        known: (&Assignment, &[Rc<Layout>], &ChosenMaps),
         (ring, buffer): (&FetchedRing, &BufferLayout),
     ) -> Result<Waiting, LayoutError> {
         let (writer, fast) = filled(kernel, target, plan, (ring, buffer))?;
@@ -355,7 +355,7 @@ impl Waiting {
         mut self,
         kernel: &Kernel,
         target: &Target,
-        (plain, others, chosen): (&Assignment, &[Rc<Layout>], &Chosen),
+        (plain, others, chosen): (&Assignment, &[Rc<Layout>], &ChosenMaps),
         (bytes, fast): (u32, usize),
     ) -> Result<Waiting, LayoutError> {
         let v = kernel.insts[self.load].results[0];

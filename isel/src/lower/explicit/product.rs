@@ -11,10 +11,10 @@ use tilelift_ir::{Inst, Op, Precision, Value};
 use tilelift_lane::{BinOp, GroupMatrix, GroupOperand, LTy, LVal, LaneBuilder, Multiply, OperandA, Place, SwizzleAtoms, Unit, Vals};
 use tilelift_schedule::LowerError;
 use tilelift_schedule::plan::{allocation, handle, is_zero};
-use tilelift_schedule::reason::{Missing, NoOperand, NotAddressed, Product, Unsupported};
+use tilelift_schedule::reason::{Missing, NoOperand, NotAddressed, ProductOperand, Unsupported};
 
 /// A swizzled operand.
-struct Operand {
+struct SwizzledOperand {
     base: LVal,
     /// Bytes from the base to its first element.
     first: u32,
@@ -25,7 +25,7 @@ struct Operand {
     along_k: bool,
 }
 
-impl Operand {
+impl SwizzledOperand {
     /// Bytes from the columns of a group that has so many to those of the next one; the operand B's alone.
     fn columns(&self, n: u32, row: &GroupMatrix) -> Result<u32, LowerError> {
         let bytes = n * row.operand.bytes();
@@ -61,12 +61,12 @@ impl Operand {
 
 /// The operand A.
 enum SourceA {
-    Shared(Operand),
+    Shared(SwizzledOperand),
     Regs(BTreeMap<(u32, u32), Vals>),
 }
 
 /// A matrix in a buffer, whose dimension `k` is multiplied along.
-fn operand(local: &Local, k: usize, row: &GroupMatrix) -> Result<Operand, LowerError> {
+fn operand(local: &Local, k: usize, row: &GroupMatrix) -> Result<SwizzledOperand, LowerError> {
     let refuse = |why: NoOperand| Err(NotAddressed::Operand(why).into());
     let buffer = &local.buffer;
     let (Some(swizzled), [_, _]) = (buffer.swizzled, &local.parts[..]) else { return refuse(NoOperand::NotSwizzled) };
@@ -85,7 +85,7 @@ fn operand(local: &Local, k: usize, row: &GroupMatrix) -> Result<Operand, LowerE
     let Some(first) = start(buffer, &local.parts).filter(|_| fits) else {
         return refuse(NoOperand::Start);
     };
-    Ok(Operand { base: local.base, first, column, swizzle: swizzled.swizzle, atom_stride: buffer.atom_stride(), along_k })
+    Ok(SwizzledOperand { base: local.base, first, column, swizzle: swizzled.swizzle, atom_stride: buffer.atom_stride(), along_k })
 }
 
 impl Lower<'_> {
@@ -147,7 +147,7 @@ impl Lower<'_> {
                     SourceA::Regs(words) => {
                         let at = (r * groups * row.m, k);
                         let Some(words) = words.get(&at) else {
-                            return Err(Unsupported::Fragment(Product::AsyncDot, at.into()).into());
+                            return Err(Unsupported::Fragment(ProductOperand::AsyncDot, at.into()).into());
                         };
                         OperandA::Regs(words.clone())
                     }

@@ -13,7 +13,7 @@ use crate::isa::{Access, Format, Kind, Opcode};
 use crate::mir::{Block, File, Fixed, Inst, Mods, Operand, Program, Reg, Span};
 use cranelift_entity::EntityRef;
 use masks::Mask;
-use state::{Place, State, Value};
+use state::{Place, State, WordNumber};
 
 /// What is wrong with an allocation, and where.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -186,7 +186,7 @@ impl Checker<'_> {
         state
     }
 
-    fn value(&self, span: Span, word: u8) -> Option<Value> {
+    fn value(&self, span: Span, word: u8) -> Option<WordNumber> {
         let word = u32::from(span.first) + u32::from(word);
         match span.reg {
             Reg::Virtual(reg) => Some(self.first[reg.index()] + word),
@@ -276,7 +276,7 @@ impl Checker<'_> {
     }
 
     /// The value of a register that is zero for accesses of scratch memory.
-    fn zero(&self) -> Value {
+    fn zero(&self) -> WordNumber {
         self.values + LANES
     }
 

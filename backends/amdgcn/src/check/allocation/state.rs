@@ -9,11 +9,11 @@ use std::collections::BTreeMap;
 /// A register, a lane of a vector register, or a word of scratch memory.
 pub(super) type Place = u32;
 /// A word of a register before allocation.
-pub(super) type Value = u32;
+pub(super) type WordNumber = u32;
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Fact {
-    value: Value,
+    value: WordNumber,
     lanes: Mask,
     but: Option<Mask>,
 }
@@ -42,17 +42,17 @@ impl State {
     }
 
     /// True if the place holds the value in the mask's lanes.
-    pub(super) fn holds(&self, place: Place, value: Value, lanes: Mask) -> bool {
+    pub(super) fn holds(&self, place: Place, value: WordNumber, lanes: Mask) -> bool {
         self.is_new(value) || self.written_there(place, value, lanes)
     }
 
-    fn written_there(&self, place: Place, value: Value, lanes: Mask) -> bool {
+    fn written_there(&self, place: Place, value: WordNumber, lanes: Mask) -> bool {
         let facts = self.facts.get(&place).map_or(&[][..], |f| f);
         facts.iter().any(|f| f.value == value && f.but.is_none() && self.masks.contains(f.lanes, lanes))
     }
 
     /// The value changes in these lanes, and nobody knows where it is.
-    fn outdated(&mut self, value: Value, lanes: Mask, spare: impl Fn(Place) -> bool) {
+    fn outdated(&mut self, value: WordNumber, lanes: Mask, spare: impl Fn(Place) -> bool) {
         let masks = &self.masks;
         for (_, facts) in self.facts.iter_mut().filter(|(place, _)| !spare(**place)) {
             facts.retain_mut(|fact| {
@@ -72,12 +72,12 @@ impl State {
     }
 
     /// True if the value was never written: it is everywhere.
-    pub(super) fn is_new(&self, value: Value) -> bool {
+    pub(super) fn is_new(&self, value: WordNumber) -> bool {
         self.written[value as usize] == Written::Nowhere
     }
 
     /// The value is written in these lanes.
-    fn mark(&mut self, value: Value, lanes: Mask) {
+    fn mark(&mut self, value: WordNumber, lanes: Mask) {
         let written = &mut self.written[value as usize];
         *written = match *written {
             Written::Nowhere => Written::Within(lanes),
@@ -88,7 +88,7 @@ impl State {
     }
 
     /// The place holds the value in these lanes from now on: in all, if it was never written in others.
-    fn learn(&mut self, place: Place, value: Value, lanes: Mask) {
+    fn learn(&mut self, place: Place, value: WordNumber, lanes: Mask) {
         let masks = &self.masks;
         let facts = self.facts.entry(place).or_default();
         for fact in facts.iter_mut().filter(|f| f.value == value) {
@@ -105,7 +105,7 @@ impl State {
     }
 
     /// An instruction writes a value to a place.
-    pub(super) fn write(&mut self, place: Place, value: Value, lanes: Mask) {
+    pub(super) fn write(&mut self, place: Place, value: WordNumber, lanes: Mask) {
         self.mark(value, lanes);
         self.outdated(value, lanes, |other| other == place);
         self.facts.entry(place).or_default().retain(|f| f.value == value);
@@ -113,7 +113,7 @@ impl State {
     }
 
     /// A value is written, but nowhere.
-    pub(super) fn lose(&mut self, value: Value, lanes: Mask) {
+    pub(super) fn lose(&mut self, value: WordNumber, lanes: Mask) {
         self.mark(value, lanes);
         self.outdated(value, lanes, |_| false);
     }
@@ -124,7 +124,7 @@ impl State {
     }
 
     /// One value becomes another: wherever that is, this is.
-    pub(super) fn rename(&mut self, to: Value, from: Value, lanes: Mask) {
+    pub(super) fn rename(&mut self, to: WordNumber, from: WordNumber, lanes: Mask) {
         if to == from {
             return;
         }
@@ -147,7 +147,7 @@ impl State {
         if to == from {
             return;
         }
-        let mut values: Vec<Value> = self.facts.get(&from).map_or(&[][..], |f| f).iter().map(|f| f.value).collect();
+        let mut values: Vec<WordNumber> = self.facts.get(&from).map_or(&[][..], |f| f).iter().map(|f| f.value).collect();
         values.retain(|&v| self.written_there(from, v, lanes));
         self.facts.entry(to).or_default().retain(|f| values.contains(&f.value));
         for value in values {

@@ -130,7 +130,7 @@ fn tables_that_no_warp_can_run() {
     let problem = |change: fn(&mut MatrixInstr)| {
         let mut t = target();
         change(&mut t.matrix[5]);
-        match crate::interp::matrix::Table::new(&t.matrix[5], 32) {
+        match crate::interp::matrix::MatrixTable::new(&t.matrix[5], 32) {
             Err(LaneError::Table { name: "copies", problem }) => problem,
             _ => panic!("accepted"),
         }

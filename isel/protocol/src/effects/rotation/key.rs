@@ -3,7 +3,7 @@
 use super::super::super::env::Env;
 use super::super::super::run::{Checker, Life, State};
 use super::super::super::value::Abs;
-use crate::state::rotation::{By, Kind, Rotated, What};
+use crate::state::rotation::{By, CounterRelation, Kind, Rotated};
 use smallvec::SmallVec;
 
 impl<'a> Checker<'a> {
@@ -77,18 +77,22 @@ impl<'a> Checker<'a> {
         };
         match (kind.what, a) {
             // Nothing that matters is made of it.
-            (What::Other, _) => {}
+            (CounterRelation::Other, _) => {}
             (_, Abs::Any) => out.push(0),
-            (What::Counter { least }, Abs::Count(v, m)) if v >= least => out.extend([1, (v + by).rem_euclid(m) as u64, m as u64]),
-            (What::Slot { root, slots, stride }, Abs::All(x)) => {
+            (CounterRelation::Counter { least }, Abs::Count(v, m)) if v >= least => {
+                out.extend([1, (v + by).rem_euclid(m) as u64, m as u64])
+            }
+            (CounterRelation::Slot { root, slots, stride }, Abs::All(x)) => {
                 out.extend([2, (x - counted(root, slots)? % slots * stride) as u64]);
             }
-            (What::Slot { root, slots, stride }, Abs::Lanes(l)) => {
+            (CounterRelation::Slot { root, slots, stride }, Abs::Lanes(l)) => {
                 let j = counted(root, slots)? % slots;
                 self.lists.plus(l, -j * stride).key(out);
             }
-            (What::Round { root, slots }, Abs::All(x)) => out.extend([3, (x - counted(root, 2 * slots)? / slots).rem_euclid(2) as u64]),
-            (What::Round { root, slots }, Abs::Count(x, m)) => {
+            (CounterRelation::Round { root, slots }, Abs::All(x)) => {
+                out.extend([3, (x - counted(root, 2 * slots)? / slots).rem_euclid(2) as u64])
+            }
+            (CounterRelation::Round { root, slots }, Abs::Count(x, m)) => {
                 out.extend([4, (x - counted(root, 2 * slots)? / slots).rem_euclid(2) as u64, m as u64]);
             }
             _ => return None,

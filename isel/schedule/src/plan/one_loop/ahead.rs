@@ -4,7 +4,7 @@ use super::asked::Asked;
 use super::groups::Groups;
 use super::holding::{Holding, held_in, most_held};
 use super::memory::Memory;
-use super::step::Step;
+use super::step::StepPlan;
 use crate::plan::budget::{BESIDE_ACCUMULATORS, matrices_behind};
 use crate::plan::copied::computed_again;
 use crate::plan::epilogue_operands::{Epilogue, epilogue_operands};
@@ -22,7 +22,7 @@ use tilelift_ir::{Inst, Value};
 const BESIDE_OVERLAP: u32 = 4;
 
 /// What is decided.
-pub(super) struct Ahead {
+pub(super) struct LoopAhead {
     /// Vectors that go with the ring.
     pub vectors: Vec<Inst>,
     /// What else consumers load a step ahead.
@@ -31,13 +31,13 @@ pub(super) struct Ahead {
     pub late: Option<Late>,
 }
 
-impl Ahead {
+impl LoopAhead {
     /// `overlaps`: products run while lanes compute; `by_columns`: one group computes for all.
     pub fn of(
-        (g, held, step, memory): (&Groups<'_>, &Holding, &Step, &Memory),
+        (g, held, step, memory): (&Groups<'_>, &Holding, &StepPlan, &Memory),
         (overlaps, by_columns): (bool, bool),
         replay: &mut Replay,
-    ) -> Ahead {
+    ) -> LoopAhead {
         let Asked { kernel, options, main, written, facts, .. } = g.sharing.asked;
         let region = g.sharing.asked.region();
         let vectors = vectors(g, step, memory, replay);
@@ -88,11 +88,11 @@ impl Ahead {
                 }
             }
         }
-        Ahead { vectors, prefetched, late }
+        LoopAhead { vectors, prefetched, late }
     }
 
     /// Tiles that stand behind the loop come through its ring, where every step of it is one of copies by units, and every task takes every step.
-    pub fn epilogue(&self, (g, held, step): (&Groups<'_>, &Holding, &Step), apart: bool, replay: &mut Replay) -> Epilogue {
+    pub fn epilogue(&self, (g, held, step): (&Groups<'_>, &Holding, &StepPlan), apart: bool, replay: &mut Replay) -> Epilogue {
         let Asked { kernel, units, main, written, sole, facts, .. } = g.sharing.asked;
         let units_alone = facts.by_lanes.is_empty() && self.vectors.is_empty() && facts.transposed_b.is_empty();
         let in_turn = sole && facts.around.is_empty() && held.slices == 1 && !apart && self.late.is_none() && !step.converts_ahead;
@@ -110,7 +110,7 @@ impl Ahead {
 
 /// Vectors beside the operands go with the ring, where the producer can say from where, and bytes are left. The lanes of more warps than one are busy with
 /// operands.
-fn vectors(g: &Groups<'_>, step: &Step, memory: &Memory, replay: &mut Replay) -> Vec<Inst> {
+fn vectors(g: &Groups<'_>, step: &StepPlan, memory: &Memory, replay: &mut Replay) -> Vec<Inst> {
     let Asked { kernel, target, main, written, facts, .. } = g.sharing.asked;
     let mut out = Vec::new();
     let mut left = memory.ring_bytes().saturating_sub(memory.depth * step.stage_bytes) / memory.depth;

@@ -8,7 +8,7 @@ use tilelift_lane::hash::Set;
 use tilelift_lane::{GroupMatrixId, Target, Units};
 
 /// A product and its matrix instruction.
-pub(super) type Product = (Inst, GroupMatrixId);
+pub(super) type GroupProduct = (Inst, GroupMatrixId);
 
 /// A loop, what is known of it, and what is asked for.
 #[derive(Clone, Copy)]

@@ -1,6 +1,6 @@
 //! What lanes hold in registers: how many each has, sets that take steps in turns, and what goes to shared memory so that the rest fits.
 
-use super::asked::{Asked, Product};
+use super::asked::{Asked, GroupProduct};
 use super::groups::Groups;
 use crate::plan::brought::{shared_as_quick, used_only_by};
 use crate::plan::budget::{BESIDE_ACCUMULATORS, Held, budget, loaded_behind};
@@ -16,7 +16,7 @@ use tilelift_ir::{Inst, Value};
 use tilelift_lane::Registers;
 
 /// Registers of a lane that warps of the producer and of the consumers have; `None` where they keep what they start with.
-type Shares = Option<[u32; 2]>;
+type RoleRegisters = Option<[u32; 2]>;
 
 /// What is decided.
 pub(super) struct Holding {
@@ -25,7 +25,7 @@ pub(super) struct Holding {
     /// Groups of warps that consume, and warps of the program.
     pub groups: u32,
     pub warps: u32,
-    pub registers: Shares,
+    pub registers: RoleRegisters,
     /// What is brought in front of the loop.
     pub brought: Vec<BroughtOperand>,
     /// Registers of a lane for all accumulators, and for those of the last product of each chain.
@@ -71,8 +71,8 @@ impl Holding {
         // Elsewhere products are quicker with it there.
         let mut brought = g.needed.clone();
         if parts.as_ref().is_some_and(|p| p.hold) && !g.sharing.persistent {
-            let as_quick = |&(i, q): &Product| shared_as_quick(target, &units.matrix[q.index()], accumulator_shape(kernel, i));
-            let quick: Vec<Product> = facts.dots.iter().copied().filter(as_quick).collect();
+            let as_quick = |&(i, q): &GroupProduct| shared_as_quick(target, &units.matrix[q.index()], accumulator_shape(kernel, i));
+            let quick: Vec<GroupProduct> = facts.dots.iter().copied().filter(as_quick).collect();
             for a in invariant(kernel, units, (main, written), &quick, &g.loads, 0) {
                 if brought.iter().all(|b| b.value != a.value) && used_only_by(kernel, a.value, &quick) {
                     brought.push(a);

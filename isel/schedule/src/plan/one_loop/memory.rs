@@ -3,7 +3,7 @@
 use super::asked::Asked;
 use super::groups::Groups;
 use super::holding::Holding;
-use super::step::Step;
+use super::step::StepPlan;
 use crate::named::Named;
 use crate::plan::brought::over_brought;
 use crate::plan::budget::BESIDE_ACCUMULATORS;
@@ -52,7 +52,7 @@ pub(super) struct Memory {
 }
 
 /// How results leave.
-struct Staging {
+struct ResultStaging {
     stores: Vec<(Inst, SwizzledTile)>,
     bytes: u32,
     parts: u32,
@@ -65,7 +65,7 @@ impl Memory {
     pub fn of(
         g: &Groups<'_>,
         held: &Holding,
-        step: &Step,
+        step: &StepPlan,
         (overlaps, columns): (bool, Option<ColumnTasks>),
     ) -> Result<(Memory, Option<ColumnTasks>), NotSpecialised> {
         let Asked { kernel, target, units, options, ring_layouts, main, facts, .. } = g.sharing.asked;
@@ -101,7 +101,7 @@ impl Memory {
         if depth < 2 || depth > room {
             return Err(NotSpecialised::Ring { depth, room, slot: step.stage_bytes });
         }
-        let Staging { stores, bytes, parts, shared, over } = staging;
+        let ResultStaging { stores, bytes, parts, shared, over } = staging;
         let (staging_bytes, staging_parts, staging_shared, results_over) = (bytes, parts, shared, over);
         Ok((Memory { stores, updates, staging_bytes, staging_parts, staging_shared, results_over, beside, share, depth }, columns))
     }
@@ -139,7 +139,7 @@ fn staging(
     mut stores: Vec<(Inst, SwizzledTile)>,
     slot: u32,
     room: &dyn Fn(u32) -> u32,
-) -> Result<Staging, NotSpecialised> {
+) -> Result<ResultStaging, NotSpecialised> {
     let Asked { kernel, options, ring_layouts, main, sole, facts, .. } = g.sharing.asked;
     let (accumulators, rows) = (&g.sharing.accumulators, g.consumers * g.sharing.rows);
     let repetitions = accumulators.iter().map(|s| s[0] / rows).min().unwrap_or(1);
@@ -180,5 +180,5 @@ fn staging(
         over.clear();
         bytes = 0;
     }
-    Ok(Staging { stores, bytes, parts, shared, over })
+    Ok(ResultStaging { stores, bytes, parts, shared, over })
 }

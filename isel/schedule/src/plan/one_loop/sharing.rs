@@ -1,6 +1,6 @@
 //! How groups of warps may share the products of a loop.
 
-use super::asked::{Asked, Product};
+use super::asked::{Asked, GroupProduct};
 use crate::plan::brought::narrowed;
 use crate::plan::options::LowerOptions;
 use crate::plan::overlap::{Overlap, overlap};
@@ -60,21 +60,21 @@ impl<'a> Sharing<'a> {
     }
 
     /// Parts of the columns of a product that so many groups take.
-    pub fn across(&self, (i, q): Product, groups: u32) -> Option<u32> {
+    pub fn across(&self, (i, q): GroupProduct, groups: u32) -> Option<u32> {
         let Asked { kernel, units, .. } = self.asked;
         let (row, shape) = (&units.matrix[q.index()], accumulator_shape(kernel, i)?);
         if groups == self.several { self.copied.shares(row, i, shape, groups) } else { row.shares(shape, groups) }.map(|s| s[1])
     }
 
     /// The load of operand B whose columns so many groups share, and the bytes of a group's part of a row.
-    pub fn share_of(&self, d: Product, groups: u32) -> Option<(Inst, u32)> {
+    pub fn share_of(&self, d: GroupProduct, groups: u32) -> Option<(Inst, u32)> {
         column_share(self.asked.kernel, d.0, self.across(d, groups)?, &self.asked.facts.loads)
     }
 
     /// True if so many groups share all products, by rows or by columns that are whole swizzle atoms.
     pub fn split(&self, groups: u32) -> bool {
         let least = self.asked.units.bulk.swizzles.iter().copied().min().unwrap_or(0);
-        let atoms = |d: Product| self.share_of(d, groups).is_none_or(|s| s.1 >= least);
+        let atoms = |d: GroupProduct| self.share_of(d, groups).is_none_or(|s| s.1 >= least);
         self.asked.facts.dots.iter().all(|&d| self.across(d, groups).is_some() && atoms(d))
     }
 
@@ -82,9 +82,9 @@ impl<'a> Sharing<'a> {
     pub fn given(&self, groups: u32) -> (Vec<BroughtOperand>, Vec<StagedOperand>) {
         let Asked { kernel, units, written, main, facts, .. } = self.asked;
         let (loads, dots) = (&facts.loads, &facts.dots);
-        let columns = |d: Product| self.across(d, groups).unwrap_or(1);
+        let columns = |d: GroupProduct| self.across(d, groups).unwrap_or(1);
         // Operand A that lanes would store.
-        let not_held = |d: &Product| columns(*d) > 1 || !in_rows(kernel, kernel.insts[d.0].args[0]);
+        let not_held = |d: &GroupProduct| columns(*d) > 1 || !in_rows(kernel, kernel.insts[d.0].args[0]);
         let rows = |n: usize| if n == 1 { dots.clone() } else { dots.iter().copied().filter(not_held).collect::<Vec<_>>() };
         let brought: Vec<BroughtOperand> = match self.persistent {
             true => Vec::new(),

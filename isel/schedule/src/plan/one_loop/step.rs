@@ -19,7 +19,7 @@ use tilelift_ir::{Inst, Precision, Value};
 use tilelift_lane::Registers;
 
 /// What is decided.
-pub(super) struct Step {
+pub(super) struct StepPlan {
     /// Whole tiles that lanes read of the ring.
     pub lane_tiles: Vec<(Inst, SwizzledTile)>,
     /// Bytes of a slot, and of what is brought in front of the loop.
@@ -31,14 +31,14 @@ pub(super) struct Step {
     pub converts_ahead: bool,
 }
 
-impl Step {
+impl StepPlan {
     /// Also says which products run while lanes compute: none, where the ring has too few slots for that.
     pub fn of(
         g: &Groups<'_>,
         held: &Holding,
         (mut parts, by_columns): (Option<Overlap>, bool),
         replay: &mut Replay,
-    ) -> Result<(Step, Option<Overlap>), NotSpecialised> {
+    ) -> Result<(StepPlan, Option<Overlap>), NotSpecialised> {
         let Asked { kernel, target, options, main, written, facts, .. } = g.sharing.asked;
         let lane_tiles = lane_tiles(g, replay);
         if g.loads.is_empty() && lane_tiles.is_empty() {
@@ -59,7 +59,7 @@ impl Step {
         let places: Vec<Value> = held.brought.iter().flat_map(|b| kernel.operand(b.load, "indices")).copied().collect();
         replay.add(computed_again(kernel, (main, &facts.around), written, places)?);
         operands_fit(g, held)?;
-        Ok((Step { lane_tiles, stage_bytes, brought_bytes, in_flight, converts_ahead }, parts))
+        Ok((StepPlan { lane_tiles, stage_bytes, brought_bytes, in_flight, converts_ahead }, parts))
     }
 
     /// True for what consumers load or compute in a step, without what they read of the ring.

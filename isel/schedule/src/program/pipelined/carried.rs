@@ -15,7 +15,7 @@
 use super::super::Refusal;
 use super::super::ahead::Ahead;
 use super::super::write::{Arg, Writer};
-use super::{Pipelined, Ring, content, plus, run_ahead};
+use super::{LoopCopies, Pipelined, content, plus, run_ahead};
 use crate::plan::{
     LANES_OF_ROW, Replay, at_most_once, computed_with, copied_loads, is_matrix, needs, not_operand, slice_by, spread, written_views,
 };
@@ -65,7 +65,7 @@ pub fn loads_ahead(kernel: &Kernel, target: &Target, warps: u32, stages: u32) ->
         return Ok(None);
     }
     let programs = Programs::of(target, warps, stages);
-    let mut rings: BTreeMap<Inst, Ring> = BTreeMap::new();
+    let mut rings: BTreeMap<Inst, LoopCopies> = BTreeMap::new();
     let mut loops = Vec::new();
     kernel.walk(kernel.body, &mut |i| loops.extend((kernel.insts[i].op == Op::For).then_some(i)));
     if loops.is_empty() {
@@ -77,11 +77,11 @@ pub fn loads_ahead(kernel: &Kernel, target: &Target, warps: u32, stages: u32) ->
         if at_most_once(kernel, main) {
             continue;
         }
-        let Some(step) = Step::of(kernel, main, &written, &|i| operands[i], programs) else { continue };
+        let Some(step) = StepLoads::of(kernel, main, &written, &|i| operands[i], programs) else { continue };
         let (steps, loads) = (step.ahead(programs), step.ring.loads.len());
         if loads > 0 && steps > 0 {
             taken(Decision::LoadsAhead, || Told::of(format!("{loads} loads, {steps} steps ahead")));
-            rings.insert(main, Ring { steps, ..step.ring });
+            rings.insert(main, LoopCopies { steps, ..step.ring });
         }
     }
     if rings.is_empty() {
@@ -94,9 +94,9 @@ pub fn loads_ahead(kernel: &Kernel, target: &Target, warps: u32, stages: u32) ->
 }
 
 /// What a loop loads in a step, for no product.
-struct Step {
+struct StepLoads {
     /// The loads that can run ahead and that registers hold, and what their places follow from.
-    ring: Ring,
+    ring: LoopCopies,
     /// Bytes of a lane that they bring.
     bytes: u64,
     /// Registers of a lane that they take.
@@ -117,9 +117,9 @@ struct Found {
     registers: u64,
 }
 
-impl Step {
+impl StepLoads {
     /// Of a loop that holds no loop, in a kernel that writes these views; `operands` are loads that products alone take.
-    fn of(kernel: &Kernel, main: Inst, written: &Set<Value>, operands: &dyn Fn(Inst) -> bool, programs: Programs) -> Option<Step> {
+    fn of(kernel: &Kernel, main: Inst, written: &Set<Value>, operands: &dyn Fn(Inst) -> bool, programs: Programs) -> Option<StepLoads> {
         let region = kernel.insts[main].regions[0];
         let is_loop = |&i: &Inst| matches!(kernel.insts[i].op, Op::For | Op::While);
         // Most loops that hold one hold it themselves.
@@ -142,7 +142,7 @@ impl Step {
             }
         }
         let room = if multiplies { room_beside(kernel, region, (&products, operands), programs) } else { HELD };
-        let mut step = Step { ring: Ring::default(), bytes: 0, registers: 0, room, multiplies, crowded: Vec::new() };
+        let mut step = StepLoads { ring: LoopCopies::default(), bytes: 0, registers: 0, room, multiplies, crowded: Vec::new() };
         // Beside products those that take the fewest come first.
         if multiplies {
             found.sort_by_key(|f| f.registers);
@@ -233,7 +233,7 @@ pub(in super::super) fn held(kernel: &Kernel, programs: Programs, main: Inst, lo
         return Err(NotAhead::Once);
     }
     let (written, operands) = (written_views(kernel), copied_loads(kernel));
-    let Some(step) = Step::of(kernel, main, &written, &|i| operands[i], programs) else { return Err(NotAhead::Around) };
+    let Some(step) = StepLoads::of(kernel, main, &written, &|i| operands[i], programs) else { return Err(NotAhead::Around) };
     if let Some(&(_, registers)) = step.crowded.iter().find(|c| c.0 == load) {
         return Err(NotAhead::Held { registers });
     }
@@ -274,7 +274,13 @@ fn halves(elem: Scalar) -> u64 {
 
 impl Pipelined<'_> {
     /// A loop that carries what is loaded for the steps behind.
-    pub(super) fn carry(&self, w: &mut Writer<'_>, main: Inst, ring: &Ring, (ahead, args): (&Ahead<'_>, &[Arg])) -> Result<(), Refusal> {
+    pub(super) fn carry(
+        &self,
+        w: &mut Writer<'_>,
+        main: Inst,
+        ring: &LoopCopies,
+        (ahead, args): (&Ahead<'_>, &[Arg]),
+    ) -> Result<(), Refusal> {
         let kernel = self.kernel;
         let region = kernel.insts[main].regions[0];
         let params = &kernel.regions[region].params;

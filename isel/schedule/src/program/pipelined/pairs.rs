@@ -7,7 +7,7 @@
 //! rest:   wait ─ barrier ─ the last step from slot 0                                                                      where steps are odd
 //! ```
 
-use super::{Pipelined, Ring, literal, plus};
+use super::{LoopCopies, Pipelined, literal, plus};
 use crate::program::Refusal;
 use crate::program::ahead::Ahead;
 use crate::program::write::{Arg, Writer, number};
@@ -19,7 +19,7 @@ impl Pipelined<'_> {
         &self,
         w: &mut Writer<'_>,
         main: Inst,
-        ring: &Ring,
+        ring: &LoopCopies,
         (ahead, args): (&Ahead<'_>, &[Arg]),
         step: i64,
     ) -> Result<(), Refusal> {
@@ -68,7 +68,7 @@ impl Pipelined<'_> {
     }
 
     /// The instructions of a step, which reads a slot.
-    fn step(&self, w: &mut Writer<'_>, (main, ring): (Inst, &Ring), at: Arg, values: &[Arg], slot: u32) -> Result<Vec<Arg>, Refusal> {
+    fn step(&self, w: &mut Writer<'_>, (main, ring): (Inst, &LoopCopies), at: Arg, values: &[Arg], slot: u32) -> Result<Vec<Arg>, Refusal> {
         let region = self.kernel.insts[main].regions[0];
         let params = &self.kernel.regions[region].params;
         w.set(params[0], at);
