@@ -87,7 +87,7 @@ pub struct Rule {
     pub(crate) apply: fn(&Graph, Id, &Node) -> Option<Term>,
     /// Types of `T` (and `U`) in the programs.
     pub over: Types,
-    /// A program in which it applies; `tests/rules.rs` says what its letters mean.
+    /// A program in which it applies; `tests/suite/common` says what its letters mean.
     pub fires: &'static str,
     /// A program in which it does not.
     pub keeps: &'static str,

@@ -7,10 +7,11 @@
 //! ```
 //!
 //! The plan's own decisions are the first candidate unless another one is cheaper by more than prices are exact. What is decided is the layout
-//! of the ring (swizzle widths, operand A from shared memory or registers), how results leave (bulk or per lane), and whether consumers
-//! cooperate or take grid positions in ping-pong; slots, registers and staging follow from the plan that these give. Persistence has no
-//! price yet: what positions share in the cache decides it, which no price here sees. Where layouts are not searched, and for what is not
-//! specialised, the plan alone is the list: nothing is enumerated.
+//! of the ring (swizzle widths, operand A from shared memory or registers) and how results leave (bulk or per lane); slots, registers and
+//! staging follow from the plan that these give. Whether consumers cooperate or take grid positions in ping-pong is decided by the plan: kernels
+//! are lowered from [`Candidates::of`], which keeps its sets. [`schedule`] alone, for what `--emit schedule` prints, compares the other number of
+//! sets with them. Persistence has no price yet: what positions share in the cache decides it, which no price here sees. Where layouts are not
+//! searched, and for what is not specialised, the plan alone is the list: nothing is enumerated.
 
 mod alternatives;
 mod list;
