@@ -184,6 +184,21 @@ fn what_the_proof_refuses_has_a_place_and_a_class() {
     }
 }
 
+/// A schedule that is proved is the same text; where its proof is asked for and comes to no end, the loop goes another way, or the kernel is refused.
+#[test]
+fn schedules_are_proved_where_that_is_asked_for() {
+    let compiled = |name: &str, more: &[&str]| {
+        let file = format!("{}/../tests/tile/loops/{name}.tile", env!("CARGO_MANIFEST_DIR"));
+        tool(&[&["compile", "--target", "sm_90a", &file], more].concat())
+    };
+    let [usual, proved] = [&[][..], &["--prove"]].map(|more| compiled("rows_of_experts", more));
+    assert_eq!((proved.0, &proved.1), (Status::Done, &usual.1), "{}", proved.2);
+    let (status, _, err) = compiled("products_beside_guarded", &["--prove"]);
+    assert_eq!(status, Status::Failed);
+    assert!(err.contains("the schedule that the compiler wrote is not proved: there are more than"), "{err}");
+    assert!(err.contains("or do not ask for its proof"), "{err}");
+}
+
 #[test]
 fn results_that_nobody_wrote_do_not_agree_silently() {
     let text = "kernel @some(%x: view<i32, [?]>, %y: view<i32, [?]>, %z: view<i32, [?]>) warps=1 {
