@@ -46,9 +46,32 @@ use tilelift_schedule::wide_sums::wide_sums;
 /// # Errors
 /// [`LowerError::Unsupported`] and [`LowerError::ResourceExceeded`], placed at the guilty instruction.
 pub fn lower(kernel: &Verified<'_>, target: &Target, options: &LowerOptions) -> Result<Lowered, LowerError> {
-    let done = best_planned(kernel, target, options)?;
+    let done = match best_planned(kernel, target, options) {
+        Err(why) if options.proof == ProofScope::All && options.schedule.is_none() && is_unproved_schedule(&why) => {
+            pipelined_as_written(kernel, target, options, why)?
+        }
+        done => done?,
+    };
     tell(&done.plan);
     Ok(done)
+}
+
+/// True for a schedule of the compiler's that is not proved.
+fn is_unproved_schedule(why: &LowerError) -> bool {
+    matches!(why, LowerError::Unsupported { why, .. } if matches!(**why, Unsupported::Unproved { tasks: false, .. }))
+}
+
+/// Lowers a kernel whose specialised loop is not proved: its loops, as its author wrote them, are pipelined.
+///
+/// # Errors
+/// What was said of that loop, if they do not lower either.
+fn pipelined_as_written(kernel: &Verified<'_>, target: &Target, options: &LowerOptions, why: LowerError) -> Result<Lowered, LowerError> {
+    let options = LowerOptions { schedule: Some(ScheduleKind::Pipelined), ..*options };
+    let Ok((made, mut plan)) = planned(kernel, target, &options) else { return Err(why) };
+    if matches!(plan.schedule, Schedule::Pipelined { .. }) {
+        plan.schedule = Schedule::Pipelined { why: Box::new(NotSpecialised::Unlowered { why: why.to_string() }) };
+    }
+    as_planned(kernel, made, target, &options, plan).map_err(|_| why)
 }
 
 /// Lowers a kernel as it is best planned.
@@ -80,7 +103,9 @@ fn as_planned(asked: &Kernel, kernel: Cow<'_, Kernel>, target: &Target, options:
     };
     let open = plan.specialised().is_some() && options.schedule.is_none();
     let mut done = match scheduled((&kernel, asked), target, options, plan) {
-        Err(why) if open && !is_own_fault(&why) => pipelined_instead((&kernel, asked), target, options, why)?,
+        Err(why) if open && (options.proof == ProofScope::All || !is_own_fault(&why)) => {
+            pipelined_instead((&kernel, asked), target, options, why)?
+        }
         done => done?,
     };
     if target.early_launch && options.early_launch != Some(false) {
@@ -99,7 +124,7 @@ fn scheduled((kernel, asked): (&Kernel, usize), target: &Target, options: &Lower
 }
 
 /// True for what a stage's own check says of what the compiler has written, where the compiler is being worked on: that is no question of the schedule
-/// there, but a fault to be mended. Elsewhere the loop goes another way.
+/// there, but a fault to be mended. Elsewhere, and where a proof of all is asked for, the loop goes another way.
 fn is_own_fault(why: &LowerError) -> bool {
     cfg!(debug_assertions)
         && matches!(why, LowerError::Unsupported { why, .. } if matches!(**why, Unsupported::Unproved { .. } | Unsupported::Malformed(..)))

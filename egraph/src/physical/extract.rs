@@ -203,7 +203,7 @@ pub(crate) fn search(f: &LayoutForest, limits: &Limits) -> Option<Vec<LayoutChoi
         best = c.clone();
         keep(&best);
     }
-    let mut trials = limits.trials;
+    let mut trials = affordable(limits.trials, f);
     loop {
         let before = best.total;
         for n in 0..f.controls.len() {
@@ -245,7 +245,7 @@ fn families(f: &LayoutForest, controls: &[LayoutId]) -> Vec<LayoutChoice> {
         set.iter().for_each(|&(n, l)| controls[n] = l);
         controls
     };
-    let other = f.together.iter().map(with).filter(|c| c != controls).take(FAMILIES[0]);
+    let other = f.together.iter().map(with).filter(|c| c != controls).take(affordable(FAMILIES[0], f));
     let mut found: Vec<LayoutChoice> = other.filter_map(|c| greedy(f, &c, Pricing::Shares)).collect();
     found.sort_by_key(|c| c.total);
     found.truncate(FAMILIES[1]);
@@ -255,7 +255,7 @@ fn families(f: &LayoutForest, controls: &[LayoutId]) -> Vec<LayoutChoice> {
 /// Changes of single classes as long as the program gets cheaper by them. Readers of a class that is given up for a conversion from
 /// another move over to that one.
 pub(crate) fn polish(f: &LayoutForest, mut best: LayoutChoice) -> LayoutChoice {
-    let mut fuel = POLISH;
+    let mut fuel = affordable(POLISH, f);
     loop {
         let before = best.total;
         let Some(needed) = f.needed(&best.controls, &best.picks) else { return best };
@@ -317,6 +317,14 @@ fn rebase(f: &LayoutForest, from: u32, to: u32, picks: &mut [Pick]) {
             picks[o as usize] = Pick::Convert(x as u32);
         }
     }
+}
+
+/// Classes of a program for which everything is tried. Kernels of the library have up to a few hundred.
+const USUAL: usize = 2000;
+
+/// So many tries, fewer where each looks at very many classes: their number is bounded by what all of them look at.
+fn affordable(tries: usize, f: &LayoutForest) -> usize {
+    (tries * USUAL / f.classes.len().max(USUAL)).max(1)
 }
 
 /// Single changes that are tried.

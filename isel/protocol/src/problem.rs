@@ -215,6 +215,13 @@ pub enum Many {
     Steps(u64),
 }
 
+impl Problem {
+    /// True for what the proof does not follow, or not to the end: it says nothing against a program.
+    pub fn is_limit(&self) -> bool {
+        matches!(self, Problem::TooComplex(_) | Problem::EndlessProducts | Problem::EndlessCopies | Problem::EndlessBarriers)
+    }
+}
+
 impl fmt::Display for Outside {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

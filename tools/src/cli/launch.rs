@@ -109,7 +109,7 @@ fn execute(path: &str, device: &Executor, schedule: (u64, Option<u64>), options:
     let file = input::load(&source, streams)?;
     let (directives, unproven) = directives(path, &source.text, streams)?;
     let mut options = options.clone();
-    if unproven {
+    if unproven && options.lower.proof == ProofScope::Authors {
         options.lower.proof = ProofScope::Nothing;
     }
     if directives.is_empty() {

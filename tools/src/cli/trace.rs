@@ -147,7 +147,7 @@ fn of_tile(job: &mut Job, path: &str, streams: &mut Streams<'_>) -> Result<Trace
     let source = input::read(path)?;
     let file = input::load(&source, streams)?;
     let (runs, unproven) = launch::directives(path, &source.text, streams)?;
-    if unproven {
+    if unproven && job.compiling.options.lower.proof == ProofScope::Authors {
         job.compiling.options.lower.proof = ProofScope::Nothing;
     }
     let run: &RunLine = runs.get(job.run - 1).ok_or_else(|| match runs.len() {

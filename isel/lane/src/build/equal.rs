@@ -19,7 +19,7 @@ use tilelift_ir::CmpOp;
 /// What a pure instruction does.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum What {
-    /// What its row of the table says, with no more than its operands; those of a list are a number, since they may be many.
+    /// What its row of the table says, with no more than its operands, or one number: that of a parameter, of an allocation, of a list of many operands.
     Row(Opcode),
     Const(LTy),
     Special(Special),

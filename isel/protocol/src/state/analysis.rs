@@ -1,5 +1,6 @@
 //! What is looked up before a program runs: what lies where, what counts, and modulo what.
 
+use crate::makers::Makers;
 use crate::trip_classes::TripClasses;
 use crate::value::Abs;
 use cranelift_entity::{EntitySet, SecondaryMap};
@@ -206,6 +207,8 @@ struct Counting<'a> {
     products: Map<LVal, (LVal, i64)>,
     slots: i64,
     bits: i64,
+    /// Sums, loops and choices behind values.
+    makers: Makers<'a>,
     /// What is looked at is in a loop, a choice or a role.
     inside: bool,
 }
@@ -222,8 +225,15 @@ impl Analysis {
             products: Map::default(),
             slots: 1,
             bits: 1,
+            makers: Makers::of(program),
             inside: false,
         };
+        each(&program.body, &mut |inst| match inst {
+            Inst::Bin { dst, op: BinOp::Add, .. } => c.makers.insert(*dst, inst),
+            Inst::For(l) => l.carried.iter().for_each(|carried| c.makers.insert(carried.result, inst)),
+            Inst::If(choice) => choice.results.iter().for_each(|r| c.makers.insert(r.0, inst)),
+            _ => {}
+        });
         c.visit(&program.body, self);
         self.modulus = c.slots.saturating_mul(c.bits).min(MOST);
         let constants = c.constants;
@@ -295,7 +305,7 @@ impl Counting<'_> {
                         _ => {}
                     }
                     self.within(&l.body, e);
-                    let counts = l.carried.iter().filter(|c| counts(&l.body, c.next, c.param, e, 8)).map(|c| c.param);
+                    let counts = l.carried.iter().filter(|c| counts(&self.makers, c.next, c.param, e, 8)).map(|c| c.param);
                     let counts: Vec<LVal> = counts.collect();
                     e.counters.extend(counts);
                     continue;
@@ -351,26 +361,21 @@ impl Counting<'_> {
     }
 }
 
-/// True if a value is another one plus what is not negative, made in a block or in the loops and choices in it.
-fn counts(block: &Block, v: LVal, from: LVal, e: &Analysis, depth: u32) -> bool {
+/// True if a value is another one plus what is not negative, through loops and choices, too.
+fn counts(makers: &Makers<'_>, v: LVal, from: LVal, e: &Analysis, depth: u32) -> bool {
     if v == from {
         return true;
     }
     if depth == 0 {
         return false;
     }
-    block.iter().any(|inst| match inst {
-        Inst::Bin { dst, op: BinOp::Add, a, b } if *dst == v => e.natural.contains(b) && counts(block, *a, from, e, depth - 1),
-        Inst::For(l) => l
-            .carried
-            .iter()
-            .any(|c| c.result == v && counts(block, c.init, from, e, depth - 1) && counts(&l.body, c.next, c.param, e, depth - 1)),
-        Inst::If(c) => c.results.iter().any(|&(r, a, b)| {
-            let arm = |x: LVal, arm: &Block| counts(arm, x, from, e, depth - 1) || counts(block, x, from, e, depth - 1);
-            r == v && arm(a, &c.then) && arm(b, &c.otherwise)
-        }),
+    let counts = |v: LVal, from: LVal| counts(makers, v, from, e, depth - 1);
+    match makers.get(v) {
+        Some(Inst::Bin { a, b, .. }) => e.natural.contains(b) && counts(*a, from),
+        Some(Inst::For(l)) => l.carried.iter().any(|c| c.result == v && counts(c.init, from) && counts(c.next, c.param)),
+        Some(Inst::If(c)) => c.results.iter().any(|&(r, a, b)| r == v && counts(a, from) && counts(b, from)),
         _ => false,
-    })
+    }
 }
 
 /// Modulo what each value matters: what it is divided by, and masked with, on its way to a slot or a parity.

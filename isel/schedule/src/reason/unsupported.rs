@@ -16,7 +16,7 @@ use tilelift_ir::channel::ChannelError;
 use tilelift_ir::layout::LayoutError;
 use tilelift_ir::verify::VerifyErrors;
 use tilelift_ir::{AtomicOp, Loc, Op, Scalar, TileType, Value};
-use tilelift_protocol::{Problem, ProtocolError};
+use tilelift_protocol::ProtocolError;
 
 /// Why a kernel is not lowered.
 #[derive(Clone, PartialEq, Debug)]
@@ -121,8 +121,8 @@ impl fmt::Display for Unsupported {
                 promise.iter().try_for_each(|promise| write!(f, "{promise}; "))?;
                 f.write_str("mend it, or compile with `--unproven`")
             }
-            Unsupported::Unproved { tasks: false, why, .. } if matches!(why.problem, Problem::TooComplex(_)) => {
-                write!(f, "the schedule that the compiler wrote is not proved: {why}; pin `schedule` or `stages`, or do not ask for its proof")
+            Unsupported::Unproved { tasks: false, why, .. } if why.problem.is_limit() => {
+                write!(f, "the schedule that the compiler wrote is not proved: {why}; pin `schedule` or `stages`, with 1 stage at the latest, or do not ask for its proof")
             }
             Unsupported::Unproved { tasks: false, why, .. } => write!(f, "the schedule that the compiler wrote is not proved: {why}; this is a fault of the compiler: report it, or pin `schedule`, `stages` or `consumers`"),
             Unsupported::Malformed(what, why) => write!(f, "{what}: {why}"),

@@ -269,7 +269,7 @@ impl Walk<'_> {
         }
         self.tiles(operands("indices"), &layout)?;
         self.tiles(operands("mask"), &layout)?;
-        if updates && layout.free_mask(Axis::Warp) != 0 && kernel.insts.values().any(|x| x.args.contains(&of)) {
+        if updates && layout.free_mask(Axis::Warp) != 0 && self.read().contains(of) {
             let firsts = first_copies(&layout).into_iter().enumerate().filter(|&(r, first)| r == first).count() as u32;
             let ty = sizes::scratch_type(LTy::holding(t.elem));
             self.take(sizes::exchange(self.target, self.plan.warps, firsts, &[ty]), "old values");

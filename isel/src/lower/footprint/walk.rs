@@ -9,7 +9,8 @@ use crate::lower::explicit::beside::loads_at_use;
 use crate::lower::explicit::lanes::last_uses;
 use crate::lower::facts::{is_fetched, products_behind};
 use crate::lower::rearrange::chunk_layout;
-use cranelift_entity::SecondaryMap;
+use cranelift_entity::{EntitySet, SecondaryMap};
+use std::cell::OnceCell;
 use std::rc::Rc;
 use tilelift_egraph::physical::{InstLayouts, Source};
 use tilelift_ir::layout::{Layout, plan_in_registers};
@@ -33,6 +34,8 @@ pub(super) enum At {
 pub(super) struct Walk<'a> {
     pub kernel: &'a Kernel,
     order: Rc<ProgramOrder>,
+    /// What is read, once somebody asks.
+    read: OnceCell<EntitySet<Value>>,
     pub target: &'a Target,
     /// The plan, with the warps of the task that is walked through.
     pub plan: Plan,
@@ -98,6 +101,7 @@ impl<'a> Walk<'a> {
             kernel,
             left: sizes::left(kernel, &order, target, plan),
             order: Rc::new(order),
+            read: OnceCell::new(),
             target,
             plan: Plan { warps: explicit.as_ref().map_or(plan.warps, |e| e.front), ..plan.clone() },
             explicit,
@@ -391,6 +395,15 @@ impl<'a> Walk<'a> {
     /// All tiles among values, wanted in one layout.
     pub fn tiles(&mut self, values: &[Value], want: &Rc<Layout>) -> Walked {
         values.iter().filter(|&&v| self.kernel.ty(v).as_tile().is_some()).try_for_each(|&v| self.tile(v, want))
+    }
+
+    /// Values that somebody reads.
+    pub(super) fn read(&self) -> &EntitySet<Value> {
+        self.read.get_or_init(|| {
+            let mut read = EntitySet::with_capacity(self.kernel.values.len());
+            self.kernel.insts.values().flat_map(|d| &d.args).for_each(|&v| _ = read.insert(v));
+            read
+        })
     }
 
     fn inst_once(&mut self, i: Inst) -> Walked {
