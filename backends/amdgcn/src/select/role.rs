@@ -1,4 +1,5 @@
-//! What kind of instruction each is, for those who ask for some kinds alone: a new one is what the table of instructions says that it does.
+//! What kind of instruction each is, for those who ask for some kinds alone: a new one is what the table of
+//! instructions says that it does, or of machinery that these chips lack.
 
 use tilelift_lane::{BinOp, Control, Effect, Inst, LVal, ShuffleFrom, Special, Vals};
 
@@ -77,10 +78,8 @@ impl Role<'_> {
         match effect {
             Effect::Compute => Role::Compute(Compute::Other),
             Effect::Update(_) | Effect::Copy | Effect::Order | Effect::Meet | Effect::Check | Effect::Hint => Role::Act,
-            Effect::Stay | Effect::Read(_) | Effect::Write(_) | Effect::Exchange | Effect::Matrix | Effect::Start | Effect::Remote => {
-                Role::Foreign
-            }
-            Effect::Control => Role::Foreign,
+            Effect::Stay | Effect::Read(_) | Effect::Write(_) | Effect::Exchange => Role::Foreign,
+            Effect::Matrix | Effect::Start | Effect::Remote | Effect::Control => Role::Foreign,
         }
     }
 }

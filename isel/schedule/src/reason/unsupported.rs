@@ -122,7 +122,7 @@ impl fmt::Display for Unsupported {
                 f.write_str("mend it, or compile with `--unproven`")
             }
             Unsupported::Unproved { tasks: false, why, .. } if why.problem.is_limit() => {
-                write!(f, "the schedule that the compiler wrote is not proved: {why}; pin `schedule` or `stages`, with 1 stage at the latest, or do not ask for its proof")
+                write!(f, "the schedule that the compiler wrote is not proved: {why}; pin `schedule`, or `stages` down to 1, or do not ask for its proof")
             }
             Unsupported::Unproved { tasks: false, why, .. } => write!(f, "the schedule that the compiler wrote is not proved: {why}; this is a fault of the compiler: report it, or pin `schedule`, `stages` or `consumers`"),
             Unsupported::Malformed(what, why) => write!(f, "{what}: {why}"),
