@@ -287,6 +287,7 @@ fn chip(name: &'static str, shared_bytes: u32, newer: &[MatrixRow], code_casts: 
         load_matrix: true,
         masked_lanes: false,
         windows: false,
+        orders_anew: true,
         early_launch: false,
         dies: None,
         begins_in_order: true,

@@ -83,6 +83,8 @@ pub struct LaneBuilder {
     pub packed_halves: bool,
     /// What only one arm of a choice needs moves into it, outside of roles, too.
     pub into_arms: bool,
+    /// An assembler orders anew what stands between two branches.
+    pub orders_anew: bool,
     /// How values came about of which two may be computed at once.
     pairs: origins::Pairs,
     /// Bits that are known to be clear.
@@ -139,6 +141,7 @@ impl LaneBuilder {
             code_casts: &[],
             packed_halves: false,
             into_arms: false,
+            orders_anew: false,
             pairs: origins::Pairs::default(),
             bits: clear::Bits::default(),
             functions: &[],

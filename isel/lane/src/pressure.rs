@@ -8,8 +8,11 @@
 //! ```
 //!
 //! A value lives from where it is made to where it is read last; one that is made outside of a loop and read inside, as long as the loop runs.
+//!
+//! An assembler that orders instructions anew does so between two branches, and only there: what lives across a branch takes a register in any order.
 
 use super::inst::{Block, Control, Inst};
+use super::op::{BinOp, UnOp};
 use super::value::{LTy, LVal};
 use super::visit::{blocks, reads, results};
 use cranelift_entity::{EntityRef, PrimaryMap};
@@ -33,13 +36,31 @@ fn measure(block: &Block, vals: &PrimaryMap<LVal, LTy>, out: &mut [u32]) {
     }
 }
 
-/// The bytes of a block's values where most are live, the blocks inside it included.
-pub(super) fn peak(block: &Block, sizes: &[u32]) -> u32 {
+/// Bytes of a block's values that are live at once, the blocks inside it included.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Pressure {
+    /// Where most are.
+    pub most: u32,
+    /// Where most are among the places behind branches.
+    pub across: u32,
+}
+
+/// The bytes of a block's values where most are live.
+pub(super) fn pressure(block: &Block, vals: &PrimaryMap<LVal, LTy>, sizes: &[u32]) -> Pressure {
     let mut places = Places { at: vec![u32::MAX; sizes.len()], starts: Vec::new(), count: 0 };
     places.block(block);
-    let mut meter = PressureMeter { sizes, places, live: vec![false; sizes.len()], now: 0, most: 0 };
+    let mut meter = PressureMeter { vals, sizes, places, live: vec![false; sizes.len()], now: 0, held: Pressure { most: 0, across: 0 } };
     meter.block(block);
-    meter.most
+    meter.held
+}
+
+/// True if an instruction is a branch, or is written as one with its rare cases behind it: quotients and roots rounded to nearest.
+fn branches(inst: &Inst, vals: &PrimaryMap<LVal, LTy>) -> bool {
+    match inst {
+        Inst::Bin { op: BinOp::Div, dst, .. } => matches!(vals.get(*dst), Some(LTy::Num(s)) if s.is_float()),
+        Inst::Un { op: UnOp::Sqrt, .. } | Inst::Divide { .. } => true,
+        other => other.control().is_some(),
+    }
 }
 
 /// Where values are made, and where instructions with blocks begin.
@@ -82,11 +103,12 @@ impl Places {
 
 /// Goes from the end of a block to its start.
 struct PressureMeter<'a> {
+    vals: &'a PrimaryMap<LVal, LTy>,
     sizes: &'a [u32],
     places: Places,
     live: Vec<bool>,
     now: u32,
-    most: u32,
+    held: Pressure,
 }
 
 impl PressureMeter<'_> {
@@ -95,7 +117,7 @@ impl PressureMeter<'_> {
         if let Some(live @ false) = self.live.get_mut(v.index()) {
             *live = true;
             self.now += self.sizes[v.index()];
-            self.most = self.most.max(self.now);
+            self.held.most = self.held.most.max(self.now);
         }
     }
 
@@ -109,6 +131,9 @@ impl PressureMeter<'_> {
 
     fn block(&mut self, block: &Block) {
         for inst in block.iter().rev() {
+            if branches(inst, self.vals) {
+                self.held.across = self.held.across.max(self.now);
+            }
             let Some(control) = inst.control() else {
                 // Results that nobody reads have a place all the same.
                 inst.results().iter().for_each(|&v| self.lives(v));
@@ -170,7 +195,7 @@ mod tests {
 
     /// Bytes of a program where most are live.
     fn most(a: &Asm) -> u32 {
-        peak(&a.p.body, &sizes(&a.p.body, &a.p.vals))
+        pressure(&a.p.body, &a.p.vals, &sizes(&a.p.body, &a.p.vals)).most
     }
 
     #[test]
@@ -245,6 +270,23 @@ mod tests {
         // The address, which a store behind the loop reads, the counter, and four.
         assert_eq!(run(false), 4 * (1 + 1 + 4 + 1), "and x, for the next iteration");
         assert_eq!(run(true), 4 * (1 + 1 + 4 + 1), "and what is carried on, but not where it came from");
+    }
+
+    #[test]
+    fn what_lives_across_branches_is_counted_apart() {
+        let held = |op: BinOp| {
+            let mut a = Asm::new(1);
+            let base = a.alloc(64);
+            let f32 = LTy::Num(tilelift_ir::Scalar::F32);
+            let early: Vec<LVal> = (0..4).map(|n| a.load_shared(base, 4 * n, f32)).collect();
+            let of = a.bin(op, early[0], early[1]);
+            let late: Vec<LVal> = (4..9).map(|n| a.load_shared(base, 4 * n, f32)).collect();
+            a.store_shared(base, 0, &[&early[..], &late, &[of]].concat());
+            pressure(&a.p.body, &a.p.vals, &sizes(&a.p.body, &a.p.vals))
+        };
+        // The address, and what is loaded or made in front of the quotient and read behind it.
+        assert_eq!(held(BinOp::Div), Pressure { most: 4 * (1 + 4 + 1 + 5), across: 4 * (1 + 4 + 1) });
+        assert_eq!(held(BinOp::Mul), Pressure { most: 4 * (1 + 4 + 1 + 5), across: 0 });
     }
 
     #[test]

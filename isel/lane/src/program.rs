@@ -2,7 +2,7 @@
 
 use crate::frame::{Alloc, AllocId, Param, persistent};
 use crate::inst::{Block, Inst, Roles};
-use crate::pressure::{peak, sizes};
+use crate::pressure::{pressure, sizes};
 use crate::text::Names;
 use crate::unit::Unit;
 use crate::value::{LTy, LVal};
@@ -56,7 +56,7 @@ impl Program {
 
     /// Registers of a lane that its values take where most live at once, in the order in which they stand: an estimate of what an assembler gives it.
     pub fn registers(&self) -> u32 {
-        peak(&self.body, &sizes(&self.body, &self.vals)).div_ceil(4)
+        pressure(&self.body, &self.vals, &sizes(&self.body, &self.vals)).most.div_ceil(4)
     }
 
     /// The roles, if warps go their own ways.

@@ -175,6 +175,7 @@ pub(crate) fn lane_program(
     b.code_casts = target.code_casts;
     b.packed_halves = target.packed_halves;
     b.into_arms = target.masked_lanes;
+    b.orders_anew = target.orders_anew;
     b.functions = target.functions;
     b.quotients = target.quotients;
     b.extremes = target.extremes;

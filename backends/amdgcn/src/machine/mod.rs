@@ -67,6 +67,7 @@ pub fn target(chip: Chip) -> Target {
         load_matrix: false,
         masked_lanes: true,
         windows: true,
+        orders_anew: false,
         early_launch: false,
         dies: dies(chip),
         begins_in_order: true,

@@ -7,7 +7,7 @@ use crate::into_loops::into_loops;
 use crate::nest::Nest;
 use crate::own_words::own_words;
 use crate::place::place;
-use crate::pressure::{peak, sizes};
+use crate::pressure::{Pressure, pressure, sizes};
 use crate::program::Program;
 use crate::sink::{Moves, sink};
 use crate::sweep::sweep;
@@ -51,14 +51,15 @@ impl LaneBuilder {
         self.program
     }
 
-    /// A body with its computations in front of what needs them, if it takes more registers than are wanted and fewer like that: assemblers look at what
-    /// stands between two branches, and quotients are branches.
+    /// A body with its computations in front of what needs them, if it takes more registers than are wanted and fewer like that. Where an assembler orders
+    /// anew what stands between two branches, what is held across them, if anything is, has to be less as well: else registers stay as many, and loads that
+    /// stood side by side end up apart.
     fn depth_first(&self, body: Block) -> Block {
         if multiplies(&body) {
             return body;
         }
         let sizes = sizes(&body, &self.program.vals);
-        let before = peak(&body, &sizes);
+        let Pressure { most: before, across } = pressure(&body, &self.program.vals, &sizes);
         if before <= 4 * WANTED {
             return body;
         }
@@ -70,11 +71,13 @@ impl LaneBuilder {
             n => n,
         };
         let nest = Nest::of(&sunk);
-        let most = before - before / WORTH;
+        let less = |bytes: u32| bytes - bytes / WORTH;
+        let most = less(before);
         let moves = Moves { loads: None, stays: Some(&bytes), most: Some((&sizes, most)) };
         // Of an order that is given up it is known what it holds at least.
-        let after = sink(&mut sunk, &nest, [0, sizes.len()], moves).map_or_else(|least| least, |()| peak(&sunk, &sizes));
-        let sinks = after <= most;
+        let ordered = sink(&mut sunk, &nest, [0, sizes.len()], moves).map(|()| pressure(&sunk, &self.program.vals, &sizes));
+        let after = ordered.map_or_else(|least| least, |p| p.most);
+        let sinks = ordered.is_ok_and(|p| p.most <= most && (!self.orders_anew || p.across <= less(across)));
         taken(Decision::LaneOrder, || {
             let ways = [("depth first", after), ("as lowered", before)].map(|(what, bytes)| (what, u64::from(bytes)));
             let [one, next] = if sinks { ways } else { [ways[1], ways[0]] };
@@ -87,32 +90,72 @@ impl LaneBuilder {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::frame::AllocId;
     use crate::op::BinOp;
     use crate::value::{LTy, Special, Vals};
     use std::convert::Infallible;
 
-    /// A program that loads so many words, does three things with each, all with the first before all with the second, and stores them.
+    /// A program that loads so many words, and the chain of each.
     fn chains(many: usize) -> Program {
         let mut b = LaneBuilder::new("k", 1, 32);
         let alloc = b.alloc(1024, "test");
         let base = b.shared_addr(alloc);
         let scale = b.special(Special::Lane);
         let x: Vec<LVal> = (0..many).map(|n| b.load_shared(&[LTy::I32], alloc, base, 4 * n as i32)[0]).collect();
+        chain(&mut b, &x, scale, (alloc, base));
+        b.finish()
+    }
+
+    /// Does three things with each word, all with the first before all with the second, and stores them.
+    fn chain(b: &mut LaneBuilder, x: &[LVal], scale: LVal, (alloc, base): (AllocId, LVal)) {
         let y: Vec<LVal> = x.iter().map(|&x| b.bin(BinOp::Mul, x, scale)).collect();
         let z: Vec<LVal> = y.iter().map(|&y| b.bin(BinOp::Xor, y, scale)).collect();
         let w: Vec<LVal> = y.iter().zip(&z).map(|(&y, &z)| b.add(y, z)).collect();
         w.iter().enumerate().for_each(|(n, &w)| b.store_shared(Vals::from_slice(&[w]), alloc, base, 4 * n as i32, None));
-        b.finish()
+    }
+
+    /// Instructions in front of the first store.
+    fn in_front(p: &Program) -> usize {
+        p.body.iter().take_while(|i| !matches!(i, Inst::StoreShared { .. })).count()
     }
 
     #[test]
     fn chains_are_computed_one_by_one_where_registers_are_many() {
         // The products are stored last if nobody puts them elsewhere.
-        let products = |p: &Program| p.body.iter().take_while(|i| !matches!(i, Inst::StoreShared { .. })).count();
         let (few, many) = (chains(16), chains(64));
-        assert_eq!(products(&few), 2 + 16 * 4, "few stay in their order: {few}");
-        assert_eq!(products(&many), 2 + 64 + 3, "many do not: {many}");
+        assert_eq!(in_front(&few), 2 + 16 * 4, "few stay in their order: {few}");
+        assert_eq!(in_front(&many), 2 + 64 + 3, "many do not: {many}");
         assert_eq!([few.registers(), many.registers()], [2 + 2 * 16, 2 + 63 + 3]);
+    }
+
+    #[test]
+    fn what_is_held_across_branches_in_any_order_lets_the_others_stay() {
+        // Sixty-four words are loaded in front of a loop, or behind it. Behind it three things are computed of each.
+        let program = |ahead: bool, orders_anew: bool| {
+            let mut b = LaneBuilder::new("k", 1, 32);
+            b.orders_anew = orders_anew;
+            let alloc = b.alloc(1024, "test");
+            let base = b.shared_addr(alloc);
+            let lane = b.special(Special::Lane);
+            let load = |b: &mut LaneBuilder| (0..64).map(|n| b.load_shared(&[LTy::I32], alloc, base, 4 * n)[0]).collect();
+            let early: Vec<LVal> = if ahead { load(&mut b) } else { Vec::new() };
+            let bounds = [0, 256, 1].map(|n| b.i32(n));
+            let done: Result<Vec<LVal>, Infallible> = b.for_loop(&mut (), bounds, &[], |(), b, iv, _| {
+                b.store_shared(Vals::from_slice(&[iv]), alloc, base, 512, None);
+                Ok(Vec::new())
+            });
+            assert_eq!(done, Ok(Vec::new()));
+            let x = if ahead { early } else { load(&mut b) };
+            chain(&mut b, &x, lane, (alloc, base));
+            let p = b.finish();
+            let last = p.body.iter().rposition(|i| matches!(i, Inst::Bin { .. }));
+            let first = p.body.iter().position(|i| matches!(i, Inst::StoreShared { .. }));
+            first < last
+        };
+        assert_eq!(
+            [(true, false), (false, false), (true, true), (false, true)].map(|(ahead, anew)| program(ahead, anew)),
+            [true, true, false, true]
+        );
     }
 
     #[test]

@@ -94,6 +94,8 @@ pub struct Target {
     pub load_matrix: bool,
     /// True if lanes whose guard does not hold are switched off by instructions around the guarded one; else that has the guard itself.
     pub masked_lanes: bool,
+    /// True if the text goes through an assembler that orders instructions between two branches anew; else they run as they are written.
+    pub orders_anew: bool,
     /// True if an access of global memory may be an offset of 32 bits from an address alike in all lanes, with bounds: what is outside reads zeros, and is
     /// not written.
     pub windows: bool,

@@ -229,7 +229,7 @@ mod tests {
     use crate::inst::{Block, For, If, Inst};
     use crate::nest::Nest;
     use crate::op::BinOp;
-    use crate::pressure::{peak, sizes};
+    use crate::pressure::{pressure, sizes};
     use crate::testing::{Asm, memory};
     use crate::value::{Carried, LTy, LVal, Special};
     use crate::visit::computed;
@@ -251,7 +251,7 @@ mod tests {
     }
 
     fn bytes(a: &Asm) -> u32 {
-        peak(&a.p.body, &sizes(&a.p.body, &a.p.vals))
+        pressure(&a.p.body, &a.p.vals, &sizes(&a.p.body, &a.p.vals)).most
     }
 
     /// Where a value is made in a block.

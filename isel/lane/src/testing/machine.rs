@@ -104,6 +104,7 @@ pub fn target() -> Target {
     ];
     Target {
         windows: false,
+        orders_anew: false,
         early_launch: false,
         dies: None,
         begins_in_order: true,
