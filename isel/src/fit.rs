@@ -40,6 +40,18 @@ pub(crate) struct Written {
     pub plan: Plan,
 }
 
+impl Written {
+    /// Its layouts; slots that lanes fill get their maps.
+    ///
+    /// # Errors
+    /// What layouts say.
+    fn assigned(&mut self, target: &Target) -> Result<Assignment, LowerError> {
+        let assigned = assign(&self.kernel, target, &self.plan)?;
+        self.plan = suited(&self.kernel, target, &self.plan, &assigned)?;
+        Ok(assigned)
+    }
+}
+
 /// A plan that fits the machine, with layouts.
 pub(crate) struct Fitted {
     /// What is decided about the kernel.
@@ -150,11 +162,13 @@ fn specialised(
     };
     let mut slotted = ring.slotted(ring.depth);
     let mut written = write(&slotted)?;
-    let mut assigned = assign(&written.kernel, target, &written.plan)?;
+    let mut assigned = written.assigned(target)?;
     let rewrite = |ring: &Specialised, written: &mut Written, assigned: &mut Assignment| {
         let before = std::mem::replace(written, write(ring)?);
-        if !alike(&before.kernel, &written.kernel) {
-            *assigned = assign(&written.kernel, target, &written.plan)?;
+        if alike(&before.kernel, &written.kernel) {
+            written.plan = suited(&written.kernel, target, &written.plan, assigned)?;
+        } else {
+            *assigned = written.assigned(target)?;
         }
         Ok::<_, LowerError>(())
     };
@@ -210,7 +224,8 @@ fn specialised(
         }
         (depth, direct) = (slots, at_use);
     }
-    let Way { need, direct } = Way::of(&written.kernel, target, &written.plan, &assigned)?;
+    let through = Footprint::of(&written.kernel, target, &written.plan, &assigned, false)?;
+    let Way { need, direct } = Way::of(&through, (&written.kernel, target, &written.plan, &assigned))?;
     taken(Decision::Slots, || {
         let beside = if direct { ", what stands beside them is loaded at its use" } else { "" };
         let told = Told::of(format!("{depth} of {} bytes{beside}", ring.stage_bytes));
@@ -342,33 +357,16 @@ fn in_stages(
             }
         };
         let mut written = planned(made, target, options.proof)?;
-        let assigned = assign(&written.kernel, target, &written.plan)?;
-        written.plan = suited(&written.kernel, target, &written.plan, &assigned)?;
+        let assigned = written.assigned(target)?;
         let footprint = Footprint::of(&written.kernel, target, &written.plan, &assigned, false)?;
-        let need = footprint.total();
-        if need <= have {
-            taken(Decision::Stages, || Told::of(format!("{}, {need} bytes of shared memory", plan.stages)));
-            return Ok(Ok(Fitted {
-                plan: plan.clone(),
-                written: Some(Ok(written)),
-                assigned,
-                direct: false,
-                settled: false,
-                need: Some(need),
-            }));
-        }
-        // Registers hold what is ahead: fewer stages are none. Results leave as they are held then.
-        let at_use =
-            if target.moves_by_lanes() { Footprint::of(&written.kernel, target, &written.plan, &assigned, true)?.total() } else { need };
-        if at_use <= have {
-            return Ok(Ok(Fitted {
-                plan: plan.clone(),
-                written: Some(Ok(written)),
-                assigned,
-                direct: true,
-                settled: false,
-                need: Some(at_use),
-            }));
+        // Registers hold what is ahead, where lanes move it: fewer stages are none. Results leave as they are held then.
+        if footprint.fits().is_ok() || target.moves_by_lanes() {
+            let Way { need, direct } = Way::of(&footprint, (&written.kernel, target, &written.plan, &assigned))?;
+            if need <= have {
+                taken(Decision::Stages, || Told::of(format!("{}, {need} bytes of shared memory", plan.stages)));
+                let written = Some(Ok(written));
+                return Ok(Ok(Fitted { plan: plan.clone(), written, assigned, direct, settled: false, need: Some(need) }));
+            }
         }
         if stages.is_some() && loops.operands_alone(target).is_none() {
             footprint.fits()?;
@@ -400,13 +398,13 @@ impl Way {
     /// one after the other in the same bytes            3             4
     /// ```
     ///
-    /// Where bytes have to serve twice for a way through memory, lanes are quicker without one: 2% of products of experts on an H200.
+    /// Where bytes have to serve twice for a way through memory, lanes are quicker without one: 2% of products of experts on an H200. `through` is what the
+    /// program takes with the way through memory.
     ///
     /// # Errors
     /// What layouts say.
-    fn of(kernel: &Kernel, target: &Target, plan: &Plan, assigned: &Assignment) -> Result<Way, LowerError> {
+    fn of(through: &Footprint<'_>, (kernel, target, plan, assigned): (&Kernel, &Target, &Plan, &Assignment)) -> Result<Way, LowerError> {
         let have = u64::from(target.shared_bytes);
-        let through = Footprint::of(kernel, target, plan, assigned, false)?;
         let need = through.total();
         if through.apart() <= have {
             return Ok(Way { need, direct: false });
@@ -427,6 +425,8 @@ impl Way {
 /// What layouts say.
 fn authored(kernel: &Kernel, target: &Target, plan: Plan) -> Result<Fitted, LowerError> {
     let assigned = assign(kernel, target, &plan)?;
-    let Way { need, direct } = Way::of(kernel, target, &plan, &assigned)?;
+    let plan = suited(kernel, target, &plan, &assigned)?;
+    let through = Footprint::of(kernel, target, &plan, &assigned, false)?;
+    let Way { need, direct } = Way::of(&through, (kernel, target, &plan, &assigned))?;
     Ok(Fitted { plan, written: None, assigned, direct, settled: false, need: Some(need) })
 }

@@ -14,6 +14,7 @@ mod ops;
 mod pingpong;
 mod refusals;
 mod run;
+mod schedules;
 mod select;
 mod spills;
 mod stages;
