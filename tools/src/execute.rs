@@ -9,6 +9,7 @@
 //! ```
 
 use std::fmt;
+use std::rc::Rc;
 use tilelift::runtime::sim::{Report, SimConfig, SimDevice, SimFailure};
 use tilelift::{CompileError, Options, compile, lower};
 use tilelift_interp::{self as interp, Arg, InterpError, Memory};
@@ -314,8 +315,8 @@ impl Executor {
         };
         Ok(match self {
             Executor::Interp => Prepared::Interp(tilelift_ir::verify(kernel).map_err(CompileError::Verify)?),
-            Executor::Lane(target) => Prepared::Lane { kernel, target, program: Box::new(lower(kernel, &dealt(target), options)?.program) },
-            Executor::Sim(target) => Prepared::Sim(Box::new(compile(kernel, &dealt(target), options)?)),
+            Executor::Lane(target) => Prepared::Lane { kernel, target, program: Rc::new(lower(kernel, &dealt(target), options)?.program) },
+            Executor::Sim(target) => Prepared::Sim(Rc::new(compile(kernel, &dealt(target), options)?)),
             #[cfg(feature = "cuda")]
             Executor::Cuda { device, target } => {
                 Prepared::Cuda { device, kernel: Box::new(device.load(&compile(kernel, target, options)?)?) }
@@ -339,10 +340,10 @@ pub enum Prepared<'a> {
         /// What for.
         target: &'a Target,
         /// What came out.
-        program: Box<lane::Program>,
+        program: Rc<lane::Program>,
     },
     /// For the simulator, which reads the text at each launch.
-    Sim(Box<tilelift::Artifact>),
+    Sim(Rc<tilelift::Artifact>),
     /// For hardware.
     #[cfg(feature = "cuda")]
     Cuda {

@@ -13,17 +13,18 @@ pub mod data;
 pub mod directive;
 pub mod runline;
 
-use crate::execute::{ExecError, Executor, Launch};
+use crate::execute::{ExecError, Executor, Launch, Prepared};
 use directive::{Directives, Stage};
 use runline::RunLine;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
-use tilelift::{CompileError, OptLevel, Options, compile, lower, targets};
+use std::rc::Rc;
+use tilelift::{Artifact, CompileError, OptLevel, Options, compile, lower, targets};
 use tilelift_interp::{Arg, InterpError, Memory};
 use tilelift_ir::{Kernel, Op, text};
-use tilelift_isel::{LowerError, LowerOptions, ProofScope, Resource, Target};
+use tilelift_isel::{LowerError, LowerOptions, ProofScope, Resource, Target, lane};
 
 /// A target whose assembler sees every text that runs on another one's: it has instructions of its own.
 const ALSO_ASSEMBLED: &str = "sm_89";
@@ -113,8 +114,17 @@ pub fn run_file(path: &Path, config: &Config<'_>) -> Result<(), Vec<Failure>> {
     let fail = |line, message| Failure { path: path.to_owned(), line, message };
     let text = crate::read::text(path, tilelift_ir::text::MAX_TEXT as u64).map_err(|e| vec![fail(0, format!("can't be read: {e}"))])?;
     let directives = directive::parse(&text).map_err(|errors| errors.into_iter().map(|e| fail(e.line, e.message)).collect::<Vec<_>>())?;
-    let mut test =
-        Test { path, directives: &directives, config, failures: Vec::new(), output: None, assembled: BTreeSet::new(), headers: Vec::new() };
+    let mut test = Test {
+        path,
+        directives: &directives,
+        config,
+        failures: Vec::new(),
+        output: None,
+        assembled: BTreeSet::new(),
+        headers: Vec::new(),
+        levels: BTreeMap::new(),
+        built: BTreeMap::new(),
+    };
     test.run(&text);
     if let (Some(output), Some(_)) = (&test.output, directives.precise) {
         let want = directives.output.join("\n");
@@ -148,6 +158,18 @@ struct Test<'t> {
     assembled: BTreeSet<(String, &'static str, OptLevel)>,
     /// Where each kernel begins.
     headers: Vec<(String, u32)>,
+    /// The levels at which launches of each kernel run.
+    levels: BTreeMap<String, Rc<[OptLevel]>>,
+    /// What all launches of a kernel run, for each target and level.
+    built: BTreeMap<(String, &'static str, OptLevel), Built>,
+}
+
+/// A kernel that is compiled.
+#[derive(Clone)]
+struct Built {
+    /// Absent if there is no text for the target.
+    artifact: Option<Rc<Artifact>>,
+    program: Rc<lane::Program>,
 }
 
 impl Test<'_> {
@@ -283,18 +305,19 @@ impl Test<'_> {
     }
 
     fn devices(&mut self, o: &Outcome<'_>, targets: &[Target], reported: &mut Vec<Reported>) {
+        let levels = self.levels(o.kernel);
         for target in targets {
-            for opt in self.levels(o.kernel) {
-                self.on_target(o, target, opt, reported);
-            }
+            levels.iter().for_each(|&opt| self.on_target(o, target, opt, reported));
         }
         self.assembles_also(o, targets);
         self.runs_also(o, targets);
         // A fault on a GPU takes the whole context with it: hardware gets what runs and what is refused before it starts.
         let starts = matches!(o.refused, None | Some(ExecError::Interp(InterpError::Args(_))));
         if let Some(hardware) = self.config.hardware.as_ref().filter(|_| starts) {
-            for opt in self.levels(o.kernel) {
-                self.device(o, hardware, 0, opt);
+            for &opt in &*levels {
+                let options = self.options(opt);
+                let prepared = hardware.prepare(o.kernel, &options);
+                self.device(o, &hardware.describe(), prepared, 0, opt);
             }
         }
     }
@@ -338,8 +361,8 @@ impl Test<'_> {
         if !self.assembled.insert((o.kernel.name.clone(), target.name, level)) {
             return;
         }
-        match compile(o.kernel, &target, &self.options(level)) {
-            Ok(_) => self.device(o, &Executor::Sim(target), 0, level),
+        match self.built(o.kernel, &target, level) {
+            Ok(Built { artifact, .. }) => artifact.into_iter().for_each(|a| self.on_simulator(o, (&target, a), 0, level)),
             Err(_) if o.kernel.is_explicit() => {}
             Err(CompileError::Lower(LowerError::ResourceExceeded { .. } | LowerError::Requirement { .. })) => {}
             Err(CompileError::Registers { .. }) => {}
@@ -351,20 +374,42 @@ impl Test<'_> {
     }
 
     /// The levels of optimisation at which launches run: those that make another kernel, or another lane program, than the one below.
-    fn levels(&self, kernel: &Kernel) -> Vec<OptLevel> {
-        if let Some(level) = self.config.opt {
-            return vec![level];
-        }
-        let mut last = None;
-        let mut list = Vec::new();
-        for &level in OptLevel::ALL {
-            let made = tilelift::optimise(kernel, level).ok().map(|k| text::print(&k));
-            if list.is_empty() || made != last || level >= OptLevel::Physical && lays_out_anew(kernel) {
-                list.push(level);
+    fn levels(&mut self, kernel: &Kernel) -> Rc<[OptLevel]> {
+        let find = || {
+            if let Some(level) = self.config.opt {
+                return Rc::from([level]);
             }
-            last = made;
+            let mut last = None;
+            let mut list = Vec::new();
+            for &level in OptLevel::ALL {
+                let made = tilelift::optimise(kernel, level).ok().map(|k| text::print(&k));
+                if list.is_empty() || made != last || level >= OptLevel::Physical && lays_out_anew(kernel) {
+                    list.push(level);
+                }
+                last = made;
+            }
+            Rc::from(list)
+        };
+        self.levels.entry(kernel.name.clone()).or_insert_with(find).clone()
+    }
+
+    /// A kernel compiled for a target, once for all launches.
+    ///
+    /// # Errors
+    /// Why it does not compile.
+    fn built(&mut self, kernel: &Kernel, target: &Target, opt: OptLevel) -> Result<Built, CompileError> {
+        let key = (kernel.name.clone(), target.name, opt);
+        if let Some(built) = self.built.get(&key) {
+            return Ok(built.clone());
         }
-        list
+        let options = self.options(opt);
+        let artifact = match compile(kernel, target, &options) {
+            Err(CompileError::NoBackend { .. }) => None,
+            done => Some(Rc::new(done?)),
+        };
+        let built = Built { artifact, program: Rc::new(lower(kernel, target, &options)?.program) };
+        self.built.insert(key, built.clone());
+        Ok(built)
     }
 
     fn options(&self, opt: OptLevel) -> Options {
@@ -376,13 +421,8 @@ impl Test<'_> {
     }
 
     fn on_target(&mut self, o: &Outcome<'_>, target: &Target, opt: OptLevel, reported: &mut Vec<Reported>) {
-        match compile(o.kernel, target, &self.options(opt)) {
-            Ok(a) => {
-                if self.assembled.insert((a.entry, target.name, opt)) {
-                    self.assembles(o.run.line, &a.text, target);
-                }
-            }
-            Err(CompileError::NoBackend { .. }) => {}
+        let Built { artifact, program } = match self.built(o.kernel, target, opt) {
+            Ok(built) => built,
             Err(e) => {
                 // Said once, of the kernel as it was written.
                 if reported.iter().all(|r| r.message != e.to_string()) {
@@ -390,24 +430,33 @@ impl Test<'_> {
                 }
                 return;
             }
+        };
+        if let Some(a) = &artifact
+            && self.assembled.insert((a.entry.clone(), target.name, opt))
+        {
+            self.assembles(o.run.line, &a.text, target);
         }
-        let lane = Executor::Lane(target.clone());
-        self.device(o, &lane, 0, opt);
-        if targets::has_text(target) {
-            let sim = Executor::Sim(target.clone());
+        let lanes = Prepared::Lane { kernel: o.kernel, target, program };
+        self.device(o, &Executor::Lane(target.clone()).describe(), Ok(lanes), 0, opt);
+        if let Some(artifact) = artifact.filter(|_| targets::has_text(target)) {
             // One schedule of what was optimised: its schedules are those of any kernel.
             let seeds = if opt == OptLevel::None { self.config.seeds } else { self.config.seeds.min(1) };
-            (0..seeds).for_each(|seed| self.device(o, &sim, seed, opt));
+            (0..seeds).for_each(|seed| self.on_simulator(o, (target, artifact.clone()), seed, opt));
         }
     }
 
-    fn device(&mut self, o: &Outcome<'_>, device: &Executor, seed: u64, opt: OptLevel) {
+    fn on_simulator(&mut self, o: &Outcome<'_>, (target, artifact): (&Target, Rc<Artifact>), seed: u64, opt: OptLevel) {
+        self.device(o, &Executor::Sim(target.clone()).describe(), Ok(Prepared::Sim(artifact)), seed, opt);
+    }
+
+    /// Compares what a device makes of a launch with what the interpreter made.
+    fn device(&mut self, o: &Outcome<'_>, device: &str, prepared: Result<Prepared<'_>, ExecError>, seed: u64, opt: OptLevel) {
         let line = o.run.line;
         let mut got = o.memory.clone();
         let options = self.options(opt);
         let launch = Launch { grid: o.run.grid, args: o.args, programs: None, seed, steps: self.config.steps, options: &options };
-        let result = device.run(o.kernel, &launch, &mut got).map(drop);
-        let name = format!("{}, schedule {seed}, level {}", device.describe(), opt as u32);
+        let result = prepared.and_then(|p| p.run(&launch, &mut got).map(drop));
+        let name = format!("{device}, schedule {seed}, level {}", opt as u32);
         match (result, o.refused) {
             (Ok(()), None) => {
                 if let Err(e) = data::compare(o.args, o.want, &got, &o.run.tolerance) {
