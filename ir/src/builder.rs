@@ -680,7 +680,7 @@ impl KernelBuilder {
 
 impl From<ViewType> for Type {
     fn from(v: ViewType) -> Type {
-        Type::View(v)
+        Type::View(Box::new(v))
     }
 }
 impl From<TileType> for Type {

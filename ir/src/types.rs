@@ -333,7 +333,7 @@ pub const MAX_SLOTS: u32 = 1024;
 /// The most tiles of a channel's slot.
 pub const MAX_CHANNEL_TILES: usize = 8;
 
-/// The type of a value.
+/// The type of a value. Views, which parameters alone have, are in a box: kernels have many values.
 #[derive(Clone, PartialEq, Eq, Debug, Hash)]
 pub enum Type {
     /// One number, the same for the whole program instance.
@@ -341,7 +341,7 @@ pub enum Type {
     /// A tile of numbers.
     Tile(TileType),
     /// A global tensor; only kernel parameters have this type.
-    View(ViewType),
+    View(Box<ViewType>),
     /// A handle of local memory.
     Shared(SharedType),
     /// A handle of so many barriers.

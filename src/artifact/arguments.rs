@@ -27,7 +27,7 @@ impl Argument {
     pub(crate) fn of(kernel: &Kernel) -> Vec<Argument> {
         let written = tilelift_interp::written_params(kernel);
         let one = |(number, &value): (usize, &_)| match kernel.ty(value) {
-            Type::View(ty) => Argument::View { ty: ty.clone(), written: written.contains(&number) },
+            Type::View(ty) => Argument::View { ty: (**ty).clone(), written: written.contains(&number) },
             // The verifier lets nothing else be a parameter.
             ty @ (Type::Scalar(_) | Type::Tile(_) | Type::Shared(_) | Type::Barrier(_) | Type::Channel(_)) => {
                 Argument::Scalar { elem: ty.elem(), multiple_of: assumed(kernel, value) }
@@ -76,7 +76,7 @@ impl Argument {
     /// As a type of the language.
     pub(crate) fn ty(&self) -> Type {
         match self {
-            Argument::View { ty, .. } => Type::View(ty.clone()),
+            Argument::View { ty, .. } => ty.clone().into(),
             Argument::Scalar { elem, .. } => Type::Scalar(*elem),
         }
     }

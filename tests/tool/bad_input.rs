@@ -9,6 +9,7 @@ use tilelift::ir::{Scalar, text};
 use tilelift::runtime::sim::{SimDevice, SimFailure};
 use tilelift::{Artifact, CompileError, Options, compile, lower, targets};
 use tilelift_kernels::rng;
+use tilelift_oracle::in_parallel;
 use tilelift_tools::cli::{self, Status};
 
 /// Runs the tool; status, standard output, standard error.
@@ -355,10 +356,11 @@ fn mutated_kernels_never_break_the_compiler() {
     // A longer search, behind the rounds that every run has: TILELIFT_FUZZ_FIRST=150 TILELIFT_FUZZ_ROUNDS=100000 cargo test -p tilelift-tools bad_input::mutated
     let number = |name, otherwise: u64| std::env::var(name).ok().and_then(|n| n.parse().ok()).unwrap_or(otherwise);
     let (first, rounds) = (number("TILELIFT_FUZZ_FIRST", 0), number("TILELIFT_FUZZ_ROUNDS", 150));
-    let (mut compiled, mut refused) = (0, 0);
-    for (i, source) in corpus().iter().enumerate() {
+    let corpus: Vec<(u64, String)> = (0..).zip(corpus()).collect();
+    let counts = in_parallel(&corpus, |(i, source)| {
+        let (mut compiled, mut refused) = (0, 0);
         for round in first..first.saturating_add(rounds) {
-            let mutated = mutate(source, (i as u64) << 32 | round);
+            let mutated = mutate(source, i << 32 | round);
             let Ok(file) = text::parse(&mutated) else { continue };
             for kernel in &file.kernels {
                 let target = &targets[(round % 2) as usize];
@@ -373,7 +375,9 @@ fn mutated_kernels_never_break_the_compiler() {
                 }
             }
         }
-    }
+        [compiled, refused]
+    });
+    let [compiled, refused] = [0, 1].map(|n| counts.iter().map(|c| c[n]).sum::<u32>());
     assert!(compiled > 500 && refused > 500, "the mutations are too tame or too wild: {compiled} compiled, {refused} refused");
 }
 

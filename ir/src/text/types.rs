@@ -57,7 +57,7 @@ impl<'t> Parser<'t> {
             }
             Tok::Word("view") => {
                 self.bump();
-                self.view(t).map(Type::View)
+                self.view(t).map(Type::from)
             }
             Tok::Word(_) => self.scalar().map(Type::Scalar),
             _ => Err(self.expected("a type such as f32, tile<128x64xf32> or view<f32, [?]>")),

@@ -6,7 +6,7 @@ use crate::typing::checks::{TypeError, mask};
 
 /// The view, and the shape that its index tiles share.
 pub(crate) fn indexed<'a>(op: Op, args: &[&'a Type]) -> Result<(&'a ViewType, &'a Shape), TypeError> {
-    let Type::View(v) = args[0] else { return Err(format!("`{op}` takes a view, not {}", args[0])) };
+    let Some(v) = args[0].as_view() else { return Err(format!("`{op}` takes a view, not {}", args[0])) };
     if v.elem.is_packed() {
         return Err(format!("`{op}` takes single elements, and two {} share a byte; pass a view<i8> and bitcast", v.elem));
     }

@@ -72,7 +72,7 @@ impl<'a> GlobalAccess<'a> {
         let indices: SmallVec<[Value; 4]> = SmallVec::from_slice(indices);
         let packed = view.elem.is_packed();
         let whole_bytes = !packed || indices.last().is_none_or(|&v| divisor(kernel, v, 2) >= 2);
-        let view = if packed { Cow::Owned(byte_view(view)) } else { Cow::Borrowed(view) };
+        let view = if packed { Cow::Owned(byte_view(view)) } else { Cow::Borrowed(view.as_ref()) };
         GlobalAccess { view, packed, whole_bytes, view_value, indices, mask, kernel }
     }
 

@@ -131,7 +131,7 @@ impl<'g> Maker<'g> {
         match self.args.iter().position(|a| *a == arg) {
             Some(p) => Ok(self.kernel.params[p]),
             None => {
-                let ty = Type::View(self.graph.view_type(id, flat));
+                let ty = self.graph.view_type(id, flat).into();
                 Ok(self.param(arg, ty))
             }
         }

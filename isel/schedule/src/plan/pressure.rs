@@ -9,7 +9,7 @@ use super::replay::needs;
 use super::step_order::StepPart;
 use std::collections::BTreeMap;
 use tilelift_ir::{Effects, Inst, Kernel, Op, Region, Value, ValueDef};
-use tilelift_lane::hash::Map;
+use tilelift_lane::hash::{Map, Set};
 
 /// Values that take no registers, and operands A that products find in shared memory.
 type NoRegisters<'a> = (&'a dyn Fn(Value) -> bool, &'a dyn Fn(Inst, Value) -> bool);
@@ -94,20 +94,24 @@ pub(super) fn pressure(
     let left = |at: usize| before.iter().filter(|b| b.1 >= at).map(|b| b.0).sum::<u32>();
     kernel.yields(region).iter().for_each(|&v| _ = last.insert(root(v), end));
     // What the step finds: values of others last as long as the loop, carried ones until nobody looks at them.
-    let inside = |v: Value| matches!(kernel.values[v].def, ValueDef::Result(i, _) if kernel.regions[region].insts.contains(&i));
+    let body: Set<Inst> = kernel.regions[region].insts.iter().copied().collect();
+    let inside = |v: Value| matches!(kernel.values[v].def, ValueDef::Result(i, _) if body.contains(&i));
     let carried = &kernel.regions[region].params;
-    let mut held: BTreeMap<Value, u32> = last.keys().filter(|v| !inside(**v)).map(|&v| (v, size(v))).collect();
     for (&v, at) in last.iter_mut() {
         if !inside(v) && !carried.contains(&v) {
             *at = end;
         }
     }
-    let mut most: u32 = held.values().sum::<u32>() + left(0);
+    let mut ending: BTreeMap<usize, Vec<Value>> = BTreeMap::new();
+    last.iter().for_each(|(&v, &at)| ending.entry(at).or_default().push(v));
+    let mut held = Held { ending, sizes: Map::default(), now: 0 };
+    last.keys().filter(|v| !inside(**v)).for_each(|&v| held.takes(v, size(v)));
+    let mut most: u32 = held.now + left(0);
     for (at, part) in order.iter().enumerate() {
         let (made, gone_first) = match *part {
             StepPart::Begin(i) => (kernel.insts[i].results[0], true),
             StepPart::Wait(..) => {
-                held.retain(|v, _| last.get(v) != Some(&at));
+                held.ends(at);
                 continue;
             }
             StepPart::Compute(i) => match kernel.insts[i].results.first() {
@@ -116,17 +120,38 @@ pub(super) fn pressure(
             },
             StepPart::WaitBefore(..) | StepPart::After | StepPart::Cut => continue,
         };
-        let ends = |v: &Value| last.get(v) == Some(&at);
         if gone_first {
-            held.retain(|v, _| !ends(v));
+            held.ends(at);
         }
         if root(made) == made && last.contains_key(&made) {
-            held.insert(made, size(made));
+            held.takes(made, size(made));
         }
-        most = most.max(held.values().sum::<u32>() + left(at));
-        held.retain(|v, _| !ends(v));
+        most = most.max(held.now + left(at));
+        held.ends(at);
     }
     most
+}
+
+/// What is in registers at a part of a step.
+struct Held {
+    /// What is looked at last by each part.
+    ending: BTreeMap<usize, Vec<Value>>,
+    sizes: Map<Value, u32>,
+    now: u32,
+}
+
+impl Held {
+    fn takes(&mut self, v: Value, size: u32) {
+        self.now += size;
+        self.now -= self.sizes.insert(v, size).unwrap_or(0);
+    }
+
+    /// Nobody looks behind this part at what it looked at last.
+    fn ends(&mut self, at: usize) {
+        for v in self.ending.get(&at).into_iter().flatten() {
+            self.now -= self.sizes.remove(v).unwrap_or(0);
+        }
+    }
 }
 
 /// Lanes that hold parts of one row of an accumulator.

@@ -26,7 +26,7 @@ use super::products::accumulates;
 use super::replay::needs;
 use std::collections::{BTreeMap, BTreeSet};
 use tilelift_ir::{Effects, Inst, Kernel, Op, Region, Value, ValueDef};
-use tilelift_lane::hash::Set;
+use tilelift_lane::hash::{Map, Set};
 
 /// A part of a step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -62,6 +62,8 @@ struct StepOrder<'a> {
     drains: bool,
     /// What is done, in program order.
     todo: Vec<Inst>,
+    /// Where each of it stands there.
+    places: Map<Inst, usize>,
     /// What each needs of what is done in the step.
     needs: BTreeMap<Inst, BTreeSet<Inst>>,
     /// The product to whose accumulator one adds that nobody else looks at: that one has begun.
@@ -185,6 +187,7 @@ fn ordered<'a>(
         after: late.is_some_and(|l| !l.after.is_empty()),
         reaches_back: late.is_some(),
         drains,
+        places: todo.iter().enumerate().map(|(n, &i)| (i, n)).collect(),
         todo,
         adds_to,
         needs: all,
@@ -336,7 +339,8 @@ impl StepOrder<'_> {
         while let Some(i) = open.pop() {
             open.extend(self.needs[&i].iter().copied().filter(|j| self.free.contains(j) && !self.done.contains(j) && wanted.insert(*j)));
         }
-        let wanted: Vec<Inst> = self.todo.iter().copied().filter(|i| wanted.contains(i)).collect();
+        let mut wanted: Vec<Inst> = wanted.into_iter().collect();
+        wanted.sort_unstable_by_key(|i| self.places[i]);
         wanted.into_iter().for_each(|i| self.emit(i));
     }
 

@@ -202,7 +202,7 @@ impl<'k> Cut<'k> {
     /// The kernel that is left.
     fn written(&self) -> Kernel {
         let mut out = self.kernel.clone();
-        let counter = out.add_param(Type::View(ViewType::dense(Scalar::I64, &[Extent::Fixed(1)])));
+        let counter = out.add_param(ViewType::dense(Scalar::I64, &[Extent::Fixed(1)]).into());
         self.region(&mut out, self.kernel.body, counter);
         out
     }
