@@ -28,26 +28,45 @@ pub(crate) enum Pricing {
     Plain,
 }
 
-/// A set of items.
+/// A set of items. What needs one another has numbers side by side: it has the words from its least item to its greatest.
 #[derive(Clone, Debug, Default)]
-struct Set(Vec<u64>);
+struct Set {
+    first: usize,
+    words: Vec<u64>,
+}
 
 impl Set {
-    fn new(items: usize) -> Set {
-        Set(vec![0; items.div_ceil(64)])
+    /// Makes room for these words.
+    fn cover(&mut self, from: usize, to: usize) {
+        if self.words.is_empty() {
+            self.first = from;
+        }
+        let front = self.first.saturating_sub(from);
+        if front > 0 {
+            self.words.splice(0..0, std::iter::repeat_n(0, front));
+            self.first = from;
+        }
+        self.words.resize(self.words.len().max(to - self.first), 0);
     }
     fn add(&mut self, item: u32) {
-        self.0[item as usize / 64] |= 1 << (item % 64);
+        let word = item as usize / 64;
+        self.cover(word, word + 1);
+        self.words[word - self.first] |= 1 << (item % 64);
     }
     fn join(&mut self, other: &Set) {
-        self.0.iter_mut().zip(&other.0).for_each(|(x, y)| *x |= y);
+        if other.words.is_empty() {
+            return;
+        }
+        self.cover(other.first, other.first + other.words.len());
+        let at = other.first - self.first;
+        self.words[at..].iter_mut().zip(&other.words).for_each(|(x, y)| *x |= y);
     }
     fn cost(&self, cost: &[u64]) -> u64 {
         let mut sum = 0u64;
-        for (n, &word) in self.0.iter().enumerate() {
+        for (n, &word) in self.words.iter().enumerate() {
             let mut rest = word;
             while rest != 0 {
-                sum = sum.saturating_add(cost[n * 64 + rest.trailing_zeros() as usize]);
+                sum = sum.saturating_add(cost[(self.first + n) * 64 + rest.trailing_zeros() as usize]);
                 rest &= rest - 1;
             }
         }
@@ -79,9 +98,6 @@ pub(crate) fn greedy(f: &LayoutForest, controls: &[LayoutId], pricing: Pricing) 
             if let Some(control) = class.given {
                 if controls[control as usize] == class.layout {
                     (price[c as usize], picks[c as usize]) = (0, Pick::Given);
-                    if pricing == Pricing::Sets {
-                        sets[c as usize] = Set::new(f.items.len());
-                    }
                 }
                 continue;
             }
@@ -92,7 +108,6 @@ pub(crate) fn greedy(f: &LayoutForest, controls: &[LayoutId], pricing: Pricing) 
                 let own = f.cost[way.item as usize];
                 let mut set = Set::default();
                 let cost = if pricing == Pricing::Sets {
-                    set = Set::new(f.items.len());
                     set.add(way.item);
                     way.kids.iter().for_each(|&k| set.join(&sets[k as usize]));
                     set.cost(&f.cost)

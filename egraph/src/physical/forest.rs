@@ -189,10 +189,15 @@ fn together(f: &LayoutForest, tied: &dyn Fn(u32) -> bool) -> Vec<Vec<(usize, Lay
             way.kids.iter().for_each(|&k| join(&mut lead, c as u32, k));
         }
     }
+    let mut given: HashMap<(u32, LayoutId), Vec<u32>> = HashMap::new();
+    for (c, class) in f.classes.iter().enumerate() {
+        class.given.into_iter().for_each(|n| given.entry((n, class.layout)).or_default().push(c as u32));
+    }
     let mut sets: BTreeMap<u32, Vec<(usize, LayoutId)>> = BTreeMap::new();
     for (n, control) in f.controls.iter().enumerate() {
         for &l in &control.layouts {
-            let classes: Vec<u32> = control.wants.iter().filter_map(|&v| f.class(v, l)).chain(f.given(n, l)).collect();
+            let carried = given.get(&(n as u32, l)).into_iter().flatten().copied();
+            let classes: Vec<u32> = control.wants.iter().filter_map(|&v| f.class(v, l)).chain(carried).collect();
             let Some((&first, rest)) = classes.split_first() else { continue };
             rest.iter().for_each(|&c| join(&mut lead, first, c));
         }
@@ -365,12 +370,6 @@ impl LayoutForest {
                 self.controls.push(Control { layouts, wants });
             }
         });
-    }
-
-    /// The classes in which a control carries a layout.
-    fn given(&self, control: usize, l: LayoutId) -> impl Iterator<Item = u32> {
-        let carried = move |class: &LayoutClass| class.given == Some(control as u32) && class.layout == l;
-        (0..self.classes.len() as u32).filter(move |&c| carried(&self.classes[c as usize]))
     }
 
     /// The class of a value in a layout.

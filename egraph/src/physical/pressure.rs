@@ -6,7 +6,9 @@
 use super::forest::{LayoutChoice, LayoutForest, Pick, positions, regions, weights};
 use super::problem::{CostModel, Problem};
 use cranelift_entity::SecondaryMap;
-use tilelift_ir::{Inst, Kernel, Op, Value};
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use tilelift_ir::{Inst, Kernel, Op, Region, Value};
 
 /// What does not fit the registers.
 #[derive(Clone, Debug, Default)]
@@ -23,18 +25,18 @@ pub(crate) fn crowd(f: &LayoutForest, problem: &Problem<'_>, model: &dyn CostMod
     let Some(needed) = f.needed(&choice.controls, &choice.picks) else { return Crowd::default() };
     let (at, made) = positions(kernel);
     let (region, weight) = (regions(kernel), weights(kernel));
-    let ends = ends(kernel, &at);
+    let loops = Loops::of(kernel, &at);
+    let mut done = BTreeMap::new();
+    f.done.iter().for_each(|d| _ = done.entry(d.0).or_insert(d.1));
     let mut last: Vec<u32> = f.classes.iter().map(|c| c.value.map_or(0, |v| made[v])).collect();
     let mut touch = |c: u32, user: u32| {
         let Some(v) = f.classes[c as usize].value else { return };
-        // Read inside a loop that begins behind the value: until the loop ends.
-        let until = ends.iter().filter(|&&(from, to)| made[v] < from && from <= user && user <= to).map(|e| e.1).max().unwrap_or(user);
-        last[c as usize] = last[c as usize].max(until);
+        last[c as usize] = last[c as usize].max(loops.until(made[v], user));
     };
     for (n, class) in f.classes.iter().enumerate().filter(|(n, _)| needed[*n]) {
         let user = match class.value {
             Some(v) => made[v],
-            None => f.done.iter().find(|d| d.0 as usize == n).map_or(0, |d| at[d.1]),
+            None => done.get(&(n as u32)).map_or(0, |&i| at[i]),
         };
         match choice.picks[n] {
             Pick::Way(w) => class.ways[w as usize].kids.iter().for_each(|&k| touch(k, user)),
@@ -78,24 +80,59 @@ pub(crate) fn crowd(f: &LayoutForest, problem: &Problem<'_>, model: &dyn CostMod
     if let Some((p, 1)) = worst {
         let held = |n: u32| f.registers[n as usize][1];
         classes.extend(lives.iter().filter(|&&(n, [from, to])| from <= p && p < to && held(n) > 0).map(|l| l.0));
-        classes.sort_by_key(|&n| std::cmp::Reverse(held(n)));
+        classes.sort_by_key(|&n| Reverse(held(n)));
     }
     Crowd { over, classes }
 }
 
-/// First and last position of every loop.
-fn ends(kernel: &Kernel, at: &SecondaryMap<Inst, u32>) -> Vec<(u32, u32)> {
-    let mut out = Vec::new();
-    kernel.walk(kernel.body, &mut |i| {
-        let d = &kernel.insts[i];
-        if !matches!(d.op, Op::For | Op::While) {
-            return;
+/// The loops of a kernel, by positions.
+struct Loops {
+    /// First and last position of each, and the loop around it.
+    spans: Vec<(u32, u32, Option<usize>)>,
+    /// The innermost loop at each position.
+    inner: Vec<Option<usize>>,
+}
+
+impl Loops {
+    fn of(kernel: &Kernel, at: &SecondaryMap<Inst, u32>) -> Loops {
+        /// The first position of a region's instructions; loops in it come in front of those around them.
+        fn visit(kernel: &Kernel, r: Region, at: &SecondaryMap<Inst, u32>, spans: &mut Vec<(u32, u32)>) -> u32 {
+            let mut first = u32::MAX;
+            for &i in &kernel.regions[r].insts {
+                let d = &kernel.insts[i];
+                let from = d.regions.iter().map(|&r| visit(kernel, r, at, spans)).fold(at[i], u32::min);
+                if matches!(d.op, Op::For | Op::While) {
+                    spans.push((from, at[i]));
+                }
+                first = first.min(from);
+            }
+            first
         }
-        let mut from = at[i];
-        for &r in &d.regions {
-            kernel.walk(r, &mut |j| from = from.min(at[j]));
+        let mut spans = Vec::new();
+        visit(kernel, kernel.body, at, &mut spans);
+        spans.sort_unstable_by_key(|&(from, to)| (from, Reverse(to)));
+        let mut loops = Loops { spans: Vec::new(), inner: vec![None; at.values().copied().max().unwrap_or(0) as usize + 1] };
+        let (mut open, mut rest): (Option<usize>, _) = (None, spans.into_iter().peekable());
+        for p in 0..loops.inner.len() {
+            while let Some(n) = open.filter(|&n| (loops.spans[n].1 as usize) < p) {
+                open = loops.spans[n].2;
+            }
+            while let Some((from, to)) = rest.next_if(|l| l.0 as usize == p) {
+                loops.spans.push((from, to, open));
+                open = Some(loops.spans.len() - 1);
+            }
+            loops.inner[p] = open;
         }
-        out.push((from, at[i]));
-    });
-    out
+        loops
+    }
+
+    /// How long a value lives that is made here and read there: to the end of the outermost loop around the reader that begins behind it.
+    fn until(&self, made: u32, user: u32) -> u32 {
+        let mut until = user;
+        let mut around = self.inner.get(user as usize).copied().flatten();
+        while let Some((_, to, next)) = around.map(|n| self.spans[n]).filter(|&(from, ..)| made < from) {
+            (until, around) = (to, next);
+        }
+        until
+    }
 }

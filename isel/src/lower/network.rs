@@ -156,13 +156,14 @@ impl Network {
 
     /// Bytes of each array in shared memory, in order.
     pub fn scratch(&self, keys: Keys, threads: u32) -> Vec<u64> {
-        let mut alive: Vec<usize> = (0..self.registers).collect();
+        let mut alive = self.registers;
         let mut list = Vec::new();
         for step in &self.steps {
-            let left = step.kind.left(&alive);
-            let sent = if matches!(step.kind, Kind::Halve { .. }) { &left } else { &alive };
-            for part in sent.chunks(at_once(keys, threads)).filter(|_| step.across.warp != 0) {
-                let each = u64::from(threads) * part.len() as u64;
+            let left = alive >> step.kind.gone().count_ones();
+            let sent = if matches!(step.kind, Kind::Halve { .. }) { left } else { alive };
+            let most = at_once(keys, threads);
+            for first in (0..sent).step_by(most).filter(|_| step.across.warp != 0) {
+                let each = u64::from(threads) * most.min(sent - first) as u64;
                 list.push(each * u64::from(keys.ty().bytes()));
                 list.extend(keys.pair().then_some(each * u64::from(LTy::I32.bytes())));
             }
