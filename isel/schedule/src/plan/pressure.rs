@@ -104,7 +104,7 @@ pub(super) fn pressure(
     }
     let mut ending: BTreeMap<usize, Vec<Value>> = BTreeMap::new();
     last.iter().for_each(|(&v, &at)| ending.entry(at).or_default().push(v));
-    let mut held = Held { ending, sizes: Map::default(), now: 0 };
+    let mut held = StepRegisters { ending, sizes: Map::default(), now: 0 };
     last.keys().filter(|v| !inside(**v)).for_each(|&v| held.takes(v, size(v)));
     let mut most: u32 = held.now + left(0);
     for (at, part) in order.iter().enumerate() {
@@ -133,14 +133,14 @@ pub(super) fn pressure(
 }
 
 /// What is in registers at a part of a step.
-struct Held {
+struct StepRegisters {
     /// What is looked at last by each part.
     ending: BTreeMap<usize, Vec<Value>>,
     sizes: Map<Value, u32>,
     now: u32,
 }
 
-impl Held {
+impl StepRegisters {
     fn takes(&mut self, v: Value, size: u32) {
         self.now += size;
         self.now -= self.sizes.insert(v, size).unwrap_or(0);
