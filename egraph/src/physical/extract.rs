@@ -28,7 +28,7 @@ pub(crate) enum Pricing {
     Plain,
 }
 
-/// A set of items. What needs one another has numbers side by side: it has the words from its least item to its greatest.
+/// A set of items, as the words from its least to its greatest: what needs one another mostly has numbers close together.
 #[derive(Clone, Debug, Default)]
 struct Set {
     first: usize,
