@@ -20,14 +20,20 @@ pub fn made(l: &Lowered) -> &Kernel {
 /// A kernel lowered as a program. Its text, compiled with the same options, is the same program; and it is proved.
 pub fn round_trip(name: &str, kernel: &Kernel, options: &LowerOptions) -> Lowered {
     let l = lower(&verify(kernel).unwrap(), &sm_90a(), options).unwrap_or_else(|e| panic!("{name}: {e}"));
-    let printed = text::print(made(&l));
+    same_text(name, &l, options);
+    prove(&l.program, &sm_90a()).unwrap_or_else(|e| panic!("{name}: {e}"));
+    l
+}
+
+/// What a kernel was written as is printed, read and lowered with the same options: the same lane program, the same PTX.
+pub fn same_text(name: &str, l: &Lowered, options: &LowerOptions) {
+    let printed = text::print(made(l));
     let file = text::parse(&printed).unwrap_or_else(|e| panic!("{name}: {e}\n{printed}"));
     assert_eq!(text::print(&file.kernels[0]), printed, "{name}");
     let verified = verify(&file.kernels[0]).unwrap_or_else(|e| panic!("{name}: {}\n{printed}", e.pretty(&file.kernels[0])));
     let again = lower(&verified, &sm_90a(), options).unwrap_or_else(|e| panic!("{name}: {e}\n{printed}"));
-    assert_eq!(again.program.to_string(), l.program.to_string(), "{name}");
-    prove(&l.program, &sm_90a()).unwrap_or_else(|e| panic!("{name}: {e}"));
-    l
+    assert!(again.program.to_string() == l.program.to_string(), "{name} lowers to something else\n{printed}");
+    assert!(emitted(name, &again).text == emitted(name, l).text, "{name}: another text\n{printed}");
 }
 
 /// The PTX text.
