@@ -9,7 +9,7 @@ use tilelift::ir::Kernel;
 use tilelift::isel::Resource;
 use tilelift::{CompileError, OptLevel, Options, compile, targets};
 use tilelift_kernels::{Case, Size, cases};
-use tilelift_oracle::{Batch, Once, in_parallel};
+use tilelift_oracle::{AsmError, Batch, Once, Spills, in_parallel, required};
 use tilelift_tools::cli::accept::{Effort, run_case};
 use tilelift_tools::execute::{DeviceKind, Executor};
 
@@ -107,7 +107,7 @@ fn ptxas_accepts_every_text_without_warnings_or_spills() {
     let all = cases();
     // Tiles made for a chip with more shared memory do not fit all.
     let too_large = AtomicUsize::new(0);
-    let (once, batch) = (Once::default(), Batch::default());
+    let (once, batch) = (Once::default(), Batch::new(Spills::Refused));
     each(&all, |c| {
         // Launches share kernels.
         let mut kernels: Vec<Kernel> = Vec::new();
@@ -129,16 +129,18 @@ fn ptxas_accepts_every_text_without_warnings_or_spills() {
             if !once.is_new(&artifact.text, name) {
                 continue;
             }
-            match batch.assemble(&c.name, &artifact.text, name) {
-                Ok(r) if r.warnings.is_empty() && r.spills == 0 && r.stack == 0 => {}
-                Ok(r) => return Err(format!("{name}: {r:?}")),
-                Err(tilelift_oracle::AsmError::Missing) if !tilelift_oracle::required() => return Ok(()),
+            match batch.add(&c.name, &artifact.text, name) {
+                Ok(()) => {}
+                Err(AsmError::Missing) if !required() => return Ok(()),
                 Err(e) => return Err(format!("{name}: {e}")),
             }
         }
         Ok(())
     });
     assert!(too_large.into_inner() < all.len() / 8, "most cases fit sm_89");
-    let followed = batch.finish().unwrap_or_else(|e| panic!("{e}"));
-    assert!(followed.is_empty(), "{}", followed.join("\n"));
+    match batch.finish() {
+        Ok(found) => assert!(found.is_empty(), "{}", found.join("\n")),
+        Err(AsmError::Missing) => assert!(!required(), "ptxas is missing"),
+        Err(e) => panic!("{e}"),
+    }
 }

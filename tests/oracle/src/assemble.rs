@@ -6,6 +6,7 @@ use crate::nvdisasm::{disassemble, nvdisasm};
 use crate::ptxas::ptxas;
 use crate::required::required;
 use std::fs;
+use std::path::PathBuf;
 use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -42,7 +43,7 @@ pub fn assemble(text: &str, arch: &str) -> Result<AsmReport, AsmError> {
 /// # Errors
 /// As [`assemble`].
 pub fn assemble_bytes(text: &str, arch: &str) -> Result<(AsmReport, Vec<u8>), AsmError> {
-    let (mut report, bytes) = assembled(text, arch)?;
+    let (mut report, bytes) = assembled_all(&[text], arch)?;
     if asks_for_following(text) {
         report.warnings.extend(follow(text, &disassemble(&bytes)?).iter().map(ToString::to_string));
     }
@@ -54,19 +55,20 @@ pub(crate) fn asks_for_following(text: &str) -> bool {
     has_operands(text) && (nvdisasm().is_some() || required())
 }
 
-/// What the assembler makes of a text, and says of it.
-pub(crate) fn assembled(text: &str, arch: &str) -> Result<(AsmReport, Vec<u8>), AsmError> {
+/// What the assembler makes of texts whose kernels have different names: one object. The most that it says of one of them.
+pub(crate) fn assembled_all(texts: &[&str], arch: &str) -> Result<(AsmReport, Vec<u8>), AsmError> {
     static SERIAL: AtomicU64 = AtomicU64::new(0);
     let tool = ptxas().ok_or(AsmError::Missing)?;
     let stem = format!("tilelift-{}-{}", std::process::id(), SERIAL.fetch_add(1, Ordering::Relaxed));
-    let source = std::env::temp_dir().join(format!("{stem}.ptx"));
-    let object = std::env::temp_dir().join(format!("{stem}.cubin"));
-    fs::write(&source, text)?;
-    let run = Command::new(tool).arg("-v").arg(format!("-arch={arch}")).arg(&source).arg("-o").arg(&object).output();
+    let place = |end: String| std::env::temp_dir().join(format!("{stem}{end}"));
+    let sources: Vec<PathBuf> = (0..texts.len()).map(|n| place(format!("-{n}.ptx"))).collect();
+    let object = place(".cubin".to_owned());
+    let written = sources.iter().zip(texts).try_for_each(|(source, text)| fs::write(source, text));
+    let run =
+        written.and_then(|()| Command::new(tool).arg("-v").arg(format!("-arch={arch}")).args(&sources).arg("-o").arg(&object).output());
     let bytes = fs::read(&object);
     // Leftovers in the temporary folder do no harm.
-    let _ = fs::remove_file(&source);
-    let _ = fs::remove_file(&object);
+    sources.iter().chain([&object]).for_each(|path| drop(fs::remove_file(path)));
     let run = run?;
     let log = format!("{}{}", String::from_utf8_lossy(&run.stdout), String::from_utf8_lossy(&run.stderr));
     if !run.status.success() {

@@ -20,12 +20,12 @@ mod required;
 mod triton;
 
 pub use assemble::{AsmReport, assemble, assemble_bytes, ptxas_version};
-pub use batch::Batch;
+pub use batch::{Batch, Spills};
 pub use error::AsmError;
 pub use follow::{Finding, Followed, Stray, follow, has_operands};
 pub use hip::{c_compiler, hip_headers};
 pub use llvm::{Line, amd_link, amd_object, assembles, encodings, lld, llvm_mc, llvm_objdump, section, tool_output, zig};
-pub use nvdisasm::{disassemble, disassemble_all, nvdisasm};
+pub use nvdisasm::{disassemble, disassemble_functions, nvdisasm};
 pub use once::Once;
 pub use parallel::in_parallel;
 pub use ptxas::ptxas;

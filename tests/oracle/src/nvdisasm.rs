@@ -1,4 +1,4 @@
-//! NVIDIA's disassembler: where it may be, the text of an object, and those of many.
+//! NVIDIA's disassembler: where it may be, the text of an object, and those of its functions.
 //!
 //! Places in order: `TILELIFT_NVDISASM`, beside ptxas, the search path, and `nvidia/cu13/bin`, `nvidia/cuda_nvdisasm/bin` and Triton's own folder in
 //! the site-packages that ptxas was found in and in `.oracles/` of the repository.
@@ -7,6 +7,7 @@ use crate::error::AsmError;
 use crate::ptxas::ptxas;
 use elf::ElfBytes;
 use elf::endian::LittleEndian;
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -56,22 +57,20 @@ pub fn disassemble(object: &[u8]) -> Result<String, AsmError> {
     run(object, &["-c", "-ndf"])
 }
 
-/// The texts of objects that the assembler made for an architecture such as `sm_90a`, by one run of the disassembler, which takes longer to start than for a
-/// text. They have no labels: branches lead to addresses, and those of an object's functions count on from function to function and from object to object.
+/// The texts of functions of an object that the assembler made for an architecture such as `sm_90a`, by name: of those that are wanted, by one run of the
+/// disassembler. They have no labels: branches lead to addresses, which count on from function to function.
 ///
 /// # Errors
 /// As [`disassemble`], and [`AsmError::Object`] for what is no object of that assembler.
-pub fn disassemble_all(objects: &[&[u8]], arch: &str) -> Result<Vec<String>, AsmError> {
+pub fn disassemble_functions(object: &[u8], arch: &str, wanted: impl Fn(&str) -> bool) -> Result<BTreeMap<String, String>, AsmError> {
     let mut code = Vec::new();
-    // Where each function begins: its object and its name.
-    let mut functions: Vec<(usize, usize, String)> = Vec::new();
-    for (n, object) in objects.iter().enumerate() {
-        for (name, bytes) in functions_of(object)? {
-            functions.push((code.len(), n, name));
-            code.extend_from_slice(bytes);
-        }
+    // Where each function begins, and its name.
+    let mut functions: Vec<(usize, String)> = Vec::new();
+    for (name, bytes) in functions_of(object)?.into_iter().filter(|(name, _)| wanted(name)) {
+        functions.push((code.len(), name));
+        code.extend_from_slice(bytes);
     }
-    let mut texts = vec![String::new(); objects.len()];
+    let mut texts: BTreeMap<String, String> = functions.iter().map(|(_, name)| (name.clone(), format!("{FUNCTION}{name}:\n"))).collect();
     if code.is_empty() {
         return Ok(texts);
     }
@@ -79,12 +78,11 @@ pub fn disassemble_all(objects: &[&[u8]], arch: &str) -> Result<Vec<String>, Asm
     let (mut functions, mut now) = (functions.into_iter().peekable(), None);
     for line in all.lines() {
         let Some(address) = address(line) else { continue };
-        while let Some((_, n, name)) = functions.next_if(|f| f.0 <= address) {
-            texts[n].push_str(&format!("{FUNCTION}{name}:\n"));
-            now = Some(n);
+        while let Some((_, name)) = functions.next_if(|f| f.0 <= address) {
+            now = Some(name);
         }
-        if let Some(n) = now {
-            texts[n].extend([line, "\n"]);
+        if let Some(text) = now.as_ref().and_then(|name| texts.get_mut(name)) {
+            text.extend([line, "\n"]);
         }
     }
     Ok(texts)

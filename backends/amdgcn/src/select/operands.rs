@@ -101,6 +101,8 @@ impl Selector<'_> {
         let mut operands: SmallVec<[Operand; 5]> = to.iter().map(|&t| Operand::Reg(t)).collect();
         for (i, (&source, slot)) in from.iter().zip(slots).enumerate() {
             let words = slot.words;
+            // Only a register's sign can be changed.
+            let signed = desc.form.format != Format::Vop3p && (mods.neg | mods.abs) >> i & 1 == 1;
             let source = match (source, slot.kind) {
                 (Operand::Reg(span), Kind::Source) if self.file(span) != File::Vector => match bus {
                     Some(taken) if taken != source => self.in_vector(source, words).into(),
@@ -109,7 +111,7 @@ impl Selector<'_> {
                         source
                     }
                 },
-                (Operand::Imm(bits), Kind::Source) if !inline(bits, words, slot.value) => {
+                (Operand::Imm(bits), Kind::Source) if signed || !inline(bits, words, slot.value) => {
                     // Only one-word operands of the short form take literals as they are.
                     let in_place = i == 0 && short && bus.is_none() && words == 1 && others_vector(self, i) && plain(desc.form.format, to);
                     if in_place {

@@ -216,7 +216,7 @@ const LOOP: &str = ".version 8.0\n.target sm_90a\n.address_size 64\n.visible .en
 
 #[test]
 fn addresses_lead_where_labels_do() {
-    use crate::{AsmError, assemble_bytes, disassemble, disassemble_all, nvdisasm, required};
+    use crate::{AsmError, assemble_bytes, disassemble, disassemble_functions, nvdisasm, required};
     let object = match assemble_bytes(LOOP, "sm_90a") {
         Ok((_, object)) if nvdisasm().is_some() => object,
         Ok(_) | Err(AsmError::Missing) => return assert!(!required(), "ptxas or nvdisasm is missing"),
@@ -226,12 +226,15 @@ fn addresses_lead_where_labels_do() {
     let branches = labels.iter().flat_map(|c| &c.steps).filter(|s| matches!(s.next, code::Next::Branches(_))).count();
     let calls = disassemble(&object).unwrap().matches("CALL").count();
     assert!(labels.len() == 2 && branches >= 2 && calls >= 1, "{branches} branches, {calls} calls");
-    let addresses = disassemble_all(&[&object, &object], "sm_90a").unwrap();
+    let addresses = disassemble_functions(&object, "sm_90a", |_| true).unwrap();
     assert_eq!(addresses.len(), 2);
-    let by_name = |text: &str| sass::read(text).into_iter().map(|c| (c.name.clone(), c)).collect::<BTreeMap<String, Code>>();
-    let labels: BTreeMap<String, Code> = labels.into_iter().map(|c| (c.name.clone(), c)).collect();
-    for text in addresses {
+    for code in labels {
+        let text = &addresses[&code.name];
         assert!(!text.contains(".L_x"));
-        assert_eq!(by_name(&text), labels);
+        assert_eq!(sass::read(text), [code]);
     }
+    // What is not wanted is left out, and what is keeps its name.
+    let one = disassemble_functions(&object, "sm_90a", |name| name == "other").unwrap();
+    assert!(one.keys().eq(["other"]));
+    assert_eq!(sass::read(&one["other"]), sass::read(&addresses["other"]));
 }
