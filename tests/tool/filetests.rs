@@ -13,7 +13,7 @@ fn set(name: &str) -> bool {
     std::env::var_os(name).is_some_and(|v| v == "1")
 }
 
-/// Puts a file's text with those that wait for ptxas; without one only a required oracle is an error.
+/// Puts a file's text with those that wait for ptxas; without ptxas only a required oracle is an error.
 fn assemble((once, batch): (&Once, &Batch), file: &Path, text: &str, target: &str) -> Result<(), String> {
     // A file may hold several kernels, and a module is a text of its own.
     let modules = text.split(".version").enumerate().skip(1).map(|(i, module)| (i, format!(".version{module}")));
@@ -27,7 +27,7 @@ fn assemble((once, batch): (&Once, &Batch), file: &Path, text: &str, target: &st
     Ok(())
 }
 
-/// What ptxas says of what still waits; without one only a required oracle is an error.
+/// What ptxas says of what still waits; without ptxas only a required oracle is an error.
 fn assembled(batch: Batch) -> Result<Vec<String>, AsmError> {
     match batch.finish() {
         Err(AsmError::Missing) if !required() => Ok(Vec::new()),

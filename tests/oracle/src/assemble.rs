@@ -55,7 +55,7 @@ pub(crate) fn asks_for_following(text: &str) -> bool {
     has_operands(text) && (nvdisasm().is_some() || required())
 }
 
-/// What the assembler makes of texts whose kernels have different names: one object. The most that it says of one of them.
+/// Assembles texts whose kernels have different names into one object. Numbers of the report are the greatest of any kernel.
 pub(crate) fn assembled_all(texts: &[&str], arch: &str) -> Result<(AsmReport, Vec<u8>), AsmError> {
     static SERIAL: AtomicU64 = AtomicU64::new(0);
     let tool = ptxas().ok_or(AsmError::Missing)?;

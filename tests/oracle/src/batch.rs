@@ -1,21 +1,25 @@
-//! Many texts: 32 of an architecture are assembled together, and disassembled together, since either tool takes longer to start than for a text.
+//! Many texts: 32 of one architecture and one front are assembled together, and disassembled together, since either tool takes longer to start than to work
+//! on one text.
 //!
 //! ```text
 //! add ── waits until there are 32 ──► ptxas, once ──► one object ──► nvdisasm, once ──► operands, text by text
 //!                                       └ anything to tell of one of them: each alone, so that it is told of that one
 //! ```
+//!
+//! What stands in front of a text's kernel (its version, what it declares) ptxas takes for the texts behind it, too. So only texts whose fronts are the same are assembled together: none
+//! finds there what it lacks.
 
 use crate::assemble::{AsmReport, asks_for_following, assemble, assembled_all};
 use crate::error::AsmError;
 use crate::follow::follow;
-use crate::nvdisasm::disassemble_functions;
-use std::collections::BTreeMap;
+use crate::nvdisasm::{disassemble_functions, functions};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 
 /// As many as make a start cheap, and keep texts and objects small.
 const MANY: usize = 32;
 
-/// In front of the name of a kernel, which several texts may have, stands a number.
+/// Behind this stands the name of a kernel.
 const ENTRY: &str = ".visible .entry ";
 
 /// A text that is to be assembled.
@@ -26,15 +30,37 @@ struct Waiting {
 }
 
 impl Waiting {
-    /// The text, its kernel with a number in front of its name; `None` if it has not one kernel.
-    fn numbered(&self, number: usize) -> Option<(String, String)> {
+    /// The name of its kernel, and the text with another name; `None` if it does not have exactly one kernel.
+    fn renamed(&self, other: impl FnOnce(&str) -> String) -> Option<(String, String)> {
         let (front, behind) = self.text.split_once(ENTRY)?;
-        let kernel = format!("n{number}_{}", behind.split('(').next()?.trim());
-        (!behind.contains(ENTRY)).then(|| (kernel, format!("{front}{ENTRY}n{number}_{behind}")))
+        let (kernel, rest) = behind.split_at(behind.find('(')?);
+        let name = other(kernel);
+        (!behind.contains(ENTRY)).then(|| (name.clone(), format!("{front}{ENTRY}{name}{rest}")))
     }
 }
 
-/// What a text must not have besides warnings.
+/// Texts under one another's names: the first of a name keeps it, the others have a number.
+fn apart(all: &[Waiting]) -> Option<Vec<(String, String)>> {
+    let mut names = BTreeSet::new();
+    let renamed = |(n, one): (usize, &Waiting)| {
+        one.renamed(|kernel| {
+            let mut name = kernel.to_owned();
+            while !names.insert(name.clone()) {
+                name = format!("n{n}_{name}");
+            }
+            name
+        })
+    };
+    all.iter().enumerate().map(renamed).collect()
+}
+
+/// What stands in front of the kernel of a text but for comments.
+fn front(text: &str) -> String {
+    let front = text.split_once(ENTRY).map_or(text, |x| x.0);
+    front.lines().filter(|l| !l.starts_with("//")).flat_map(|l| [l, "\n"]).collect()
+}
+
+/// Whether spills are refused besides warnings.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Spills {
     /// Registers in memory are as good as others.
@@ -51,8 +77,8 @@ pub struct Batch {
     spills: Spills,
     /// Texts that are assembled together.
     many: usize,
-    /// By architecture.
-    waiting: Mutex<BTreeMap<String, Vec<Waiting>>>,
+    /// By architecture and front.
+    waiting: Mutex<BTreeMap<(String, String), Vec<Waiting>>>,
     found: Mutex<Vec<String>>,
 }
 
@@ -70,12 +96,13 @@ impl Batch {
     /// Adds a text for an architecture such as `sm_80`; what is found in it is told under a name.
     ///
     /// # Errors
-    /// [`AsmError::Missing`] without an assembler, [`AsmError::NoDisassembler`] if there is something to follow without a disassembler although
-    /// oracles are required, [`AsmError::Io`] otherwise. What is wrong with a text is no error: it is found.
+    /// What keeps the tools from judging the texts that wait, of which this one may be the last: [`AsmError::Missing`] without an assembler,
+    /// [`AsmError::NoDisassembler`] if there is something to follow without a disassembler although oracles are required, [`AsmError::Object`] and [`AsmError::Io`]
+    /// otherwise. What is wrong with a text is no error: it is found.
     pub fn add(&self, name: &str, text: &str, arch: &str) -> Result<(), AsmError> {
         let full = {
             let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-            let list = waiting.entry(arch.to_owned()).or_default();
+            let list = waiting.entry((arch.to_owned(), front(text))).or_default();
             list.push(Waiting { name: name.to_owned(), text: text.to_owned() });
             if list.len() < self.many { Vec::new() } else { std::mem::take(list) }
         };
@@ -91,10 +118,11 @@ impl Batch {
             let found = match assemble(&one.text, arch) {
                 Ok(report) if self.is_right(&report) => continue,
                 Ok(report) => format!("{report:?}"),
-                Err(AsmError::Refused(log)) => AsmError::Refused(log).to_string(),
+                Err(e @ AsmError::Refused(_)) => e.to_string(),
                 Err(e) => return Err(e),
             };
-            self.found.lock().unwrap_or_else(PoisonError::into_inner).push(format!("{}: {arch}: {found}", one.name));
+            let kernel = one.renamed(str::to_owned).map_or_else(String::new, |x| format!(" @{}", x.0));
+            self.found.lock().unwrap_or_else(PoisonError::into_inner).push(format!("{}:{kernel} for {arch}: {found}", one.name));
         }
         Ok(())
     }
@@ -103,32 +131,45 @@ impl Batch {
         report.warnings.is_empty() && (self.spills == Spills::Allowed || report.spills == 0 && report.stack == 0)
     }
 
-    /// True if nothing is to tell of any of the texts.
+    /// True if there is nothing to tell of any text.
     fn are_right(&self, all: &[Waiting], arch: &str) -> Result<bool, AsmError> {
-        let Some(numbered) = all.iter().enumerate().map(|(n, one)| one.numbered(n)).collect::<Option<Vec<_>>>() else { return Ok(false) };
-        let texts: Vec<&str> = numbered.iter().map(|(_, text)| text.as_str()).collect();
-        let object = match assembled_all(&texts, arch) {
-            Ok((report, object)) if self.is_right(&report) => object,
-            Ok(_) | Err(AsmError::Refused(_)) => return Ok(false),
-            Err(e) => return Err(e),
-        };
-        let followed: Vec<&(String, String)> = numbered.iter().filter(|(_, text)| asks_for_following(text)).collect();
-        if followed.is_empty() {
-            return Ok(true);
+        let Some(texts) = apart(all) else { return Ok(false) };
+        let sources: Vec<&str> = texts.iter().map(|(_, text)| text.as_str()).collect();
+        match assembled_all(&sources, arch) {
+            Ok((report, object)) if self.is_right(&report) => holds(&object, arch, &texts),
+            Ok(_) | Err(AsmError::Refused(_)) => Ok(false),
+            Err(e) => Err(e),
         }
-        let functions = disassemble_functions(&object, arch, |name| followed.iter().any(|(kernel, _)| kernel == name))?;
-        Ok(followed.iter().all(|(kernel, text)| functions.get(kernel).is_some_and(|sass| follow(text, sass).is_empty())))
     }
 
-    /// Assembles what waits; what has been found in all texts, a line each.
+    /// Assembles what waits; what has been found in all texts, an entry each.
     ///
     /// # Errors
-    /// As [`Batch::add`].
+    /// As [`Batch::add`]; what was found is lost then.
     pub fn finish(self) -> Result<Vec<String>, AsmError> {
         let waiting = std::mem::take(&mut *self.waiting.lock().unwrap_or_else(PoisonError::into_inner));
-        waiting.iter().try_for_each(|(arch, all)| self.judge(all, arch))?;
-        Ok(std::mem::take(&mut *self.found.lock().unwrap_or_else(PoisonError::into_inner)))
+        let judged = waiting.iter().try_for_each(|((arch, _), all)| self.judge(all, arch));
+        let found = std::mem::take(&mut *self.found.lock().unwrap_or_else(PoisonError::into_inner));
+        judged.map(|()| found)
     }
+}
+
+/// True if an object has the kernels of all texts, and the operands of their matrix instructions.
+fn holds(object: &[u8], arch: &str, texts: &[(String, String)]) -> Result<bool, AsmError> {
+    let made = functions(object)?;
+    if !texts.iter().all(|(kernel, _)| made.contains(kernel)) {
+        return Ok(false);
+    }
+    let followed: Vec<&(String, String)> = texts.iter().filter(|(_, text)| asks_for_following(text)).collect();
+    if followed.is_empty() {
+        return Ok(true);
+    }
+    let sass = match disassemble_functions(object, arch, |name| followed.iter().any(|(kernel, _)| kernel == name)) {
+        // What can't be read together is told of each alone.
+        Err(AsmError::Refused(_)) => return Ok(false),
+        other => other?,
+    };
+    Ok(followed.iter().all(|(kernel, text)| sass.get(kernel).is_some_and(|sass| follow(text, sass).is_empty())))
 }
 
 impl Drop for Batch {
@@ -146,7 +187,7 @@ mod tests {
     use crate::ptxas::ptxas;
     use crate::required::required;
 
-    /// A kernel with so many products of a sum in a loop, and between them as many places in memory as that takes.
+    /// A kernel with so many products of a sum in a loop.
     fn text(kernel: &str, products: usize) -> String {
         let sums = (0..4).map(|i| format!("%f{i}")).collect::<Vec<_>>().join(", ");
         let product = format!("\twgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {{{sums}}}, %d0, %d1, 1, 1, 1, 0, 0;\n");
@@ -162,34 +203,57 @@ mod tests {
         )
     }
 
+    /// A kernel that reads shared memory, which it declares or not.
+    fn shared(kernel: &str, declares: bool) -> String {
+        let declared = if declares { "// shared\n.extern .shared .align 16 .b8 smem[];\n" } else { "" };
+        format!(
+            ".version 8.0\n.target sm_90a\n.address_size 64\n{declared}.visible .entry {kernel}(.param .u64 p)\n{{\n\
+             \t.reg .b32 %r<2>;\n\t.reg .b64 %d;\n\tld.param.u64 %d, [p];\n\tmov.u32 %r0, smem;\n\tld.shared.u32 %r1, [%r0];\n\
+             \tst.global.u32 [%d], %r1;\n\tret;\n}}\n"
+        )
+    }
+
+    /// A kernel with bytes of its own in local memory, which count as its stack.
+    fn stacked(kernel: &str) -> String {
+        format!(
+            ".version 8.0\n.target sm_90a\n.address_size 64\n.visible .entry {kernel}(.param .u64 p, .param .u32 n)\n{{\n\t.local .b8 own[64];\n\
+             \t.reg .b32 %r<4>;\n\t.reg .b64 %d;\n\tld.param.u64 %d, [p];\n\tld.param.u32 %r0, [n];\n\tmov.u32 %r1, own;\n\tadd.u32 %r2, %r1, %r0;\n\
+             \tst.local.u32 [%r2], %r0;\n\tld.local.u32 %r3, [%r1];\n\tst.global.u32 [%d], %r3;\n\tret;\n}}\n"
+        )
+    }
+
     fn has_tools() -> bool {
         let has = ptxas().is_some() && nvdisasm().is_some();
         assert!(has || !required(), "ptxas or nvdisasm is missing");
         has
     }
 
-    /// Texts in whose place others were assembled are not theirs: the same comparison of text and object that is made of each.
+    fn found(spills: Spills, texts: &[String]) -> Vec<String> {
+        let batch = Batch::of(spills, 4);
+        texts.iter().enumerate().for_each(|(n, text)| batch.add(&format!("test {n}"), text, "sm_90a").unwrap());
+        batch.finish().unwrap()
+    }
+
+    /// A text is compared with its own function of the common object; another text does not fit it.
     #[test]
     fn products_are_followed_in_an_object_of_many() {
         if !has_tools() {
             return;
         }
         let all: Vec<Waiting> = (0..11).map(|n| Waiting { name: String::new(), text: text("k", 1 + n % 3) }).collect();
-        let batch = Batch::of(Spills::Refused, 4);
-        assert!(batch.are_right(&all, "sm_90a").unwrap());
-        let numbered: Vec<(String, String)> = all.iter().enumerate().map(|(n, one)| one.numbered(n).unwrap()).collect();
-        let texts: Vec<&str> = numbered.iter().map(|(_, text)| text.as_str()).collect();
-        let (_, object) = assembled_all(&texts, "sm_90a").unwrap();
-        let functions = disassemble_functions(&object, "sm_90a", |_| true).unwrap();
-        assert_eq!(functions.len(), 11);
-        for (n, (kernel, own)) in numbered.iter().enumerate() {
-            assert!(follow(own, &functions[kernel]).is_empty(), "{kernel}");
-            let (_, other) = Waiting { name: String::new(), text: text("k", 2 + n % 3) }.numbered(n).unwrap();
-            let found: Vec<String> = follow(&other, &functions[kernel]).iter().map(ToString::to_string).collect();
-            let wanted = format!("{} matrix instructions in the text, {} in the object", 2 + n % 3, 1 + n % 3);
-            assert!(matches!(&found[..], [one] if one.contains(&wanted)), "{kernel}: {found:?}");
+        let texts = apart(&all).unwrap();
+        assert_eq!((&*texts[0].0, &*texts[1].0, &*texts[10].0), ("k", "n1_k", "n10_k"));
+        let sources: Vec<&str> = texts.iter().map(|(_, text)| text.as_str()).collect();
+        let (_, object) = assembled_all(&sources, "sm_90a").unwrap();
+        assert!(holds(&object, "sm_90a", &texts).unwrap());
+        for n in 0..texts.len() {
+            let mut other = texts.clone();
+            other[n].1 = Waiting { name: String::new(), text: text("k", 2 + n % 3) }.renamed(|_| texts[n].0.clone()).unwrap().1;
+            assert!(!holds(&object, "sm_90a", &other).unwrap(), "{n}");
         }
-        assert!(batch.finish().unwrap().is_empty());
+        let mut more = texts.clone();
+        more.push(("other".into(), shared("other", true)));
+        assert!(!holds(&object, "sm_90a", &more).unwrap());
     }
 
     #[test]
@@ -197,19 +261,49 @@ mod tests {
         if !has_tools() {
             return;
         }
-        let batch = Batch::of(Spills::Refused, 4);
-        for n in 0..11 {
-            // One is refused, one has a product that waits for nobody, which is told as advice.
-            let text = match n {
+        // One is refused; one has products without a fence, which is told as advice.
+        let texts: Vec<String> = (0..11)
+            .map(|n| match n {
                 3 => text("k", 1).replace("ret;", "retire;"),
                 7 => text("k", 2).replace("\twgmma.fence.sync.aligned;\n", ""),
                 _ => text("k", 1 + n % 3),
-            };
-            batch.add(&format!("test {n}"), &text, "sm_90a").unwrap();
+            })
+            .collect();
+        let found = found(Spills::Refused, &texts);
+        assert_eq!(found.len(), 2, "{found:?}");
+        assert!(found[0].starts_with("test 3: @k for sm_90a: ") && found[0].contains("retire"), "{found:?}");
+        assert!(found[1].starts_with("test 7: @k for sm_90a: ") && found[1].contains("(C7"), "{found:?}");
+    }
+
+    #[test]
+    fn a_kernel_keeps_a_name_that_is_wrong() {
+        if !has_tools() {
+            return;
         }
-        let found = batch.finish().unwrap();
-        let begins: Vec<&str> = found.iter().map(|f| f.split(" or ").next().unwrap_or(f).split('{').next().unwrap_or(f).trim()).collect();
-        assert_eq!(begins, ["test 3: sm_90a: ptxas", "test 7: sm_90a: AsmReport"], "{found:?}");
+        let found = found(Spills::Allowed, &[text("k", 1), text("WARP_SZ", 1), text("k", 2)]);
+        assert!(matches!(&found[..], [one] if one.starts_with("test 1: @WARP_SZ")), "{found:?}");
+    }
+
+    #[test]
+    fn no_text_finds_in_another_what_it_lacks() {
+        if !has_tools() {
+            return;
+        }
+        let old = text("k", 1).replace(".version 8.0", ".version 7.0");
+        let found = found(Spills::Allowed, &[shared("a", true), shared("b", false), shared("c", true), text("k", 1), old]);
+        let begin: Vec<bool> = ["test 1: @b", "test 4: @k"].iter().map(|name| found.iter().any(|f| f.starts_with(name))).collect();
+        assert!(found.len() == 2 && begin == [true, true], "{found:?}");
+    }
+
+    #[test]
+    fn spills_are_refused_where_they_are_not_allowed() {
+        if !has_tools() {
+            return;
+        }
+        let texts = [text("k", 1), stacked("own"), text("k", 2)];
+        assert!(found(Spills::Allowed, &texts).is_empty());
+        let refused = found(Spills::Refused, &texts);
+        assert!(matches!(&refused[..], [one] if one.starts_with("test 1: @own")), "{refused:?}");
     }
 
     #[test]

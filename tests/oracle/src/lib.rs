@@ -25,7 +25,7 @@ pub use error::AsmError;
 pub use follow::{Finding, Followed, Stray, follow, has_operands};
 pub use hip::{c_compiler, hip_headers};
 pub use llvm::{Line, amd_link, amd_object, assembles, encodings, lld, llvm_mc, llvm_objdump, section, tool_output, zig};
-pub use nvdisasm::{disassemble, disassemble_functions, nvdisasm};
+pub use nvdisasm::{disassemble, nvdisasm};
 pub use once::Once;
 pub use parallel::in_parallel;
 pub use ptxas::ptxas;

@@ -7,7 +7,7 @@ use crate::error::AsmError;
 use crate::ptxas::ptxas;
 use elf::ElfBytes;
 use elf::endian::LittleEndian;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -62,7 +62,11 @@ pub fn disassemble(object: &[u8]) -> Result<String, AsmError> {
 ///
 /// # Errors
 /// As [`disassemble`], and [`AsmError::Object`] for what is no object of that assembler.
-pub fn disassemble_functions(object: &[u8], arch: &str, wanted: impl Fn(&str) -> bool) -> Result<BTreeMap<String, String>, AsmError> {
+pub(crate) fn disassemble_functions(
+    object: &[u8],
+    arch: &str,
+    wanted: impl Fn(&str) -> bool,
+) -> Result<BTreeMap<String, String>, AsmError> {
     let mut code = Vec::new();
     // Where each function begins, and its name.
     let mut functions: Vec<(usize, String)> = Vec::new();
@@ -95,6 +99,14 @@ const FUNCTION: &str = ".text.";
 fn address(line: &str) -> Option<usize> {
     let (digits, _) = line.trim_start().strip_prefix("/*")?.split_once("*/")?;
     usize::from_str_radix(digits, 16).ok()
+}
+
+/// The names of an object's functions.
+///
+/// # Errors
+/// [`AsmError::Object`] for what is no object of that assembler.
+pub(crate) fn functions(object: &[u8]) -> Result<BTreeSet<String>, AsmError> {
+    Ok(functions_of(object)?.into_iter().map(|x| x.0).collect())
 }
 
 /// The functions of an object, with their code.

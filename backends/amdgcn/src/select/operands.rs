@@ -102,7 +102,7 @@ impl Selector<'_> {
         for (i, (&source, slot)) in from.iter().zip(slots).enumerate() {
             let words = slot.words;
             // Only a register's sign can be changed.
-            let signed = desc.form.format != Format::Vop3p && (mods.neg | mods.abs) >> i & 1 == 1;
+            let signed = (mods.neg | mods.abs) >> i & 1 == 1;
             let source = match (source, slot.kind) {
                 (Operand::Reg(span), Kind::Source) if self.file(span) != File::Vector => match bus {
                     Some(taken) if taken != source => self.in_vector(source, words).into(),

@@ -1,8 +1,9 @@
 //! Loops that compute between their products, written as programs: attention, its backward passes, chains of products, results that are looked at
 //! in the step that makes them.
 
-use crate::common::schedule_text::{interpreted, made, round_trip, same_numbers, same_text};
+use crate::common::schedule_text::{interpreted, round_trip, same_numbers, same_text};
 use crate::common::units::{clean, right, simulated};
+use crate::common::written::made;
 use tilelift_interp::{Arg, Buffer, Memory, ViewArg};
 use tilelift_ir::{Scalar, text, verify};
 use tilelift_isel::lane::{LaneOptions, interpret};

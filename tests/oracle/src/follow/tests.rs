@@ -216,7 +216,8 @@ const LOOP: &str = ".version 8.0\n.target sm_90a\n.address_size 64\n.visible .en
 
 #[test]
 fn addresses_lead_where_labels_do() {
-    use crate::{AsmError, assemble_bytes, disassemble, disassemble_functions, nvdisasm, required};
+    use crate::nvdisasm::disassemble_functions;
+    use crate::{AsmError, assemble_bytes, disassemble, nvdisasm, required};
     let object = match assemble_bytes(LOOP, "sm_90a") {
         Ok((_, object)) if nvdisasm().is_some() => object,
         Ok(_) | Err(AsmError::Missing) => return assert!(!required(), "ptxas or nvdisasm is missing"),

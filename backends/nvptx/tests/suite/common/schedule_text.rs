@@ -1,28 +1,16 @@
 //! Schedules as programs: what a plan is written as, and that its text is the same program.
 
 use super::units::lowered;
+use super::written::{self, made};
 use tilelift_interp::{Arg, Buffer, Memory, Options, interpret};
 use tilelift_ir::{Kernel, text, verify};
-use tilelift_isel::{LowerOptions, Lowered, lower, prove};
+use tilelift_isel::{LowerOptions, Lowered, prove};
 use tilelift_kernels::Case;
 use tilelift_nvptx::sm_90a;
 
-/// The kernel that was written.
-pub fn made(l: &Lowered) -> &Kernel {
-    match &l.written {
-        Some(Ok(made)) => made,
-        other => panic!("{}: {:?}", l.plan, other.as_ref().map(|w| w.as_ref().map(|_| ()))),
-    }
-}
-
-/// The text of a schedule, compiled with the same options, is the same program; and it is proved.
+/// The text of a schedule, compiled with the same options, is the same program and the same PTX; and it is proved.
 pub fn same_text(name: &str, l: &Lowered, options: &LowerOptions) {
-    let printed = text::print(made(l));
-    let file = text::parse(&printed).unwrap_or_else(|e| panic!("{name}: {e}\n{printed}"));
-    assert_eq!(text::print(&file.kernels[0]), printed, "{name}");
-    let verified = verify(&file.kernels[0]).unwrap_or_else(|e| panic!("{name}: {}", e.pretty(&file.kernels[0])));
-    let again = lower(&verified, &sm_90a(), options).unwrap_or_else(|e| panic!("{name}: {e}\n{printed}"));
-    assert_eq!(again.program.to_string(), l.program.to_string(), "{name}");
+    written::same_text(name, l, options);
     prove(&l.program, &sm_90a()).unwrap_or_else(|e| panic!("{name}: {e}"));
 }
 
