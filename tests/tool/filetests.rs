@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use tilelift_oracle::{AsmError, Batch, Once, Spills, required};
+use tilelift_oracle::{Batch, Once, Spills};
 use tilelift_tools::execute::{DeviceKind, Executor};
 use tilelift_tools::filetest::{Config, Failure, find, run_file};
 
@@ -13,26 +13,14 @@ fn set(name: &str) -> bool {
     std::env::var_os(name).is_some_and(|v| v == "1")
 }
 
-/// Puts a file's text with those that wait for ptxas; without ptxas only a required oracle is an error.
+/// Puts a file's text with those that wait for ptxas.
 fn assemble((once, batch): (&Once, &Batch), file: &Path, text: &str, target: &str) -> Result<(), String> {
     // A file may hold several kernels, and a module is a text of its own.
     let modules = text.split(".version").enumerate().skip(1).map(|(i, module)| (i, format!(".version{module}")));
     for (i, module) in modules.filter(|(_, module)| once.is_new(module, target)) {
-        match batch.add(&format!("{}: module {i}", file.display()), &module, target) {
-            Ok(()) => {}
-            Err(AsmError::Missing) if !required() => return Ok(()),
-            Err(e) => return Err(format!("module {i}: {e}")),
-        }
+        batch.add(&format!("{}: module {i}", file.display()), &module, target).map_err(|e| e.to_string())?;
     }
     Ok(())
-}
-
-/// What ptxas says of what still waits; without ptxas only a required oracle is an error.
-fn assembled(batch: Batch) -> Result<Vec<String>, AsmError> {
-    match batch.finish() {
-        Err(AsmError::Missing) if !required() => Ok(Vec::new()),
-        other => other,
-    }
 }
 
 fn run_all<'c>(files: &[PathBuf], config: impl Fn() -> Config<'c> + Sync) -> Vec<Failure> {
@@ -65,7 +53,7 @@ fn every_file_test_passes() {
         assemble: Some(&assemble),
         ..Config::default()
     });
-    let found = assembled(batch).unwrap_or_else(|e| panic!("{e}"));
+    let found = batch.finish().unwrap_or_else(|e| panic!("{e}"));
     let list: Vec<String> = failures.iter().map(ToString::to_string).chain(found).collect();
     assert!(list.is_empty(), "{} expectations failed:\n{}", list.len(), list.join("\n"));
 }

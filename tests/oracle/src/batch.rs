@@ -13,6 +13,8 @@ use crate::assemble::{AsmReport, asks_for_following, assemble, assembled_all};
 use crate::error::AsmError;
 use crate::follow::follow;
 use crate::nvdisasm::{disassemble_functions, functions};
+use crate::ptxas::ptxas;
+use crate::required::required;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 
@@ -71,7 +73,7 @@ pub enum Spills {
 
 /// Texts that wait to be assembled. Threads may share it.
 ///
-/// What is found is told by [`Batch::finish`], so each batch has to be finished.
+/// What is found is told by [`Batch::finish`], so each batch has to be finished. Without an assembler nothing is found, unless oracles are required.
 #[must_use = "what is found is told at the end"]
 pub struct Batch {
     spills: Spills,
@@ -96,8 +98,8 @@ impl Batch {
     /// Adds a text for an architecture such as `sm_80`; what is found in it is told under a name.
     ///
     /// # Errors
-    /// What keeps the tools from judging the texts that wait, of which this one may be the last: [`AsmError::Missing`] without an assembler,
-    /// [`AsmError::NoDisassembler`] if there is something to follow without a disassembler although oracles are required, [`AsmError::Object`] and [`AsmError::Io`]
+    /// What keeps the tools from judging the texts that wait, of which this one may be the last: [`AsmError::Missing`] without an assembler, and
+    /// [`AsmError::NoDisassembler`] without a disassembler where there is something to follow, both only if oracles are required, [`AsmError::Object`] and [`AsmError::Io`]
     /// otherwise. What is wrong with a text is no error: it is found.
     pub fn add(&self, name: &str, text: &str, arch: &str) -> Result<(), AsmError> {
         let full = {
@@ -111,7 +113,8 @@ impl Batch {
 
     /// Assembles texts together, and each alone if there is something to tell.
     fn judge(&self, all: &[Waiting], arch: &str) -> Result<(), AsmError> {
-        if all.is_empty() || self.are_right(all, arch)? {
+        let nobody = ptxas().is_none() && !required();
+        if all.is_empty() || nobody || self.are_right(all, arch)? {
             return Ok(());
         }
         for one in all {
@@ -184,8 +187,6 @@ impl Drop for Batch {
 mod tests {
     use super::*;
     use crate::nvdisasm::nvdisasm;
-    use crate::ptxas::ptxas;
-    use crate::required::required;
 
     /// A kernel with so many products of a sum in a loop.
     fn text(kernel: &str, products: usize) -> String {
