@@ -105,7 +105,9 @@ fn one(front: &Block, role: &Role, replica: u32, vals: &mut PrimaryMap<LVal, LTy
     naming.front(front);
     naming.block(&mut body);
     let same = naming.same;
-    body.iter_mut().for_each(|i| i.rename(&mut |v| *v = same.get(v).copied().unwrap_or(*v)));
+    if !same.is_empty() {
+        body.iter_mut().for_each(|i| i.rename(&mut |v| *v = same.get(v).copied().unwrap_or(*v)));
+    }
     let (name, first) = (role.name_of(replica), role.first + replica * role.stride());
     Role { name, first, replicas: 1, body, ..*role }
 }

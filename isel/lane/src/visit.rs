@@ -78,6 +78,18 @@ impl<'i> Iterator for Blocks<'i> {
         self.roles = behind;
         Some(&role.body)
     }
+
+    // As a rule there are none: asked once, and not of each place where one may be.
+    #[inline]
+    fn fold<T, F: FnMut(T, &'i Block) -> T>(mut self, first: T, mut f: F) -> T {
+        let mut all = first;
+        if !self.is_empty() {
+            while let Some(block) = self.next() {
+                all = f(all, block);
+            }
+        }
+        all
+    }
 }
 
 /// The blocks inside an instruction, in order.

@@ -157,8 +157,8 @@ pub fn prove_by_all_states(program: &Program, target: &Target) -> Result<Proof, 
     prove_as(program, target, false)
 }
 
-fn prove_as(program: &Program, target: &Target, rotates: bool) -> Result<Proof, ProtocolError> {
-    let program = &*program.roles_apart();
+fn prove_as(whole: &Program, target: &Target, rotates: bool) -> Result<Proof, ProtocolError> {
+    let program = &*whole.roles_apart();
     let units = match &target.units {
         Some(units) => {
             registers(program, target, units)?;
@@ -168,7 +168,8 @@ fn prove_as(program: &Program, target: &Target, rotates: bool) -> Result<Proof, 
         None => return Ok(Proof::default()),
     };
     let Some(meets) = meets(program) else { return Ok(Proof::default()) };
-    check_products(program)?;
+    // Replicas have the same code: registers of products are looked at once.
+    check_products(whole)?;
     named(program)?;
     let alone = meets == Meets::Nobody;
     match explored(program, units, Asked::Loops, (alone, rotates)) {

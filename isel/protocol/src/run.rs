@@ -39,7 +39,7 @@ use fuel::{BYTES_PER_STEP, too_complex};
 use periods::Periods;
 use progress::{End, Frame, Step, Task, advance};
 use rounds::{Ahead, Inside, Round, Rounds};
-use seen::Seen;
+use seen::{Note, Seen};
 use smallvec::SmallVec;
 use std::collections::VecDeque;
 use tilelift_lane::visit::computed;
@@ -61,6 +61,21 @@ enum Stop {
     Undecided,
 }
 
+/// A state that is to be followed.
+struct Open {
+    state: State,
+    round: Option<Box<Round>>,
+    /// What was noted of the state that it goes on from.
+    note: Option<Note>,
+}
+
+impl Open {
+    /// One that nothing was noted of.
+    fn new(state: State) -> Open {
+        Open { state, round: None, note: None }
+    }
+}
+
 /// Follows all answers; with `rotates`, states that differ by rotated rings as one, and none of which more is known than of another.
 pub(super) fn explore(
     program: &Program,
@@ -71,15 +86,19 @@ pub(super) fn explore(
     fuel: &Fuel,
 ) -> Result<usize, ProtocolError> {
     let mut checker = Checker::new(program, units, trip_classes, effort, rotates, fuel);
-    checker.subsumes = rotates;
+    (checker.subsumes, checker.joins) = (rotates, rotates);
     checker.rounds = rotates && checker.analysis.any_splits();
-    let states = match checker.follow() {
-        Err(_) if (checker.shortened.get() || checker.late.is_some()) && !fuel.spent() => {
-            (checker.rounds, checker.late) = (false, None);
-            checker.follow()?
-        }
-        done => done?,
-    };
+    let mut done = checker.follow();
+    // Less may have been known than is needed.
+    if done.is_err() && checker.joined.get() && !fuel.spent() {
+        checker.joins = false;
+        done = checker.follow();
+    }
+    if done.is_err() && (checker.shortened.get() || checker.late.is_some()) && !fuel.spent() {
+        (checker.joins, checker.rounds, checker.late) = (false, false, None);
+        done = checker.follow();
+    }
+    let states = done?;
     if checker.rotation.as_ref().is_some_and(Rotation::is_uneven) {
         return Checker::new(program, units, trip_classes, effort, false, fuel).follow();
     }
@@ -90,11 +109,18 @@ impl<'a> Checker<'a> {
     fn follow(&self) -> Result<usize, ProtocolError> {
         let checker = self;
         let (mut seen, mut rounds) = (Seen::default(), Rounds::default());
-        let mut open: Vec<(State<'a>, Option<Box<Round>>)> = checker.begin().into_iter().map(|s| (s, None)).collect();
+        let mut open: VecDeque<Open> = checker.begin().into_iter().map(Open::new).collect();
         // States that are done with: their memory serves others.
-        let mut spare: Vec<State<'a>> = Vec::new();
+        let mut spare: Vec<State> = Vec::new();
         let most = MAX_STATES / checker.analysis.blocks;
-        while let Some((mut state, round)) = open.pop() {
+        // Of states that are joined less and less is known: what stands in front is done first, so that less is done again. Others are covered by what is
+        // followed to its end.
+        while let Some(Open { mut state, round, note }) = if checker.joins { open.pop_front() } else { open.pop_back() } {
+            // Another one stands for it.
+            if note.is_some_and(|note| !seen.is_current(note)) {
+                spare.push(state);
+                continue;
+            }
             let (stop, apart) = checker.run(&mut state, round.as_ref().map(|r| &r.inside))?;
             let late = checker.late.filter(|_| state.undecided.is_some());
             let trip_class = match (stop, late) {
@@ -104,7 +130,7 @@ impl<'a> Checker<'a> {
                 }
                 (Stop::Asked(class), Some(late)) if class != late.class || checker.may_wait(&state, late) => class,
                 (Stop::Asked(_) | Stop::Undecided, Some(late)) => {
-                    open.extend(checker.cases_of(&state, late).into_iter().map(|s| (s, None)));
+                    open.extend(checker.cases_of(&state, late).into_iter().map(Open::new));
                     spare.push(state);
                     continue;
                 }
@@ -113,7 +139,7 @@ impl<'a> Checker<'a> {
             };
             let late = late.filter(|late| late.class == trip_class);
             checker.forget_dead(&mut state);
-            let first = checker.first_seen(&state, &mut seen);
+            let first = checker.first_seen(&mut state, &mut seen);
             if let Some(round) = round.filter(|_| !apart) {
                 rounds.close(*round, trip_class, &seen);
             }
@@ -121,7 +147,7 @@ impl<'a> Checker<'a> {
                 spare.push(state);
                 continue;
             }
-            if seen.count > most {
+            if seen.count() > most {
                 return too_complex(Many::States(most));
             }
             let bytes = checker.state_bytes(&state);
@@ -133,7 +159,7 @@ impl<'a> Checker<'a> {
                 true => checker.ahead(&mut state, trip_class, &mut seen, &rounds),
                 false => Ahead::Open(None),
             };
-            if matches!(ahead, Ahead::Back(true)) && !checker.first_seen(&state, &mut seen) {
+            if matches!(ahead, Ahead::Back(true)) && !checker.first_seen(&mut state, &mut seen) {
                 spare.push(state);
                 continue;
             }
@@ -149,15 +175,15 @@ impl<'a> Checker<'a> {
                     Some(late) => checker.goes_round(&mut again, late),
                     None => again.answers[trip_class].push_back(true),
                 }
-                open.push((again, round));
+                open.push_back(Open { state: again, round, note: Some(seen.note()) });
             }
             match late {
                 Some(late) => checker.ends_here(&mut state, late),
                 None => state.answers[trip_class].push_back(false),
             }
-            open.push((state, None));
+            open.push_back(Open { state, round: None, note: Some(seen.note()) });
         }
-        Ok(seen.count)
+        Ok(seen.count())
     }
 }
 
@@ -188,7 +214,7 @@ impl<'a> Checker<'a> {
     }
 
     /// The states to begin with.
-    fn begin(&self) -> Vec<State<'a>> {
+    fn begin(&self) -> Vec<State> {
         let mut state = self.state();
         self.shared_begin(&mut state);
         for (t, _) in state.tasks.iter_mut().zip(&self.agents).filter(|(_, a)| a.whole) {
@@ -200,7 +226,7 @@ impl<'a> Checker<'a> {
         state.split(&self.analysis)
     }
 
-    fn state(&self) -> State<'a> {
+    fn state(&self) -> State {
         let trip_classes = self.trip_classes();
         // A loop that takes some iterations passes over the runs of the loops in those in front.
         let debt = |n: usize| {
@@ -239,7 +265,7 @@ impl<'a> Checker<'a> {
     }
 
     /// All warps of a block go their own ways.
-    fn fork(&self, s: &mut State<'a>, t: usize, here: Site) -> Result<(), ProtocolError> {
+    fn fork(&self, s: &mut State, t: usize, here: Site) -> Result<(), ProtocolError> {
         if s.tasks[t].met.is_some() {
             return self.error(Problem::ClusterApart, here, None);
         }
@@ -309,7 +335,7 @@ impl<'a> Checker<'a> {
     }
 
     /// Runs until nobody goes on; and whether an agent has moved that is not inside such a loop as [`rounds`] are made of, or left one.
-    fn run(&self, s: &mut State<'a>, inside: Option<&Inside>) -> Result<(Stop, bool), ProtocolError> {
+    fn run(&self, s: &mut State, inside: Option<&Inside>) -> Result<(Stop, bool), ProtocolError> {
         self.left.set(inside.is_none());
         // Who lacks an answer goes on when it is there, which is not before the next run.
         let mut lacks: SmallVec<[Option<usize>; 32]> = SmallVec::from_elem(None, s.tasks.len());
@@ -371,7 +397,7 @@ impl<'a> Checker<'a> {
 
     /// What the agent asks that has most answers still to read: who is ahead may go on for ever while it waits for an answer of its own, in loops that go
     /// round not at all.
-    fn last_behind(&self, s: &State<'a>, lacks: &[Option<usize>]) -> Option<usize> {
+    fn last_behind(&self, s: &State, lacks: &[Option<usize>]) -> Option<usize> {
         let unread = |t: usize| {
             let mine = |x: &(usize, &VecDeque<bool>)| self.readers[x.0].contains(&t);
             s.answers.iter().enumerate().filter(mine).map(|(n, list)| list.len().saturating_sub(s.tasks[t].read[n])).sum::<usize>()
@@ -382,7 +408,7 @@ impl<'a> Checker<'a> {
     }
 
     /// One step of an agent.
-    fn step(&self, s: &mut State<'a>, t: usize) -> Result<Step, ProtocolError> {
+    fn step(&self, s: &mut State, t: usize) -> Result<Step, ProtocolError> {
         match s.tasks[t].life {
             Life::Awake => {}
             Life::Asleep => return Ok(Step::Waits),
@@ -406,7 +432,7 @@ impl<'a> Checker<'a> {
             What::Compute(n) => self.compute_all(n, &mut s.tasks[t].env, t),
             What::Loop(n) if s.undecided.is_some() && self.code.counted_loop(n).asks => return Ok(Step::Undecided),
             What::Loop(n) => return self.iterate(s, t, n, true),
-            What::Choice(c, arms, reads) => return self.choose(s, t, c, (arms, reads)),
+            What::Choice(n) => return self.choose(s, t, n),
             What::Accesses(n) => self.access(s, t, n, self.code.accesses(n))?,
             // Where only one of two blocks has it, it may not have been done.
             What::Unit(Unit::FenceUnits) if s.tasks[t].frames.iter().any(|f| matches!(f.end, End::Either(..))) => {}
@@ -452,7 +478,7 @@ impl<'a> Checker<'a> {
     }
 
     /// Drops answers that all agents have read that ever will.
-    fn trim(&self, s: &mut State<'a>) {
+    fn trim(&self, s: &mut State) {
         self.fuel.burn(s.answers.len());
         // What is passed over need not be kept until it is asked for.
         if !self.trip_classes.skips.is_empty() {
@@ -478,7 +504,7 @@ impl<'a> Checker<'a> {
 
 impl<'a> Checker<'a> {
     /// Forgets what nobody asks for any more.
-    pub(super) fn forget_dead(&self, s: &mut State<'a>) {
+    pub(super) fn forget_dead(&self, s: &mut State) {
         for (n, x) in self.lifetimes.iter().enumerate() {
             let bit = 1u64.checked_shl(n as u32).unwrap_or(0);
             let over = || s.tasks.iter().zip(&self.agents).all(|(task, agent)| x.is_over(agent.code, task));

@@ -29,7 +29,7 @@ use tilelift_lane::{GroupOperand, LVal, Multiply};
 
 impl<'a> Checker<'a> {
     /// Lanes close their group of copies, or wait until so many of the newest are in flight.
-    pub(in super::super) fn copies(&self, s: &mut State<'a>, t: usize, pending: Option<u32>) {
+    pub(in super::super) fn copies(&self, s: &mut State, t: usize, pending: Option<u32>) {
         match pending {
             None => self.close_copies(&mut s.shared, t),
             Some(n) => self.copies_over(&mut s.shared, t, n),
@@ -37,7 +37,7 @@ impl<'a> Checker<'a> {
     }
 
     /// Accesses side by side: as one, or one after the other where that is refused.
-    pub(in super::super) fn access(&self, s: &mut State<'a>, t: usize, n: usize, list: &Accesses<'a>) -> Result<(), ProtocolError> {
+    pub(in super::super) fn access(&self, s: &mut State, t: usize, n: usize, list: &Accesses<'a>) -> Result<(), ProtocolError> {
         let block = self.agents[t].block;
         let env = &s.tasks[t].env;
         let asked = |x: &AccessInput| match *x {
@@ -52,7 +52,7 @@ impl<'a> Checker<'a> {
         // Of what lanes write where nobody knows, the rest has to be there.
         let masked = |access: &Access<'_>| matches!(*access, Access::Lanes(_, _, Lanes::If(g)) if self.is_unknown(&s.tasks[t].env, g));
         let masked = list.kind == AccessKind::Write && list.all.iter().any(|x| masked(&x.1));
-        let lacks = |s: &State<'a>, r: usize| masked && s.shared.regions.get(r).is_none_or(|x| x.write.is_none());
+        let lacks = |s: &State, r: usize| masked && s.shared.regions.get(r).is_none_or(|x| x.write.is_none());
         // What one lane writes again counts as another write.
         let one = list.all.len() == 1 || list.kind != AccessKind::Write || !self.agents[t].single;
         if let Some(all) = known.as_ref().filter(|_| one) {
@@ -69,7 +69,7 @@ impl<'a> Checker<'a> {
         let (mut all, mut places): (Vec<Touch>, Map<(LVal, usize), usize>) = (Vec::new(), Map::default());
         for (k, (inst, access)) in list.all.iter().enumerate() {
             let here = Site(t, *inst);
-            let mut follow = |s: &mut State<'a>, addr: LVal, regions: &[Part]| {
+            let mut follow = |s: &mut State, addr: LVal, regions: &[Part]| {
                 if regions.iter().any(|x| lacks(s, x.0)) {
                     return self.error(Problem::Unwritten, here, None);
                 }
@@ -109,7 +109,7 @@ impl<'a> Checker<'a> {
     }
 
     /// Lanes may put something else in what units have brought.
-    pub(in super::super) fn amended(&self, s: &mut State<'a>, t: usize, list: &Accesses<'a>) -> Result<(), ProtocolError> {
+    pub(in super::super) fn amended(&self, s: &mut State, t: usize, list: &Accesses<'a>) -> Result<(), ProtocolError> {
         for (inst, access) in &list.all {
             let here = Site(t, *inst);
             let Access::Lanes(place, bytes, lanes) = access else { return self.error(Problem::Choice, here, None) };
@@ -156,18 +156,12 @@ impl<'a> Checker<'a> {
     }
 
     /// An access touches parts of regions.
-    pub(super) fn touch(&self, s: &mut State<'a>, t: usize, here: Site, parts: &[Part], kind: AccessKind) -> Result<(), ProtocolError> {
+    pub(super) fn touch(&self, s: &mut State, t: usize, here: Site, parts: &[Part], kind: AccessKind) -> Result<(), ProtocolError> {
         self.touch_parts(s, t, parts.iter().map(|&part| (part, here)), kind).or_else(|c| self.clash(c, here))
     }
 
     /// Parts of regions are touched, each at its place in the program.
-    fn touch_parts(
-        &self,
-        s: &mut State<'a>,
-        t: usize,
-        mut parts: impl Iterator<Item = (Part, Site)>,
-        kind: AccessKind,
-    ) -> Result<(), Clash> {
+    fn touch_parts(&self, s: &mut State, t: usize, mut parts: impl Iterator<Item = (Part, Site)>, kind: AccessKind) -> Result<(), Clash> {
         let s = &mut s.shared;
         match kind {
             AccessKind::Multiply => self.read_regions(s, t, Some(PRODUCTS), parts),
@@ -178,7 +172,7 @@ impl<'a> Checker<'a> {
     }
 
     /// The regions of an operand.
-    fn operand(&self, s: &State<'a>, t: usize, here: Site, (m, o): (&Multiply, &GroupOperand)) -> Result<Vec<Part>, ProtocolError> {
+    fn operand(&self, s: &State, t: usize, here: Site, (m, o): (&Multiply, &GroupOperand)) -> Result<Vec<Part>, ProtocolError> {
         let row = self.units.matrix.get(m.instr.index());
         let (left, k, size) = row.map_or((0, 0, 1), |r| (r.m, r.k, r.operand.bytes()));
         let rows = if std::ptr::eq(o, &m.b) { m.n } else { left };

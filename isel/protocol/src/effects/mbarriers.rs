@@ -37,7 +37,7 @@ impl<'a> Checker<'a> {
     }
 
     /// Before anything runs.
-    pub(in super::super) fn shared_begin(&self, s: &mut State<'a>) {
+    pub(in super::super) fn shared_begin(&self, s: &mut State) {
         let s = &mut s.shared;
         s.facts.grow(self.places.rows(self.places.all_named()));
         s.named = vec![Meeting::default(); self.places.all_named()];
@@ -50,7 +50,7 @@ impl<'a> Checker<'a> {
 
     /// An agent may have done what changed a state, or not: of what it has learnt it may know nothing, what has not been met since may still
     /// not have, and what was in flight may still be.
-    pub(in super::super) fn perhaps(&self, s: &mut State<'a>, t: usize, before: Before) {
+    pub(in super::super) fn perhaps(&self, s: &mut State, t: usize, before: Before) {
         let (s, p) = (&mut s.shared, &self.places);
         s.facts.merge(p.known(t), &before.facts, false);
         s.facts.merge(p.unsettled(t), &before.facts, true);
@@ -102,7 +102,7 @@ impl<'a> Checker<'a> {
     }
 
     /// A role goes its own way: it knows what all warps know together.
-    pub(in super::super) fn shared_fork(&self, s: &mut State<'a>, whole: usize, role: usize) {
+    pub(in super::super) fn shared_fork(&self, s: &mut State, whole: usize, role: usize) {
         let (s, p) = (&mut s.shared, &self.places);
         s.facts.copy(p.known(role), p.known(whole), Some(p.unsettled(whole)));
         s.told[whole] += 1;
@@ -110,7 +110,7 @@ impl<'a> Checker<'a> {
     }
 
     /// All lanes of an agent have met.
-    pub(in super::super) fn all_lanes_met(&self, s: &mut State<'a>, t: usize) {
+    pub(in super::super) fn all_lanes_met(&self, s: &mut State, t: usize) {
         let s = &mut s.shared;
         s.facts.reset(self.places.unsettled(t));
         s.facts.reset(self.places.spoken(t));
@@ -122,7 +122,7 @@ impl<'a> Checker<'a> {
     }
 
     /// The mbarriers of an agent's block must be seen by all its warps.
-    pub(in super::super) fn mbarriers_are_seen(&self, s: &State<'a>, t: usize, here: Site) -> Result<(), ProtocolError> {
+    pub(in super::super) fn mbarriers_are_seen(&self, s: &State, t: usize, here: Site) -> Result<(), ProtocolError> {
         match s.shared.fresh[self.agents[t].block] {
             (true, _) => self.error(Problem::Unpublished, here, None),
             (false, true) => self.error(Problem::NotMade, here, None),
@@ -131,7 +131,7 @@ impl<'a> Checker<'a> {
     }
 
     /// An mbarrier is made.
-    pub(super) fn make(&self, s: &mut State<'a>, t: usize, at: i64, count: u32, here: Site) -> Result<(), ProtocolError> {
+    pub(super) fn make(&self, s: &mut State, t: usize, at: i64, count: u32, here: Site) -> Result<(), ProtocolError> {
         if !self.agents[t].whole {
             return self.error(Problem::MadeInRole, here, None);
         }
@@ -158,14 +158,14 @@ impl<'a> Checker<'a> {
     }
 
     /// The mbarriers of a block are shown.
-    pub(super) fn publish(&self, s: &mut State<'a>, t: usize) {
+    pub(super) fn publish(&self, s: &mut State, t: usize) {
         let block = self.agents[t].block;
         s.shared.fresh[block].0 = false;
         self.learn_one(&mut s.shared, t, self.places.made(block));
     }
 
     /// An mbarrier that is used: it has to be there. Its number.
-    pub(super) fn used(&self, s: &State<'a>, t: usize, at: i64, here: Site) -> Result<usize, ProtocolError> {
+    pub(super) fn used(&self, s: &State, t: usize, at: i64, here: Site) -> Result<usize, ProtocolError> {
         let block = block_of(at);
         let own = block == self.agents[t].block;
         let seen = own || self.knows(&s.shared, t, self.places.made(block));
@@ -183,7 +183,7 @@ impl<'a> Checker<'a> {
     }
 
     /// What comes to an mbarrier must come in its phase, whatever the order.
-    fn in_phase(&self, s: &State<'a>, t: usize, mbarrier: usize, here: Site) -> Result<(), ProtocolError> {
+    fn in_phase(&self, s: &State, t: usize, mbarrier: usize, here: Site) -> Result<(), ProtocolError> {
         if self.knows(&s.shared, t, self.places.ended(mbarrier).0) {
             return Ok(());
         }
@@ -192,14 +192,7 @@ impl<'a> Checker<'a> {
     }
 
     /// Arrivals at an mbarrier, which may expect bytes.
-    pub(super) fn arrive_at(
-        &self,
-        s: &mut State<'a>,
-        t: usize,
-        at: i64,
-        (lanes, bytes): (u32, u32),
-        here: Site,
-    ) -> Result<(), ProtocolError> {
+    pub(super) fn arrive_at(&self, s: &mut State, t: usize, at: i64, (lanes, bytes): (u32, u32), here: Site) -> Result<(), ProtocolError> {
         if lanes == 0 {
             return Ok(());
         }
@@ -236,7 +229,7 @@ impl<'a> Checker<'a> {
     /// of reads, too, but of what their sender has written only themselves.
     pub(super) fn bytes_come(
         &self,
-        s: &mut State<'a>,
+        s: &mut State,
         t: usize,
         (mbarrier, bytes, unit): (usize, i64, bool),
         here: Site,
@@ -256,7 +249,7 @@ impl<'a> Checker<'a> {
     }
 
     /// An mbarrier is to count what an agent's lanes copy, in the phase that runs. Its number.
-    pub(super) fn copies_come(&self, s: &mut State<'a>, t: usize, at: i64, here: Site) -> Result<usize, ProtocolError> {
+    pub(super) fn copies_come(&self, s: &mut State, t: usize, at: i64, here: Site) -> Result<usize, ProtocolError> {
         let mbarrier = self.used(s, t, at, here)?;
         self.in_phase(s, t, mbarrier, here)?;
         if let Some(b) = s.shared.bar(mbarrier) {
@@ -266,7 +259,7 @@ impl<'a> Checker<'a> {
     }
 
     /// Ends a phase that has all it expects.
-    fn end_mbarrier_phase(&self, s: &mut State<'a>, mbarrier: usize, here: Site) -> Result<(), ProtocolError> {
+    fn end_mbarrier_phase(&self, s: &mut State, mbarrier: usize, here: Site) -> Result<(), ProtocolError> {
         let Shared { facts, bars, .. } = &mut s.shared;
         let Some(b) = bars.get_mut(mbarrier).and_then(Option::as_mut).filter(|b| b.pending == 0 && b.bytes == 0) else { return Ok(()) };
         let p = &self.places;
@@ -344,7 +337,7 @@ impl<'a> Checker<'a> {
     }
 
     /// Waits for the phase of a parity; false while it is in flight.
-    pub(super) fn wait_at(&self, s: &mut State<'a>, t: usize, at: i64, odd: bool, here: Site) -> Result<bool, ProtocolError> {
+    pub(super) fn wait_at(&self, s: &mut State, t: usize, at: i64, odd: bool, here: Site) -> Result<bool, ProtocolError> {
         let mbarrier = self.used(s, t, at, here)?;
         let (s, p) = (&mut s.shared, &self.places);
         let Some(b) = s.bars.get_mut(mbarrier).and_then(Option::as_mut) else { return Ok(false) };
@@ -373,7 +366,7 @@ impl<'a> Checker<'a> {
     /// A named barrier: false while the agent waits at it.
     pub(in super::super) fn named(
         &self,
-        s: &mut State<'a>,
+        s: &mut State,
         t: usize,
         here: Site,
         (id, warps, wait): (u32, u32, bool),
@@ -430,7 +423,7 @@ impl<'a> Checker<'a> {
     }
 
     /// An arrival at the cluster's barrier.
-    pub(super) fn cluster_arrive(&self, s: &mut State<'a>, t: usize, relaxed: bool, here: Site) -> Result<(), ProtocolError> {
+    pub(super) fn cluster_arrive(&self, s: &mut State, t: usize, relaxed: bool, here: Site) -> Result<(), ProtocolError> {
         if s.tasks[t].met.is_some() {
             return self.error(Problem::ClusterArrivalTwice, here, None);
         }
@@ -447,7 +440,7 @@ impl<'a> Checker<'a> {
     }
 
     /// Ends a round of the cluster's barrier if all have come that run; whoever has ended has come.
-    pub(in super::super) fn end_cluster_phase(&self, s: &mut State<'a>) {
+    pub(in super::super) fn end_cluster_phase(&self, s: &mut State) {
         let Shared { facts, cluster, .. } = &mut s.shared;
         let all = |m: &Meeting| s.tasks.iter().enumerate().all(|(n, t)| t.life != Life::Awake || m.came.contains(&(n as u32)));
         if !cluster.came.is_empty() && all(cluster) {
@@ -456,7 +449,7 @@ impl<'a> Checker<'a> {
     }
 
     /// Waits for the others at the cluster's barrier; false while some have not come.
-    pub(super) fn cluster_wait(&self, s: &mut State<'a>, t: usize, here: Site) -> Result<bool, ProtocolError> {
+    pub(super) fn cluster_wait(&self, s: &mut State, t: usize, here: Site) -> Result<bool, ProtocolError> {
         let Some(round) = s.tasks[t].met else {
             return self.error(Problem::ClusterWaitFirst, here, None);
         };
@@ -470,14 +463,14 @@ impl<'a> Checker<'a> {
     }
 
     /// Arrivals and bytes that an mbarrier lacks for which an agent waits, its last arrival, and whether a phase has one arrival only.
-    pub(in super::super) fn lacks(&self, s: &State<'a>, t: usize, at: i64) -> (u32, i64, Option<Site>, bool) {
+    pub(in super::super) fn lacks(&self, s: &State, t: usize, at: i64) -> (u32, i64, Option<Site>, bool) {
         let mbarrier = self.places.mbarrier(at | (self.agents[t].block as i64) << RANK);
         let bar = mbarrier.and_then(|w| s.shared.bars.get(w)?.as_ref());
         bar.map_or((0, 0, None, false), |b| (b.pending, b.bytes, b.last, b.count == 1))
     }
 
     /// What must not be left in flight at the end.
-    pub(in super::super) fn shared_finish(&self, s: &State<'a>) -> Result<(), ProtocolError> {
+    pub(in super::super) fn shared_finish(&self, s: &State) -> Result<(), ProtocolError> {
         if let Some(site) = self.busy_region(&s.shared) {
             return self.error(Problem::InUseAtEnd, site, None);
         }

@@ -52,7 +52,7 @@ struct Search<'c, 'a> {
 
 impl Search<'_, '_> {
     fn kind(&self, v: LVal) -> Option<Kind> {
-        self.kinds.get(&v).copied()
+        if self.c.is_computed(v) { self.kinds.get(&v).copied() } else { None }
     }
 
     fn constant(&self, v: LVal) -> Option<i64> {
@@ -305,7 +305,7 @@ impl Search<'_, '_> {
             let mut part = RolePart::default();
             let env = c.knowing().part(n, &|a| a);
             each(&role.body, &mut |v| {
-                if let (Some(&k), Some(at)) = (self.kinds.get(&v), env.slot(v)) {
+                if let (Some(at), Some(k)) = (env.slot(v), self.kind(v)) {
                     part.kinds.resize(part.kinds.len().max(at + 1), None);
                     part.kinds[at] = Some((v, k));
                     if let CounterRelation::Counter { least } = k.what {
@@ -326,7 +326,7 @@ impl Search<'_, '_> {
             i64::from(a.offset)..i64::from(a.offset) + i64::from(a.bytes)
         };
         let rings = self.rings.iter().map(|(&id, r)| (place(id), Ring { class: classes[r.class], ..*r })).collect();
-        let lead = |v: LVal| match (self.kinds.get(&v)?.what, c.analysis.of(v)) {
+        let lead = |v: LVal| match (self.kind(v)?.what, c.analysis.of(v)) {
             (CounterRelation::Slot { root, slots, stride }, Some(id)) => {
                 Some(Lead { root, slots, stride, start: i64::from(c.program.allocs[id].offset) })
             }
@@ -392,7 +392,7 @@ impl Checker<'_> {
     }
 
     /// Takes note of what an agent touches through an address, from where to where: it has to stay inside its slot.
-    pub(super) fn all_stay(&self, s: &State<'_>, t: usize, addr: LVal, ranges: impl Iterator<Item = (i64, i64)>) {
+    pub(super) fn all_stay(&self, s: &State, t: usize, addr: LVal, ranges: impl Iterator<Item = (i64, i64)>) {
         let Some(rotation) = &self.rotation else { return };
         let Some(Lead { root, slots, stride, start }) = rotation.leads[addr.index()] else { return };
         let Some(j) = slot(s.tasks[t].env.get(&root), slots) else {

@@ -96,7 +96,7 @@ impl<'a> Checker<'a> {
 
     /// What an agent's lanes touch with so many bytes each, where a guard holds: in the own block, or remote, where addresses have the
     /// rank plus one above them. `None` if that is not known.
-    pub(super) fn touched(&self, s: &State<'a>, t: usize, (p, guard, bytes): (&Place, Abs, u32), remote: bool) -> Option<Rc<Touched>> {
+    pub(super) fn touched(&self, s: &State, t: usize, (p, guard, bytes): (&Place, Abs, u32), remote: bool) -> Option<Rc<Touched>> {
         let lanes = (s.tasks[t].env.get(&p.addr)?, guard, p.offset, bytes);
         let own = self.agents[t].block;
         let key = (lanes, if remote { u32::MAX } else { own as u32 });
@@ -137,12 +137,12 @@ impl<'a> Checker<'a> {
     }
 
     /// Where a guard of an agent's holds.
-    fn guarded(&self, s: &State<'a>, t: usize, guard: Option<LVal>) -> Abs {
+    fn guarded(&self, s: &State, t: usize, guard: Option<LVal>) -> Abs {
         guard.map_or(Abs::All(1), |g| s.tasks[t].env.get(&g).unwrap_or(Abs::Any))
     }
 
     /// What lanes touch in the agent's own block.
-    pub(super) fn own(&self, s: &State<'a>, t: usize, what: (&Place, Abs, u32), here: Site) -> Result<Rc<Touched>, ProtocolError> {
+    pub(super) fn own(&self, s: &State, t: usize, what: (&Place, Abs, u32), here: Site) -> Result<Rc<Touched>, ProtocolError> {
         match self.touched(s, t, what, false) {
             Some(found) => {
                 self.inside(what.0.addr, found.spans.reach, here)?;
@@ -155,7 +155,7 @@ impl<'a> Checker<'a> {
     }
 
     /// What lanes touch in other blocks.
-    fn remote(&self, s: &State<'a>, t: usize, what: (&Place, Option<LVal>, u32), here: Site) -> Result<Rc<Touched>, ProtocolError> {
+    fn remote(&self, s: &State, t: usize, what: (&Place, Option<LVal>, u32), here: Site) -> Result<Rc<Touched>, ProtocolError> {
         let guard = self.guarded(s, t, what.1);
         let Some(found) = self.touched(s, t, (what.0, guard, what.2), true) else {
             return self.error(Problem::RemoteAddress, here, None);
@@ -173,7 +173,7 @@ impl<'a> Checker<'a> {
     }
 
     /// The key of an mbarrier of the own block.
-    fn mbarrier(&self, s: &State<'a>, t: usize, p: &Place, here: Site) -> Result<i64, ProtocolError> {
+    fn mbarrier(&self, s: &State, t: usize, p: &Place, here: Site) -> Result<i64, ProtocolError> {
         match place(&s.tasks[t].env, p) {
             Some(at) if (0..=ADDRESS).contains(&at) => {
                 self.all_stay(s, t, p.addr, [(at, at + MBARRIER_BYTES)].into_iter());
@@ -205,7 +205,7 @@ impl<'a> Checker<'a> {
     }
 
     /// In how many lanes something happens.
-    fn lanes(&self, s: &State<'a>, t: usize, guard: Option<LVal>, what: Doing, here: Site) -> Result<u32, ProtocolError> {
+    fn lanes(&self, s: &State, t: usize, guard: Option<LVal>, what: Doing, here: Site) -> Result<u32, ProtocolError> {
         let count = self.agents[t].lanes;
         match guard.map_or(Some(count as u32), |g| s.tasks[t].env.get(&g).and_then(|a| self.lists.count(a, count))) {
             Some(n) => Ok(n),
@@ -216,7 +216,7 @@ impl<'a> Checker<'a> {
     /// A unit, or lanes that do not wait, write parts of regions whose bytes an mbarrier counts.
     fn unit_writes(
         &self,
-        s: &mut State<'a>,
+        s: &mut State,
         t: usize,
         here: Site,
         (at, bytes, unit): (i64, i64, bool),
@@ -233,7 +233,7 @@ impl<'a> Checker<'a> {
         self.bytes_come(s, t, (mbarrier, bytes, unit), here)
     }
 
-    fn unit_reads(&self, s: &mut State<'a>, t: usize, here: Site, regions: &[Part], kind: usize) -> Result<(), ProtocolError> {
+    fn unit_reads(&self, s: &mut State, t: usize, here: Site, regions: &[Part], kind: usize) -> Result<(), ProtocolError> {
         let parts = regions.iter().map(|&part| (part, here));
         self.read_regions(&mut s.shared, t, Some(kind), parts).or_else(|c| self.clash(c, here))
     }
@@ -262,7 +262,7 @@ impl<'a> Checker<'a> {
     }
 
     /// What a unit does; false if it waits.
-    pub(in super::super) fn unit(&self, s: &mut State<'a>, t: usize, here: Site, u: &Unit) -> Result<bool, ProtocolError> {
+    pub(in super::super) fn unit(&self, s: &mut State, t: usize, here: Site, u: &Unit) -> Result<bool, ProtocolError> {
         match u {
             Unit::InitBarrier { barrier, count, guard } => {
                 let at = self.mbarrier(s, t, barrier, here)?;
@@ -391,7 +391,7 @@ impl<'a> Checker<'a> {
 
     fn bulk_load(
         &self,
-        s: &mut State<'a>,
+        s: &mut State,
         t: usize,
         here: Site,
         (bytes, to, barrier, ranks): (u32, &Place, &Place, Option<LVal>),
@@ -420,7 +420,7 @@ impl<'a> Checker<'a> {
     }
 
     /// An address in another block: the rank plus one above it.
-    fn remote_address(&self, s: &mut State<'a>, t: usize, here: Site, dst: LVal, place: &Place, rank: LVal) -> Result<(), ProtocolError> {
+    fn remote_address(&self, s: &mut State, t: usize, here: Site, dst: LVal, place: &Place, rank: LVal) -> Result<(), ProtocolError> {
         let env = &s.tasks[t].env;
         let base = match env.get(&rank) {
             Some(Abs::All(r)) if (0..self.analysis.blocks as i64).contains(&r) => (r + 1) << RANK,

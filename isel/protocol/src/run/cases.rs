@@ -23,9 +23,9 @@ fn numbers(modulus: i64) -> impl Iterator<Item = Abs> + Clone {
     (0..=modulus).map(move |n| if n == 0 { Abs::All(0) } else { Abs::Count(n, modulus) })
 }
 
-impl<'a> State<'a> {
+impl State {
     /// A state per case that is assumed.
-    pub(super) fn split(self, e: &Analysis) -> Vec<State<'a>> {
+    pub(super) fn split(self, e: &Analysis) -> Vec<State> {
         let mut out = vec![self];
         for &v in &e.cases {
             out = numbers(e.modulus)
@@ -79,12 +79,12 @@ impl<'a> Checker<'a> {
     }
 
     /// True if it is known how many iterations have been asked for since the first one: what has been answered and not been read is less than a round.
-    pub(super) fn may_wait(&self, s: &State<'a>, late: Late) -> bool {
+    pub(super) fn may_wait(&self, s: &State, late: Late) -> bool {
         s.answers[late.class].len() < self.analysis.modulus as usize
     }
 
     /// The loop whose end is undecided goes round again.
-    pub(super) fn goes_round(&self, s: &mut State<'a>, late: Late) {
+    pub(super) fn goes_round(&self, s: &mut State, late: Late) {
         s.answers[late.class].push_back(true);
         // Of more than two rounds it does not matter how many they are.
         let most = 2 * self.analysis.modulus as usize;
@@ -92,7 +92,7 @@ impl<'a> Checker<'a> {
     }
 
     /// The loop whose end is undecided ends here, where its answer is asked for.
-    pub(super) fn ends_here(&self, s: &mut State<'a>, late: Late) {
+    pub(super) fn ends_here(&self, s: &mut State, late: Late) {
         let Some(asked) = s.undecided else { return };
         self.decide(s, late, self.analysis.counted(Abs::All(asked as i64)));
         // That none is begun is known by the number.
@@ -102,7 +102,7 @@ impl<'a> Checker<'a> {
     }
 
     /// A state per case that may still be assumed.
-    pub(super) fn cases_of(&self, s: &State<'a>, late: Late) -> Vec<State<'a>> {
+    pub(super) fn cases_of(&self, s: &State, late: Late) -> Vec<State> {
         let begun = s.undecided != Some(0);
         let may_be = numbers(self.analysis.modulus).filter(|&n| !begun || n != Abs::All(0));
         let case = |n: Abs| {
@@ -114,7 +114,7 @@ impl<'a> Checker<'a> {
     }
 
     /// Assumes the number of iterations. From now on an answer is asked for where the loop may end, so the others go.
-    fn decide(&self, s: &mut State<'a>, late: Late, number: Abs) {
+    fn decide(&self, s: &mut State, late: Late, number: Abs) {
         let asked = s.undecided.take().unwrap_or(0);
         let list = &mut s.answers[late.class];
         // The index at which each answer was asked for.

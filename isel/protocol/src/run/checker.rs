@@ -78,6 +78,10 @@ pub(crate) struct Checker<'a> {
     pub(super) less: Map<LVal, (LVal, LVal)>,
     /// A state of which more is known than of one that was followed is not followed.
     pub(super) subsumes: bool,
+    /// States that differ by what is known alone are followed as one of which no more is known than of each.
+    pub(super) joins: bool,
+    /// Something was forgotten for that.
+    pub(super) joined: Cell<bool>,
     /// Roles take iterations of a loop in turns: who has read a slot last is forgotten once that is known to be over.
     pub(crate) turns: bool,
     /// Rounds of loops that are the same in all cases are followed in one.
@@ -134,6 +138,8 @@ impl<'a> Checker<'a> {
             lifetimes: Vec::new(),
             trip_classes,
             subsumes: true,
+            joins: false,
+            joined: Cell::new(false),
             turns: effort.cases && !trip_classes.skips.is_empty(),
             readers: Vec::new(),
             relevant,

@@ -29,8 +29,7 @@ pub(in super::super) enum What<'a> {
     /// A run of instructions that compute.
     Compute(usize),
     Loop(usize),
-    /// A choice, its blocks, and what these do at most.
-    Choice(&'a If, [usize; 2], Arms),
+    Choice(usize),
     /// A loop without a count: its body, and its test, and what they do at most.
     Endless(&'a While, [usize; 2], Repeats),
     /// Lanes close their group of copies, or wait until so many of the newest groups are in flight.
@@ -142,6 +141,16 @@ pub(in super::super) struct Loop<'a> {
     pub asks: bool,
 }
 
+/// A choice.
+pub(in super::super) struct Choice<'a> {
+    pub c: &'a If,
+    /// Its blocks, and what these do at most.
+    pub arms: [usize; 2],
+    pub does: Arms,
+    /// Its results that are followed, each with what it is where the condition holds and where it does not: of hundreds of sums in registers none is.
+    pub results: Vec<(LVal, LVal, LVal)>,
+}
+
 /// An instruction.
 pub(in super::super) struct Op<'a> {
     pub inst: &'a Inst,
@@ -153,7 +162,7 @@ impl Op<'_> {
     pub fn blocks(&self, code: &Code<'_>) -> [Option<usize>; 2] {
         match self.what {
             What::Loop(n) => [Some(code.counted_loop(n).body), None],
-            What::Choice(_, arms, _) => arms.map(Some),
+            What::Choice(n) => code.choice(n).arms.map(Some),
             What::Endless(_, both, _) => both.map(Some),
             What::Compute(_) | What::Copies(_) | What::Unit(_) | What::Accesses(_) | What::Roles | What::Barrier => [None; 2],
         }
@@ -194,6 +203,7 @@ pub(in super::super) struct Code<'a> {
     blocks: Vec<Vec<Op<'a>>>,
     groups: Vec<Group<'a>>,
     loops: Vec<Loop<'a>>,
+    choices: Vec<Choice<'a>>,
     accesses: Vec<Accesses<'a>>,
 }
 
@@ -211,6 +221,10 @@ impl<'a> Code<'a> {
 
     pub fn counted_loop(&self, n: usize) -> &Loop<'a> {
         &self.loops[n]
+    }
+
+    pub fn choice(&self, n: usize) -> &Choice<'a> {
+        &self.choices[n]
     }
 
     /// Says what is forgotten where loops begin, by their number.
@@ -243,8 +257,9 @@ impl<'a> Code<'a> {
                 [l.l.lo, l.l.hi, l.l.step].into_iter().for_each(&mut *f);
                 l.carried.iter().for_each(|c| [c.0.init, c.0.next].into_iter().for_each(&mut *f));
             }
-            What::Choice(c, ..) => {
-                f(c.condition);
+            What::Choice(n) => {
+                let c = self.choice(n);
+                f(c.c.condition);
                 c.results.iter().for_each(|r| [r.1, r.2].into_iter().for_each(&mut *f));
             }
             What::Copies(_) | What::Roles | What::Barrier => {}
@@ -337,7 +352,10 @@ impl<'a> Code<'a> {
                 } else {
                     Arms::Any
                 };
-                What::Choice(choice, arms.map(|b| self.add(c, b)), does)
+                let arms = arms.map(|b| self.add(c, b));
+                let results = choice.results.iter().copied().filter(|r| c.homes.slot(r.0).is_some()).collect();
+                self.choices.push(Choice { c: choice, arms, does, results });
+                What::Choice(self.choices.len() - 1)
             }),
             Inst::While(l) => (matters(&l.test, local) || matters(&l.body, local)).then(|| {
                 let both = [&l.body, &l.test];

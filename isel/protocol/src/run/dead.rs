@@ -111,7 +111,9 @@ impl DeadSlotSearch<'_, '_> {
                 for (arm, b) in op.blocks(code).into_iter().flatten().enumerate() {
                     let mut behind = live.clone();
                     match op.what {
-                        What::Choice(c, ..) => c.results.iter().for_each(|r| self.add(&mut behind, if arm == 0 { r.1 } else { r.2 })),
+                        What::Choice(n) => {
+                            code.choice(n).results.iter().for_each(|r| self.add(&mut behind, if arm == 0 { r.1 } else { r.2 }))
+                        }
                         _ => self.own_reads(op, &mut behind),
                     }
                     self.block(b, behind);

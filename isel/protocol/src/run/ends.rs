@@ -12,13 +12,13 @@ use tilelift_lane::{For, Inst, Unit};
 
 impl<'a> Checker<'a> {
     /// The instruction at which an agent stands.
-    pub(in super::super) fn here(&self, s: &State<'a>, t: usize) -> Option<Site> {
+    pub(in super::super) fn here(&self, s: &State, t: usize) -> Option<Site> {
         let frame = s.tasks.get(t)?.frames.last()?;
         Some(Site(t, self.code.ops(frame.block).get(frame.at)?.inst))
     }
 
     /// The mbarrier that an agent waits for.
-    fn waits_for(&self, s: &State<'a>, t: usize) -> Option<(i64, Site)> {
+    fn waits_for(&self, s: &State, t: usize) -> Option<(i64, Site)> {
         let frame = s.tasks[t].frames.last()?;
         let op = self.code.ops(frame.block).get(frame.at)?;
         match op.what {
@@ -42,7 +42,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    pub(super) fn deadlock<T>(&self, s: &State<'a>) -> Result<T, ProtocolError> {
+    pub(super) fn deadlock<T>(&self, s: &State) -> Result<T, ProtocolError> {
         let awake = |t: &usize| s.tasks[*t].life == Life::Awake;
         let waiting: Vec<(usize, (i64, Site))> =
             (0..s.tasks.len()).filter(awake).filter_map(|t| Some((t, self.waits_for(s, t)?))).collect();
@@ -61,7 +61,7 @@ impl<'a> Checker<'a> {
     }
 
     /// Computes again what stands in front of here, now that more is known.
-    pub(super) fn again(&self, task: &mut Task<'a>, block: usize) {
+    pub(super) fn again(&self, task: &mut Task, block: usize) {
         let open = task.frames.iter().flat_map(|f| self.code.ops(f.block).iter().take(f.at));
         let insts = self.code.ops(self.front).iter().chain(open).flat_map(|op| match op.what {
             What::Compute(n) => &self.code.group(n).insts[..],

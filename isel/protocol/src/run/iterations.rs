@@ -4,7 +4,7 @@ use super::super::env::Env;
 use super::super::site::Site;
 use super::super::value::Abs;
 use super::checker::Checker;
-use super::code::{Arms, Loop, What};
+use super::code::{Arms, Choice, Loop, What};
 use super::fuel::{MOST_STEPS, too_complex};
 use super::progress::{Count, End, Frame, State, Step, Task, advance};
 use crate::error::ProtocolError;
@@ -22,25 +22,25 @@ enum Next {
 
 impl<'a> Checker<'a> {
     /// The end of a block.
-    pub(super) fn close(&self, s: &mut State<'a>, t: usize) -> Result<Step, ProtocolError> {
+    pub(super) fn close(&self, s: &mut State, t: usize) -> Result<Step, ProtocolError> {
         let Some(frame) = s.tasks[t].frames.last() else { return Ok(Step::Ended) };
         match frame.end {
             End::Done => {
                 s.tasks[t].frames.pop();
             }
-            End::Choice(c, holds) => {
+            End::Choice(n, holds) => {
                 let task = &mut s.tasks[t];
                 task.frames.pop();
-                enter(&mut task.env, c.results.iter().map(|&(r, a, b)| (r, if holds { a } else { b })));
+                enter(&mut task.env, self.code.choice(n).results.iter().map(|&(r, a, b)| (r, if holds { a } else { b })));
             }
             End::Leave => {
                 s.tasks[t].frames.pop();
             }
-            End::Either(c, multiply) => {
+            End::Either(n, multiply) => {
                 self.settled(s, multiply)?;
                 let task = &mut s.tasks[t];
                 task.frames.pop();
-                c.results.iter().for_each(|r| task.env.set(r.0, None));
+                self.code.choice(n).results.iter().for_each(|r| task.env.set(r.0, None));
             }
             End::Iteration(n, _) => return self.iterate(s, t, n, false),
         }
@@ -62,11 +62,12 @@ impl<'a> Checker<'a> {
     }
 
     /// Goes on to a choice's block.
-    pub(super) fn choose(&self, s: &mut State<'a>, t: usize, c: &'a If, (arms, reads): ([usize; 2], Arms)) -> Result<Step, ProtocolError> {
+    pub(super) fn choose(&self, s: &mut State, t: usize, n: usize) -> Result<Step, ProtocolError> {
+        let &Choice { c, arms, does: reads, ref results } = self.code.choice(n);
         if reads == Arms::Amend && self.trip_classes.amends.contains(&std::ptr::from_ref(c).addr()) {
             arms.into_iter().try_for_each(|block| self.amend(s, t, block))?;
             let task = &mut s.tasks[t];
-            c.results.iter().for_each(|r| task.env.set(r.0, None));
+            results.iter().for_each(|r| task.env.set(r.0, None));
             advance(task);
             return Ok(Step::Ran);
         }
@@ -91,7 +92,7 @@ impl<'a> Checker<'a> {
                     self.settled(s, multiply)?;
                     let task = &mut s.tasks[t];
                     advance(task);
-                    task.frames.extend([arms[1], arms[0]].map(|block| Frame { block, at: 0, end: End::Either(c, multiply) }));
+                    task.frames.extend([arms[1], arms[0]].map(|block| Frame { block, at: 0, end: End::Either(n, multiply) }));
                     return Ok(Step::Ran);
                 }
                 // How often a loop in it goes round is asked for one way after the other, and so is where warps of the role meet.
@@ -99,7 +100,7 @@ impl<'a> Checker<'a> {
                 if reads == Arms::Leave && !(self.choice_class(t, c).is_some() && apart()) {
                     self.may_leave(s, t, arms)?;
                     let task = &mut s.tasks[t];
-                    c.results.iter().for_each(|r| task.env.set(r.0, None));
+                    results.iter().for_each(|r| task.env.set(r.0, None));
                     advance(task);
                     return Ok(Step::Ran);
                 }
@@ -111,7 +112,7 @@ impl<'a> Checker<'a> {
                 s.tasks[t].read[class] += 1;
                 let task = &mut s.tasks[t];
                 advance(task);
-                task.frames.push(Frame { block: arms[usize::from(!holds)], at: 0, end: End::Choice(c, holds) });
+                task.frames.push(Frame { block: arms[usize::from(!holds)], at: 0, end: End::Choice(n, holds) });
                 return Ok(Step::Ran);
             };
             match self.next(s, t, l, (true, true), &s.tasks[t].env) {
@@ -127,12 +128,12 @@ impl<'a> Checker<'a> {
         }
         let task = &mut s.tasks[t];
         advance(task);
-        task.frames.push(Frame { block: arms[usize::from(!holds)], at: 0, end: End::Choice(c, holds) });
+        task.frames.push(Frame { block: arms[usize::from(!holds)], at: 0, end: End::Choice(n, holds) });
         Ok(Step::Ran)
     }
 
     /// Where a block that may not be run begins or ends, and it multiplies: a wait in it would count for products that no other way waits for.
-    fn settled(&self, s: &State<'a>, multiply: bool) -> Result<(), ProtocolError> {
+    fn settled(&self, s: &State, multiply: bool) -> Result<(), ProtocolError> {
         match if multiply { self.busy_region(&s.shared) } else { None } {
             Some(site) => self.error(Problem::ProductInChoice, site, None),
             None => Ok(()),
@@ -141,17 +142,17 @@ impl<'a> Checker<'a> {
 
     /// Follows both blocks of a choice that let a task's results leave, one after the other: behind each of them no more is known than if it
     /// had not been run, and all is in flight that may be.
-    fn may_leave(&self, s: &mut State<'a>, t: usize, arms: [usize; 2]) -> Result<(), ProtocolError> {
+    fn may_leave(&self, s: &mut State, t: usize, arms: [usize; 2]) -> Result<(), ProtocolError> {
         arms.into_iter().try_for_each(|block| self.may_do(s, t, block))
     }
 
     /// Follows what lanes may put in places of what units have brought. Fence and meeting come with it.
-    fn amend(&self, s: &mut State<'a>, t: usize, block: usize) -> Result<(), ProtocolError> {
+    fn amend(&self, s: &mut State, t: usize, block: usize) -> Result<(), ProtocolError> {
         for op in self.code.ops(block) {
             match op.what {
                 What::Compute(n) => self.compute_all(n, &mut s.tasks[t].env, t),
                 What::Accesses(n) => self.amended(s, t, self.code.accesses(n))?,
-                What::Choice(_, arms, _) => arms.into_iter().try_for_each(|block| self.amend(s, t, block))?,
+                What::Choice(n) => self.code.choice(n).arms.into_iter().try_for_each(|block| self.amend(s, t, block))?,
                 _ => {}
             }
         }
@@ -159,7 +160,7 @@ impl<'a> Checker<'a> {
     }
 
     /// Follows a block that may be run or not.
-    fn may_do(&self, s: &mut State<'a>, t: usize, block: usize) -> Result<(), ProtocolError> {
+    fn may_do(&self, s: &mut State, t: usize, block: usize) -> Result<(), ProtocolError> {
         let before = s.shared.before();
         let task = &mut s.tasks[t];
         let depth = task.frames.len();
@@ -179,7 +180,7 @@ impl<'a> Checker<'a> {
 
     /// Follows a loop without a count in which lanes read and write: two rounds, each of which may not be run. What a round leaves is what the next
     /// one finds, and the second one finds all that any later one may. Of what it carries nothing is known.
-    pub(super) fn may_repeat(&self, s: &mut State<'a>, t: usize, l: &While, [body, test]: [usize; 2]) -> Result<(), ProtocolError> {
+    pub(super) fn may_repeat(&self, s: &mut State, t: usize, l: &While, [body, test]: [usize; 2]) -> Result<(), ProtocolError> {
         let task = &mut s.tasks[t];
         advance(task);
         l.carried.iter().flat_map(|c| [c.param, c.result]).for_each(|v| task.env.set(v, None));
@@ -187,7 +188,7 @@ impl<'a> Checker<'a> {
     }
 
     /// Goes round a loop again, or leaves it.
-    pub(super) fn iterate(&self, s: &mut State<'a>, t: usize, n: usize, first: bool) -> Result<Step, ProtocolError> {
+    pub(super) fn iterate(&self, s: &mut State, t: usize, n: usize, first: bool) -> Result<Step, ProtocolError> {
         let &Loop { l, body, ref carried, ref dead, same_in_all_cases, .. } = self.code.counted_loop(n);
         // What an iteration has learnt of what stands in front of the loop says nothing of the next one.
         if !first && s.tasks[t].env.has_learnt() {
@@ -255,7 +256,7 @@ impl<'a> Checker<'a> {
     }
 
     /// Which iteration of a loop comes next, begun or not, if it is known how often it goes round; its last one is the innermost thing that is open.
-    fn count(&self, task: &Task<'a>, l: &For, first: bool) -> Option<Count> {
+    fn count(&self, task: &Task, l: &For, first: bool) -> Option<Count> {
         let all = self.trips(l).rounds?;
         match task.frames.last().map(|f| f.end) {
             _ if first => Some(Count { over: 0, all, run: self.runs.replace(self.runs.get() + 1) }),
@@ -265,7 +266,7 @@ impl<'a> Checker<'a> {
     }
 
     /// Takes note of what has been read of a loop's trip-count class.
-    fn read(&self, s: &mut State<'a>, t: usize, l: &For, again: bool, read: usize) {
+    fn read(&self, s: &mut State, t: usize, l: &For, again: bool, read: usize) {
         let (trip_class, task) = (self.trip_class(t, l), &mut s.tasks[t]);
         task.read[trip_class] = read;
         task.debt[trip_class] = if again { 0 } else { self.trips(l).skip };
@@ -277,7 +278,7 @@ impl<'a> Checker<'a> {
     }
 
     /// True if an agent lacks an answer to go on with a loop, or to begin it with `first`, and nothing else that it knows would do.
-    pub(super) fn asks(&self, s: &State<'a>, t: usize, n: usize, first: bool) -> bool {
+    pub(super) fn asks(&self, s: &State, t: usize, n: usize, first: bool) -> bool {
         let l = self.code.counted_loop(n).l;
         let trips = self.trips(l);
         let by_answers = trips.bounds.is_none() && trips.rounds.is_none() && !trips.splits;
@@ -285,7 +286,7 @@ impl<'a> Checker<'a> {
     }
 
     /// Whether a loop goes round (once more); with `first`, whether it begins, and with `fresh` nobody has asked for the first step that it takes.
-    fn next(&self, s: &State<'a>, t: usize, l: &For, (first, fresh): (bool, bool), env: &Env) -> Next {
+    fn next(&self, s: &State, t: usize, l: &For, (first, fresh): (bool, bool), env: &Env) -> Next {
         if let Some(known) = self.ends_where(l, first, env) {
             return Next::Known(known, None);
         }
@@ -309,7 +310,7 @@ impl<'a> Checker<'a> {
     }
 
     /// How much of a loop's trip-count class is read when the runs that it passes over are; `None` if they are not known yet.
-    fn passed(&self, s: &State<'a>, t: usize, l: &For) -> Option<usize> {
+    fn passed(&self, s: &State, t: usize, l: &For) -> Option<usize> {
         let trip_class = self.trip_class(t, l);
         let mut at = s.tasks[t].read[trip_class];
         for _ in 0..s.tasks[t].debt[trip_class] {
@@ -367,8 +368,6 @@ impl<'a> Checker<'a> {
 
 /// Assigns values side by side.
 fn enter(env: &mut Env, pairs: impl Iterator<Item = (LVal, LVal)>) {
-    // Of hundreds of sums in registers none is followed.
-    let values: SmallVec<[(LVal, Option<Abs>); 4]> =
-        pairs.filter(|(to, _)| env.slot(*to).is_some()).map(|(to, from)| (to, env.get(&from))).collect();
+    let values: SmallVec<[(LVal, Option<Abs>); 4]> = pairs.map(|(to, from)| (to, env.get(&from))).collect();
     values.into_iter().for_each(|(to, a)| env.set(to, a));
 }

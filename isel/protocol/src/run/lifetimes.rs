@@ -78,7 +78,7 @@ pub(super) fn lifetimes(program: &Program, e: &Analysis, code: &Code<'_>, bodies
 
 impl Lifetime {
     /// True if a task that runs a body has passed its last touch.
-    pub(super) fn is_over(&self, body: usize, task: &Task<'_>) -> bool {
+    pub(super) fn is_over(&self, body: usize, task: &Task) -> bool {
         let Some(&(_, last)) = self.last.iter().find(|x| x.0 == body) else { return true };
         match (task.life, task.frames.first()) {
             (Life::Asleep, _) => false,

@@ -43,7 +43,7 @@ impl Periods {
     }
 }
 
-impl<'a> State<'a> {
+impl State {
     /// Which iterations are open of loops that are known to go round so often.
     pub(super) fn counts(&self) -> impl Iterator<Item = Count> {
         let frames = self.tasks.iter().flat_map(|task| &task.frames);
@@ -74,7 +74,7 @@ fn again(before: &Counts, now: &Counts) -> Option<i64> {
 
 impl<'a> Checker<'a> {
     /// An iteration of agent `t` has begun, of a loop that is known to go round so often: passes over what is known to come again.
-    pub(super) fn skip_periods(&self, s: &mut State<'a>, t: usize, periods: &mut Periods) -> Result<(), ProtocolError> {
+    pub(super) fn skip_periods(&self, s: &mut State, t: usize, periods: &mut Periods) -> Result<(), ProtocolError> {
         if self.fuel.spent() {
             return too_complex(Many::Steps(MOST_STEPS));
         }

@@ -4,16 +4,16 @@ use crate::env::Env;
 use crate::state::shared::Shared;
 use crate::value::Abs;
 use std::collections::VecDeque;
-use tilelift_lane::{If, Place};
+use tilelift_lane::Place;
 
 #[derive(Clone, Copy)]
-pub(crate) enum End<'a> {
+pub(crate) enum End {
     Done,
     /// Of a loop's block, by the loop's number.
     Iteration(usize, Option<Count>),
-    Choice(&'a If, bool),
+    Choice(usize, bool),
     /// Of a choice of which nothing is known both blocks are followed: they do no more than read, or, where nobody meets anybody, multiply.
-    Either(&'a If, bool),
+    Either(usize, bool),
     /// Of a block that lets results leave, if it is run.
     Leave,
 }
@@ -37,11 +37,11 @@ impl Count {
 }
 
 #[derive(Clone)]
-pub(crate) struct Frame<'a> {
+pub(crate) struct Frame {
     /// The block's number, and the next instruction of it.
     pub block: usize,
     pub at: usize,
-    pub(super) end: End<'a>,
+    pub(super) end: End,
 }
 
 /// What an agent is up to.
@@ -53,8 +53,8 @@ pub(crate) enum Life {
     Done,
 }
 
-pub(crate) struct Task<'a> {
-    pub frames: Vec<Frame<'a>>,
+pub(crate) struct Task {
+    pub frames: Vec<Frame>,
     pub env: Env,
     /// Position in each trip-count class.
     pub(super) read: Vec<usize>,
@@ -67,8 +67,8 @@ pub(crate) struct Task<'a> {
     pub life: Life,
 }
 
-pub(crate) struct State<'a> {
-    pub tasks: Vec<Task<'a>>,
+pub(crate) struct State {
+    pub tasks: Vec<Task>,
     /// What tasks with local memory, and blocks, share.
     pub shared: Shared,
     /// Answers per trip-count class that some agent has yet to read; true goes round again.
@@ -77,7 +77,7 @@ pub(crate) struct State<'a> {
     pub(super) undecided: Option<usize>,
 }
 
-impl Clone for State<'_> {
+impl Clone for State {
     fn clone(&self) -> Self {
         let State { tasks, shared, answers, undecided } = self;
         State { tasks: tasks.clone(), shared: shared.clone(), answers: answers.clone(), undecided: *undecided }
@@ -93,7 +93,7 @@ impl Clone for State<'_> {
     }
 }
 
-impl Clone for Task<'_> {
+impl Clone for Task {
     fn clone(&self) -> Self {
         Task { frames: self.frames.clone(), env: self.env.clone(), read: self.read.clone(), debt: self.debt.clone(), ..*self }
     }
@@ -129,7 +129,7 @@ pub(crate) fn place(env: &Env, p: &Place) -> Option<i64> {
     }
 }
 
-pub(super) fn advance(task: &mut Task<'_>) {
+pub(super) fn advance(task: &mut Task) {
     if let Some(f) = task.frames.last_mut() {
         f.at += 1;
     }

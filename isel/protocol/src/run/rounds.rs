@@ -120,8 +120,8 @@ enum Instead {
 
 impl<'a> Checker<'a> {
     /// The loops that an agent is in, and that are the same in all cases.
-    fn loops_of<'s>(&'s self, task: &'s Task<'a>) -> impl Iterator<Item = &'s Loop<'a>> {
-        let counted = |f: &Frame<'a>| match f.end {
+    fn loops_of<'s>(&'s self, task: &'s Task) -> impl Iterator<Item = &'s Loop<'a>> {
+        let counted = |f: &Frame| match f.end {
             End::Iteration(n, _) => Some(self.code.counted_loop(n)).filter(|l| l.same_in_all_cases),
             End::Done | End::Choice(..) | End::Either(..) | End::Leave => None,
         };
@@ -129,7 +129,7 @@ impl<'a> Checker<'a> {
     }
 
     /// What stands for what an agent knows; `None` if more depends on the case.
-    fn in_all_cases(&self, s: &State<'a>, t: usize) -> Option<Instead> {
+    fn in_all_cases(&self, s: &State, t: usize) -> Option<Instead> {
         let task = &s.tasks[t];
         let mut out = SmallVec::new();
         for l in self.loops_of(task) {
@@ -145,7 +145,7 @@ impl<'a> Checker<'a> {
     }
 
     /// An agent that waits, and how long does not depend on counters.
-    fn waiting(&self, s: &State<'a>, t: usize) -> Option<Instead> {
+    fn waiting(&self, s: &State, t: usize) -> Option<Instead> {
         let task = &s.tasks[t];
         let frame = task.frames.last()?;
         let Some(op) = self.code.ops(frame.block).get(frame.at) else {
@@ -166,7 +166,7 @@ impl<'a> Checker<'a> {
     }
 
     /// How a state goes on if the loop does that is asked about; its key was written last.
-    pub(super) fn ahead(&self, s: &mut State<'a>, class: usize, seen: &mut Seen, rounds: &Rounds) -> Ahead {
+    pub(super) fn ahead(&self, s: &mut State, class: usize, seen: &mut Seen, rounds: &Rounds) -> Ahead {
         let asked = |(t, task)| self.loops_of(task).any(|l| self.trip_class(t, l.l) == class);
         if self.rotation.is_none() || !s.tasks.iter().enumerate().any(asked) {
             return Ahead::Open(None);
@@ -196,8 +196,7 @@ impl<'a> Checker<'a> {
         kept.into_iter().for_each(|(t, env)| s.tasks[t].env = env);
         let of_all = seen.last();
         if let Some(known) = rounds.find(&of_all) {
-            let moves = rotated.as_ref().filter(|r| r.by.iter().any(|&by| by != 0)).map(|r| &r.shift.moved.facts);
-            let forgot = s.shared.facts.keep_known(moves, &self.places.of_some_lanes(), known);
+            let forgot = self.forget_but(s, rotated.as_ref(), known);
             self.shortened.set(true);
             return Ahead::Back(forgot);
         }

@@ -2,7 +2,7 @@
 
 use super::checker::Checker;
 use super::progress::State;
-use crate::state::facts::{Facts, known_of};
+use crate::state::facts::{Facts, known_of, known_of_both};
 use crate::state::rotation::Rotated;
 use rustc_hash::FxHasher;
 use smallvec::SmallVec;
@@ -32,8 +32,11 @@ pub(super) type Known = Box<[(u64, u64)]>;
 /// The states that were seen, by a hash of their keys; and room to write down the next one's.
 #[derive(Default)]
 pub(super) struct Seen {
-    keys: Map<u64, SmallVec<[Key; 1]>>,
-    pub count: usize,
+    keys: Map<u64, SmallVec<[(Key, usize); 1]>>,
+    /// How often less has been known of each than before, in the order in which they were seen first.
+    weaker: Vec<u32>,
+    /// The one whose key was written last.
+    last: usize,
     /// Bytes of the keys.
     pub held: usize,
     numbers: Vec<u64>,
@@ -42,7 +45,26 @@ pub(super) struct Seen {
     moved: Facts,
 }
 
+/// What of a state was noted: which it is, and how often less has been known of it than before.
+#[derive(Clone, Copy)]
+pub(super) struct Note(usize, u32);
+
 impl Seen {
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.weaker.len()
+    }
+
+    /// What was noted of the state that was taken note of last.
+    pub fn note(&self) -> Note {
+        Note(self.last, self.weaker[self.last])
+    }
+
+    /// True if no less has been known of a state since that was noted.
+    pub fn is_current(&self, note: Note) -> bool {
+        self.weaker[note.0] == note.1
+    }
+
     /// The key that was written last.
     pub fn last(&self) -> Key {
         Key { numbers: self.bytes.as_slice().into(), known: self.known.as_slice().into() }
@@ -58,34 +80,44 @@ impl Seen {
         let Seen { numbers, bytes, .. } = self;
         bytes.clear();
         bytes.reserve(3 * numbers.len());
-        for &n in &*numbers {
-            match n {
-                0..WIDE => bytes.push(n as u8),
-                _ if n <= u64::from(u16::MAX) => {
-                    let [low, high, ..] = n.to_le_bytes();
-                    bytes.extend_from_slice(&[WIDE as u8, low, high]);
-                }
-                _ => {
-                    bytes.push(WIDE as u8 + 1);
-                    bytes.extend_from_slice(&n.to_le_bytes());
-                }
+        let (fours, rest) = numbers.as_chunks::<4>();
+        for &four in fours {
+            // Most are small, so that four are written at once.
+            if four[0] | four[1] | four[2] | four[3] < WIDE {
+                bytes.extend_from_slice(&four.map(|n| n as u8));
+            } else {
+                four.into_iter().for_each(|n| pack_one(n, bytes));
             }
         }
+        rest.iter().for_each(|&n| pack_one(n, bytes));
     }
 }
 
 /// From here on a number takes more than one byte; which ones follow is said by the first.
 const WIDE: u64 = 0xfe;
 
+/// Writes a number down as bytes.
+fn pack_one(n: u64, bytes: &mut Vec<u8>) {
+    let [low, high, ..] = n.to_le_bytes();
+    if n < WIDE {
+        bytes.push(low);
+    } else if n <= u64::from(u16::MAX) {
+        bytes.extend_from_slice(&[WIDE as u8, low, high]);
+    } else {
+        bytes.push(WIDE as u8 + 1);
+        bytes.extend_from_slice(&n.to_le_bytes());
+    }
+}
+
 impl<'a> Checker<'a> {
     /// Bytes of a state, but for what few regions and open loops hold beside themselves.
-    pub(super) fn state_bytes(&self, s: &State<'a>) -> usize {
+    pub(super) fn state_bytes(&self, s: &State) -> usize {
         let trip_classes = s.answers.len() * (size_of::<VecDeque<bool>>() + 2 * s.tasks.len() * size_of::<usize>());
         s.shared.bytes() + trip_classes + s.tasks.iter().map(|t| t.env.bytes()).sum::<usize>()
     }
 
     /// Writes a state's key, and some numbers more. How the state is rotated in it.
-    pub(super) fn write_key(&self, s: &State<'a>, more: &[u64], seen: &mut Seen) -> Option<Rotated> {
+    pub(super) fn write_key(&self, s: &State, more: &[u64], seen: &mut Seen) -> Option<Rotated> {
         let rotated = self.rotated(s).filter(|rotated| self.key(s, Some(rotated), seen));
         if rotated.is_none() {
             self.key(s, None, seen);
@@ -99,7 +131,7 @@ impl<'a> Checker<'a> {
 
     /// The key of a state as it is, but that of how often loops have gone round that are known to go round so often, only what counts is in it; and a number
     /// more.
-    pub(super) fn key_of_any_round(&self, s: &State<'a>, more: u64, seen: &mut Seen) -> Key {
+    pub(super) fn key_of_any_round(&self, s: &State, more: u64, seen: &mut Seen) -> Key {
         self.key(s, None, seen);
         let counts = self.analysis.modulus.max(1);
         seen.numbers.extend(s.counts().map(|count| count.that_counts(counts) as u64));
@@ -108,19 +140,37 @@ impl<'a> Checker<'a> {
         seen.last()
     }
 
-    /// Takes note of a state; false if it was seen before. Its key is written then.
-    pub(super) fn first_seen(&self, s: &State<'a>, seen: &mut Seen) -> bool {
-        self.write_key(s, &[], seen);
+    /// Takes note of a state; false if it was seen before. Its key is written then. Of two that differ by what is known alone the later one goes on with
+    /// what is known of both, for both, if `joins`.
+    pub(super) fn first_seen(&self, s: &mut State, seen: &mut Seen) -> bool {
+        let rotated = self.write_key(s, &[], seen);
         let mut hasher = FxHasher::default();
         hasher.write(&seen.bytes);
         let same = seen.keys.entry(hasher.finish()).or_default();
-        if same.iter().any(|k| *k.numbers == seen.bytes[..] && self.covers(&k.known, &seen.known)) {
+        if same.iter().any(|(k, _)| *k.numbers == seen.bytes[..] && self.covers(&k.known, &seen.known)) {
             return false;
         }
+        if let Some((other, n)) = same.iter_mut().find(|x| self.joins && *x.0.numbers == seen.bytes[..]) {
+            if self.forget_but(s, rotated.as_ref(), &other.known) {
+                known_of_both(&mut seen.known, &other.known);
+                self.joined.set(true);
+            }
+            other.known = seen.known.as_slice().into();
+            seen.weaker[*n] += 1;
+            seen.last = *n;
+            return true;
+        }
         seen.held += seen.bytes.len() + size_of_val(&seen.known[..]);
-        same.push(Key { numbers: seen.bytes.as_slice().into(), known: seen.known.as_slice().into() });
-        seen.count += 1;
+        seen.last = seen.weaker.len();
+        seen.weaker.push(0);
+        same.push((Key { numbers: seen.bytes.as_slice().into(), known: seen.known.as_slice().into() }, seen.last));
         true
+    }
+
+    /// Forgets what is not known of another state, whose key is that of this one rotated. True if that is something.
+    pub(super) fn forget_but(&self, s: &mut State, rotated: Option<&Rotated>, known: &[(u64, u64)]) -> bool {
+        let moves = rotated.filter(|r| r.by.iter().any(|&by| by != 0)).map(|r| &r.shift.moved.facts);
+        s.shared.facts.keep_known(moves, &self.places.of_some_lanes(), known)
     }
 
     /// True if a state of which so much is known need not be followed behind one of which less is.
@@ -129,7 +179,7 @@ impl<'a> Checker<'a> {
     }
 
     /// A state as numbers, but for those of iterations that are counted, rotated if that is asked for and can be: else false.
-    fn key(&self, s: &State<'a>, rotated: Option<&Rotated>, seen: &mut Seen) -> bool {
+    fn key(&self, s: &State, rotated: Option<&Rotated>, seen: &mut Seen) -> bool {
         let Seen { numbers: n, known, moved, .. } = seen;
         n.clear();
         known.clear();

@@ -3,7 +3,7 @@
 use crate::makers::Makers;
 use crate::trip_classes::TripClasses;
 use crate::value::Abs;
-use cranelift_entity::{EntitySet, SecondaryMap};
+use cranelift_entity::{EntityRef, EntitySet, SecondaryMap};
 use smallvec::SmallVec;
 use std::collections::BTreeSet;
 use tilelift_lane::hash::{Map, Set};
@@ -394,15 +394,19 @@ fn needs(
         Inst::Cmp { .. } => {}
         other => all.extend(makes(other).then_some(other)),
     });
-    // Backwards through the text, until nothing is added.
-    let mut out: Map<LVal, i64> = Map::default();
+    // Backwards through the text, until nothing is added. It is one for what nobody has asked about.
+    let mut out = vec![1i64; program.vals.len()];
     let mut changes = true;
     while changes {
         changes = false;
         for inst in all.iter().rev() {
-            let mut needed: SmallVec<[(LVal, i64); 4]> = SmallVec::new();
-            let mut need = |v: LVal, n: i64| needed.push((v, n));
-            let of = |v: LVal| out.get(&v).copied().unwrap_or(1);
+            let mut needed: SmallVec<[(LVal, i64); 8]> = SmallVec::new();
+            let mut need = |v: LVal, n: i64| {
+                if n > 1 {
+                    needed.push((v, n));
+                }
+            };
+            let of = |v: LVal| out[v.index()];
             match inst {
                 Inst::Bin { dst, op, a, b } => match (op, constants.get(b).copied().filter(|&c| c > 0)) {
                     _ if remainders.contains_key(dst) => need(remainders[dst].0, remainders[dst].1),
@@ -422,7 +426,8 @@ fn needs(
                 Inst::For(l) => {
                     need(l.hi, modulus);
                     for c in &l.carried {
-                        let n = lcm(of(c.param), of(c.result));
+                        let (param, result) = (of(c.param), of(c.result));
+                        let n = if param == result { param } else { lcm(param, result) };
                         [c.init, c.next, c.param, c.result].into_iter().for_each(|v| need(v, n));
                     }
                 }
@@ -435,13 +440,17 @@ fn needs(
                 other => reads(other, &mut |v| need(v, modulus)),
             }
             for (v, n) in needed {
-                let own = out.entry(v).or_insert(1);
-                let more = gcd(lcm(*own, n.max(1)), modulus);
-                changes |= more != std::mem::replace(own, more);
+                let own = &mut out[v.index()];
+                // It counts modulo that as it is.
+                if *own % n != 0 {
+                    let more = gcd(lcm(*own, n), modulus);
+                    changes |= more != std::mem::replace(own, more);
+                }
             }
         }
     }
-    out
+    let carried = all.iter().filter_map(|inst| if let Inst::For(l) = inst { Some(&l.carried) } else { None });
+    carried.flatten().map(|c| (c.param, out[c.param.index()])).collect()
 }
 
 /// Calls `f` for every instruction of a block and the blocks inside it.

@@ -356,6 +356,16 @@ pub(crate) fn known_of(less: &[(u64, u64)], more: &[(u64, u64)]) -> bool {
     less.iter().all(|&(at, w)| more.find(|x| x.0 >= at).is_some_and(|x| x.0 == at && w & !x.1 == 0))
 }
 
+/// Of what is known of one state, as [`Facts::key`] gives it, keeps what is known of another, too.
+pub(crate) fn known_of_both(one: &mut Vec<(u64, u64)>, other: &[(u64, u64)]) {
+    let mut others = other.iter().copied().peekable();
+    one.retain_mut(|(at, w)| {
+        while others.next_if(|x| x.0 < *at).is_some() {}
+        *w &= others.peek().filter(|x| x.0 == *at).map_or(0, |x| x.1);
+        *w != 0
+    });
+}
+
 #[cfg(test)]
 mod tests {
     use crate::state::facts::*;

@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 
 impl<'a> Checker<'a> {
     /// How a state is rotated to the one that stands for all, if it can be: a counter of each class stands at the end of a round.
-    pub(in super::super::super) fn rotated(&self, s: &State<'a>) -> Option<Rotated> {
+    pub(in super::super::super) fn rotated(&self, s: &State) -> Option<Rotated> {
         let rotation = self.rotation.as_ref()?;
         let mut by: By = SmallVec::from_elem(0, rotation.classes.len());
         let mut stays: SmallVec<[bool; 8]> = SmallVec::from_elem(false, by.len());
