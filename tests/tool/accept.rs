@@ -42,6 +42,12 @@ fn small_cases_pass_on_the_interpreter() {
     each(&of(Size::Small), |c| passes(c, DeviceKind::Interp, "sm_80", 1));
 }
 
+/// The program that a kernel is scheduled as does what the kernel does: of each loop that is specialised, by the definition.
+#[test]
+fn small_cases_pass_as_they_are_scheduled() {
+    each(&of(Size::Small), |c| passes_at(c, DeviceKind::Schedule, "sm_90a", 1, OptLevel::Logical));
+}
+
 #[test]
 fn small_cases_pass_optimised() {
     each(&of(Size::Small), |c| {

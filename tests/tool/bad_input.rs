@@ -62,7 +62,7 @@ fn command_lines_that_make_no_sense_are_explained() {
         (&["compile", "a", "--target", "sm_1"], "known are sm_80"),
         (&["compile", "a", "--emit", "cubin"], "--emit takes text, ptx, object, lane, tile, schedule, launch"),
         (&["compile", "a", "--warps", "-3"], "--warps takes a number from 1 to 64"),
-        (&["run", "a", "--device", "tpu"], "--device takes interp, lane, sim, cuda, hip"),
+        (&["run", "a", "--device", "tpu"], "--device takes interp, schedule, lane, sim, cuda, hip"),
         (&["gemm", "--m", "0"], "--m takes a number from 1"),
         (&["gemm", "--m", "99999999999999999999"], "--m takes a number"),
         (&["gemm", "--tile", "128x128"], "three extents"),

@@ -1,11 +1,12 @@
 //! One way to run a kernel on any device: what the tool, the file tests and the acceptance cases share.
 //!
 //! ```text
-//!           ┌─ interp   the definition
-//! Kernel ───┼─ lane     the lane program of a target, in the lane interpreter
-//!           ├─ sim      the target's text, in the simulator
-//!           ├─ cuda     the target's text, on hardware
-//!           └─ hip      the target's code object, on hardware
+//!           ┌─ interp     the definition
+//!           ├─ schedule   the program that it is scheduled as for a target, by the definition
+//! Kernel ───┼─ lane       the lane program of a target, in the lane interpreter
+//!           ├─ sim        the target's text, in the simulator
+//!           ├─ cuda       the target's text, on hardware
+//!           └─ hip        the target's code object, on hardware
 //! ```
 
 use std::fmt;
@@ -21,6 +22,8 @@ use tilelift_isel::{Target, lane};
 pub enum DeviceKind {
     /// The reference interpreter.
     Interp,
+    /// The reference interpreter, on what kernels are scheduled as.
+    Schedule,
     /// The lane interpreter.
     Lane,
     /// The simulator of the text.
@@ -33,11 +36,12 @@ pub enum DeviceKind {
 
 impl DeviceKind {
     /// Every kind.
-    pub const ALL: &'static [DeviceKind] = &[DeviceKind::Interp, DeviceKind::Lane, DeviceKind::Sim, DeviceKind::Cuda, DeviceKind::Hip];
+    pub const ALL: &'static [DeviceKind] = &[DeviceKind::Interp, DeviceKind::Schedule, DeviceKind::Lane, DeviceKind::Sim, DeviceKind::Cuda, DeviceKind::Hip];
     /// The word on the command line.
     pub const fn word(self) -> &'static str {
         match self {
             DeviceKind::Interp => "interp",
+            DeviceKind::Schedule => "schedule",
             DeviceKind::Lane => "lane",
             DeviceKind::Sim => "sim",
             DeviceKind::Cuda => "cuda",
@@ -182,6 +186,8 @@ pub const SIM_INSTRUCTIONS: u64 = 100;
 pub enum Executor {
     /// The reference interpreter.
     Interp,
+    /// The same, on what kernels are scheduled as for a target.
+    Schedule(Target),
     /// The lane interpreter for a target.
     Lane(Target),
     /// The simulator for a target.
@@ -218,6 +224,7 @@ impl Executor {
         }
         Ok(match kind {
             DeviceKind::Interp => Executor::Interp,
+            DeviceKind::Schedule => Executor::Schedule(wanted()),
             DeviceKind::Lane => Executor::Lane(wanted()),
             DeviceKind::Sim => Executor::Sim(wanted()),
             #[cfg(feature = "cuda")]
@@ -252,6 +259,7 @@ impl Executor {
     pub fn kind(&self) -> DeviceKind {
         match self {
             Executor::Interp => DeviceKind::Interp,
+            Executor::Schedule(_) => DeviceKind::Schedule,
             Executor::Lane(_) => DeviceKind::Lane,
             Executor::Sim(_) => DeviceKind::Sim,
             #[cfg(feature = "cuda")]
@@ -265,6 +273,7 @@ impl Executor {
     pub fn describe(&self) -> String {
         match self {
             Executor::Interp => "the reference interpreter".into(),
+            Executor::Schedule(t) => format!("the reference interpreter, on schedules for {}", t.name),
             Executor::Lane(t) => format!("the lane interpreter ({})", t.name),
             Executor::Sim(t) => format!("the simulator ({})", t.name),
             #[cfg(feature = "cuda")]
@@ -278,7 +287,7 @@ impl Executor {
     pub fn target(&self) -> Option<&Target> {
         match self {
             Executor::Interp => None,
-            Executor::Lane(t) | Executor::Sim(t) => Some(t),
+            Executor::Schedule(t) | Executor::Lane(t) | Executor::Sim(t) => Some(t),
             #[cfg(feature = "cuda")]
             Executor::Cuda { target, .. } => Some(target),
             #[cfg(feature = "hip")]
@@ -315,6 +324,14 @@ impl Executor {
         };
         Ok(match self {
             Executor::Interp => Prepared::Interp(tilelift_ir::verify(kernel).map_err(CompileError::Verify)?),
+            Executor::Schedule(target) => {
+                let scheduled = match lower(kernel, &dealt(target), options)?.written {
+                    Some(Ok(made)) => made,
+                    // It is as it was written, or its schedule is no program.
+                    Some(Err(_)) | None => Rc::new(kernel.clone()),
+                };
+                Prepared::Schedule(scheduled)
+            }
             Executor::Lane(target) => Prepared::Lane { kernel, target, program: Rc::new(lower(kernel, &dealt(target), options)?.program) },
             Executor::Sim(target) => Prepared::Sim(Rc::new(compile(kernel, &dealt(target), options)?)),
             #[cfg(feature = "cuda")]
@@ -333,6 +350,8 @@ impl Executor {
 pub enum Prepared<'a> {
     /// For the reference interpreter.
     Interp(Verified<'a>),
+    /// For the same: the program that a kernel is scheduled as.
+    Schedule(Rc<Kernel>),
     /// For the lane interpreter.
     Lane {
         /// What was compiled.
@@ -370,14 +389,8 @@ impl Prepared<'_> {
     pub fn run(&self, launch: &Launch<'_>, memory: &mut Memory) -> Result<Option<Report>, ExecError> {
         let Launch { grid, args, programs, seed, steps, options: _ } = *launch;
         match self {
-            Prepared::Interp(verified) => {
-                let usual = interp::Options::default();
-                let fuel = steps.map_or(usual.fuel, |n| n.saturating_mul(OPERATIONS));
-                let programs = programs.map(<[_]>::to_vec);
-                let instructions = steps.map_or(usual.instructions, |n| n.saturating_mul(INSTRUCTIONS));
-                let options = interp::Options { programs, steps: steps.unwrap_or(usual.steps), fuel, instructions, ..usual };
-                interp::interpret(verified, grid, args, memory, &options).map_err(ExecError::Interp)?;
-            }
+            Prepared::Interp(verified) => interpret(verified, launch, memory)?,
+            Prepared::Schedule(kernel) => interpret(&tilelift_ir::verify(kernel).map_err(CompileError::Verify)?, launch, memory)?,
             Prepared::Lane { kernel, target, program } => {
                 interp::check_args(kernel, args, memory).map_err(|e| ExecError::Interp(e.into()))?;
                 let usual = lane::LaneOptions::default();
@@ -402,4 +415,15 @@ impl Prepared<'_> {
         }
         Ok(None)
     }
+}
+
+/// A launch on the reference interpreter.
+fn interpret(verified: &Verified<'_>, launch: &Launch<'_>, memory: &mut Memory) -> Result<(), ExecError> {
+    let Launch { grid, args, programs, steps, .. } = *launch;
+    let usual = interp::Options::default();
+    let fuel = steps.map_or(usual.fuel, |n| n.saturating_mul(OPERATIONS));
+    let programs = programs.map(<[_]>::to_vec);
+    let instructions = steps.map_or(usual.instructions, |n| n.saturating_mul(INSTRUCTIONS));
+    let options = interp::Options { programs, steps: steps.unwrap_or(usual.steps), fuel, instructions, ..usual };
+    interp::interpret(verified, grid, args, memory, &options).map(|_| ()).map_err(ExecError::Interp)
 }

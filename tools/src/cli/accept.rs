@@ -18,7 +18,7 @@ pub(super) const HELP: &str = "\
 usage: tilelift accept [OPTION…]
 
 Runs the acceptance cases and prints a table; E is the worst error in units of the tolerance (1 is the limit).
-  --device NAME   interp (default), lane, sim, cuda or hip
+  --device NAME   interp (default), schedule, lane, sim, cuda or hip
   --target NAME   what to compile for
   --filter TEXT   only cases whose name contains the text
   --seeds N       sets of random inputs per case (1); on the simulator each runs under another schedule

@@ -30,7 +30,7 @@ every element of C with a product in f64.
   --tile MxNxK        tile of a program instance
   --warps N --stages N
   --schedule NAME     specialised or pipelined (the planner's choice)
-  --device NAME       cuda, hip, sim, lane or interp
+  --device NAME       cuda, hip, sim, lane, schedule or interp
   --target NAME       what to compile for
   --opt N             0: as written, 1: improved by equality saturation (default), 2: layouts, too
   --emit              print the compiled text and stop";
@@ -215,7 +215,7 @@ fn execute(
         Executor::Cuda { device, target } => on_gpu(device, target, launches, &mut memory, 2.0 * products, streams)?,
         #[cfg(feature = "hip")]
         Executor::Hip { device, target } => on_hip(device, target, launches, &mut memory, 2.0 * products, streams)?,
-        Executor::Interp | Executor::Lane(_) | Executor::Sim(_) => {
+        Executor::Interp | Executor::Schedule(_) | Executor::Lane(_) | Executor::Sim(_) => {
             let seconds = work.seconds(device.kind());
             if seconds > PATIENCE {
                 writeln!(
@@ -253,7 +253,7 @@ const PATIENCE: f64 = 3.0;
 /// Multiply-adds a second, roughly, of a device that is no hardware, on a core in a release build.
 const fn rate(kind: DeviceKind) -> f64 {
     match kind {
-        DeviceKind::Interp => 8e7,
+        DeviceKind::Interp | DeviceKind::Schedule => 8e7,
         DeviceKind::Lane | DeviceKind::Sim | DeviceKind::Cuda | DeviceKind::Hip => 1e7,
     }
 }
@@ -281,7 +281,7 @@ impl Work {
     /// Seconds, roughly, on a device that is no hardware.
     fn seconds(&self, kind: DeviceKind) -> f64 {
         let overhead = match kind {
-            DeviceKind::Interp => self.steps * STEP,
+            DeviceKind::Interp | DeviceKind::Schedule => self.steps * STEP,
             DeviceKind::Lane | DeviceKind::Sim | DeviceKind::Cuda | DeviceKind::Hip => self.instructions,
         };
         self.products / rate(kind) + overhead / OVERHEAD

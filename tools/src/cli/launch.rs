@@ -18,7 +18,7 @@ pub(super) const RUN_HELP: &str = "\
 usage: tilelift run FILE… [OPTION…]
 
 Executes every `; run:` line of the files, prints what the kernels wrote, and compares it with the interpreter.
-  --device NAME   cuda, hip, sim, lane or interp (hip for AMD's targets, cuda for others, if there is such a GPU; else sim)
+  --device NAME   cuda, hip, sim, lane, schedule or interp (hip for AMD's targets, cuda for others, if there is such a GPU; else sim)
   --target NAME   what to compile for
   --seed N        schedule of the simulator (0)
   --steps N       rounds after which a `while` is given up, and most programs of a grid (4194304; on the simulator 1048576);

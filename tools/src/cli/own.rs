@@ -131,7 +131,7 @@ pub(super) fn run(args: Vec<OsString>, streams: &mut Streams<'_>) -> Outcome {
         DeviceKind::Cuda | DeviceKind::Hip => {
             CliError::Unusable(format!("{e}; `--device sim` counts instructions and transactions of sampled instances instead"))
         }
-        DeviceKind::Interp | DeviceKind::Lane | DeviceKind::Sim => e,
+        DeviceKind::Interp | DeviceKind::Schedule | DeviceKind::Lane | DeviceKind::Sim => e,
     })?;
     let mut rows = Vec::new();
     let result = match &executor {
@@ -139,7 +139,7 @@ pub(super) fn run(args: Vec<OsString>, streams: &mut Streams<'_>) -> Outcome {
         Executor::Cuda { device, target } => timed(&c, &jobs, (device, target, &executor), &mut rows, streams),
         #[cfg(feature = "hip")]
         Executor::Hip { device, target } => timed(&c, &jobs, (device, target, &executor), &mut rows, streams),
-        Executor::Interp | Executor::Lane(_) | Executor::Sim(_) => counted(&c, &jobs, &executor, &mut rows, streams),
+        Executor::Interp | Executor::Schedule(_) | Executor::Lane(_) | Executor::Sim(_) => counted(&c, &jobs, &executor, &mut rows, streams),
     };
     let target = executor
         .target()

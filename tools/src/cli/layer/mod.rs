@@ -48,7 +48,7 @@ Without --graph or --attention it is RMSNorm, a product, bias and SiLU, and a re
   --activation NAME   silu (default), gelu, relu or none, behind the bias
   --allow CLASS       what may change of roundings: exact, free, reassoc (default), approx
   --always            fuse wherever it is right, whatever it costs
-  --device NAME       cuda, sim, lane or interp
+  --device NAME       cuda, sim, lane, schedule or interp
   --target NAME       what to compile for
   --no-run            fuse and compile only
   --print             print the fused kernels and stop
