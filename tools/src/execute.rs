@@ -36,7 +36,8 @@ pub enum DeviceKind {
 
 impl DeviceKind {
     /// Every kind.
-    pub const ALL: &'static [DeviceKind] = &[DeviceKind::Interp, DeviceKind::Schedule, DeviceKind::Lane, DeviceKind::Sim, DeviceKind::Cuda, DeviceKind::Hip];
+    pub const ALL: &'static [DeviceKind] =
+        &[DeviceKind::Interp, DeviceKind::Schedule, DeviceKind::Lane, DeviceKind::Sim, DeviceKind::Cuda, DeviceKind::Hip];
     /// The word on the command line.
     pub const fn word(self) -> &'static str {
         match self {

@@ -55,7 +55,7 @@ pub(super) fn pressure(block: &Block, vals: &PrimaryMap<LVal, LTy>, sizes: &[u32
 }
 
 /// True if an instruction is a branch, or is written as one with its rare cases behind it: quotients and roots rounded to nearest.
-fn branches(inst: &Inst, vals: &PrimaryMap<LVal, LTy>) -> bool {
+pub(super) fn branches(inst: &Inst, vals: &PrimaryMap<LVal, LTy>) -> bool {
     match inst {
         Inst::Bin { op: BinOp::Div, dst, .. } => matches!(vals.get(*dst), Some(LTy::Num(s)) if s.is_float()),
         Inst::Un { op: UnOp::Sqrt, .. } | Inst::Divide { .. } => true,

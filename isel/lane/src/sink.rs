@@ -55,15 +55,37 @@ pub(crate) struct Moves<'a> {
     /// Computations stay that leave no more in use than they find, by the bytes of a lane's registers that values take. All that are read are made in the
     /// block then.
     pub stays: Option<&'a dyn Fn(LVal) -> u32>,
-    /// Where computations stay, an order is wanted that holds no more at once: bytes of a lane's registers by value, and bytes at most.
-    pub most: Option<(&'a [u32], u32)>,
+    /// Where computations stay, which orders are wanted.
+    pub wanted: Option<Wanted<'a>>,
+}
+
+/// An order that is wanted holds no more of a lane's registers at once, and no more across branches.
+#[derive(Clone, Copy)]
+pub(crate) struct Wanted<'a> {
+    /// Bytes by value.
+    pub sizes: &'a [u32],
+    /// Bytes at once.
+    pub most: u32,
+    /// Bytes across branches.
+    pub across: u32,
+    /// True for a branch.
+    pub branches: &'a dyn Fn(&Inst) -> bool,
+}
+
+/// Why an order is not wanted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Over {
+    /// It holds so many bytes at once, at least.
+    Most(u32),
+    /// It holds too many across a branch.
+    Across,
 }
 
 /// Reorders a block and the blocks inside it. The values that are made there have numbers from `values[0]` up to `values[1]`.
 ///
 /// # Errors
-/// Bytes of a lane's registers that values take at least in an order that is not wanted; some blocks are in order then, others not.
-pub(super) fn sink(block: &mut Block, nest: &Nest, values: [usize; 2], Moves { loads, stays, most }: Moves<'_>) -> Result<(), u32> {
+/// The order is not wanted; some blocks are in order then, others not.
+pub(super) fn sink(block: &mut Block, nest: &Nest, values: [usize; 2], Moves { loads, stays, wanted }: Moves<'_>) -> Result<(), Over> {
     let [first, end] = values;
     let loads = loads.filter(|_| nest.loads(nest.all()));
     // What was there before is looked for where its registers count.
@@ -73,7 +95,7 @@ pub(super) fn sink(block: &mut Block, nest: &Nest, values: [usize; 2], Moves { l
         nest,
         loads,
         stays,
-        most,
+        wanted,
         over: None,
         makers,
         carried: Map::default(),
@@ -94,9 +116,9 @@ struct Sinker<'a> {
     loads: Option<Loads<'a>>,
     /// Sizes of values, where what frees as much as it makes stays.
     stays: Option<&'a dyn Fn(LVal) -> u32>,
-    most: Option<(&'a [u32], u32)>,
-    /// What the order of a block holds at once, if that is more than is wanted.
-    over: Option<u32>,
+    wanted: Option<Wanted<'a>>,
+    /// Why the order of a block is not wanted.
+    over: Option<Over>,
     makers: Table<Maker>,
     /// What loops with multiplications carry: parameters and next values, by the number of the loop's block.
     carried: Map<u32, Vec<[LVal; 2]>>,

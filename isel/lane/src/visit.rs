@@ -80,7 +80,7 @@ impl<'i> Iterator for Blocks<'i> {
     }
 
     // As a rule there are none: asked once, and not of each place where one may be.
-    #[inline]
+    #[inline(always)]
     fn fold<T, F: FnMut(T, &'i Block) -> T>(mut self, first: T, mut f: F) -> T {
         let mut all = first;
         if !self.is_empty() {

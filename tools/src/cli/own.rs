@@ -139,7 +139,9 @@ pub(super) fn run(args: Vec<OsString>, streams: &mut Streams<'_>) -> Outcome {
         Executor::Cuda { device, target } => timed(&c, &jobs, (device, target, &executor), &mut rows, streams),
         #[cfg(feature = "hip")]
         Executor::Hip { device, target } => timed(&c, &jobs, (device, target, &executor), &mut rows, streams),
-        Executor::Interp | Executor::Schedule(_) | Executor::Lane(_) | Executor::Sim(_) => counted(&c, &jobs, &executor, &mut rows, streams),
+        Executor::Interp | Executor::Schedule(_) | Executor::Lane(_) | Executor::Sim(_) => {
+            counted(&c, &jobs, &executor, &mut rows, streams)
+        }
     };
     let target = executor
         .target()

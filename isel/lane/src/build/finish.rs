@@ -7,9 +7,9 @@ use crate::into_loops::into_loops;
 use crate::nest::Nest;
 use crate::own_words::own_words;
 use crate::place::place;
-use crate::pressure::{Pressure, pressure, sizes};
+use crate::pressure::{Pressure, branches, pressure, sizes};
 use crate::program::Program;
-use crate::sink::{Moves, sink};
+use crate::sink::{Moves, Over, Wanted, sink};
 use crate::sweep::sweep;
 use crate::unit::Unit;
 use crate::value::LVal;
@@ -73,15 +73,22 @@ impl LaneBuilder {
         let nest = Nest::of(&sunk);
         let less = |bytes: u32| bytes - bytes / WORTH;
         let most = less(before);
-        let moves = Moves { loads: None, stays: Some(&bytes), most: Some((&sizes, most)) };
-        // Of an order that is given up it is known what it holds at least.
+        let across = if self.orders_anew { less(across) } else { u32::MAX };
+        let wanted = Wanted { sizes: &sizes, most, across, branches: &|inst| branches(inst, &self.program.vals) };
+        let moves = Moves { loads: None, stays: Some(&bytes), wanted: Some(wanted) };
         let ordered = sink(&mut sunk, &nest, [0, sizes.len()], moves).map(|()| pressure(&sunk, &self.program.vals, &sizes));
-        let after = ordered.map_or_else(|least| least, |p| p.most);
-        let sinks = ordered.is_ok_and(|p| p.most <= most && (!self.orders_anew || p.across <= less(across)));
+        let sinks = ordered.is_ok_and(|p| p.most <= most && p.across <= across);
         taken(Decision::LaneOrder, || {
-            let ways = [("depth first", after), ("as lowered", before)].map(|(what, bytes)| (what, u64::from(bytes)));
-            let [one, next] = if sinks { ways } else { [ways[1], ways[0]] };
-            Told::at(one.0, one.1).before(next.0, Some(next.1))
+            // Of an order that is given up it is known what it holds at least, if it is for that.
+            let after = match ordered {
+                Ok(p) => Some(p.most.into()),
+                Err(Over::Most(least)) => Some(least.into()),
+                Err(Over::Across) => None,
+            };
+            match after {
+                Some(after) if sinks => Told::at("depth first", after).before("as lowered", Some(before.into())),
+                after => Told::at("as lowered", before.into()).before("depth first", after),
+            }
         });
         if sinks { sunk } else { body }
     }

@@ -8,8 +8,8 @@
 //! A computation is looked at together with those that it needs and that wait. If all of them free as much as they make, they are done: else what they
 //! read would be held, across loads that stand in front of the use, say, while it holds what those bring.
 
-use super::Sinker;
 use super::order::{Inside, UNNUMBERED, inside};
+use super::{Over, Sinker};
 use crate::inst::Inst;
 use crate::nest::Table;
 use crate::value::LVal;
@@ -85,7 +85,7 @@ impl Sinker<'_> {
     /// For each instruction of a block, whether it stays; those that do more than compute do. An order that holds more than is wanted is noted, and not
     /// looked at to its end.
     pub(super) fn stays(&mut self, block: &[Inst], n: u32, nested: &[(usize, Inside)], bytes: &dyn Fn(LVal) -> u32) -> Vec<bool> {
-        let (sizes, most) = self.most.unwrap_or((&[], u32::MAX));
+        let sizes = self.wanted.map_or(&[][..], |wanted| wanted.sizes);
         let mut numbers = std::mem::replace(&mut self.numbers, Table::new(0, 0, UNNUMBERED));
         let (mut values, mut rows): (Vec<LVal>, Vec<Row>) = (Vec::with_capacity(2 * block.len()), Vec::with_capacity(2 * block.len()));
         let (mut reads, mut makes) = (Lists::new(block.len()), Lists::new(block.len()));
@@ -128,10 +128,16 @@ impl Sinker<'_> {
         let mut walk = Walk { block, rows, reads, makes, found: vec![0; block.len()], looks: 0, all: Vec::new(), held: 0 };
         let mut stays = Vec::with_capacity(block.len());
         for k in 0..block.len() as u32 {
-            stays.push(walk.stays(k));
+            let here = walk.stays(k);
+            stays.push(here);
             // What is done here is done when the order comes to this instruction.
-            if walk.held > most {
-                self.over = Some(walk.held);
+            let over = self.wanted.and_then(|wanted| match walk.held {
+                held if held > wanted.most => Some(Over::Most(held)),
+                held if here && held > wanted.across && (wanted.branches)(&block[k as usize]) => Some(Over::Across),
+                _ => None,
+            });
+            if over.is_some() {
+                self.over = over;
                 break;
             }
         }
@@ -225,11 +231,11 @@ impl Walk<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Moves, sink};
+    use super::super::{Moves, Over, Wanted, sink};
     use crate::inst::{Block, For, If, Inst};
     use crate::nest::Nest;
     use crate::op::BinOp;
-    use crate::pressure::{pressure, sizes};
+    use crate::pressure::{Pressure, branches, pressure, sizes};
     use crate::testing::{Asm, memory};
     use crate::value::{Carried, LTy, LVal, Special};
     use crate::visit::computed;
@@ -238,15 +244,17 @@ mod tests {
 
     /// Moves computations of a program; what takes no registers more than it frees stays.
     fn sunk(a: &mut Asm) {
-        sunk_to(a, u32::MAX).expect("any order is wanted");
+        sunk_to(a, u32::MAX, u32::MAX).expect("any order is wanted");
     }
 
     /// The same, if no more bytes are held at once, as far as that is seen.
-    fn sunk_to(a: &mut Asm, most: u32) -> Result<(), u32> {
+    fn sunk_to(a: &mut Asm, most: u32, across: u32) -> Result<(), Over> {
         let sizes = sizes(&a.p.body, &a.p.vals);
         let nest = Nest::of(&a.p.body);
         let taken = |v: LVal| sizes[v.index()].max(1);
-        let moves = Moves { stays: Some(&taken), most: Some((&sizes, most)), ..Moves::default() };
+        let vals = a.p.vals.clone();
+        let wanted = Wanted { sizes: &sizes, most, across, branches: &|inst| branches(inst, &vals) };
+        let moves = Moves { stays: Some(&taken), wanted: Some(wanted), ..Moves::default() };
         sink(&mut a.p.body, &nest, [0, a.p.vals.len()], moves)
     }
 
@@ -375,7 +383,7 @@ mod tests {
 
     #[test]
     fn random_programs_do_the_same_in_the_same_order() {
-        let (mut moved, mut fewer, mut given_up) = (0, 0, 0);
+        let (mut moved, mut fewer, mut given_up) = (0, 0, [0; 2]);
         for seed in 0..200u64 {
             let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
             let mut a = Asm::new(1);
@@ -396,14 +404,21 @@ mod tests {
             let body = a.p.body.clone();
             sunk(&mut a);
             // An order that is given up holds too much indeed.
-            let held = bytes(&a);
-            for most in [held, held - 1, held / 2] {
+            let Pressure { most: held, across } = pressure(&a.p.body, &a.p.vals, &sizes(&a.p.body, &a.p.vals));
+            let any = u32::MAX;
+            for (most, wanted) in [(held, across), (held - 1, any), (held / 2, any), (any, across.saturating_sub(1)), (any, across / 2)] {
                 let sunk = std::mem::replace(&mut a.p.body, body.clone());
-                match sunk_to(&mut a, most) {
+                match sunk_to(&mut a, most, wanted) {
                     Ok(()) => assert_eq!(a.p.body, sunk, "seed {seed}"),
-                    Err(least) => assert!(most < least && least <= held, "seed {seed}: {least} of {held}, {most} wanted"),
+                    Err(Over::Most(least)) => {
+                        assert!(most < least && least <= held, "seed {seed}: {least} of {held}, {most} wanted");
+                        given_up[0] += 1;
+                    }
+                    Err(Over::Across) => {
+                        assert!(wanted < across, "seed {seed}: {across} across branches, {wanted} wanted");
+                        given_up[1] += 1;
+                    }
                 }
-                given_up += u32::from(a.p.body != sunk);
                 a.p.body = sunk;
             }
             let (mut after, mut same) = (buffers(), Vec::new());
@@ -415,7 +430,7 @@ mod tests {
             fewer += u32::from(bytes(&a) < most);
         }
         assert!(moved > 150 && fewer > 100, "{moved} changed, {fewer} take fewer registers");
-        assert!(given_up > 150, "{given_up} orders were given up");
+        assert!(given_up[0] > 150 && given_up[1] > 50, "{given_up:?} orders were given up");
     }
 
     fn buffers() -> tilelift_interp::Memory {
