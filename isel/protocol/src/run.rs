@@ -113,8 +113,8 @@ impl<'a> Checker<'a> {
         // States that are done with: their memory serves others.
         let mut spare: Vec<State> = Vec::new();
         let most = MAX_STATES / checker.analysis.blocks;
-        // Of states that are joined less and less is known: what stands in front is done first, so that less is done again. Others are covered by what is
-        // followed to its end.
+        // Of states that are joined less and less is known: rounds first, which spare others, and then what came first, so that less is done again. States
+        // that are not are covered by what is followed to its end.
         while let Some(Open { mut state, round, note }) = if checker.joins { open.pop_front() } else { open.pop_back() } {
             // Another one stands for it.
             if note.is_some_and(|note| !seen.is_current(note)) {
@@ -175,7 +175,8 @@ impl<'a> Checker<'a> {
                     Some(late) => checker.goes_round(&mut again, late),
                     None => again.answers[trip_class].push_back(true),
                 }
-                open.push_back(Open { state: again, round, note: Some(seen.note()) });
+                let again = Open { state: again, round, note: Some(seen.note()) };
+                if checker.joins && again.round.is_some() { open.push_front(again) } else { open.push_back(again) }
             }
             match late {
                 Some(late) => checker.ends_here(&mut state, late),
