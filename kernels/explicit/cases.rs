@@ -72,7 +72,7 @@ impl Workload for DoublingCase {
     }
 }
 
-/// [`ClusterGemm`] of a shape. Blocks take many tiles, so all of it counts as the first one's.
+/// [`ClusterGemm`] of a shape.
 #[derive(Clone, Debug)]
 pub struct ClusterGemmCase {
     /// The kernel.
@@ -117,8 +117,14 @@ impl Workload for ClusterGemmCase {
         list.push(TensorSpec::output("c", g.out, &[self.m, self.n]));
         list
     }
-    fn owned(&self, _: usize, program: [u32; 3]) -> Vec<Range<usize>> {
-        if program == [0; 3] { tile_rows([0, 0], [self.m, self.n], self.m, self.n) } else { Vec::new() }
+    fn owned(&self, _: usize, [x, y, z]: [u32; 3]) -> Vec<Range<usize>> {
+        let Gemm { bm, bn, .. } = self.config.gemm;
+        let blocks = self.grid()[0];
+        if x >= blocks || y > 0 || z > 0 {
+            return Vec::new();
+        }
+        let origins = self.config.tile_origins(x, blocks, [self.m, self.n]);
+        origins.flat_map(|origin| tile_rows(origin, [bm, bn], self.m, self.n)).collect()
     }
     fn reference<'a>(&'a self, _: usize, tensors: &'a [Tensor], _: Ran<'a>) -> Reference<'a> {
         self.definition().of(&tensors[0], &tensors[1], self.config.gemm.bias.map(|_| &tensors[2]))

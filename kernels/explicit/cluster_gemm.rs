@@ -68,6 +68,20 @@ impl ClusterGemm {
         [clusters.saturating_mul(BLOCKS), 1, 1]
     }
 
+    /// Where the tiles begin that one of so many blocks computes: row and column.
+    pub(crate) fn tile_origins(&self, block: u32, blocks: u32, [m, n]: [u32; 2]) -> impl Iterator<Item = [u64; 2]> {
+        let (order, rank) = (self.order(), u64::from(block % BLOCKS));
+        let [down, right] = match self.pair {
+            Pair::Rows => [u64::from(self.gemm.bm), 0],
+            Pair::Columns => [0, u64::from(self.gemm.bn)],
+        };
+        let pairs = (block / BLOCKS..order.grid(m, n)[0]).step_by((blocks / BLOCKS).max(1) as usize);
+        pairs.map(move |pair| {
+            let (row, col) = order.tile_origin(pair, m, n);
+            [u64::from(row) + rank * down, u64::from(col) + rank * right]
+        })
+    }
+
     /// The kernel; its parameters are the views of A, B, the bias (only if there is one) and C, as [`Gemm::build`] has them.
     ///
     /// # Errors

@@ -81,10 +81,10 @@ impl<'i> Iterator for Blocks<'i> {
 
     // As a rule there are none: asked once, and not of each place where one may be.
     #[inline(always)]
-    fn fold<T, F: FnMut(T, &'i Block) -> T>(mut self, first: T, mut f: F) -> T {
+    fn fold<T, F: FnMut(T, &'i Block) -> T>(self, first: T, mut f: F) -> T {
         let mut all = first;
         if !self.is_empty() {
-            while let Some(block) = self.next() {
+            for block in self {
                 all = f(all, block);
             }
         }
