@@ -56,12 +56,12 @@ pub(crate) struct Moves<'a> {
     /// block then.
     pub stays: Option<&'a dyn Fn(LVal) -> u32>,
     /// Where computations stay, which orders are wanted.
-    pub wanted: Option<Wanted<'a>>,
+    pub wanted: Option<WantedOrder<'a>>,
 }
 
 /// An order that is wanted holds no more of a lane's registers at once, and no more across branches.
 #[derive(Clone, Copy)]
-pub(crate) struct Wanted<'a> {
+pub(crate) struct WantedOrder<'a> {
     /// Bytes by value.
     pub sizes: &'a [u32],
     /// Bytes at once.
@@ -116,7 +116,7 @@ struct Sinker<'a> {
     loads: Option<Loads<'a>>,
     /// Sizes of values, where what frees as much as it makes stays.
     stays: Option<&'a dyn Fn(LVal) -> u32>,
-    wanted: Option<Wanted<'a>>,
+    wanted: Option<WantedOrder<'a>>,
     /// Why the order of a block is not wanted.
     over: Option<Over>,
     makers: Table<Maker>,

@@ -9,7 +9,7 @@ use crate::own_words::own_words;
 use crate::place::place;
 use crate::pressure::{Pressure, branches, pressure, sizes};
 use crate::program::Program;
-use crate::sink::{Moves, Over, Wanted, sink};
+use crate::sink::{Moves, Over, WantedOrder, sink};
 use crate::sweep::sweep;
 use crate::unit::Unit;
 use crate::value::LVal;
@@ -74,7 +74,7 @@ impl LaneBuilder {
         let less = |bytes: u32| bytes - bytes / WORTH;
         let most = less(before);
         let across = if self.orders_anew { less(across) } else { u32::MAX };
-        let wanted = Wanted { sizes: &sizes, most, across, branches: &|inst| branches(inst, &self.program.vals) };
+        let wanted = WantedOrder { sizes: &sizes, most, across, branches: &|inst| branches(inst, &self.program.vals) };
         let moves = Moves { loads: None, stays: Some(&bytes), wanted: Some(wanted) };
         let ordered = sink(&mut sunk, &nest, [0, sizes.len()], moves).map(|()| pressure(&sunk, &self.program.vals, &sizes));
         let sinks = ordered.is_ok_and(|p| p.most <= most && p.across <= across);

@@ -231,7 +231,7 @@ impl Walk<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Moves, Over, Wanted, sink};
+    use super::super::{Moves, Over, WantedOrder, sink};
     use crate::inst::{Block, For, If, Inst};
     use crate::nest::Nest;
     use crate::op::BinOp;
@@ -253,7 +253,7 @@ mod tests {
         let nest = Nest::of(&a.p.body);
         let taken = |v: LVal| sizes[v.index()].max(1);
         let vals = a.p.vals.clone();
-        let wanted = Wanted { sizes: &sizes, most, across, branches: &|inst| branches(inst, &vals) };
+        let wanted = WantedOrder { sizes: &sizes, most, across, branches: &|inst| branches(inst, &vals) };
         let moves = Moves { stays: Some(&taken), wanted: Some(wanted), ..Moves::default() };
         sink(&mut a.p.body, &nest, [0, a.p.vals.len()], moves)
     }

@@ -142,7 +142,7 @@ pub(in super::super) struct Loop<'a> {
 }
 
 /// A choice.
-pub(in super::super) struct Choice<'a> {
+pub(in super::super) struct FollowedChoice<'a> {
     pub c: &'a If,
     /// Its blocks, and what these do at most.
     pub arms: [usize; 2],
@@ -203,7 +203,7 @@ pub(in super::super) struct Code<'a> {
     blocks: Vec<Vec<Op<'a>>>,
     groups: Vec<Group<'a>>,
     loops: Vec<Loop<'a>>,
-    choices: Vec<Choice<'a>>,
+    choices: Vec<FollowedChoice<'a>>,
     accesses: Vec<Accesses<'a>>,
 }
 
@@ -223,7 +223,7 @@ impl<'a> Code<'a> {
         &self.loops[n]
     }
 
-    pub fn choice(&self, n: usize) -> &Choice<'a> {
+    pub fn choice(&self, n: usize) -> &FollowedChoice<'a> {
         &self.choices[n]
     }
 
@@ -354,7 +354,7 @@ impl<'a> Code<'a> {
                 };
                 let arms = arms.map(|b| self.add(c, b));
                 let results = choice.results.iter().copied().filter(|r| c.homes.slot(r.0).is_some()).collect();
-                self.choices.push(Choice { c: choice, arms, does, results });
+                self.choices.push(FollowedChoice { c: choice, arms, does, results });
                 What::Choice(self.choices.len() - 1)
             }),
             Inst::While(l) => (matters(&l.test, local) || matters(&l.body, local)).then(|| {

@@ -4,7 +4,7 @@ use super::super::env::Env;
 use super::super::site::Site;
 use super::super::value::Abs;
 use super::checker::Checker;
-use super::code::{Arms, Choice, Loop, What};
+use super::code::{Arms, FollowedChoice, Loop, What};
 use super::fuel::{MOST_STEPS, too_complex};
 use super::progress::{Count, End, Frame, State, Step, Task, advance};
 use crate::error::ProtocolError;
@@ -63,7 +63,7 @@ impl<'a> Checker<'a> {
 
     /// Goes on to a choice's block.
     pub(super) fn choose(&self, s: &mut State, t: usize, n: usize) -> Result<Step, ProtocolError> {
-        let &Choice { c, arms, does: reads, ref results } = self.code.choice(n);
+        let &FollowedChoice { c, arms, does: reads, ref results } = self.code.choice(n);
         if reads == Arms::Amend && self.trip_classes.amends.contains(&std::ptr::from_ref(c).addr()) {
             arms.into_iter().try_for_each(|block| self.amend(s, t, block))?;
             let task = &mut s.tasks[t];
