@@ -61,9 +61,6 @@ mod scalar;
 mod scan;
 mod shapes;
 
-#[cfg(test)]
-mod tests;
-
 pub use args::{Arg, ScalarArg, ViewArg, check_args, check_args_in, check_args_of, written_params};
 pub use error::{ArgError, Fault, InterpError, ParamName};
 pub use memory::{Buffer, Memory};

@@ -284,6 +284,10 @@ pub fn compare(args: &[Arg], want: &Memory, got: &Memory, tolerance: &Tolerance)
     for (param, arg) in args.iter().enumerate() {
         let Arg::View(view) = arg else { continue };
         let (w, g) = (want.buffers[view.buffer].bytes(), got.buffers[view.buffer].bytes());
+        // Equal bytes are equal elements, and most buffers are inputs.
+        if w == g {
+            continue;
+        }
         let width = width(view.elem).div_ceil(8);
         let mut covered = vec![false; w.len()];
         let (mut wrong, mut first, mut largest) = (0usize, None, 0f64);

@@ -165,7 +165,7 @@ struct Test<'t> {
 }
 
 /// A kernel that is compiled.
-#[derive(Clone)]
+#[derive(Clone, PartialEq)]
 struct Built {
     /// Absent if there is no text for the target.
     artifact: Option<Rc<Artifact>>,
@@ -307,7 +307,8 @@ impl Test<'_> {
     fn devices(&mut self, o: &Outcome<'_>, targets: &[Target], reported: &mut Vec<Reported>) {
         let levels = self.levels(o.kernel);
         for target in targets {
-            levels.iter().for_each(|&opt| self.on_target(o, target, opt, reported));
+            let mut ran = Vec::new();
+            levels.iter().for_each(|&opt| self.on_target(o, target, opt, (&mut ran, reported)));
         }
         self.assembles_also(o, targets);
         self.runs_also(o, targets);
@@ -420,9 +421,14 @@ impl Test<'_> {
         Options { opt, lower, ..Options::default() }
     }
 
-    fn on_target(&mut self, o: &Outcome<'_>, target: &Target, opt: OptLevel, reported: &mut Vec<Reported>) {
+    /// Runs a launch at a level of optimisation, unless a level below made the same program and text of the kernel, which `ran` holds.
+    fn on_target(&mut self, o: &Outcome<'_>, target: &Target, opt: OptLevel, (ran, reported): (&mut Vec<Built>, &mut Vec<Reported>)) {
         let Built { artifact, program } = match self.built(o.kernel, target, opt) {
-            Ok(built) => built,
+            Ok(built) if ran.contains(&built) => return,
+            Ok(built) => {
+                ran.push(built.clone());
+                built
+            }
             Err(e) => {
                 // Said once, of the kernel as it was written.
                 if reported.iter().all(|r| r.message != e.to_string()) {

@@ -1,5 +1,6 @@
 //! Tiles that stand behind a specialised loop: through the ring, some columns at a time, and without a spill.
 
+use crate::common::assembler::nothing_to_say;
 use crate::common::schedule_text::same_text;
 use tilelift_ir::{Kernel, text, verify};
 use tilelift_isel::{LowerOptions, Lowered, Schedule, lower};
@@ -44,10 +45,6 @@ fn they_do_not_spill_and_lanes_load_what_the_ring_does_not_bring() {
         let l = lowered(kernel);
         let text = emit(&l.program, &sm_90a(), &EmitOptions::default()).unwrap_or_else(|e| panic!("{}: {e}", kernel.name)).text;
         assert_eq!(text.contains("ld.global"), kernel.name == "added", "{}", kernel.name);
-        match tilelift_oracle::assemble(&text, "sm_90a") {
-            Ok(r) => assert!(r.spills == 0 && r.stack == 0 && r.warnings.is_empty(), "{}: {r:?}", kernel.name),
-            Err(tilelift_oracle::AsmError::Missing) => assert!(!tilelift_oracle::required(), "ptxas is missing"),
-            Err(e) => panic!("{}: {e}", kernel.name),
-        }
+        nothing_to_say(&kernel.name, &text, "sm_90a");
     }
 }

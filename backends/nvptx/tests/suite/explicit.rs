@@ -1,5 +1,6 @@
 //! Kernels with explicit control: proved, then through lane interpreter, simulator and assembler.
 
+use crate::common::assembler::{nothing_to_say, together};
 use crate::common::launch::{schedule, simulate_text};
 use tilelift_ir::text::parse;
 use tilelift_ir::verify::verify;
@@ -30,16 +31,13 @@ fn small_cases_are_right_on_lanes_and_in_text() {
 
 #[test]
 fn the_assembler_has_nothing_to_say() {
+    let _texts = together();
     for case in &explicit::cases() {
         let kernel = case.build().unwrap();
         let options = LowerOptions { proof: ProofScope::Nothing, ..LowerOptions::default() };
         let l = lower(&verify(&kernel).unwrap(), &sm_90a(), &options).unwrap_or_else(|e| panic!("{}: {e}", case.name));
         let text = emit(&l.program, &sm_90a(), &EmitOptions::default()).unwrap_or_else(|e| panic!("{}: {e}", case.name)).text;
-        match tilelift_oracle::assemble(&text, "sm_90a") {
-            Ok(r) => assert!(r.spills == 0 && r.stack == 0 && r.warnings.is_empty(), "{}: {r:?}", case.name),
-            Err(tilelift_oracle::AsmError::Missing) => assert!(!tilelift_oracle::required(), "ptxas is missing"),
-            Err(e) => panic!("{}: {e}", case.name),
-        }
+        nothing_to_say(&case.name, &text, "sm_90a");
     }
 }
 

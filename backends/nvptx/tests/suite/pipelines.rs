@@ -1,6 +1,7 @@
 //! Pipelined loops are programs: what the compiler makes of them for chips without bulk units prints, parses, is interpreted, is proved, and
 //! lowers to the same text.
 
+use crate::common::assembler::{nothing_to_say, together};
 use crate::common::launch::{arguments, run, schedule};
 use tilelift_interp::{Arg, Buffer, Memory, Options, ViewArg, interpret};
 use tilelift_ir::{Kernel, Scalar, text, verify};
@@ -64,11 +65,7 @@ fn interpreted(case: &Case, l: &Lowered) {
 
 /// The assembler neither spills nor complains.
 fn clean(case: &Case, kernel: &PtxKernel, chip: &str) {
-    match tilelift_oracle::assemble(&kernel.text, chip) {
-        Ok(r) => assert!(r.spills == 0 && r.stack == 0 && r.warnings.is_empty(), "{}: {r:?}", case.name),
-        Err(tilelift_oracle::AsmError::Missing) => assert!(!tilelift_oracle::required(), "ptxas is missing"),
-        Err(e) => panic!("{}: {e}", case.name),
-    }
+    nothing_to_say(&case.name, &kernel.text, chip);
 }
 
 /// All judges.
@@ -83,6 +80,7 @@ fn judged(case: &Case, options: &LowerOptions) {
 
 #[test]
 fn storage_orders_and_types() {
+    let _texts = together();
     for (elem, order) in
         [(Scalar::BF16, (false, true)), (Scalar::BF16, (false, false)), (Scalar::F16, (true, false)), (Scalar::F16, (true, true))]
     {
@@ -95,6 +93,7 @@ fn storage_orders_and_types() {
 /// Every number of iterations from none to more than the ring has slots, with every depth of the ring.
 #[test]
 fn iterations_and_stages() {
+    let _texts = together();
     let gemm = Gemm::new(Scalar::F16).tile(32, 32, 16);
     for stages in [2, 3, 4] {
         for k in [1, 8, 16, 40, 64, 80, 144] {
@@ -105,6 +104,7 @@ fn iterations_and_stages() {
 
 #[test]
 fn tiles_and_epilogues() {
+    let _texts = together();
     judged(&product(&Gemm::new(Scalar::F16).tile(128, 128, 32), [200, 136, 72]), &LowerOptions::default());
     judged(&product(&Gemm::new(Scalar::BF16).tile(64, 128, 64).epilogue(None, Activation::Gelu), [70, 136, 136]), &LowerOptions::default());
     // Rows of which nothing is known: every other width of copies, or none.
@@ -120,6 +120,7 @@ fn tiles_and_epilogues() {
 
 #[test]
 fn attention() {
+    let _texts = together();
     for (elem, dim, causal, (queries, keys)) in
         [(Scalar::F16, 64, false, (100, 200)), (Scalar::BF16, 64, true, (130, 130)), (Scalar::F16, 128, true, (64, 64))]
     {
@@ -353,6 +354,7 @@ fn planted_faults_are_found_in_every_loop() {
 /// Chips with bulk units run the same programs, where their loops are pipelined.
 #[test]
 fn the_same_on_sm_90a() {
+    let _texts = together();
     let case = product(&Gemm::new(Scalar::BF16).tile(64, 64, 32), [80, 136, 104]);
     let options = LowerOptions { schedule: Some(tilelift_isel::ScheduleKind::Pipelined), ..LowerOptions::default() };
     let l = round_trip(&case, &sm_90a(), &options);

@@ -1,6 +1,7 @@
 //! Layouts of specialised loops' operands: swizzles, operands A through registers, results by lanes. Random ones are taken, and each has to be
 //! right in the lane interpreter and in the simulator of the text, proved, and assembled without a spill or a remark.
 
+use crate::common::assembler::together;
 use crate::common::units::{clean, lowered, product, right, simulated};
 use std::collections::BTreeMap;
 use tilelift_ir::Scalar;
@@ -50,6 +51,7 @@ fn words(l: &Lowered) -> Vec<String> {
 
 #[test]
 fn random_forms_of_products_are_right() {
+    let _texts = together();
     let mut seen: BTreeMap<String, u32> = BTreeMap::new();
     let mut seed = 0;
     for (elem, tile) in [
@@ -85,6 +87,7 @@ fn random_forms_of_products_are_right() {
 /// K and V wait in swizzles of all widths, together and apart; queries and probabilities are in registers as it is.
 #[test]
 fn random_forms_of_attention_are_right() {
+    let _texts = together();
     let mut seen: BTreeMap<String, u32> = BTreeMap::new();
     for (seed, (elem, dim, causal, overlap)) in (0u64..).zip([
         (Scalar::F16, 64, true, true),

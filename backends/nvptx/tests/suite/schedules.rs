@@ -1,5 +1,6 @@
 //! Schedules are programs: what the compiler makes of a plain loop prints, parses, is interpreted, is proved, and lowers to the same lane program.
 
+use crate::common::assembler::together;
 use crate::common::units::{clean, lowered, product, right, simulated};
 use std::ops::Range;
 use tilelift_interp::{Buffer, Memory, Options, interpret};
@@ -68,6 +69,7 @@ fn count(text: &str, word: &str) -> usize {
 
 #[test]
 fn storage_orders_and_types() {
+    let _texts = together();
     for (elem, order) in
         [(Scalar::BF16, (false, true)), (Scalar::BF16, (false, false)), (Scalar::F16, (true, false)), (Scalar::F16, (true, true))]
     {
@@ -79,6 +81,7 @@ fn storage_orders_and_types() {
 
 #[test]
 fn tiles_and_consumers() {
+    let _texts = together();
     for (tile, consumers) in
         [([128, 256, 64], None), ([64, 64, 64], None), ([256, 128, 64], Some(2)), ([256, 64, 64], Some(4)), ([128, 192, 64], None)]
     {
@@ -89,6 +92,7 @@ fn tiles_and_consumers() {
 
 #[test]
 fn rings_and_grids() {
+    let _texts = together();
     let gemm = || Gemm::new(Scalar::BF16).transposed(false, true).tile(128, 128, 64);
     for (stages, persistent) in [(2, Some(true)), (3, Some(false)), (5, None)] {
         judged(gemm(), [200, 264, 520], &LowerOptions { stages: Some(stages), persistent, ..LowerOptions::default() });
@@ -102,6 +106,7 @@ fn rings_and_grids() {
 /// Several products of a step are one batch, with one wait in the loop and one per sum behind it.
 #[test]
 fn several_products() {
+    let _texts = together();
     let gemm = |tile: [u32; 3]| Gemm::new(Scalar::BF16).transposed(false, true).tile(tile[0], tile[1], tile[2]);
     for ([m, n, k], tile) in [([200, 136, 200], [128, 128, 64]), ([130, 72, 8], [64, 64, 64]), ([70, 64, 0], [128, 64, 64])] {
         let config = FusedGemm::new(gemm(tile).epilogue(None, Activation::Silu).for_shape(m, n, k)).gated();
@@ -176,6 +181,7 @@ impl Workload for Pairs {
 /// Products of 8-bit floats begin at zero in each step, and the lanes add them.
 #[test]
 fn promoted_sums() {
+    let _texts = together();
     for elem in [Scalar::F8E4M3, Scalar::F8E5M2] {
         for shape in [[200, 136, 400], [130, 80, 16], [130, 80, 0]] {
             let printed = judged(Gemm::new(elem).transposed(false, true).tile(128, 128, 128), shape, &LowerOptions::default());
@@ -188,6 +194,7 @@ fn promoted_sums() {
 /// Operand A goes from its slot through registers: where it is asked for, and where types or storage leave nothing else.
 #[test]
 fn operand_a_through_registers() {
+    let _texts = together();
     let asked = LowerOptions { a_from_registers: Some(true), ..LowerOptions::default() };
     let nt = |elem| Gemm::new(elem).transposed(false, true);
     let tt = |elem| Gemm::new(elem).transposed(true, true);
@@ -215,6 +222,7 @@ fn operand_a_through_registers() {
 /// Ping-pong consumers are two replicas of a task, which pass over each other's slots.
 #[test]
 fn ping_pong_consumers() {
+    let _texts = together();
     let gemm = |tile: [u32; 3]| Gemm::new(Scalar::BF16).transposed(false, true).tile(tile[0], tile[1], tile[2]);
     let ping_pong = LowerOptions { consumer_sets: Some(2), ..LowerOptions::default() };
     let by_lanes = LowerOptions { bulk_stores: Some(false), ..ping_pong };

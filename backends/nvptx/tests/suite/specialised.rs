@@ -1,6 +1,7 @@
 //! Specialised kernels of sm_90a: the plain product loop of the kernel library through the lane interpreter, and its text through the
 //! assembler, which must have nothing to say: an advisory about serialised multiplications would mean that they wait for one another.
 
+use crate::common::assembler::together;
 use crate::common::units::{clean, lowered, product, right, simulated};
 use tilelift_interp::{Buffer, Memory};
 use tilelift_ir::Scalar;
@@ -24,6 +25,7 @@ fn both(config: Gemm, shape: [u32; 3], options: &LowerOptions) {
 /// piece by piece then.
 #[test]
 fn epilogues_that_load_whole_tiles_do_not_spill() {
+    let _texts = together();
     let cases = [
         ([128, 256, 64], [2, 1], Activation::Silu, Scalar::F16),
         ([128, 256, 64], [2, 1], Activation::Gelu, Scalar::F16),
@@ -49,6 +51,7 @@ fn epilogues_that_load_whole_tiles_do_not_spill() {
 
 #[test]
 fn all_storage_orders() {
+    let _texts = together();
     for elem in [Scalar::BF16, Scalar::F16] {
         for order in [(false, false), (false, true), (true, false), (true, true)] {
             let gemm = Gemm::new(elem).transposed(order.0, order.1).tile(128, 128, 64);
@@ -59,6 +62,7 @@ fn all_storage_orders() {
 
 #[test]
 fn the_large_tile_and_its_text() {
+    let _texts = together();
     let case = product(&Gemm::new(Scalar::BF16).transposed(false, true).tile(128, 256, 64), [136, 264, 72]);
     let l = lowered(&case, &LowerOptions::default());
     right(&case, &l);
@@ -80,6 +84,7 @@ fn the_large_tile_and_its_text() {
 
 #[test]
 fn tiles_of_all_kinds() {
+    let _texts = together();
     for tile in [[64, 64, 64], [64, 8, 16], [64, 24, 32], [128, 176, 64], [128, 192, 32], [64, 96, 128], [256, 128, 16], [192, 80, 64]] {
         let gemm = Gemm::new(Scalar::BF16).transposed(false, true).tile(tile[0], tile[1], tile[2]);
         both(gemm, [130, 200, 136], &LowerOptions::default());
@@ -88,6 +93,7 @@ fn tiles_of_all_kinds() {
 
 #[test]
 fn ragged_shapes_and_short_depths() {
+    let _texts = together();
     for shape in [[1, 8, 8], [7, 1000, 8], [129, 8, 136], [64, 128, 64], [300, 24, 1000]] {
         both(Gemm::new(Scalar::F16).tile(64, 128, 64), shape, &LowerOptions::default());
     }
@@ -97,6 +103,7 @@ fn ragged_shapes_and_short_depths() {
 
 #[test]
 fn other_types() {
+    let _texts = together();
     both(Gemm::new(Scalar::I8).transposed(false, true).tile(128, 64, 128), [130, 80, 144], &LowerOptions::default());
     both(Gemm::new(Scalar::BF16).output(Scalar::F32).tile(128, 64, 64), [130, 72, 136], &LowerOptions::default());
     // Operands of tf32 run along K.
@@ -109,6 +116,7 @@ fn other_types() {
 /// Sums of 8-bit floats keep few bits: after a step each group waits for its multiplications and adds them to sums of its own.
 #[test]
 fn eight_bit_floats_are_added_beside_the_multiplications() {
+    let _texts = together();
     for elem in [Scalar::F8E4M3, Scalar::F8E5M2] {
         for (tile, shape) in [([128, 128, 128], [130, 136, 400]), ([128, 64, 64], [200, 72, 208]), ([64, 24, 32], [65, 40, 96])] {
             let gemm = Gemm::new(elem).transposed(false, true).tile(tile[0], tile[1], tile[2]);
@@ -131,6 +139,7 @@ fn eight_bit_floats_are_added_beside_the_multiplications() {
 /// A loop with softmax between its two products: K and V come through the ring, queries and probabilities are multiplied from registers.
 #[test]
 fn attention() {
+    let _texts = together();
     for (elem, dim, causal, tile, [queries, keys], heads) in [
         (Scalar::BF16, 64, false, Some((64, 64)), [100, 200], 1),
         (Scalar::F16, 64, true, Some((128, 64)), [200, 200], 1),
@@ -179,6 +188,7 @@ fn attention_text(case: &Case, l: &Lowered, overlap: bool) {
 
 #[test]
 fn epilogues() {
+    let _texts = together();
     for activation in [Activation::None, Activation::Relu, Activation::Silu, Activation::Gelu] {
         let gemm = Gemm::new(Scalar::BF16).epilogue(Some(Scalar::BF16), activation).tile(128, 256, 64);
         both(gemm, [136, 264, 72], &LowerOptions::default());
@@ -187,6 +197,7 @@ fn epilogues() {
 
 #[test]
 fn every_choice_can_be_pinned() {
+    let _texts = together();
     let gemm = || Gemm::new(Scalar::BF16).tile(128, 64, 64);
     for options in [
         LowerOptions { persistent: Some(false), ..LowerOptions::default() },
@@ -203,6 +214,7 @@ fn every_choice_can_be_pinned() {
 /// Two instances with five to seven tiles each: every parity of iterations, consumer sets with and without a last tile, rings of all depths.
 #[test]
 fn two_consumer_sets_ping_pong() {
+    let _texts = together();
     for (stages, shape) in [(2, [300, 264, 72]), (3, [300, 328, 200]), (4, [640, 136, 520]), (5, [64, 64, 64])] {
         for persistent in [None, Some(true)] {
             let options = LowerOptions { consumer_sets: Some(2), stages: Some(stages), persistent, ..LowerOptions::default() };
@@ -274,6 +286,7 @@ fn what_does_not_fit_is_declined_with_the_reason() {
 /// Assemblers refuse a product whose operands do not fit the registers that a program starts with: four warpgroups start with 128.
 #[test]
 fn products_fit_what_a_program_starts_with() {
+    let _texts = together();
     let plan = |tile: [u32; 3], consumers: u32| {
         let case = product(&Gemm::new(Scalar::BF16).transposed(false, true).tile(tile[0], tile[1], tile[2]), [200, 424, 136]);
         let options = LowerOptions { consumers: Some(consumers), schedule: Some(ScheduleKind::Specialised), ..LowerOptions::default() };

@@ -1,6 +1,7 @@
 //! Loops of any kind as programs: any bounds, swizzle widths, layouts that are required, tiles that are loaded behind the loop, stores in
 //! choices and in parts.
 
+use crate::common::assembler::together;
 use crate::common::written::{assembled, emitted, made, round_trip, run, run_lanes, run_text, same_text};
 use std::collections::BTreeSet;
 use tilelift_interp::{Arg, Buffer, Memory, ScalarArg, ViewArg};
@@ -275,6 +276,7 @@ fn tiles_beside_the_sums() {
 /// A tile leaves in parts, one behind the other through the same bytes, from the top level and from an arm.
 #[test]
 fn tiles_leave_in_parts() {
+    let _texts = together();
     let tail = "    v32 = cmp ne v20, 1
     if v32 {
         store v2[v21, 0], v31
@@ -309,6 +311,7 @@ fn tiles_leave_in_parts() {
 /// The library's small cases, the last ones of each kind: all their launches, in order.
 #[test]
 fn cases_of_the_library() {
+    let _texts = together();
     let kinds = ["_split", "_atomic", "_stream", "_rest", "_plus_", "_addmm", "_bias_f16_gelu", "_bias_bf16"];
     let options = LowerOptions::default();
     let all = cases();

@@ -1,7 +1,7 @@
 //! Gather, scatter and atomic updates.
 
 use super::{Nums, number, run, view};
-use crate::{Arg, Buffer, Fault, InterpError, Memory, Options, ViewArg};
+use tilelift_interp::{Arg, Buffer, Fault, InterpError, Memory, Options, ViewArg};
 use tilelift_ir::ops::{AtomicOp, MemoryOrder};
 use tilelift_ir::text::parse;
 use tilelift_ir::types::Scalar;

@@ -2,7 +2,7 @@
 
 use super::elementwise::{FLOATS, float_samples, int_samples};
 use super::{Nums, assert_floats, eval, eval1, number, pairs, run, view};
-use crate::{Buffer, Memory, Options, ViewArg};
+use tilelift_interp::{Buffer, Memory, Options, ViewArg};
 use tilelift_ir::num;
 use tilelift_ir::ops::CmpOp;
 use tilelift_ir::types::Scalar;

@@ -1,7 +1,7 @@
 //! The random numbers of the builder: against exact functions, against the moments of their distributions, and as text.
 
 use super::{Nums, eval, view};
-use crate::philox;
+use tilelift_interp::philox;
 use tilelift_ir::KernelBuilder;
 use tilelift_ir::text::print;
 use tilelift_ir::types::Scalar;

@@ -3,6 +3,7 @@
 
 mod arguments;
 mod casts;
+mod channels;
 mod combine;
 mod control;
 mod conversions;
@@ -14,14 +15,15 @@ mod in_flight;
 mod indexed;
 mod lanes;
 mod memory;
+mod multiples;
 mod order;
 mod random;
 mod scaled;
 mod shapes;
 
-use super::{Arg, Buffer, InterpError, Memory, Options, ScalarArg, Stats, ViewArg, interpret};
 use std::cell::RefCell;
 use std::collections::BTreeSet;
+use tilelift_interp::{Arg, Buffer, InterpError, Memory, Options, ScalarArg, Stats, ViewArg, interpret};
 use tilelift_ir::ops::Op;
 use tilelift_ir::types::{Extent, Scalar, ViewType};
 use tilelift_ir::{Kernel, KernelBuilder, Value, verify};
@@ -189,24 +191,24 @@ fn every_op_has_a_case_that_runs_it() {
 
 /// Elements of a buffer.
 #[derive(Clone, Debug)]
-pub(super) enum Nums {
+pub(crate) enum Nums {
     F(Scalar, Vec<f64>),
     I(Scalar, Vec<i64>),
 }
 
 impl Nums {
-    pub(super) fn elem(&self) -> Scalar {
+    pub(crate) fn elem(&self) -> Scalar {
         match self {
             Nums::F(e, _) | Nums::I(e, _) => *e,
         }
     }
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         match self {
             Nums::F(_, v) => v.len(),
             Nums::I(_, v) => v.len(),
         }
     }
-    pub(super) fn buffer(&self) -> Buffer {
+    pub(crate) fn buffer(&self) -> Buffer {
         match self {
             Nums::F(e, v) => Buffer::from_f64(*e, v.iter().copied()),
             Nums::I(e, v) => Buffer::from_i64(*e, v.iter().copied()),
@@ -214,13 +216,13 @@ impl Nums {
     }
 }
 
-pub(super) fn view(elem: Scalar, rank: usize) -> ViewType {
+pub(crate) fn view(elem: Scalar, rank: usize) -> ViewType {
     let last = Extent::Dynamic(if elem.is_packed() { 2 } else { 1 });
     ViewType::dense(elem, &[vec![Extent::Dynamic(1); rank.saturating_sub(1)], vec![last; rank.min(1)]].concat())
 }
 
 /// Verifies and runs a kernel, noting its ops when it succeeds.
-pub(super) fn run(kernel: &Kernel, grid: [u32; 3], args: &[Arg], memory: &mut Memory, options: &Options) -> Result<Stats, InterpError> {
+pub(crate) fn run(kernel: &Kernel, grid: [u32; 3], args: &[Arg], memory: &mut Memory, options: &Options) -> Result<Stats, InterpError> {
     let verified = verify(kernel).expect("a valid kernel");
     let stats = interpret(&verified, grid, args, memory, options)?;
     kernel.walk(kernel.body, &mut |i| SEEN.with_borrow_mut(|s| _ = s.insert(kernel.insts[i].op)));
@@ -228,7 +230,7 @@ pub(super) fn run(kernel: &Kernel, grid: [u32; 3], args: &[Arg], memory: &mut Me
 }
 
 /// Loads each input as one tile of its given shape, applies `body`, and returns the result's buffer.
-pub(super) fn eval(inputs: &[(&Nums, &[u32])], out: (Scalar, &[u32]), body: impl FnOnce(&mut KernelBuilder, &[Value]) -> Value) -> Buffer {
+pub(crate) fn eval(inputs: &[(&Nums, &[u32])], out: (Scalar, &[u32]), body: impl FnOnce(&mut KernelBuilder, &[Value]) -> Value) -> Buffer {
     let mut b = KernelBuilder::new("case");
     let mut memory = Memory::new();
     let mut args: Vec<Arg> = Vec::new();
@@ -252,13 +254,13 @@ pub(super) fn eval(inputs: &[(&Nums, &[u32])], out: (Scalar, &[u32]), body: impl
 }
 
 /// A binary op on all pairs of the two lists.
-pub(super) fn pairs<T: Copy>(xs: &[T]) -> (Vec<T>, Vec<T>) {
+pub(crate) fn pairs<T: Copy>(xs: &[T]) -> (Vec<T>, Vec<T>) {
     let n = xs.len();
     ((0..n * n).map(|i| xs[i / n]).collect(), (0..n * n).map(|i| xs[i % n]).collect())
 }
 
 /// One-dimensional [`eval`].
-pub(super) fn eval1(inputs: &[&Nums], out: Scalar, body: impl FnOnce(&mut KernelBuilder, &[Value]) -> Value) -> Buffer {
+pub(crate) fn eval1(inputs: &[&Nums], out: Scalar, body: impl FnOnce(&mut KernelBuilder, &[Value]) -> Value) -> Buffer {
     let shape = [inputs[0].len() as u32];
     let with: Vec<(&Nums, &[u32])> = inputs.iter().map(|n| (*n, &shape[..])).collect();
     eval(&with, (out, &shape), body)
@@ -266,7 +268,7 @@ pub(super) fn eval1(inputs: &[&Nums], out: Scalar, body: impl FnOnce(&mut Kernel
 
 /// Bits equal, all NaN alike.
 #[track_caller]
-pub(super) fn assert_floats(got: &[f64], want: &[f64], what: &str) {
+pub(crate) fn assert_floats(got: &[f64], want: &[f64], what: &str) {
     assert_eq!(got.len(), want.len(), "{what}");
     for (i, (&g, &w)) in got.iter().zip(want).enumerate() {
         assert!(g.to_bits() == w.to_bits() || (g.is_nan() && w.is_nan()), "{what}, element {i}: got {g:e}, want {w:e}");
@@ -274,10 +276,10 @@ pub(super) fn assert_floats(got: &[f64], want: &[f64], what: &str) {
 }
 
 /// A seeded stream of numbers (splitmix64).
-pub(super) struct Random(pub(super) u64);
+pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
-    pub(super) fn bits(&mut self) -> u64 {
+    pub(crate) fn bits(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -285,12 +287,12 @@ impl Random {
         z ^ (z >> 31)
     }
     /// In [-1, 1), with 24 significant bits.
-    pub(super) fn unit(&mut self) -> f64 {
+    pub(crate) fn unit(&mut self) -> f64 {
         (self.bits() >> 40) as f64 / f64::from(1 << 23) - 1.0
     }
 }
 
 /// A scalar argument.
-pub(super) fn number(elem: Scalar, x: i64) -> Arg {
+pub(crate) fn number(elem: Scalar, x: i64) -> Arg {
     ScalarArg::int(elem, x).into()
 }

@@ -1,7 +1,7 @@
 //! Explicit control: programs that are right, each against plain arithmetic, and programs that are wrong by a hair.
 
 use super::{Random, SEEN};
-use crate::{Arg, Buffer, Memory, Options, ViewArg, interpret};
+use tilelift_interp::{Arg, Buffer, Memory, Options, ViewArg, interpret};
 use tilelift_ir::text::parse;
 use tilelift_ir::types::Scalar;
 use tilelift_ir::verify;

@@ -1,7 +1,7 @@
 //! Arguments that break promises.
 
 use super::{number, run, view};
-use crate::{Arg, ArgError, Buffer, InterpError, Memory, Options, ScalarArg, ViewArg, check_args, check_args_in, written_params};
+use tilelift_interp::{Arg, ArgError, Buffer, InterpError, Memory, Options, ScalarArg, ViewArg, check_args, check_args_in, written_params};
 use tilelift_ir::types::{Extent, Scalar, ViewType};
 use tilelift_ir::{Kernel, KernelBuilder};
 

@@ -1,7 +1,7 @@
 //! Reductions and scans with the author's op, and Philox.
 
 use super::{Nums, Random, assert_floats, eval, run, view};
-use crate::{Buffer, Memory, Options, ViewArg};
+use tilelift_interp::{Buffer, Memory, Options, ViewArg};
 use tilelift_ir::num;
 use tilelift_ir::ops::{CmpOp, ReduceOp};
 use tilelift_ir::types::Scalar;

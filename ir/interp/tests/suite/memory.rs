@@ -1,7 +1,7 @@
 //! Loads and stores: edges, masks, strides, poison, buffers.
 
 use super::{number, run, view};
-use crate::{Arg, Buffer, Fault, InterpError, Memory, Options, ViewArg};
+use tilelift_interp::{Arg, Buffer, Fault, InterpError, Memory, Options, ViewArg};
 use tilelift_ir::num;
 use tilelift_ir::ops::CmpOp;
 use tilelift_ir::types::{Extent, Scalar, ViewType};

@@ -1,11 +1,11 @@
 //! Faults while programs run: fuel, steps, conflicts, grids.
 
 use super::{number, run, view};
-use crate::{Arg, Buffer, Fault, InterpError, Memory, Options, ViewArg};
+use tilelift_interp::{Arg, Buffer, Fault, InterpError, Memory, Options, ViewArg};
 use tilelift_ir::types::Scalar;
 use tilelift_ir::{Kernel, KernelBuilder, Value};
 
-fn fault(r: Result<crate::Stats, InterpError>) -> (Fault, String) {
+fn fault(r: Result<tilelift_interp::Stats, InterpError>) -> (Fault, String) {
     match r {
         Err(InterpError::Fault { fault, op, .. }) => (fault, op.to_string()),
         other => panic!("no fault: {other:?}"),

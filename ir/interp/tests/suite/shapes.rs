@@ -1,7 +1,7 @@
 //! Constants, splats, iotas, broadcasts, reshapes, transposes against index arithmetic.
 
 use super::{Nums, assert_floats, eval, run, view};
-use crate::{Buffer, Memory, Options, ViewArg};
+use tilelift_interp::{Buffer, Memory, Options, ViewArg};
 use tilelift_ir::num;
 use tilelift_ir::ops::{Attr, Op};
 use tilelift_ir::types::{Scalar, Type};

@@ -1,7 +1,7 @@
 //! Loops, branches, the grid.
 
 use super::{number, run, view};
-use crate::{Arg, Buffer, Memory, Options, ScalarArg, Stats, ViewArg};
+use tilelift_interp::{Arg, Buffer, Memory, Options, ScalarArg, Stats, ViewArg};
 use tilelift_ir::ops::CmpOp;
 use tilelift_ir::types::Scalar;
 use tilelift_ir::{Kernel, KernelBuilder, Value};
