@@ -88,9 +88,27 @@ fn compiles_stay_below_their_memory() {
         }
     }
     assert!(compiled > 200 && refused > 30 && kinds.len() == 5, "{compiled} compiled, {refused} refused, {kinds:?}");
+    steps_that_look_at_one_product_take_memory_in_proportion();
     large_programs_take_memory_in_proportion();
     families_take_memory_in_proportion();
     loops_around_a_block_hold_it_once();
+}
+
+/// Thousands of steps of a loop look at its product: whether it may end a step later is asked of each of them once, not of each for each other.
+fn steps_that_look_at_one_product_take_memory_in_proportion() {
+    let steps = 9000;
+    let mut source = "kernel @looks(v0: view<bf16, [?, ?%64]>, v1: view<bf16, [?, ?%64]>, v2: view<f32, [?, ?%8]>) {\nv3 = program_id x\nv4 = dim v0, 1\n\
+        v5 = splat 0.0 : tile<64x64xf32>\nv6 = for v7 in 0..v4 step 64 carry v8 = v5 {\nv9 = load v0[v3, v7] : tile<64x64xbf16>\n\
+        v10 = load v1[0, v7] : tile<64x64xbf16>\nv11 = transpose v10, [1, 0]\nv12 = dot v9, v11, v8\n"
+        .to_owned();
+    for k in 0..steps {
+        let _ = writeln!(source, "v{} = {} v{}, v12", k + 13, ["sub", "mul", "maximum"][k % 3], k + 12);
+    }
+    let _ = writeln!(source, "yield v{}\n}}\nstore v2[v3, 0], v6\n}}", steps + 12);
+    let file = text::parse(&source).unwrap_or_else(|e| panic!("{e}"));
+    let (answer, text, bytes) = measured(&file.kernels[0], "sm_90a", OptLevel::Physical);
+    assert!(answer == "compiled" && text.contains("wgmma.mma_async"), "{answer}");
+    assert!(bytes <= limits::memory(steps), "{bytes} bytes");
 }
 
 /// Chains, loops and what stands side by side, from one graph to many windows: 4 KB of an instruction, all in all, and of the optimizer a quarter of that where it

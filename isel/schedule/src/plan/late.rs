@@ -59,29 +59,31 @@ pub(super) fn late(
     // What only others see, and what is computed for that alone.
     let mut sinks: BTreeSet<Inst> =
         body.iter().copied().filter(|&i| kernel.insts[i].op != Op::Dot && kernel.insts[i].regions.is_empty()).collect();
+    // What somebody looks at in its own step.
+    let mut looked_at: Set<Value> = users.iter().filter(|(_, u)| u.iter().any(|j| !sinks.contains(j))).map(|(&v, _)| v).collect();
     // Each is asked again when what it looks at, or who looks at it, has turned out to be none.
     let mut open: Vec<Inst> = body.clone();
     while let Some(i) = open.pop() {
-        let looked = |v: Value| users.get(&v).is_none_or(|u| u.iter().all(|j| sinks.contains(j)));
-        let fits = |v: Value| {
-            given(v)
-                || made_in(v)
-                    .is_some_and(|j| again.contains(&j) || sinks.contains(&j) || kernel.insts[j].op == Op::Dot && computed(j) && looked(v))
+        let fits = |v: &Value| {
+            let later = |j: Inst| {
+                again.contains(&j) || sinks.contains(&j) || kernel.insts[j].op == Op::Dot && computed(j) && !looked_at.contains(v)
+            };
+            given(*v) || made_in(*v).is_some_and(later)
         };
         let d = &kernel.insts[i];
-        if !sinks.contains(&i) || d.results.iter().all(|&v| looked(v)) && d.args.iter().all(|&v| fits(v)) {
+        if !sinks.contains(&i) || d.results.iter().all(|v| !looked_at.contains(v)) && d.args.iter().all(fits) {
             continue;
         }
         sinks.remove(&i);
         open.extend(d.results.iter().filter_map(|v| users.get(v)).flatten());
-        for &v in &d.args {
-            let Some(j) = made_in(v) else { continue };
+        needs(kernel, i, &mut |v| {
+            let Some(j) = made_in(v).filter(|_| looked_at.insert(v)) else { return };
             open.push(j);
             // Nobody else looks a step later at a product that somebody looks at in its own.
             if kernel.insts[j].op == Op::Dot {
                 open.extend(users.get(&v).into_iter().flatten());
             }
-        }
+        });
     }
     let mut after: Set<Inst> = Set::default();
     for &i in body.iter().filter(|i| sinks.contains(i)) {
