@@ -104,6 +104,7 @@ const SHAPES: [(Scalar, &[i64]); 3] = [(Scalar::BF16, &[128, 256]), (Scalar::BF1
 
 #[test]
 fn bounds_are_any_numbers() {
+    let _texts = together();
     let source = bounded(", v3: i32, v4: i32, v5: i32", "v3..v4 step v5", "v26 = assume v24, multiple 8");
     let most = i64::from(i32::MAX);
     // No step, one, a part of one, steps that overlap, a start in front of the view, an end that no step reaches without an overflow.
@@ -114,6 +115,7 @@ fn bounds_are_any_numbers() {
 
 #[test]
 fn bounds_are_constants() {
+    let _texts = together();
     for bounds in ["0..256 step 64", "64..256 step 64", "64..192 step 128", "0..0 step 64", "128..64 step 64"] {
         Job::new(&bounded("", bounds, "v26 = add v24, 0"), [2, 1, 1], &SHAPES, &[]).agrees(&LowerOptions::default());
     }
@@ -123,6 +125,7 @@ fn bounds_are_constants() {
 /// Each grid position has as many steps as it has.
 #[test]
 fn bounds_follow_the_position() {
+    let _texts = together();
     let source = bounded("", "v40..v43 step 64", "v26 = add v24, 0");
     let head = "    v40 = mul v21, 64\n    v41 = mul v21, 192\n    v42 = dim v0, 1\n    v43 = minimum v41, v42\n";
     let source = source.replace("    v23 = for", &format!("{head}    v23 = for"));
@@ -171,6 +174,7 @@ fn tailed(params: &str, tile: [u32; 3], tail: &str) -> String {
 
 #[test]
 fn stores_in_choices() {
+    let _texts = together();
     let tail = "    v32 = cmp lt v20, v4
     if v32 {
         v33 = neg v31
@@ -201,6 +205,7 @@ fn stores_in_choices() {
 /// A store of one element of a leading dimension, from an arm.
 #[test]
 fn stores_of_a_batch() {
+    let _texts = together();
     let tail = "    v32 = program_id y
     v33 = reshape v31 : tile<1x128x64xbf16>
     v34 = cmp ne v32, 1
@@ -218,6 +223,7 @@ fn stores_of_a_batch() {
 
 #[test]
 fn narrow_swizzles() {
+    let _texts = together();
     let source = tailed(", v2: view<bf16, [?, ?%8]>", [128, 64, 64], "    store v2[v21, 0], v31\n");
     let shapes: [(Scalar, &[i64]); 3] = [(Scalar::BF16, &[200, 136]), (Scalar::BF16, &[64, 136]), (Scalar::BF16, &[200, 64])];
     for swizzle in [32, 64] {
@@ -239,6 +245,7 @@ fn narrow_swizzles() {
 /// Slots whose bytes are no multiple of what the widest swizzle repeats after.
 #[test]
 fn slots_of_odd_sizes() {
+    let _texts = together();
     for (tile, step) in [([64, 24, 32], 32), ([64, 8, 16], 16), ([128, 40, 32], 32), ([64, 72, 16], 16)] {
         let source = tailed(", v2: view<bf16, [?, ?%8]>", [tile[0], tile[1], step], "    store v2[v21, 0], v31\n");
         let n = i64::from(tile[1]);
@@ -250,6 +257,7 @@ fn slots_of_odd_sizes() {
 /// What is loaded behind the loop, in places beside the sums or piece by piece.
 #[test]
 fn tiles_beside_the_sums() {
+    let _texts = together();
     let tail = "    v32 = load v2[0, 0] : tile<1x256xf32>
     v33 = broadcast v32 : tile<128x256xf32>
     v34 = load v3[v21, 0] : tile<128x256xf32>
@@ -379,6 +387,7 @@ fn specialised() -> LowerOptions {
 /// Two sets of consumers, each of two warpgroups: a slot is given back by all groups of the set that has read it.
 #[test]
 fn sets_of_several_warpgroups() {
+    let _texts = together();
     let source = tailed(", v2: view<bf16, [?, ?%8]>", [128, 64, 64], "    store v2[v21, 0], v31\n");
     for (positions, stages) in [(1, None), (3, None), (5, Some(2)), (4, Some(3))] {
         let rows = 128 * positions - 40;
@@ -394,6 +403,7 @@ fn sets_of_several_warpgroups() {
 /// part of one.
 #[test]
 fn overlapped_steps_of_a_fixed_extent() {
+    let _texts = together();
     for hidden in [8, 64, 128, 344] {
         let source = format!(
             "kernel @layers(v0: view<f16, [?, 64]>, v1: view<f16, [{hidden}, 64]>, v2: view<f16, [?, 64]>, v3: view<f32, [?, 64]>) warps=8 {{
@@ -480,6 +490,7 @@ fn chains(elem: Scalar, step: u32, accumulators: u32, each: u32) -> String {
 /// Chains on every machine, with ragged ends; and lowered as the caller asks for nothing.
 #[test]
 fn chains_of_products_into_one_accumulator() {
+    let _texts = together();
     let shapes = |elem: Scalar, n: u32, accumulators: u32, depth: i64| -> Vec<(Scalar, Vec<i64>)> {
         let operands = (0..n).flat_map(|_| [(elem, vec![200, depth]), (elem, vec![64, depth])]);
         operands.chain((0..accumulators).map(|_| (Scalar::F32, vec![200, 64]))).collect()
@@ -509,6 +520,7 @@ fn chains_of_products_into_one_accumulator() {
 /// waited for.
 #[test]
 fn what_is_no_chain_is_waited_for() {
+    let _texts = together();
     let waited = |source: &str, outputs: u32| {
         let operands = (0..4).flat_map(|_| [(Scalar::BF16, vec![200, 208]), (Scalar::BF16, vec![64, 208])]).take(4 * outputs as usize);
         let tensors: Vec<(Scalar, Vec<i64>)> = operands.chain((0..outputs).map(|_| (Scalar::F32, vec![200, 64]))).collect();

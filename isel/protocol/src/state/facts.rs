@@ -81,9 +81,15 @@ impl Moves {
     pub fn new(facts: &[usize], rows: Vec<usize>) -> Moves {
         let ways = |few: &[usize]| {
             let mut ways: SmallVec<[Way; 4]> = SmallVec::new();
+            // Most go the way of the one in front.
+            let mut last = 0;
             for (k, &fact) in few.iter().enumerate() {
                 let (to, by) = (fact / 64, (64 + fact as u32 % 64 - k as u32) % 64);
-                match ways.iter_mut().find(|way| (way.to, way.by) == (to, by)) {
+                let same = |way: &Way| (way.to, way.by) == (to, by);
+                if !ways.get(last).is_some_and(same) {
+                    last = ways.iter().position(same).unwrap_or(ways.len());
+                }
+                match ways.get_mut(last) {
                     Some(way) => way.from |= 1 << k,
                     None => ways.push(Way { from: 1 << k, to, by }),
                 }
