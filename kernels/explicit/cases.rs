@@ -10,8 +10,8 @@ use crate::activation::Activation;
 use crate::gemm::Gemm;
 use crate::reference::{self, Expected, GemmReference, Reference};
 use crate::tensor::{Init, Tensor, TensorSpec};
+use crate::workload::LayerNormCase;
 use crate::workload::{Ran, ScalarSpec, Workload, block, suffix, tile_rows};
-use crate::workload_more::LayerNormCase;
 use std::ops::Range;
 use tilelift_ir::{BuildErrors, Kernel, Scalar, num};
 

@@ -46,7 +46,6 @@ pub mod tensor;
 pub mod transpose;
 pub mod vector_add;
 pub mod workload;
-pub mod workload_more;
 
 pub use acceptance::{Case, CaseLaunch, CheckError, Size, Verdict, cases};
 pub use activation::Activation;

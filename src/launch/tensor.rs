@@ -1,4 +1,4 @@
-//! Tensor maps of the CUDA driver.
+//! Tensor maps of the CUDA driver. Their boxes are decided where a loop's copies are planned: `isel/schedule/src/plan/tensor_boxes.rs`.
 
 use crate::artifact::TensorBox;
 use tilelift_ir::Scalar;

@@ -16,12 +16,12 @@ mod analysis;
 mod class;
 mod emit;
 mod error;
-mod pressure;
 mod rules;
+mod spills;
 mod target;
 
 pub use emit::{EmitOptions, PtxKernel, emit};
 pub use error::{Computation, EmitError, Invalid, Limit, NoText};
-pub use pressure::{Spill, spills};
 pub use rules::NoRule;
+pub use spills::{Spill, spills};
 pub use target::{by_name, sm_80, sm_89, sm_90a};

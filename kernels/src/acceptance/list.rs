@@ -25,7 +25,7 @@ use crate::workload::{
     AttentionCase, CumSumCase, FusedGemmCase, GemmCase, GemvCase, LongSortCase, QuantiseCase, RmsNormCase, RowFoldCase, ScatterAddCase,
     SiluMulCase, SoftmaxCase, SplitGemmCase, StreamGemmCase, TransposeCase, VectorAddCase,
 };
-use crate::workload_more::{BincountCase, GatherRowsCase, LayerNormCase, RotaryCase, SelectCase};
+use crate::workload::{BincountCase, GatherRowsCase, LayerNormCase, RotaryCase, SelectCase};
 use tilelift_ir::{Scalar, SortOrder};
 
 use Scalar::{BF16, F16, F32, I4, I8, I32};

@@ -18,7 +18,7 @@ use tilelift_kernels::workload::{
     AttentionCase, CumSumCase, FusedGemmCase, GemmCase, RmsNormCase, SiluMulCase, SoftmaxCase, SplitGemmCase, StreamGemmCase,
     TransposeCase, VectorAddCase, Workload,
 };
-use tilelift_kernels::workload_more::{LayerNormCase, SelectCase};
+use tilelift_kernels::workload::{LayerNormCase, SelectCase};
 use tilelift_kernels::{
     Attention, CumSum, FusedGemm, Gemm, LayerNorm, RmsNorm, Select, SiluMul, Softmax, SplitGemm, StreamGemm, Transpose, VectorAdd,
 };

@@ -15,7 +15,7 @@ mod hazards;
 mod latency;
 mod orders;
 mod out_of_line;
-mod pingpong;
+mod ping_pong;
 mod priority;
 mod replay;
 mod schedule;

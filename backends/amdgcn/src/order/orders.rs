@@ -4,7 +4,7 @@
 //! looked at no further than is needed to know which one does better.
 
 use super::class::{Class, class};
-use super::pingpong::{PingPong, candidates};
+use super::ping_pong::{PingPong, candidates};
 use super::schedule::schedule;
 use crate::alloc::{AllocError, Allocated, Draft, Spills};
 use crate::mir::Program;

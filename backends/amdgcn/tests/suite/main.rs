@@ -11,7 +11,7 @@ mod kernels;
 mod memory;
 mod object;
 mod ops;
-mod pingpong;
+mod ping_pong;
 mod refusals;
 mod run;
 mod schedules;

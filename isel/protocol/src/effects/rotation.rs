@@ -1,4 +1,4 @@
-//! Rings whose slots are alike: states that differ only by how far a counter has gone round are one.
+//! Which rings have slots that are alike, and with them the parity of the waits for their mbarriers: states that differ only by how far a counter has gone round are one.
 //!
 //! ```text
 //! carried c ─► c + i ─┬─► rem by D ─► times s ─► plus base ─► slot of a buffer, mbarrier of a barrier

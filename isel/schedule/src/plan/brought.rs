@@ -2,7 +2,7 @@
 
 use super::products::{BroughtOperand, accumulator_shape, column_share};
 use super::results::transposed;
-use super::swizzled_tile::SwizzledTile;
+use super::tensor_boxes::SwizzledTile;
 use super::views::{behind_reshapes, trace};
 use std::collections::BTreeMap;
 use tilelift_ir::{Inst, Kernel, Op, Value};

@@ -16,7 +16,7 @@ use super::handle::{Handle, allocation, handle, shared};
 use super::lanes::Filled;
 use super::locals::Locals;
 use super::overlap::is_zero;
-use super::swizzled_tile::SwizzledTile;
+use super::tensor_boxes::SwizzledTile;
 use crate::error::LowerError;
 use crate::reason::{NoBufferLayout, Unsupported};
 use cranelift_entity::SecondaryMap;

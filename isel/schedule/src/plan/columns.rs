@@ -12,7 +12,7 @@
 
 use super::replay::{looks_at, needs, slice_by};
 use super::shares::Copies;
-use super::swizzled_tile::SwizzledTile;
+use super::tensor_boxes::SwizzledTile;
 use std::collections::BTreeSet;
 use tilelift_ir::{Effects, Inst, Kernel, Op, Region, Type, Value, ValueDef};
 use tilelift_lane::Units;
@@ -40,7 +40,7 @@ impl ColumnTasks {
         let rows = |v: Value| kernel.ty(v).as_tile().map_or(0, |t| t.elements() as u32 * t.elem.bytes());
         let own = |(v, tile): &(Value, Option<SwizzledTile>)| tile.as_ref().map_or(rows(*v), SwizzledTile::bytes);
         let all = self.handed.iter().map(own).chain(self.handed_behind.iter().map(|&v| rows(v)));
-        all.map(|bytes| bytes.next_multiple_of(super::swizzled_tile::ALIGN)).sum()
+        all.map(|bytes| bytes.next_multiple_of(super::tensor_boxes::ALIGN)).sum()
     }
 }
 

@@ -4,7 +4,7 @@ use super::lane_copies::copied_by_lanes;
 use super::masked::is_masked;
 use super::products::{beside_products, multiplies};
 use super::ring_layouts::RingLayouts;
-use super::swizzled_tile::SwizzledTile;
+use super::tensor_boxes::SwizzledTile;
 use super::views::is_view;
 use crate::reason::NotSpecialised;
 use cranelift_entity::SecondaryMap;

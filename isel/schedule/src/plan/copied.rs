@@ -2,7 +2,7 @@
 
 use super::lane_copies::places;
 use super::replay::{Replay, around, decisions, replay};
-use super::swizzled_tile::SwizzledTile;
+use super::tensor_boxes::SwizzledTile;
 use super::views::is_view;
 use crate::named::Named;
 use crate::reason::NotSpecialised;

@@ -19,7 +19,7 @@ use super::buffer_layout::PHASE;
 use super::column_cut::{At, column_cut};
 use super::copied::computed_again;
 use super::replay::Replay;
-use super::swizzled_tile::SwizzledTile;
+use super::tensor_boxes::SwizzledTile;
 use cranelift_entity::SecondaryMap;
 use std::collections::BTreeSet;
 use tilelift_ir::{Inst, Kernel, Op, Value};

@@ -6,7 +6,7 @@
 //!
 //! The lanes of four warps do it; each of them has no more than so many pieces in a step.
 
-use super::swizzled_tile::SwizzledTile;
+use super::tensor_boxes::SwizzledTile;
 use crate::access::GlobalAccess;
 use crate::indexed::indexed_vectors;
 use crate::named::Named;

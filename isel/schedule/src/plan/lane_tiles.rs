@@ -13,7 +13,7 @@
 
 use super::masked::zeros_instead;
 use super::rounds::at_most_once;
-use super::swizzled_tile::SwizzledTile;
+use super::tensor_boxes::SwizzledTile;
 use tilelift_ir::{Inst, Kernel, Op, Scalar, Value};
 use tilelift_lane::Units;
 use tilelift_lane::hash::Set;

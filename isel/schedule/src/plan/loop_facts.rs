@@ -10,7 +10,7 @@ use super::replay::{Replay, around};
 use super::ring_layouts::RingLayouts;
 use super::staged::{from_ring, in_rows};
 use super::sums::sums;
-use super::swizzled_tile::SwizzledTile;
+use super::tensor_boxes::SwizzledTile;
 use super::views::trace;
 use crate::access::GlobalAccess;
 use crate::named::Named;

@@ -3,7 +3,7 @@
 use super::lane_copies::copied_by_lanes;
 use super::products::beside_products;
 use super::replay::{needs, slice_by};
-use super::swizzled_tile::SwizzledTile;
+use super::tensor_boxes::SwizzledTile;
 use crate::counted::not_counted;
 use crate::named::{Made, Named};
 use crate::reason::NotSpecialised;

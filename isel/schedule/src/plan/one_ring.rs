@@ -1,7 +1,7 @@
 //! Loops that run one behind the other through one ring.
 
 use super::specialised::Specialised;
-use super::swizzled_tile::SwizzledTile;
+use super::tensor_boxes::SwizzledTile;
 use crate::reason::NotSpecialised;
 
 /// Loops that run one behind the other through one ring: each finds there what it needs.

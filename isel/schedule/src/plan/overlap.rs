@@ -20,7 +20,7 @@
 
 use super::replay::looks_at;
 use super::staged::StagedOperand;
-use super::swizzled_tile::SwizzledTile;
+use super::tensor_boxes::SwizzledTile;
 use super::views::trace;
 use crate::named::Named;
 use crate::reason::NotOverlapped;

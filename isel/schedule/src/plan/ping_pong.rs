@@ -1,7 +1,11 @@
-//! Loops whose number of steps is the same at every grid position, as consumers that take positions in ping-pong need it.
+//! Whether two sets of consumers take grid positions in ping-pong: one multiplies while the other one stores. It is asked where a loop's plan is made
+//! (`specialise.rs`); `program/ping_pong.rs` writes the program. Loops of such consumers have as many steps at every
+//! grid position. (Warpgroups that multiply in turns, which FlashAttention-3 calls ping-pong, too, are in `turns.rs`.)
 
+use super::budget::loaded_behind;
 use super::products::accumulator_shape;
 use super::replay::slice;
+use super::specialised::Specialised;
 use std::collections::BTreeSet;
 use tilelift_ir::{Effects, Inst, Kernel, Literal, Op, Scalar};
 
@@ -36,4 +40,18 @@ const COLUMNS: u32 = 128;
 /// True for a product that gives one warpgroup work enough in each step.
 pub(crate) fn wide_enough(kernel: &Kernel, dot: Inst) -> bool {
     accumulator_shape(kernel, dot).is_some_and(|[_, n]| n >= COLUMNS)
+}
+
+/// True for a loop of plain products whose consumers would better take grid positions in ping-pong than share the rows of one: one warpgroup has work
+/// enough in each step, and the other one stores meanwhile.
+pub(super) fn ping_pong_pays(kernel: &Kernel, s: &Specialised) -> bool {
+    let plain = s.persistent && !s.mixed && !s.promoted && s.register_a.is_empty() && s.transposed_b.is_empty();
+    let [(dot, _)] = s.dots[..] else { return false };
+    // One warpgroup holds all accumulators, and has nothing to spare for tiles beside them; sets that wait for tiles behind their loops hold up one another (log §42).
+    plain
+        && loaded_behind(kernel, s.main, 1) == 0
+        && s.consumers == 2
+        && s.consumer_sets == 1
+        && wide_enough(kernel, dot)
+        && can_ping_pong(kernel, s.main)
 }

@@ -3,7 +3,7 @@
 use super::replay::{around, needs, slice_by};
 use super::ring_layouts::RingLayouts;
 use super::staged::may_be_staged;
-use super::swizzled_tile::SwizzledTile;
+use super::tensor_boxes::SwizzledTile;
 use super::views::{is_view, keeps_extents, trace};
 use crate::named::{Made, Named};
 use crate::reason::{NoProduct, NotOperand, NotSpecialised};

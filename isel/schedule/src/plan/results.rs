@@ -3,7 +3,7 @@
 use super::apart::meets_no_write;
 use super::replay::slice;
 use super::ring_layouts::{EpilogueStore, RingLayouts};
-use super::swizzled_tile::SwizzledTile;
+use super::tensor_boxes::SwizzledTile;
 use super::views::{behind_reshapes, parts_rows};
 use crate::access::GlobalAccess;
 use crate::named::Named;

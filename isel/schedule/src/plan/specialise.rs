@@ -10,7 +10,6 @@
 //!
 //! Everything else of the kernel belongs to the consumers. What does not fit is declined with the reason; nothing has changed then.
 
-use super::budget::loaded_behind;
 use super::copied::{computed_again, stored_in_front};
 use super::lane_copies::{copied_by_lanes, places};
 use super::lane_tiles::{lane_tile, tile_loops};
@@ -21,11 +20,11 @@ use super::no_loop::no_loop;
 use super::one_loop::{Asked, specialised_loop};
 use super::one_ring::together;
 use super::options::LowerOptions;
-use super::ping_pong::{can_ping_pong, wide_enough};
+use super::ping_pong::ping_pong_pays;
 use super::replay::{around, written_views};
 use super::ring_layouts::RingLayouts;
 use super::specialised::Specialised;
-use super::swizzled_tile::SwizzledTile;
+use super::tensor_boxes::SwizzledTile;
 use super::vectors::same_vectors;
 use crate::named::Named;
 use crate::reason::{CopyLimit, NoBulkCopy, NotSpecialised};
@@ -245,18 +244,4 @@ pub(super) fn told(s: &Specialised) {
         let (stored, ahead) = (s.staged.len(), if s.converts_ahead { ", a step ahead" } else { "" });
         Told::of(format!("{stored} operands through shared memory, the others in registers{ahead}"))
     });
-}
-
-/// True for a loop of plain products whose consumers would better take grid positions in ping-pong than share the rows of one: one warpgroup has work
-/// enough in each step, and the other one stores meanwhile.
-fn ping_pong_pays(kernel: &Kernel, s: &Specialised) -> bool {
-    let plain = s.persistent && !s.mixed && !s.promoted && s.register_a.is_empty() && s.transposed_b.is_empty();
-    let [(dot, _)] = s.dots[..] else { return false };
-    // One warpgroup holds all accumulators, and has nothing to spare for tiles beside them; sets that wait for tiles behind their loops hold up one another (log §42).
-    plain
-        && loaded_behind(kernel, s.main, 1) == 0
-        && s.consumers == 2
-        && s.consumer_sets == 1
-        && wide_enough(kernel, dot)
-        && can_ping_pong(kernel, s.main)
 }

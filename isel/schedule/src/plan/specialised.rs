@@ -7,7 +7,7 @@ use super::overlap::Overlap;
 use super::products::BroughtOperand;
 use super::replay::Replay;
 use super::staged::StagedOperand;
-use super::swizzled_tile::SwizzledTile;
+use super::tensor_boxes::SwizzledTile;
 use super::updates::BulkUpdate;
 use crate::reason::LoopOutline;
 use std::collections::BTreeMap;

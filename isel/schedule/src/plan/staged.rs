@@ -10,7 +10,7 @@
 //!
 //! A tile is stored as lanes have it where the unit takes operands in any order, else along K.
 
-use super::swizzled_tile::SwizzledTile;
+use super::tensor_boxes::SwizzledTile;
 use super::views::trace;
 use cranelift_entity::EntityRef;
 use tilelift_ir::{Attr, Inst, Kernel, Op, Region, Value, ValueDef};

@@ -9,7 +9,7 @@ use super::options::{LowerOptions, ProofScope};
 use super::registers::{IdleWarps, share};
 use super::role::TaskRole;
 use super::shares::{Copies, copies};
-use super::swizzled_tile::SwizzledTile;
+use super::tensor_boxes::SwizzledTile;
 use crate::error::LowerError;
 use crate::reason::{Lacking, NoMeeting, NoProduct, Outline, Remedy, Resource, RoleOutline, Unsupported};
 use cranelift_entity::EntityRef;

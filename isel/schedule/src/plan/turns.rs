@@ -1,4 +1,5 @@
-//! Warpgroups that multiply in turns: while one does, the others compute. (FlashAttention-3, section 3.1, calls it ping-pong scheduling.)
+//! Warpgroups that multiply in turns: while one does, the others compute. (FlashAttention-3, section 3.1, calls it ping-pong scheduling; sets
+//! of consumers that take grid positions in ping-pong are in `ping_pong.rs`.)
 //!
 //! ```text
 //! one by one   group 0   first(0) ─ computes ────── last(0), first(1) ─ computes ────── last(1), first(2) ─ …

@@ -6,7 +6,7 @@
 //!
 //! A bulk copy adds element by element, drops what lies outside of the view, and keeps no order: as a relaxed update whose old values nobody wants.
 
-use super::swizzled_tile::SwizzledTile;
+use super::tensor_boxes::SwizzledTile;
 use super::views::keeps_extents;
 use smallvec::SmallVec;
 use tilelift_ir::{AtomicOp, Attr, Inst, Kernel, MemoryOrder, Op, Scalar, Scope, Value};

@@ -11,7 +11,7 @@ use crate::plan::ping_pong::can_ping_pong;
 use crate::plan::products::BroughtOperand;
 use crate::plan::sliced::slices;
 use crate::plan::staged::StagedOperand;
-use crate::plan::swizzled_tile::SwizzledTile;
+use crate::plan::tensor_boxes::SwizzledTile;
 use crate::plan::views::trace;
 use crate::reason::NotSpecialised;
 use tilelift_ir::{Inst, Value};

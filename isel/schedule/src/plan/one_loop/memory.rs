@@ -11,7 +11,7 @@ use crate::plan::columns::ColumnTasks;
 use crate::plan::results::bulk_results;
 use crate::plan::sliced::slice_bytes;
 use crate::plan::specialised::{MAX_DEPTH, TRANSPOSED_SLOTS, WIDE_RESULTS_LEAST};
-use crate::plan::swizzled_tile::{ALIGN, SwizzledTile};
+use crate::plan::tensor_boxes::{ALIGN, SwizzledTile};
 use crate::plan::updates::{BulkUpdate, bulk_update};
 use crate::reason::NotSpecialised;
 use std::collections::BTreeMap;

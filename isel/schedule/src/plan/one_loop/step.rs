@@ -12,7 +12,7 @@ use crate::plan::products::accumulator_shape;
 use crate::plan::replay::Replay;
 use crate::plan::sliced::only_sums;
 use crate::plan::staged::{from_ring, mapped};
-use crate::plan::swizzled_tile::{ALIGN, SwizzledTile};
+use crate::plan::tensor_boxes::{ALIGN, SwizzledTile};
 use crate::reason::NotSpecialised;
 use cranelift_entity::EntityRef;
 use tilelift_ir::{Inst, Precision, Value};
