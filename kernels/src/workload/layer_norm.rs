@@ -1,6 +1,6 @@
 //! LayerNorm with a shape.
 
-use super::{Ran, ScalarSpec, Workload, suffix, tile_rows, whole_rows};
+use super::{Ran, ScalarSpec, Workload, suffix, whole_rows};
 use crate::layer_norm::LayerNorm;
 use crate::reference::{self, Reference};
 use crate::tensor::{Init, Tensor, TensorSpec};

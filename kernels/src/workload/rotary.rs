@@ -1,6 +1,6 @@
 //! Rotary embedding with a shape.
 
-use super::{Ran, Workload, block, tile_rows};
+use super::{Ran, Workload, block};
 use crate::reference::{self, Reference};
 use crate::rotary::Rotary;
 use crate::tensor::{Init, Tensor, TensorSpec};

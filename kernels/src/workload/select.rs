@@ -1,6 +1,6 @@
 //! Sorts and the greatest of each row, with a shape.
 
-use super::{Ran, Workload, suffix, tile_rows, whole_rows};
+use super::{Ran, Workload, suffix, whole_rows};
 use crate::reference::{self, Reference};
 use crate::select::Select;
 use crate::tensor::{Init, Tensor, TensorSpec};
