@@ -137,11 +137,12 @@ pub(crate) fn choose(
     target: &Target,
 ) -> Result<(SharedMap, [u32; 2]), LayoutError> {
     let plain = operand_swizzle(shape, elem, fast)?;
+    let each = counted(readers);
     let cost = |map: &SharedMap| -> Result<[u32; 2], LayoutError> {
         let first = writer.map_or(Ok([0, 0]), |(l, bytes)| writes(map, l, elem, bytes, target));
-        readers.iter().try_fold(first?, |sum, r| {
+        each.iter().try_fold(first?, |sum, &(r, times)| {
             let more = reads(map, r, elem, target)?;
-            Ok([sum[0] + more[0], sum[1] + more[1]])
+            Ok([sum[0] + times * more[0], sum[1] + times * more[1]])
         })
     };
     // What cannot be counted stays as it is.
@@ -150,7 +151,7 @@ pub(crate) fn choose(
     let (mut chosen, mut best) = fewest((shape, elem, fast), (plain, first), least, target, &Some, &cost);
     // Lines in the order in which lanes hold them, where that is another one.
     let narrow = target.moves_by_lanes() && elem < 4 && wants_runs(readers, elem, best[1], target);
-    for r in readers.iter().filter(|_| narrow) {
+    for &(r, _) in each.iter().filter(|_| narrow) {
         let Some(lines) = r.behind(&r.layout, shape).and_then(|l| lines_of(&l, fast)) else { continue };
         let renamed = |map: SharedMap| SharedMap::from_layout(lines(map.layout())?).ok().filter(|_| is_dense(&map));
         if let Some(first) = renamed(operand_swizzle(shape, elem, fast)?)
@@ -167,6 +168,20 @@ pub(crate) fn choose(
         Told::at(what, best[0].into()).before("the plain swizzle", Some(first[0].into()))
     });
     Ok((chosen, best))
+}
+
+/// Readers that differ, in their order, and how often each is there: many dots may read one tile alike.
+fn counted(readers: &[Reader]) -> Vec<(&Reader, u32)> {
+    let mut places: Map<&Reader, usize> = Map::default();
+    let mut each: Vec<(&Reader, u32)> = Vec::new();
+    for r in readers {
+        let at = *places.entry(r).or_insert(each.len());
+        match each.get_mut(at) {
+            Some((_, times)) => *times += 1,
+            None => each.push((r, 1)),
+        }
+    }
+    each
 }
 
 /// What a map costs: wavefronts and instructions.
