@@ -183,7 +183,7 @@ impl fmt::Display for Protocol {
             Protocol::Halves => f.write_str("`cluster_arrive` and `cluster_wait` do not alternate"),
             Protocol::Channel(what) => f.write_str(what),
             Protocol::Deadlock(all) => {
-                write!(f, "everybody waits")?;
+                write!(f, "deadlock: everybody waits")?;
                 all.iter().try_for_each(|w| write!(f, "; {w}"))
             }
         }

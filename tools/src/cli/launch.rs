@@ -207,7 +207,10 @@ fn one(
 /// Elements of a tensor that are printed.
 const SHOWN: usize = 8;
 
-/// Prints the tensors that the launch changed.
+/// Lines of `print` that are shown.
+const LINES: usize = 64;
+
+/// Prints the tensors that the launch changed, and what the kernel printed.
 fn show(run: &RunLine, args: &[Arg], [before, after]: [&Memory; 2], unwritten: &[usize], streams: &mut Streams<'_>) -> Outcome {
     for (param, (arg, spec)) in args.iter().zip(&run.args).enumerate() {
         let Arg::View(view) = arg else { continue };
@@ -224,6 +227,13 @@ fn show(run: &RunLine, args: &[Arg], [before, after]: [&Memory; 2], unwritten: &
         let head: Vec<String> = values.iter().take(SHOWN).map(|v| v.to_string()).collect();
         let rest = if values.len() > SHOWN { format!(", … {} more", values.len() - SHOWN) } else { String::new() };
         writeln!(streams.out, "  {name} {} {:?} = [{}{rest}]", view.elem, view.shape, head.join(", "))?;
+    }
+    // Devices without a place to print to leave this empty.
+    for line in after.printed.iter().take(LINES) {
+        writeln!(streams.out, "  printed by program {line}")?;
+    }
+    if let Some(more) = after.printed.len().checked_sub(LINES).filter(|&n| n > 0) {
+        writeln!(streams.out, "  … {more} more lines are printed")?;
     }
     Ok(())
 }

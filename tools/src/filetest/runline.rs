@@ -546,7 +546,11 @@ pub fn parse_within(line: u32, text: &str, most: i64) -> Result<RunLine, RunLine
                     break;
                 };
                 s.expect("=")?;
-                *field = s.number()?.as_f64();
+                let bound = s.number()?.as_f64();
+                if !(bound.is_finite() && bound >= 0.0) {
+                    return s.error("a tolerance is a number from 0 on, such as `rel=1e-3`");
+                }
+                *field = bound;
                 any = true;
             }
             if !any {
@@ -659,6 +663,8 @@ mod tests {
             ("@k(grid=1, v0=rand:1:3..2[4])", "the lower one first"),
             ("@k(grid=1, v0=rand:1:3[4])", "two numbers"),
             ("@k(grid=1) tol 3", "rel=… or abs=…"),
+            ("@k(grid=1) tol rel=-1", "from 0 on"),
+            ("@k(grid=1) tol abs=inf", "from 0 on"),
             ("@k(grid=1, v0=file:[4])", "a path"),
             ("@k(grid=1, v0=file:\"x[4])", "a path"),
             ("@k(grid=1) == v0 {1}", "no tensor"),
