@@ -355,3 +355,15 @@ fn what_cannot_be_benched_is_told_with_its_place_and_remedy() {
         assert!(status == Status::Unusable && err.contains("`--device sim` counts instructions"), "{err}");
     }
 }
+
+/// What a kernel prints is shown, program by program; of very much the beginning, and how much more there is.
+#[test]
+fn what_a_kernel_prints_is_shown() {
+    let folder = Folder::new("prints");
+    let source = |grid: u32| format!("; run: @k(grid={grid}, v0=5)\nkernel @k(v0: i32) {{\n    v1 = program_id x\n    print v1, v0\n}}\n");
+    let (status, out, err) = tool(&["interp", &folder.file("two.tile", source(2))]);
+    assert_eq!(status, Status::Done, "{err}");
+    assert!(out.contains("printed by program [0, 0, 0] 0 5\n  printed by program [1, 0, 0] 1 5\n") && !out.contains("more lines"), "{out}");
+    let (_, out, _) = tool(&["interp", &folder.file("many.tile", source(70))]);
+    assert!(out.matches("printed by program").count() == 64 && out.contains("… 6 more lines are printed"), "{out}");
+}
