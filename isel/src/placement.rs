@@ -7,7 +7,7 @@
 //! It is said of what is lowered: of the program that specialised and pipelined loops are written as, whose instructions still have the places of
 //! those that the author wrote.
 
-use crate::layout::{in_memory, legal_width};
+use crate::layout::legal_width;
 use crate::lower::Lowered;
 use crate::lower::facts::{is_fetched, staged_of};
 use crate::lower::stage::load_map;
@@ -89,7 +89,7 @@ pub fn placement(kernel: &Verified<'_>, target: &Target, options: &LowerOptions,
                 }
                 Type::Tile(t) => {
                     let fetched = done.layouts.tasks().is_some_and(|p| is_fetched(&p.fetches, None, i));
-                    let layout = done.layouts.of(value).filter(|l| !fetched && !in_memory(l));
+                    let layout = done.layouts.of(value).filter(|l| !fetched && !l.in_memory());
                     tiles.extend(layout.map(|l| TilePlace { value, named, loc, elem: t.elem, layout: l.clone() }));
                 }
                 Type::Scalar(_) | Type::View(_) | Type::Shared(_) | Type::Barrier(_) | Type::Channel(_) => {}

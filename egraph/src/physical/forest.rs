@@ -228,7 +228,7 @@ impl LayoutForest {
             let elem = kernel.ty(s.value).elem();
             // A map of memory takes no register.
             let layout = cx.layout(s.layout);
-            let held = if layout.size(Axis::Off) > 1 { 0 } else { layout.size(Axis::Reg) };
+            let held = if layout.in_memory() { 0 } else { layout.size(Axis::Reg) };
             let bytes = u64::from(held) * u64::from(elem.bytes());
             f.registers.push(if held == 0 { [0; 2] } else { model.held(s.value, layout, bytes.div_ceil(4)) });
         }

@@ -199,6 +199,12 @@ impl Layout {
         self.odd_size(a) << self.bits(a)
     }
 
+    /// True for a map of shared memory, which stands for a layout where a value waits there. (That of one element has no bits at all; a layout has those of the
+    /// lanes.)
+    pub fn in_memory(&self) -> bool {
+        self.size(Axis::Off) > 1 || [Axis::Reg, Axis::Lane, Axis::Warp].iter().all(|&axis| self.size(axis) == 1)
+    }
+
     /// Tensor coordinate contributed by one bit of an axis; contributions combine by XOR in each
     /// dimension. Bits beyond [`Layout::bits`] contribute nothing.
     pub fn column(&self, a: Axis, bit: u32) -> Coord {

@@ -1,6 +1,5 @@
 //! How a dot runs, decided: instruction, warps, layouts.
 
-use crate::layout::in_memory;
 use std::rc::Rc;
 use tilelift_egraph::physical::InstLayouts;
 use tilelift_ir::Scalar;
@@ -43,7 +42,7 @@ impl DotPlan {
 
     /// True if a run has accumulator and operands, as far as they are in registers, where this plan wants them.
     pub fn takes(&self, run: &InstLayouts) -> bool {
-        let fits = |x: Option<&Option<Rc<Layout>>>, l: &Rc<Layout>| x.and_then(Option::as_ref).is_none_or(|x| x == l || in_memory(x));
+        let fits = |x: Option<&Option<Rc<Layout>>>, l: &Rc<Layout>| x.and_then(Option::as_ref).is_none_or(|x| x == l || x.in_memory());
         let [a, b] = self.factors_at();
         fits(run.operands.get(a), &self.a) && fits(run.operands.get(b), &self.b) && fits(run.results.first(), &self.whole)
     }

@@ -24,13 +24,5 @@ pub(crate) use owners::{Owner, owners};
 
 pub(crate) use tilelift_schedule::access::{legal_width, memory_type};
 
-use tilelift_ir::layout::{Axis, Layout};
-
-/// True for a map of shared memory, which stands for a layout where a value waits there. (That of one element has no bits at all; a layout has those of the
-/// lanes.)
-pub(crate) fn in_memory(l: &Layout) -> bool {
-    l.size(Axis::Off) > 1 || [Axis::Reg, Axis::Lane, Axis::Warp].iter().all(|&axis| l.size(axis) == 1)
-}
-
 /// Tiles with more registers per lane than this are refused: no register allocator could hold them.
 pub(crate) const MAX_REGISTERS_PER_TILE: u32 = 1024;

@@ -1,7 +1,6 @@
 //! Facts of a kernel that several ops ask for.
 
 use crate::layout::assign::Assignment;
-use crate::layout::in_memory;
 use cranelift_entity::SecondaryMap;
 use smallvec::SmallVec;
 use tilelift_egraph::physical::InstLayouts;
@@ -13,7 +12,7 @@ use tilelift_schedule::plan::{Fetches, staged_loads};
 pub(crate) fn staged_of(kernel: &Kernel, assigned: &Assignment) -> SecondaryMap<Inst, bool> {
     let mut staged = staged_loads(kernel);
     // Operands that were found to be better off in registers are multiplied from there.
-    let waits = |i: Inst| assigned.runs[i].iter().all(|f| f.results.iter().flatten().all(|l| in_memory(l)));
+    let waits = |i: Inst| assigned.runs[i].iter().all(|f| f.results.iter().flatten().all(|l| l.in_memory()));
     kernel.insts.keys().for_each(|i| {
         if staged[i] && (assigned.kept[i] || !waits(i)) {
             staged[i] = false;
@@ -46,7 +45,7 @@ pub(crate) fn products_behind(kernel: &Kernel, target: &Target, staged: &Seconda
 /// True if a load of local memory leaves its tile there, for products to fetch: if they may, and its run says nothing else.
 pub(crate) fn is_fetched(fetches: &Fetches, running: Option<&(Inst, InstLayouts)>, i: Inst) -> bool {
     let run = running.filter(|r| r.0 == i).map(|r| &r.1);
-    fetches.loads[i] && run.is_none_or(|f| f.results.iter().flatten().all(|l| in_memory(l)))
+    fetches.loads[i] && run.is_none_or(|f| f.results.iter().flatten().all(|l| l.in_memory()))
 }
 
 /// The dimension attribute of an instruction, 0 if it has none (the verifier sees to it that it has).

@@ -2,7 +2,6 @@
 
 use super::prices::Prices;
 use super::staging::{self, Waiting};
-use crate::layout::in_memory;
 use cranelift_entity::SecondaryMap;
 use std::rc::Rc;
 use tilelift_ir::layout::{Layout, SharedMap};
@@ -85,7 +84,7 @@ impl Prices<'_> {
     pub(super) fn loaded(&self, i: Inst, to: &Layout) -> Option<u64> {
         let c = &self.target.costs;
         let barrier = c.barrier[0] + c.barrier[1] * self.warps();
-        let Some(w) = self.waiting.get(&i).filter(|_| in_memory(to)) else { return self.access(i, to, true) };
+        let Some(w) = self.waiting.get(&i).filter(|_| to.in_memory()) else { return self.access(i, to, true) };
         let map = SharedMap::from_layout(to.clone()).ok()?;
         let elem = self.kernel.ty(self.kernel.insts[i].results[0]).elem();
         let [wavefronts, _] = w.copies(&map, elem.bytes(), self.target)?;
@@ -98,7 +97,7 @@ impl Prices<'_> {
     pub(super) fn ring_price(&self, w: &Waiting, to: &Layout) -> Option<u64> {
         let c = &self.target.costs;
         let elem = self.kernel.ty(self.kernel.insts[w.load].results[0]).elem();
-        let stays = in_memory(to);
+        let stays = to.in_memory();
         let map = if stays { SharedMap::from_layout(to.clone()).ok()? } else { w.plain.clone() };
         let [wavefronts, _] = w.copies(&map, elem.bytes(), self.target)?;
         let least = staging::least(Some(w.layout()), &[], elem.bytes(), self.target);

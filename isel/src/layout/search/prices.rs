@@ -4,7 +4,6 @@ use super::folds::{self, FoldCount};
 use super::staging::Waiting;
 use crate::layout::assign::{Assignment, access_layout, row_layout, scattered_layout};
 use crate::layout::dot_plan::DotPlan;
-use crate::layout::in_memory;
 use crate::layout::packed;
 use crate::layout::{fold_order, legal_width, memory_type};
 use cranelift_entity::SecondaryMap;
@@ -142,7 +141,7 @@ impl<'a> Prices<'a> {
                 waits[n] = maps;
                 if plan.instr.is_some() {
                     waits[n].extend(self.taken(d.args[k]).then(|| l.clone()));
-                } else if let Some(own) = self.base(d.args[k]).filter(|own| !in_memory(own)) {
+                } else if let Some(own) = self.base(d.args[k]).filter(|own| !own.in_memory()) {
                     waits[n].push(own);
                 }
                 continue;
@@ -337,7 +336,7 @@ impl CostModel for Prices<'_> {
     }
 
     fn convert(&self, from: &Layout, to: &Layout, elem: Scalar) -> Option<u64> {
-        if in_memory(from) || in_memory(to) {
+        if from.in_memory() || to.in_memory() {
             return None;
         }
         let bytes = memory_type(elem).bytes();
@@ -353,7 +352,7 @@ impl CostModel for Prices<'_> {
     }
 
     fn convert_exactly(&self, from: &Layout, to: &Layout, elem: Scalar) -> Option<u64> {
-        if in_memory(from) || in_memory(to) {
+        if from.in_memory() || to.in_memory() {
             return None;
         }
         match plan_in_registers(from, to, self.target.lanes).ok()? {
@@ -380,7 +379,7 @@ impl Prices<'_> {
     /// run.
     fn product(&self, i: Inst, run: &InstLayouts) -> Option<u64> {
         let plan = self.plain.dots[i].as_ref()?;
-        let waits = run.operands.iter().flatten().any(|l| in_memory(l));
+        let waits = run.operands.iter().flatten().any(|l| l.in_memory());
         if plan.others.is_empty() && !waits {
             // Nothing to choose between.
             return Some(1);
@@ -392,7 +391,7 @@ impl Prices<'_> {
         let mut sum = u64::from(plan.d.size(Axis::Reg) * self.target.lanes) * depth * c.product / 1024 * self.warps();
         for (n, (k, layout)) in plan.factors_at().into_iter().zip([&plan.a, &plan.b]).enumerate() {
             let v = self.kernel.insts[i].args[k];
-            let Some(map) = run.operands[k].as_ref().filter(|l| in_memory(l)) else { continue };
+            let Some(map) = run.operands[k].as_ref().filter(|l| l.in_memory()) else { continue };
             if plan.instr.is_none() {
                 continue;
             }

@@ -1,8 +1,8 @@
 //! The search for a kernel: its problem with the prices of a machine, and what of the solution goes back to the plan.
 
 use super::prices::Prices;
+use crate::layout::MAX_REGISTERS_PER_TILE;
 use crate::layout::assign::Assignment;
-use crate::layout::{MAX_REGISTERS_PER_TILE, in_memory};
 use cranelift_entity::SecondaryMap;
 use std::rc::Rc;
 use tilelift_decisions::{Decision, Told, taken};
@@ -75,7 +75,7 @@ impl<'a> Search<'a> {
         let found = solve(&self.problem, &self.prices, limits)?;
         let p = &self.prices;
         let both = |i: &Inst| {
-            let waits = |run: &InstLayouts| run.results.iter().flatten().any(|l| in_memory(l));
+            let waits = |run: &InstLayouts| run.results.iter().flatten().any(|l| l.in_memory());
             let waiting = found.runs[*i].iter().filter(|run| waits(run)).count();
             waiting > 0 && waiting < found.runs[*i].len()
         };
@@ -157,7 +157,7 @@ pub(crate) fn with_slots(kernel: &Kernel, plan: &Plan, found: &Solution) -> Resu
     let mut buffers = e.buffers.clone();
     for ring in slots(kernel, e) {
         let Some(buffer) = buffers.get_mut(&ring.root) else { continue };
-        let stays = found.runs[ring.load].iter().flat_map(|f| f.results.iter().flatten()).find(|l| in_memory(l));
+        let stays = found.runs[ring.load].iter().flat_map(|f| f.results.iter().flatten()).find(|l| l.in_memory());
         let Some(map) = stays.map(|l| SharedMap::from_layout((**l).clone())).transpose()? else { continue };
         if !ring.fetched || map != ring.plain(buffer)? {
             buffer.slot = Some(ring.slot(&map)?);
