@@ -2,8 +2,7 @@
 
 use super::config::Config;
 use super::device::{Device, Launch, Outcome};
-use super::kernels::sample::{GREEDY, TopK};
-use super::memory::{EngineMemory, Limits};
+use super::memory::{EngineMemory, Limits, most_likely};
 use super::numbers::{bf16s, bytes_of_f32, bytes_of_i32, f32s, i32s, spread};
 use super::pages::Pages;
 use super::products::EngineOptions;
@@ -12,8 +11,9 @@ use super::weights::Weights;
 use std::collections::HashMap;
 use tilelift::Compiler;
 use tilelift::interp::{Arg, ScalarArg};
-use tilelift::ir::{Scalar, text};
+use tilelift::ir::Scalar;
 use tilelift_kernels::plan::DeviceFacts;
+use tilelift_kernels::{TopKArgument, TopKLaunch};
 
 /// How the next tokens are chosen.
 pub(crate) enum Choice<'n> {
@@ -207,24 +207,28 @@ impl Engine {
         Ok(next.into_iter().map(|t| t as u32).collect())
     }
 
+    /// The launches of a choice: at a temperature one of the most likely tokens, else the most likely one.
     fn chooser(&mut self, rows: u32, temperature: Option<f32>) -> Outcome<Vec<Launch>> {
-        let top = TopK { k: self.limits.k, vocab: self.config.vocab };
-        let between = &self.memory.between;
-        let [logits, next] = [&between.logits, &between.next].map(|t| t.rows(rows));
-        let [value, token] = [&between.value, &between.token].map(|t| t.rows(rows));
-        let numbers = self.memory.inputs.number.rows(rows);
-        let mut maker = self.maker();
-        let Some(temperature) = temperature else {
-            let file = text::parse(GREEDY)?;
-            let kernel = file.kernel("greedy").ok_or("the text has @greedy")?;
-            return Ok(vec![maker.launch(kernel, [rows, 1, 1], [&logits, &next].map(Arg::from).to_vec())?]);
+        let (vocab, k) = (self.config.vocab, if temperature.is_some() { self.limits.k } else { 1 });
+        let (top, between) = (most_likely(vocab, k), &self.memory.between);
+        let list = if temperature.is_some() { top.sampling(rows, vocab)? } else { top.launches(rows, vocab)? };
+        let heads = &between.heads[usize::from(temperature.is_some())];
+        let args = |l: &TopKLaunch| -> Vec<Arg> {
+            let one = |a: &TopKArgument| match *a {
+                TopKArgument::Rows => Arg::from(&between.logits.rows(rows)),
+                TopKArgument::Workspace(n) => Arg::from(&heads[n].rows(rows)),
+                TopKArgument::Values => Arg::from(&between.most.rows(rows)),
+                TopKArgument::Positions => Arg::from(&between.next.rows(rows).seen(&[rows, 1])),
+                TopKArgument::Number => Arg::from(&self.memory.inputs.number.rows(rows)),
+                TopKArgument::Next => Arg::from(&between.next.rows(rows)),
+                TopKArgument::InverseTemperature => ScalarArg::float(Scalar::F32, f64::from(1.0 / temperature.unwrap_or(1.0))).into(),
+                TopKArgument::TopP => ScalarArg::float(Scalar::F32, 1.0).into(),
+            };
+            l.arguments.iter().map(one).collect()
         };
-        let args = [&logits, &value, &token].map(Arg::from).to_vec();
-        let first = maker.launch(&top.candidates()?, [top.chunks(), rows, 1], args)?;
-        let all = [rows, top.chunks() * top.k];
-        let mut args = [&value.seen(&all), &token.seen(&all), &numbers, &next].map(Arg::from).to_vec();
-        args.push(ScalarArg::float(Scalar::F32, f64::from(1.0 / temperature)).into());
-        Ok(vec![first, maker.launch(&top.choose()?, [rows, 1, 1], args)?])
+        let all: Vec<Vec<Arg>> = list.iter().map(args).collect();
+        let mut maker = self.maker();
+        list.iter().zip(all).map(|(l, args)| maker.launch(&l.kernel, l.grid, args)).collect()
     }
 
     /// A sequence has ended.

@@ -5,7 +5,13 @@ use super::device::{Contents, Device, Outcome, Tensor};
 use super::numbers::bytes_of_f32;
 use super::products::ROWS;
 use super::weights::Weights;
-use tilelift::ir::Scalar;
+use tilelift::ir::{Scalar, SortOrder};
+use tilelift_kernels::TopK;
+
+/// The `k` most likely tokens.
+pub(crate) fn most_likely(vocab: u32, k: u32) -> TopK {
+    TopK::new(Scalar::F32, SortOrder::Descending, vocab, k)
+}
 
 /// What an engine is made for.
 #[derive(Clone, Copy, Debug)]
@@ -70,8 +76,10 @@ pub(crate) struct Between {
     pub inner: Tensor,
     pub last: Tensor,
     pub logits: Tensor,
-    pub value: Tensor,
-    pub token: Tensor,
+    /// What the launches of a choice hand on: of the most likely token, and of one of several.
+    pub heads: [Vec<Tensor>; 2],
+    /// The largest logits.
+    pub most: Tensor,
     /// The chosen tokens.
     pub next: Tensor,
 }
@@ -127,7 +135,12 @@ impl EngineMemory {
         let (x, y, n, last) = (rows(&[t, hidden])?, rows(&[t, hidden])?, rows(&[t, hidden])?, rows(&[s, hidden])?);
         let (o, inner) = (rows(&[t, c.kv_heads, c.group(), dim])?, rows(&[t, mlp])?);
         let mut room = |elem: Scalar, shape: &[u32]| device.alloc(elem, shape, Contents::Undefined);
-        let chunks = super::kernels::sample::TopK { k: limits.k, vocab }.chunks();
+        let mut heads = [Vec::new(), Vec::new()];
+        for (heads, k) in heads.iter_mut().zip([1, limits.k]) {
+            for w in most_likely(vocab, k).workspaces(s, vocab) {
+                heads.push(room(w.elem, &w.shape)?);
+            }
+        }
         let between = Between {
             x,
             y,
@@ -139,8 +152,8 @@ impl EngineMemory {
             inner,
             last,
             logits: room(Scalar::F32, &[s, vocab])?,
-            value: room(Scalar::F32, &[s, chunks, limits.k])?,
-            token: room(Scalar::I32, &[s, chunks, limits.k])?,
+            heads,
+            most: room(Scalar::F32, &[s, 1])?,
             next: room(Scalar::I32, &[s])?,
         };
         let [cos, sin] = angles(c, limits.context);

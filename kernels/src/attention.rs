@@ -92,7 +92,8 @@ impl Attention {
 
     /// Chooses the tile for machines that copy whole tiles and multiply them by warpgroups: two groups of 64 queries, and as many
     /// keys as registers and shared memory hold. What a step does beside its scores is then done for more of them; but a causal program looks at
-    /// more keys in vain. Rows that bulk copies do not take keep their tile.
+    /// more keys in vain, and of 128 dimensions 176 keys leave no register (H200: 1.6 to 1.9% slower than 128 keys to 4,096 keys, 0.7% quicker at 16,384).
+    /// Rows that bulk copies do not take keep their tile.
     pub fn for_units(self) -> Attention {
         if !(u64::from(self.dim) * u64::from(self.elem.bytes())).is_multiple_of(ROW_ALIGN) {
             return self;
@@ -102,7 +103,7 @@ impl Attention {
         // Two rounds of keys and values, and the queries.
         let row = self.dim * self.elem.bytes();
         let by_memory = SHARED_TILES.saturating_sub(QUERIES * row) / (4 * row);
-        let most = if self.causal || self.dim <= 64 { 128 } else { 176 };
+        let most = if self.causal || self.dim <= 64 || self.dim == 128 { 128 } else { 176 };
         let keys = most.min(by_registers).min(by_memory) / KEYS_OF_STEP * KEYS_OF_STEP;
         Attention { stages: 2, ..self.tile(QUERIES, keys.max(KEYS_OF_STEP), 8) }
     }

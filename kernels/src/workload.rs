@@ -19,6 +19,7 @@ mod scatter;
 mod select;
 mod split;
 mod stream;
+mod top_k;
 
 pub use attention::AttentionCase;
 pub use definition::{Ran, ScalarSpec, Step, Workload};
@@ -35,3 +36,4 @@ pub use scatter::ScatterAddCase;
 pub use select::SelectCase;
 pub use split::SplitGemmCase;
 pub use stream::StreamGemmCase;
+pub use top_k::TopKCase;

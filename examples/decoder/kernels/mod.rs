@@ -5,4 +5,3 @@ pub(crate) mod combine;
 pub(crate) mod gate;
 pub(crate) mod residual_norm;
 pub(crate) mod rope;
-pub(crate) mod sample;

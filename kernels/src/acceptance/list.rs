@@ -19,13 +19,14 @@ use crate::softmax::Softmax;
 use crate::split_gemm::SplitGemm;
 use crate::stream_gemm::StreamGemm;
 use crate::tensor::Init;
+use crate::top_k::TopK;
 use crate::transpose::Transpose;
 use crate::vector_add::VectorAdd;
 use crate::workload::{
     AttentionCase, CumSumCase, FusedGemmCase, GemmCase, GemvCase, LongSortCase, QuantiseCase, RmsNormCase, RowFoldCase, ScatterAddCase,
     SiluMulCase, SoftmaxCase, SplitGemmCase, StreamGemmCase, TransposeCase, VectorAddCase,
 };
-use crate::workload::{BincountCase, GatherRowsCase, LayerNormCase, RotaryCase, SelectCase};
+use crate::workload::{BincountCase, GatherRowsCase, LayerNormCase, RotaryCase, SelectCase, TopKCase};
 use tilelift_ir::{Scalar, SortOrder};
 
 use Scalar::{BF16, F16, F32, I4, I8, I32};
@@ -42,6 +43,7 @@ pub fn cases() -> Vec<Case> {
     folds(&mut list);
     sorts(&mut list);
     long_sorts(&mut list);
+    long_firsts(&mut list);
     indices(&mut list);
     embeddings(&mut list);
     transposes(&mut list);
@@ -185,6 +187,28 @@ fn long_sorts(list: &mut Vec<Case>) {
                 if elem.is_float() && size == Small {
                     list.push(Case::new(5, size, LongSortCase { config, rows, cols, init: Init::Special }));
                 }
+            }
+        }
+    }
+}
+
+fn long_firsts(list: &mut Vec<Case>) {
+    use SortOrder::{Ascending, Descending};
+    // Rows of one tile, of one level of heads, of several; few and many elements kept.
+    for (rows, cols, k, order, size) in [
+        (3, 257, 6, Descending, Small),
+        (2, 5003, 33, Ascending, Small),
+        (1, 20_000, 1, Descending, Small),
+        (1, 9001, 300, Descending, Small),
+        (64, 128_256, 50, Descending, Large),
+        (3, 262_144, 1000, Descending, Large),
+        (16, 262_139, 64, Ascending, Large),
+    ] {
+        for elem in [F32, BF16, I32] {
+            let config = TopK::new(elem, order, cols, k).for_shape(rows, cols);
+            list.push(Case::new(5, size, TopKCase { config: config.clone(), rows, cols, init: Init::Normal }));
+            if elem.is_float() && size == Small {
+                list.push(Case::new(5, size, TopKCase { config, rows, cols, init: Init::Special }));
             }
         }
     }

@@ -94,9 +94,12 @@ pub(crate) fn sample(
     (programs, rows): (u64, usize),
     seed: u64,
 ) -> Result<usize, Wrong> {
-    let Some(elem) = workload.tensors().last().map(|t| t.elem) else { return Ok(0) };
+    let specs = workload.tensors();
+    let Some(elem) = specs.last().map(|t| t.elem) else { return Ok(0) };
     let decoder = Decoder::new(elem);
-    let reference = workload.reference(0, tensors, None);
+    // Of several outputs the last tensor is the last one.
+    let last = specs.iter().filter(|t| t.role.is_output()).count().saturating_sub(1);
+    let reference = workload.reference(last, tensors, None);
     let [x, y, z] = workload.grid().map(u64::from);
     let total = x * y * z;
     let mut compared = 0;
@@ -106,7 +109,7 @@ pub(crate) fn sample(
             1 => total - 1,
             _ => rng::bits(seed, i) % total,
         };
-        let mut owned = workload.owned(0, [(p % x) as u32, (p / x % y) as u32, (p / x / y) as u32]);
+        let mut owned = workload.owned(last, [(p % x) as u32, (p / x % y) as u32, (p / x / y) as u32]);
         for r in 0..owned.len().min(rows) {
             // The rows to compare go to the front.
             let other = r + (rng::bits(seed ^ p, r as u64) % (owned.len() - r) as u64) as usize;

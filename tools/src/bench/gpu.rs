@@ -23,7 +23,7 @@ use tilelift_ir::Scalar;
 use tilelift_isel::Target;
 use tilelift_kernels::tensor::Role;
 use tilelift_kernels::workload::Workload;
-use tilelift_kernels::{Case, Size, Tensor};
+use tilelift_kernels::{Case, Size, Tensor, TensorSpec};
 
 /// How to measure.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -258,7 +258,8 @@ impl Bench {
 
     /// Fills the buffer sets.
     fn data(&self, problem: &Problem, workload: &dyn Workload) -> Result<Data, BenchError> {
-        let specs = workload.tensors();
+        // What a variant leaves between its launches is its own.
+        let specs: Vec<TensorSpec> = workload.tensors().into_iter().filter(|t| t.role != Role::Scratch).collect();
         let bytes: u64 = specs.iter().map(|t| t.byte_len() as u64).sum();
         let room = (self.facts.memory as f64 * MEMORY_SHARE) as u64;
         // The sets but one must overflow the cache: twice its size, to be sure.
@@ -274,20 +275,21 @@ impl Bench {
             let mut buffers = Vec::new();
             for (i, spec) in specs.iter().enumerate() {
                 let mut buffer = self.device.alloc(spec.byte_len())?;
-                if i + 1 < specs.len() {
+                if spec.role.is_input() {
                     let seed = self.protocol.seed.wrapping_mul(1000).wrapping_add(set * 16 + i as u64);
                     let tensor = normals.tensor(&spec.shape, seed);
                     buffer.upload(&tensor.bytes)?;
                     if set == 0 {
                         data.host.push(tensor);
                     }
+                } else if set == 0 {
+                    // References look at the shape of what is written only.
+                    data.host.push(Tensor { elem: spec.elem, shape: spec.shape.clone(), bytes: Vec::new() });
                 }
                 buffers.push(buffer);
             }
             data.sets.push(buffers);
         }
-        // References take the output's tensor, too, but look at its shape only.
-        data.host.extend(specs.last().map(|s| Tensor { elem: s.elem, shape: s.shape.clone(), bytes: Vec::new() }));
         Ok(data)
     }
 
@@ -440,6 +442,7 @@ fn judge(problem: &Problem) -> Option<Judge> {
         | Problem::StreamNorm { .. }
         | Problem::CumSum { .. }
         | Problem::Sort { .. }
+        | Problem::TopK { .. }
         | Problem::Transpose { .. }
         | Problem::Attention { .. } => None,
     }

@@ -14,13 +14,14 @@ use tilelift_kernels::explicit::{
 };
 use tilelift_kernels::plan::{Candidate, Sharing};
 use tilelift_kernels::tensor::Init;
+use tilelift_kernels::tensor::Role;
 use tilelift_kernels::workload::{
     AttentionCase, CumSumCase, FusedGemmCase, GemmCase, RmsNormCase, SiluMulCase, SoftmaxCase, SplitGemmCase, StreamGemmCase,
     TransposeCase, VectorAddCase, Workload,
 };
-use tilelift_kernels::workload::{LayerNormCase, SelectCase};
+use tilelift_kernels::workload::{LayerNormCase, SelectCase, TopKCase};
 use tilelift_kernels::{
-    Attention, CumSum, FusedGemm, Gemm, LayerNorm, RmsNorm, Select, SiluMul, Softmax, SplitGemm, StreamGemm, Transpose, VectorAdd,
+    Attention, CumSum, FusedGemm, Gemm, LayerNorm, RmsNorm, Select, SiluMul, Softmax, SplitGemm, StreamGemm, TopK, Transpose, VectorAdd,
 };
 
 /// A group of problems.
@@ -29,6 +30,7 @@ pub(crate) enum Suite {
     Elementwise,
     Norms,
     Rows,
+    TopK,
     Transpose,
     Gemm,
     Attention,
@@ -36,7 +38,7 @@ pub(crate) enum Suite {
 
 impl Suite {
     pub(crate) const ALL: &'static [Suite] =
-        &[Suite::Elementwise, Suite::Norms, Suite::Rows, Suite::Transpose, Suite::Gemm, Suite::Attention];
+        &[Suite::Elementwise, Suite::Norms, Suite::Rows, Suite::TopK, Suite::Transpose, Suite::Gemm, Suite::Attention];
 
     /// The word on the command line.
     pub(crate) const fn word(self) -> &'static str {
@@ -44,6 +46,7 @@ impl Suite {
             Suite::Elementwise => "elementwise",
             Suite::Norms => "norms",
             Suite::Rows => "rows",
+            Suite::TopK => "top-k",
             Suite::Transpose => "transpose",
             Suite::Gemm => "gemm",
             Suite::Attention => "attention",
@@ -55,6 +58,7 @@ impl Suite {
         match self {
             Suite::Elementwise => "N",
             Suite::Norms | Suite::Rows | Suite::Transpose => "ROWSxCOLS",
+            Suite::TopK => "ROWSxCOLSxK",
             Suite::Gemm => "MxNxK or BATCHxMxNxK",
             Suite::Attention => "BATCHxHEADSxLENGTHxDIM",
         }
@@ -65,7 +69,7 @@ impl Suite {
         match self {
             Suite::Elementwise => 1,
             Suite::Norms | Suite::Rows | Suite::Transpose => 2,
-            Suite::Gemm => 3,
+            Suite::TopK | Suite::Gemm => 3,
             Suite::Attention => 4,
         }
     }
@@ -141,6 +145,13 @@ pub(crate) enum Problem {
         elem: Scalar,
         rows: u32,
         cols: u32,
+    },
+    /// The largest elements of long rows.
+    TopK {
+        elem: Scalar,
+        rows: u32,
+        cols: u32,
+        k: u32,
     },
     Transpose {
         elem: Scalar,
@@ -279,6 +290,7 @@ impl Problem {
             | Problem::ClusterNorm { .. }
             | Problem::StreamNorm { .. } => Suite::Norms,
             Problem::CumSum { .. } | Problem::Sort { .. } => Suite::Rows,
+            Problem::TopK { .. } => Suite::TopK,
             Problem::Transpose { .. } => Suite::Transpose,
             Problem::Gemm { .. } => Suite::Gemm,
             Problem::Attention { .. } => Suite::Attention,
@@ -296,6 +308,7 @@ impl Problem {
             | Problem::StreamNorm { elem, .. }
             | Problem::CumSum { elem, .. }
             | Problem::Sort { elem, .. }
+            | Problem::TopK { elem, .. }
             | Problem::Transpose { elem, .. }
             | Problem::Gemm { elem, .. }
             | Problem::Attention { elem, .. } => elem,
@@ -319,13 +332,15 @@ impl Problem {
             | Problem::StreamNorm { .. }
             | Problem::CumSum { .. }
             | Problem::Sort { .. }
+            | Problem::TopK { .. }
             | Problem::Transpose { .. } => Cost::Bytes(self.bytes()),
         }
     }
 
     /// Bytes of its tensors: what has to come and go once.
     pub(crate) fn bytes(&self) -> f64 {
-        self.workload(&Variant::default()).1.tensors().iter().map(|t| t.byte_len() as f64).sum()
+        let tensors = self.workload(&Variant::default()).1.tensors();
+        tensors.iter().filter(|t| t.role != Role::Scratch).map(|t| t.byte_len() as f64).sum()
     }
 
     /// The product, if it is one.
@@ -421,6 +436,11 @@ impl Problem {
                 let (tile_rows, warps) = (pick(0, c.tile_rows), variant.warps.unwrap_or(c.warps));
                 let config = Select { tile_rows, warps, ..c };
                 (label(&[tile_rows, config.tile_cols], warps, None, None), Box::new(SelectCase { config, rows, cols, init }))
+            }
+            Problem::TopK { elem, rows, cols, k } => {
+                let c = TopK::new(elem, SortOrder::Descending, cols, k).for_shape(rows, cols);
+                let config = TopK { group: pick(0, c.group), ..c };
+                (format!("groups of {}", config.group), Box::new(TopKCase { config, rows, cols, init }))
             }
             Problem::Transpose { elem, rows, cols } => {
                 let c = Transpose::new(elem).for_shape(rows, cols);

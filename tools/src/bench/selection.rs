@@ -65,6 +65,8 @@ const HEAD_DIM: u32 = 128;
 
 /// Rows of the norms where only columns are given.
 const NORM_ROWS: u32 = 16384;
+/// Rows and elements of a selection where only columns are given.
+const FIRST_OF: [u32; 2] = [64, 50];
 
 /// Norms by clusters of programs, which take rows that are long for one.
 pub(crate) fn wide_norms(elem: Scalar, rows: u32, cols: u32) -> Vec<Problem> {
@@ -92,6 +94,7 @@ impl Selection {
         let sized = self.sizes.iter().map(|&s| match suite {
             Suite::Elementwise => vec![s],
             Suite::Norms | Suite::Rows => vec![NORM_ROWS, s],
+            Suite::TopK => vec![FIRST_OF[0], s, FIRST_OF[1]],
             Suite::Transpose => vec![s, s],
             Suite::Gemm => vec![s, s, s],
             Suite::Attention => vec![1, (HEAD_ROWS / s).max(1), s, HEAD_DIM],
@@ -119,6 +122,7 @@ impl Selection {
             // A sort holds its row in one tile.
             (Suite::Rows, &[rows, cols]) if cols > SORT_COLS => list.push(Problem::CumSum { elem, rows, cols }),
             (Suite::Rows, &[rows, cols]) => list.extend([Problem::CumSum { elem, rows, cols }, Problem::Sort { elem, rows, cols }]),
+            (Suite::TopK, &[rows, cols, k]) => list.push(Problem::TopK { elem, rows, cols, k }),
             (Suite::Transpose, &[rows, cols]) => list.push(Problem::Transpose { elem, rows, cols }),
             (Suite::Gemm, &[.., m, n, k]) => {
                 let batch = if shape.len() == 4 { shape[0] } else { 1 };
@@ -129,7 +133,7 @@ impl Selection {
                 let heads = batch.saturating_mul(heads);
                 list.extend(self.causal.iter().map(|&causal| Problem::Attention { elem, causal, heads, length, dim }));
             }
-            (Suite::Elementwise | Suite::Norms | Suite::Rows | Suite::Transpose | Suite::Gemm | Suite::Attention, _) => {}
+            (Suite::Elementwise | Suite::Norms | Suite::Rows | Suite::TopK | Suite::Transpose | Suite::Gemm | Suite::Attention, _) => {}
         }
     }
 

@@ -35,13 +35,13 @@ outputs of sampled instances are compared with the interpreter first. docs/bench
 
 SUITE: times kernels of the library on the GPU: ours in every variant asked for, cuBLASLt (products) and a device copy (the others), interleaved in one
 process. Every output is checked before it is timed. Suites: elementwise, norms (softmax,
-RMSNorm, LayerNorm), rows (running sums, sorts of up to 4096 columns), transpose, gemm, attention; all of them for `all`, or if none is named.
+RMSNorm, LayerNorm), rows (running sums, sorts of up to 4096 columns), top-k (of long rows), transpose, gemm, attention; all of them for `all`, or if none is named.
 `compile` times every stage of the compiler for the kernels of the library, and needs no GPU.
 
 what to run (lists are separated by commas; every combination is run)
   --suite NAME,…      as SUITE
   --sizes N,…         elements, columns, sides of squares or cubes, as the suite has it
-  --shape S,…         whole shapes: N (elementwise), ROWSxCOLS (norms, transpose), MxNxK or
+  --shape S,…         whole shapes: N (elementwise), ROWSxCOLS (norms, rows, transpose), ROWSxCOLSxK (top-k), MxNxK or
                       BATCHxMxNxK (gemm),
                       BATCHxHEADSxLENGTHxDIM (attention)
   --dtype NAME,…      bf16 (default), f16, f32; tf32 is f32; gemm also f8e4m3, f8e5m2, i8
@@ -216,6 +216,7 @@ fn small(suite: Suite) -> Vec<Vec<u32>> {
         Suite::Elementwise => vec![vec![65536]],
         Suite::Norms => vec![vec![64, 4096]],
         Suite::Rows => vec![vec![64, 1024]],
+        Suite::TopK => vec![vec![4, 20_000, 50]],
         Suite::Transpose => vec![vec![512, 512]],
         Suite::Gemm => vec![vec![512, 512, 512]],
         Suite::Attention => vec![vec![1, 2, 256, 64]],
@@ -259,6 +260,7 @@ fn usual(suite: Suite) -> Vec<Vec<u32>> {
         Suite::Elementwise => vec![vec![1 << 27]],
         Suite::Norms => vec![vec![16384, 8192], vec![16384, 4096], vec![65536, 1024]],
         Suite::Rows => vec![vec![16384, 8192], vec![16384, 2048]],
+        Suite::TopK => vec![vec![1, 128_256, 50], vec![64, 128_256, 50], vec![1, 262_144, 50], vec![64, 262_144, 50]],
         Suite::Transpose => vec![vec![8192, 8192]],
         Suite::Gemm => [1024, 2048, 4096, 8192].into_iter().map(|s| vec![s, s, s]).collect(),
         Suite::Attention => vec![vec![4, 48, 4096, 128], vec![1, 48, 16384, 128], vec![4, 48, 4096, 64]],
