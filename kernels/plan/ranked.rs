@@ -68,8 +68,8 @@ fn halved(problem: &Problem, way: Candidate) -> Option<Candidate> {
     }
     let mut options = way.options;
     if swapped {
-        // Half as many rows of the matrix unit are half as many warpgroups'.
-        options.consumers = options.consumers.map(|n| (n / 2).max(1));
+        // As many warpgroups as have rows of the matrix unit.
+        options.consumers = options.consumers.map(|n| n.min(bn / 2 / LEAST[1]).max(1));
     }
     let gemm = Gemm { group, ..problem.gemm().tile(bm, bn / 2, bk).swap(swapped) };
     Some(Candidate { gemm, options, ranked: None, ..way })

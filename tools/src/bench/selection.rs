@@ -99,7 +99,9 @@ impl Selection {
             Suite::Gemm => vec![s, s, s],
             Suite::Attention => vec![1, (HEAD_ROWS / s).max(1), s, HEAD_DIM],
         });
-        let whole = self.shapes.iter().filter(|s| suite.takes(s.len())).cloned();
+        // Three extents are a product's where both are asked for.
+        let others = suite == Suite::TopK && self.suites.contains(&Suite::Gemm);
+        let whole = self.shapes.iter().filter(|s| suite.takes(s.len()) && !others).cloned();
         let asked: Vec<Vec<u32>> = sized.chain(whole).collect();
         if asked.is_empty() { usual(suite) } else { asked }
     }
@@ -218,12 +220,21 @@ mod tests {
     #[test]
     fn sizes_and_shapes_go_to_the_suites_they_suit() {
         let usual = |s: Suite| vec![vec![64; s.rank()]];
-        assert_eq!(selection().problems(&usual).len(), 2 + 3 + 2 + 1 + 2 + 2);
+        assert_eq!(selection().problems(&usual).len(), 2 + 3 + 2 + 1 + 1 + 2 + 2);
         let one = Selection { shapes: vec![vec![10, 20], vec![1, 2, 3]], suites: vec![Suite::Transpose], ..selection() };
         assert_eq!(one.problems(&usual), [Problem::Transpose { elem: Scalar::BF16, rows: 10, cols: 20 }]);
         let sized = Selection { sizes: vec![512], suites: vec![Suite::Gemm], trans: vec![(true, false)], ..selection() };
         let want = Problem::Gemm { elem: Scalar::BF16, out: Scalar::BF16, trans: (true, false), batch: 1, m: 512, n: 512, k: 512 };
         assert_eq!(sized.problems(&usual), [want]);
+        let shapes = vec![vec![4, 9000, 7]];
+        let firsts = Selection { shapes: shapes.clone(), suites: vec![Suite::TopK], ..selection() };
+        assert_eq!(firsts.problems(&usual), [Problem::TopK { elem: Scalar::BF16, rows: 4, cols: 9000, k: 7 }]);
+        let both = Selection { shapes, suites: vec![Suite::TopK, Suite::Gemm], trans: vec![(true, false)], ..selection() };
+        assert!(
+            both.problems(&usual)
+                .iter()
+                .all(|p| p.suite() == Suite::Gemm || *p == Problem::TopK { elem: Scalar::BF16, rows: 64, cols: 64, k: 64 })
+        );
     }
 
     #[test]

@@ -258,7 +258,7 @@ mod tests {
         let j = parse("transpose --tile 32x64 --steady --rest-ms 5 --device sim").unwrap();
         assert_eq!((j.selection.tiles[0], j.times, j.kind), ([32, 64, 0], [200.0, 350.0, 5.0], DeviceKind::Sim));
         let j = parse("").unwrap();
-        assert_eq!((j.selection.suites.len(), j.selection.trans.len(), j.compile), (6, 2, false));
+        assert_eq!((j.selection.suites.len(), j.selection.trans.len(), j.compile), (7, 2, false));
         assert!(parse("compile --target sm_90a").unwrap().compile);
     }
 

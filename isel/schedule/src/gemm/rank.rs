@@ -181,7 +181,9 @@ pub fn candidates(target: &Target, product: &Product) -> Vec<Choice> {
     // Few rows: the other way round none of the instruction's are wasted.
     if m <= FEW_ROWS && product.batch == 1 && order == Order::AsTheyAre {
         for bm in [16, 32, 64, 128].into_iter().filter(|&bm| bm < 2 * m.max(16)) {
-            for bn in [64, 128] {
+            // The widest ones are measured for the fewest rows, none of which lie outside.
+            let widest = if bm <= 32 && bm <= m { 256 } else { 128 };
+            for bn in [64, 128, 256].into_iter().filter(|&bn| bn <= widest) {
                 for depth in DEPTHS.into_iter().filter(|&d| d == DEPTHS[0] || !by_lanes) {
                     push([bm, bn, depth / size], 1, true);
                 }
