@@ -14,9 +14,14 @@ pub(crate) struct Plan {
     pub(crate) dies_before: SecondaryMap<Inst, SmallVec<[Value; 2]>>,
     /// Values whose last use is inside a region of the instruction: dropped when it ends.
     pub(crate) dies_after: SecondaryMap<Inst, SmallVec<[Value; 2]>>,
-    /// Fuel the instruction takes: the most elements of any operand or result, of views none, at least 1; `m * n * k` for a product, and for
-    /// a sort that times the comparisons of an element.
+    /// Fuel the instruction takes: the most elements of any operand or result, of views none, at least 1; `m * n * k` for a product, for a sort that
+    /// times the comparisons of an element, for long functions that times what one of them takes.
     pub(crate) cost: SecondaryMap<Inst, u64>,
+}
+
+/// Sums that take as long as an element of an op.
+fn weight(op: Op) -> u64 {
+    if matches!(op, Op::Erf | Op::Sin | Op::Cos) { 16 } else { 1 }
 }
 
 impl Plan {
@@ -85,7 +90,7 @@ impl Plan {
                     let along = d.attrs.iter().find_map(|a| if let Attr::Dim(axis) = a { first.get(*axis as usize) } else { None });
                     widest * u64::from(1 + along.map_or(0, |n| n.ilog2()))
                 }
-                _ => widest,
+                _ => widest.saturating_mul(weight(d.op)),
             };
         }
         plan

@@ -191,8 +191,9 @@ pub(super) fn compile(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) ->
         return Err(CliError::Usage(format!("{what} holds one kernel, and {path} has {}: say which with `--kernel`", names.join(", "))));
     }
     let mut parts = Vec::new();
+    let alone = chosen.len() == 1;
     for kernel in chosen {
-        match emitted(kernel, &target, &opts, emit, times, streams)? {
+        match emitted(kernel, &target, &opts, (emit, alone), times, streams)? {
             Ok(part) => parts.push(part),
             Err(e) => {
                 input::report(&source, e.loc(), &format!("error[{}]: {}", e.code(), reason(&e)), 1, streams)?;
@@ -212,11 +213,12 @@ fn texts(parts: Vec<Vec<u8>>) -> Vec<String> {
     parts.into_iter().map(|p| String::from_utf8_lossy(&p).into_owned()).collect()
 }
 
+/// What is asked for of a kernel, which is the only one or one of several.
 fn emitted(
     kernel: &Kernel,
     target: &Target,
     opts: &Options,
-    emit: Emit,
+    (emit, alone): (Emit, bool),
     times: bool,
     streams: &mut Streams<'_>,
 ) -> Result<Result<Vec<u8>, CompileError>, CliError> {
@@ -227,7 +229,12 @@ fn emitted(
                 Some(Ok(ref made)) => Ok(considered(kernel, target, opts, &l) + &text::print(made)),
                 Some(Err(why)) => return Err(CliError::Failed(format!("@{} is not written as a schedule: {why}", kernel.name))),
                 None if kernel.is_explicit() => tilelift::optimise(kernel, opts.opt).map(|k| text::print(&k)),
-                None => return Err(CliError::Failed(format!("@{} has no schedule of its own: {}", kernel.name, l.plan))),
+                None if alone => return Err(CliError::Failed(format!("@{} has no schedule of its own: {}", kernel.name, l.plan))),
+                // Beside others it stands as it is lowered.
+                None => {
+                    let why = format!("; @{} has no schedule of its own: {}\n", kernel.name, l.plan);
+                    tilelift::optimise(kernel, opts.opt).map(|k| why + &text::print(&k))
+                }
             },
             Err(e) => Err(e),
         },
@@ -296,11 +303,24 @@ mod tests {
         for kernel in &parsed.kernels {
             let (mut out, mut err) = (Vec::new(), Vec::new());
             let mut streams = Streams { out: &mut out, err: &mut err, terminal: false };
-            let made = emitted(kernel, &target, &Options::default(), Emit::Schedule, false, &mut streams);
+            let made = emitted(kernel, &target, &Options::default(), (Emit::Schedule, true), false, &mut streams);
             let said = String::from_utf8(made.map_err(|e| e.to_string()).unwrap().unwrap()).unwrap();
             let taken: Vec<&str> = said.lines().filter(|line| line.contains(", taken: ")).collect();
             assert!(taken.len() == 1 && taken[0].contains("taken: specialised"), "{taken:?}");
         }
+    }
+
+    #[test]
+    fn a_kernel_without_a_schedule_stands_beside_others_as_it_is() {
+        let target = targets::by_name("sm_90a").expect("known");
+        let kernel = tilelift_kernels::VectorAdd::new(Scalar::F32).build().unwrap();
+        let (mut out, mut err) = (Vec::new(), Vec::new());
+        let mut streams = Streams { out: &mut out, err: &mut err, terminal: false };
+        let mut made = |alone| emitted(&kernel, &target, &Options::default(), (Emit::Schedule, alone), false, &mut streams);
+        assert!(made(true).is_err_and(|e| e.to_string().contains("has no schedule of its own")));
+        let said = String::from_utf8(made(false).map_err(|e| e.to_string()).unwrap().unwrap()).unwrap();
+        assert!(said.starts_with("; @") && said.contains("has no schedule of its own"), "{said}");
+        assert_eq!(text::parse(&said).unwrap().kernels.len(), 1);
     }
 
     #[test]
@@ -312,7 +332,8 @@ mod tests {
             let (mut out, mut err) = (Vec::new(), Vec::new());
             let mut streams = Streams { out: &mut out, err: &mut err, terminal: false };
             let opts = Options { opt, ..opts };
-            let made = emitted(&kernel, &target, &opts, Emit::Schedule, false, &mut streams).map_err(|e| e.to_string()).unwrap().unwrap();
+            let made =
+                emitted(&kernel, &target, &opts, (Emit::Schedule, true), false, &mut streams).map_err(|e| e.to_string()).unwrap().unwrap();
             String::from_utf8(made).unwrap()
         };
         for opt in [OptLevel::Logical, OptLevel::Physical] {

@@ -151,7 +151,7 @@ pub fn parse(text: &str) -> Result<Directives, Vec<DirectiveError>> {
             continue;
         }
         let Some((code, comment)) = raw.split_once(';') else { continue };
-        if let Err(message) = d.take(line, last_line, code.trim().is_empty(), comment.trim()) {
+        if let Err(message) = d.take(line, last_line, raw, code.trim().is_empty(), comment.trim()) {
             errors.push(DirectiveError { line, message });
         }
     }
@@ -168,7 +168,8 @@ pub fn parse(text: &str) -> Result<Directives, Vec<DirectiveError>> {
 }
 
 impl Directives {
-    fn take(&mut self, line: u32, last_line: u32, own_line: bool, comment: &str) -> Result<(), String> {
+    /// Takes the comment of a line, which is a part of it.
+    fn take(&mut self, line: u32, last_line: u32, raw: &str, own_line: bool, comment: &str) -> Result<(), String> {
         if let Some(rest) = comment.strip_prefix("test ") {
             return self.test(rest);
         }
@@ -187,7 +188,10 @@ impl Directives {
         let rest = rest.trim();
         let check = |kind| Check { line, kind, text: rest.to_owned() };
         match word {
-            "run" => self.runs.push(runline::parse(line, rest).map_err(|e| e.to_string())?),
+            "run" => {
+                let before = raw.trim_end().strip_suffix(rest).map_or(0, |front| front.chars().count());
+                self.runs.push(runline::parse(line, rest).map_err(|e| e.behind(before).to_string())?);
+            }
             "check" => self.checks.push(check(CheckKind::Later)),
             "check-next" => self.checks.push(check(CheckKind::Next)),
             "check-not" => self.checks.push(check(CheckKind::Not)),
@@ -272,6 +276,15 @@ mod tests {
         assert_eq!(p.precise, Some(Stage::Emit));
         assert_eq!(p.output, ["line 1", "", "  line 3"]);
         assert_eq!(p.output_line, Some(3));
+    }
+
+    #[test]
+    fn places_in_run_lines_are_columns_of_the_file() {
+        let line = "yield ; ü run lines: none\n    ; run: @k(grid=1, v0=blue:1[2])  ";
+        let e = parse(line).unwrap_err().remove(0);
+        let column = line.lines().nth(1).unwrap().find("blue").unwrap() + 1;
+        assert_eq!(e.line, 2);
+        assert!(e.message.contains(&format!("character {column}: ")), "{e}");
     }
 
     #[test]

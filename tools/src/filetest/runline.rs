@@ -244,6 +244,13 @@ pub struct RunLineError {
     pub message: String,
 }
 
+impl RunLineError {
+    /// The same, counted from the beginning of a line that has so many characters in front of the directive's text.
+    pub(crate) fn behind(self, before: usize) -> RunLineError {
+        RunLineError { col: self.col + before, ..self }
+    }
+}
+
 impl fmt::Display for RunLineError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "run line, character {}: {}", self.col, self.message)

@@ -343,7 +343,7 @@ fn run() -> ExitCode {
                 println!("over the limit: {}", words());
                 if let Some(folder) = &job.out {
                     let path = folder.join(format!("seed{seed}.tile"));
-                    if let Err(e) = fs::write(&path, text::print(kernel)) {
+                    if let Err(e) = fs::create_dir_all(folder).and_then(|()| fs::write(&path, text::print(kernel))) {
                         eprintln!("{}: {e}", path.display());
                     }
                 }
