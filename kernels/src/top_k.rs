@@ -230,6 +230,8 @@ impl TopK {
         let number = b.program_id(0);
         let (best, at) = self.best(&mut b, &Row { view, heads: &heads, number });
         let best = b.cast(best, Scalar::F32);
+        // What lies beyond the row, and what is no number, is never chosen beside numbers.
+        let best = b.maxnum(best, f64::NEG_INFINITY);
         let most = b.reduce_keep(ReduceOp::Maximum, best, 0);
         let below = b.sub(best, most);
         let below = b.mul(below, colder);

@@ -131,6 +131,27 @@ fn choices_have_the_probabilities_of_their_softmax() {
 }
 
 #[test]
+fn what_is_no_number_is_not_chosen() {
+    // As many elements kept as there are, no power of two of them; a NaN, an infinity that masks, and a row of nothing else.
+    let (rows, cols, k) = (4, 20, 20);
+    let mut x: Vec<f32> = (0..rows * cols).map(|i| uniform(5, i.into())).collect();
+    x[20..40].fill(f32::NAN);
+    x[27] = 0.5;
+    x[40..60].fill(f32::NEG_INFINITY);
+    x[58] = -3.0;
+    x[60..].fill(f32::NEG_INFINITY);
+    let c = TopK::new(Scalar::F32, SortOrder::Descending, cols, k);
+    let numbers: Vec<u8> = [0.999_999f32; 4].iter().flat_map(|v| v.to_le_bytes()).collect();
+    let behind = [(Scalar::F32, vec![rows], numbers), (Scalar::I32, vec![rows], vec![0xff; 16])];
+    let got = run(&c, &c.sampling(rows, cols).unwrap(), &x, rows, cols, &behind, [1.0, 1.0]);
+    let next = i32s(&got[1]);
+    // A number just below 1 chooses the least likely one.
+    assert_eq!(next[0] as usize, order(&x[..20])[19]);
+    assert_eq!(next[1..3], [7, 18]);
+    assert!((0..20).contains(&next[3]), "{next:?}");
+}
+
+#[test]
 fn any_configuration_is_launches_or_an_error() {
     const ODD: [u32; 9] = [0, 1, 2, 3, 7, 64, 4097, 1 << 30, u32::MAX];
     let mut built = 0;
