@@ -51,7 +51,7 @@ pub struct TopK {
 
 /// Elements of a tile that a program of the first launch reads.
 const TILE: u32 = 4096;
-/// So many heads a program of the second launch looks at, at least: fewer are not quicker.
+/// Up to so many elements are not grouped further: a program of the second launch looks at all of them.
 const LEAST: u32 = 1024;
 /// Elements of a lane.
 const OF_LANE: u32 = 16;
@@ -91,7 +91,7 @@ pub struct TopKLaunch {
     pub arguments: Vec<TopKArgument>,
 }
 
-/// Rows in a launch: a program of the second one's.
+/// The row of a program of the second launch.
 struct Row<'a> {
     view: Value,
     heads: &'a [Value],
@@ -137,7 +137,8 @@ impl TopK {
         self.heads(cols).into_iter().map(|n| Workspace::new(self.elem, &[rows, n])).collect()
     }
 
-    /// The launches for so many rows of so many columns, one behind the other: values and positions of the first `k`.
+    /// The launches for so many rows of so many columns, at least `k` and at most `most_cols`, one behind the other: values and positions of the first `k`. What
+    /// lies behind `most_cols` columns is not looked at.
     ///
     /// # Errors
     /// The builder's, for tiles of no or too many elements, or elements without an order.
@@ -148,7 +149,7 @@ impl TopK {
     /// The launches that choose one of the first `k` elements of each row by a random number, with the probabilities of their softmax.
     ///
     /// # Errors
-    /// As [`TopK::launches`]; the elements are floats.
+    /// As [`TopK::launches`].
     pub fn sampling(&self, rows: u32, cols: u32) -> Result<Vec<TopKLaunch>, BuildErrors> {
         use TopKArgument::{InverseTemperature, Next, Number, TopP};
         self.all(rows, cols, self.sample()?, &[Number, Next, InverseTemperature, TopP])
@@ -221,7 +222,7 @@ impl TopK {
     /// scalars `1 / temperature` and `p` (`f32`): of the first `k` those count of which the ones before them have less than `p` of the probability.
     ///
     /// # Errors
-    /// As [`TopK::launches`]; the elements are floats.
+    /// As [`TopK::launches`].
     pub fn sample(&self) -> Result<Kernel, BuildErrors> {
         let mut b = self.builder("sample", self.looked_at());
         let (view, heads) = self.views(&mut b);
@@ -229,16 +230,18 @@ impl TopK {
         let (colder, kept) = (b.param(Scalar::F32), b.param(Scalar::F32));
         let number = b.program_id(0);
         let (best, at) = self.best(&mut b, &Row { view, heads: &heads, number });
+        let place = b.iota(&[padded(self.k)], 0);
+        let counts = b.cmp(CmpOp::Lt, place, self.k);
+        let never = b.full(&[padded(self.k)], f64::NEG_INFINITY, Scalar::F32);
         let best = b.cast(best, Scalar::F32);
-        // What lies beyond the row, and what is no number, is never chosen beside numbers.
-        let best = b.maxnum(best, f64::NEG_INFINITY);
+        let best = b.select(counts, best, never);
+        // What is no number is never chosen beside numbers.
+        let best = b.maxnum(best, never);
         let most = b.reduce_keep(ReduceOp::Maximum, best, 0);
         let below = b.sub(best, most);
         let below = b.mul(below, colder);
         let weight = b.exp(below);
         let nothing = b.full(&[padded(self.k)], 0.0, Scalar::F32);
-        let place = b.iota(&[padded(self.k)], 0);
-        let counts = b.cmp(CmpOp::Lt, place, self.k);
         let weight = b.select(counts, weight, nothing);
         let sums = b.scan(ReduceOp::Add, weight, 0);
         let total = b.reduce(ReduceOp::Maximum, sums, 0);
@@ -293,7 +296,8 @@ impl TopK {
         (values, at)
     }
 
-    /// The first element of each row of a tile: of numbers and NaN the number.
+    /// The first element of each row of a tile: of numbers and NaN the number. Of zeros `minnum` gives -0 and `maxnum` +0 here as on all targets, in the order of
+    /// `sort`, though the language leaves that open.
     fn first_of_each(&self, b: &mut KernelBuilder, t: Value) -> Value {
         let first = |b: &mut KernelBuilder, x: Value, y: Value| match (self.elem.is_float(), self.order) {
             (true, SortOrder::Descending) => b.maxnum(x, y),

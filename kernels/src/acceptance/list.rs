@@ -199,6 +199,7 @@ fn long_firsts(list: &mut Vec<Case>) {
         (3, 257, 6, Descending, Small),
         (2, 5003, 33, Ascending, Small),
         (1, 20_000, 1, Descending, Small),
+        (2, 40_000, 20, Ascending, Small),
         (1, 9001, 300, Descending, Small),
         (64, 128_256, 50, Descending, Large),
         (3, 262_144, 1000, Descending, Large),

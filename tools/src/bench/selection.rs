@@ -94,7 +94,7 @@ impl Selection {
         let sized = self.sizes.iter().map(|&s| match suite {
             Suite::Elementwise => vec![s],
             Suite::Norms | Suite::Rows => vec![NORM_ROWS, s],
-            Suite::TopK => vec![FIRST_OF[0], s, FIRST_OF[1]],
+            Suite::TopK => vec![FIRST_OF[0], s, FIRST_OF[1].min(s)],
             Suite::Transpose => vec![s, s],
             Suite::Gemm => vec![s, s, s],
             Suite::Attention => vec![1, (HEAD_ROWS / s).max(1), s, HEAD_DIM],
@@ -124,7 +124,7 @@ impl Selection {
             // A sort holds its row in one tile.
             (Suite::Rows, &[rows, cols]) if cols > SORT_COLS => list.push(Problem::CumSum { elem, rows, cols }),
             (Suite::Rows, &[rows, cols]) => list.extend([Problem::CumSum { elem, rows, cols }, Problem::Sort { elem, rows, cols }]),
-            (Suite::TopK, &[rows, cols, k]) => list.push(Problem::TopK { elem, rows, cols, k }),
+            (Suite::TopK, &[rows, cols, k]) if (1..=cols).contains(&k) => list.push(Problem::TopK { elem, rows, cols, k }),
             (Suite::Transpose, &[rows, cols]) => list.push(Problem::Transpose { elem, rows, cols }),
             (Suite::Gemm, &[.., m, n, k]) => {
                 let batch = if shape.len() == 4 { shape[0] } else { 1 };

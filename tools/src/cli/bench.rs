@@ -35,7 +35,7 @@ outputs of sampled instances are compared with the interpreter first. docs/bench
 
 SUITE: times kernels of the library on the GPU: ours in every variant asked for, cuBLASLt (products) and a device copy (the others), interleaved in one
 process. Every output is checked before it is timed. Suites: elementwise, norms (softmax,
-RMSNorm, LayerNorm), rows (running sums, sorts of up to 4096 columns), top-k (of long rows), transpose, gemm, attention; all of them for `all`, or if none is named.
+RMSNorm, LayerNorm), rows (running sums, sorts of up to 4096 columns), top-k (of long rows; values are checked, not positions), transpose, gemm, attention; all of them for `all`, or if none is named.
 `compile` times every stage of the compiler for the kernels of the library, and needs no GPU.
 
 what to run (lists are separated by commas; every combination is run)

@@ -181,8 +181,8 @@ pub fn candidates(target: &Target, product: &Product) -> Vec<Choice> {
     // Few rows: the other way round none of the instruction's are wasted.
     if m <= FEW_ROWS && product.batch == 1 && order == Order::AsTheyAre {
         for bm in [16, 32, 64, 128].into_iter().filter(|&bm| bm < 2 * m.max(16)) {
-            // The widest ones are measured for the fewest rows, none of which lie outside.
-            let widest = if bm <= 32 && bm <= m { 256 } else { 128 };
+            // The widest ones are measured for 16 and 32 rows, none of which lie outside.
+            let widest = if m <= 32 && m.is_multiple_of(bm) { 256 } else { 128 };
             for bn in [64, 128, 256].into_iter().filter(|&bn| bn <= widest) {
                 for depth in DEPTHS.into_iter().filter(|&d| d == DEPTHS[0] || !by_lanes) {
                     push([bm, bn, depth / size], 1, true);
