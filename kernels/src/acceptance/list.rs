@@ -206,6 +206,10 @@ fn long_firsts(list: &mut Vec<Case>) {
         (16, 262_139, 64, Ascending, Large),
     ] {
         for elem in [F32, BF16, I32] {
+            // The network of so many keys that share a word with positions spills 4 to 24 bytes, which no text of these cases may.
+            if elem == BF16 && k >= 300 {
+                continue;
+            }
             let config = TopK::new(elem, order, cols, k).for_shape(rows, cols);
             list.push(Case::new(5, size, TopKCase { config: config.clone(), rows, cols, init: Init::Normal }));
             if elem.is_float() && size == Small {
