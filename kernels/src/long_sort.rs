@@ -12,6 +12,7 @@
 //! Positions are sorted as 64-bit keys: the element's order above, its position below, which makes equal elements differ.
 
 use crate::facts::{ANY, known, matrix};
+use crate::select::beyond;
 use tilelift_ir::{Access, BuildErrors, CmpOp, Extent, Kernel, KernelBuilder, Scalar, SortOrder, Value};
 
 /// A sort of every row of a `rows x cols` matrix.
@@ -175,13 +176,7 @@ impl LongSort {
     /// What columns beyond the row read: the last of all.
     fn last(&self, b: &mut KernelBuilder) -> Access {
         let (key, order) = self.key();
-        let value = if key.is_float() {
-            b.constant(f64::NAN, key)
-        } else {
-            let high = i64::MAX >> (64 - key.bits());
-            b.constant(if order == SortOrder::Ascending { high } else { !high }, key)
-        };
-        Access { other: Some(value.into()), ..Access::default() }
+        beyond(b, key, order)
     }
 
     /// The two elements in order, NaN last in either direction.

@@ -61,13 +61,8 @@ impl Select {
         let pid = b.program_id(0);
         let row = b.mul(pid, self.tile_rows);
         let col = b.constant(0, Scalar::I32);
-        let last = if self.elem.is_float() {
-            b.constant(f64::NAN, self.elem)
-        } else {
-            let high = i64::MAX >> (64 - self.elem.bits());
-            b.constant(if self.order == SortOrder::Ascending { high } else { -high - 1 }, self.elem)
-        };
-        let t = b.load_with(x, &[row, col], &[self.tile_rows, self.tile_cols], Access { other: Some(last.into()), ..Access::default() });
+        let last = beyond(&mut b, self.elem, self.order);
+        let t = b.load_with(x, &[row, col], &[self.tile_rows, self.tile_cols], last);
         // A power of two spreads over lanes; the view drops what is beyond `k`.
         let (values, positions) = b.top_k(self.order, t, 1, self.k.next_power_of_two().min(self.tile_cols));
         b.store(y, &[row, col], if self.positions { positions } else { values });
@@ -78,4 +73,15 @@ impl Select {
     pub fn grid(&self, rows: u32) -> [u32; 3] {
         [programs(rows, self.tile_rows), 1, 1]
     }
+}
+
+/// What columns beyond a row read: what comes last in an order. NaN does in either, and of integers the extreme value.
+pub(crate) fn beyond(b: &mut KernelBuilder, elem: Scalar, order: SortOrder) -> Access {
+    let value = if elem.is_float() {
+        b.constant(f64::NAN, elem)
+    } else {
+        let high = i64::MAX >> (64 - elem.bits());
+        b.constant(if order == SortOrder::Ascending { high } else { !high }, elem)
+    };
+    Access { other: Some(value.into()), ..Access::default() }
 }

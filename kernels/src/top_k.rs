@@ -15,7 +15,8 @@
 
 use crate::facts::{ANY, MAX_DIVISOR, known, matrix, programs, vector};
 use crate::launch::Workspace;
-use tilelift_ir::{Access, BuildErrors, CmpOp, Extent, Kernel, KernelBuilder, ReduceOp, Scalar, SortOrder, Value};
+use crate::select::beyond;
+use tilelift_ir::{BuildErrors, CmpOp, Extent, Kernel, KernelBuilder, ReduceOp, Scalar, SortOrder, Value};
 
 /// The first `k` elements of every row of a `rows x cols` matrix in order, and their positions.
 ///
@@ -184,7 +185,7 @@ impl TopK {
         let (row, tile) = (b.div(pid, tiles), b.rem(pid, tiles));
         let mut length = self.tile();
         let first = b.mul(tile, length);
-        let other = self.last(&mut b);
+        let other = beyond(&mut b, self.elem, self.order);
         let t = b.load_with(x, &[row, first], &[1, length], other);
         let mut t = b.reshape(t, &[length]);
         for &view in &heads {
@@ -273,7 +274,7 @@ impl TopK {
         let top = levels.len() - 1;
         let length = self.top();
         let (zero, all) = (b.constant(0, Scalar::I32), k.saturating_mul(group));
-        let other = self.last(b);
+        let other = beyond(b, self.elem, self.order);
         let t = b.load_with(levels[top], &[row.number, zero], &[1, length], other);
         let t = b.reshape(t, &[length]);
         let (mut values, mut at) = b.top_k(self.order, t, 0, k);
@@ -344,17 +345,6 @@ impl TopK {
             heads.push(b.param(matrix(self.elem, self.rows, known(of_tile.max(1)))));
         }
         (x, heads)
-    }
-
-    /// What columns beyond the row read: the last of all.
-    fn last(&self, b: &mut KernelBuilder) -> Access {
-        let value = if self.elem.is_float() {
-            b.constant(f64::NAN, self.elem)
-        } else {
-            let high = i64::MAX >> (64 - self.elem.bits());
-            b.constant(if self.order == SortOrder::Ascending { high } else { !high }, self.elem)
-        };
-        Access { other: Some(value.into()), ..Access::default() }
     }
 }
 

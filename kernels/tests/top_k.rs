@@ -152,6 +152,18 @@ fn what_is_no_number_is_not_chosen() {
 }
 
 #[test]
+fn what_is_not_kept_has_no_part_in_a_choice() {
+    // The smallest three, beside a number that would leave them no probability.
+    let x = [2.0f32, 1000.0, 1.0, 3.0];
+    let c = TopK::new(Scalar::F32, SortOrder::Ascending, 4, 3);
+    // Shares of 1, 2 and 3 are 0.09, 0.245 and 0.665.
+    for (u, want) in [(0.05f32, 2), (0.2, 0), (0.5, 3)] {
+        let behind = [(Scalar::F32, vec![1], u.to_le_bytes().to_vec()), (Scalar::I32, vec![1], vec![0xff; 4])];
+        assert_eq!(i32s(&run(&c, &c.sampling(1, 4).unwrap(), &x, 1, 4, &behind, [1.0, 1.0])[1]), [want], "{u}");
+    }
+}
+
+#[test]
 fn any_configuration_is_launches_or_an_error() {
     const ODD: [u32; 9] = [0, 1, 2, 3, 7, 64, 4097, 1 << 30, u32::MAX];
     let mut built = 0;

@@ -13,8 +13,7 @@ use tilelift_kernels::explicit::{
     BLOCKS, ClusterGemm, ClusterGemmCase, ClusterNorm, ClusterNormCase, Ring, RingGemm, RingGemmCase, StreamNorm, StreamNormCase,
 };
 use tilelift_kernels::plan::{Candidate, Sharing};
-use tilelift_kernels::tensor::Init;
-use tilelift_kernels::tensor::Role;
+use tilelift_kernels::tensor::{Init, Role};
 use tilelift_kernels::workload::{
     AttentionCase, CumSumCase, FusedGemmCase, GemmCase, RmsNormCase, SiluMulCase, SoftmaxCase, SplitGemmCase, StreamGemmCase,
     TransposeCase, VectorAddCase, Workload,

@@ -229,6 +229,8 @@ mod tests {
         let shapes = vec![vec![4, 9000, 7]];
         let firsts = Selection { shapes: shapes.clone(), suites: vec![Suite::TopK], ..selection() };
         assert_eq!(firsts.problems(&usual), [Problem::TopK { elem: Scalar::BF16, rows: 4, cols: 9000, k: 7 }]);
+        let too_many = Selection { shapes: vec![vec![4, 7, 8]], ..firsts };
+        assert!(too_many.problems(&usual).is_empty());
         let both = Selection { shapes, suites: vec![Suite::TopK, Suite::Gemm], trans: vec![(true, false)], ..selection() };
         assert!(
             both.problems(&usual)
