@@ -86,7 +86,8 @@ impl Options {
     /// The options of the lowering at this level: from the physical one on, layouts are searched.
     pub fn lowering(&self) -> LowerOptions {
         let layouts = if self.opt >= OptLevel::Physical { LayoutChoice::Searched } else { self.lower.layouts };
-        LowerOptions { layouts, ..self.lower }
+        let programs = self.lower.programs.or(self.grid.map(|g| g.positions));
+        LowerOptions { layouts, programs, ..self.lower }
     }
 }
 

@@ -115,7 +115,7 @@ pub fn exposure(kernel: &Verified<'_>, target: &Target, options: &LowerOptions) 
     kernel.walk(kernel.body, &mut |i| loops.extend(is_loop(&kernel, i).then(|| looked.at(i)).flatten()));
     let mut outline = done.plan.outline();
     if let Outline::Pipelined { ahead, .. } = &mut outline {
-        let by_registers = || loads_ahead(&kernel, target, plan.warps, plan.stages).is_ok_and(|made| made.is_some());
+        let by_registers = || loads_ahead(&kernel, target, &plan).is_ok_and(|made| made.is_some());
         *ahead = matches!(done.written, Some(Ok(_))) || by_registers();
     }
     Ok(Exposure { outline, loops })

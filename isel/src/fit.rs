@@ -231,7 +231,7 @@ fn specialised(
         let told = Told::of(format!("{depth} of {} bytes{beside}", ring.stage_bytes));
         if depth == ring.depth { told } else { told.before(format!("{} as planned, which do not fit", ring.depth), None) }
     });
-    let plan = Plan { warps: planned_as.warps, stages: depth, schedule: Schedule::Specialised(slotted) };
+    let plan = Plan { warps: planned_as.warps, stages: depth, schedule: Schedule::Specialised(slotted), programs: planned_as.programs };
     Ok(Fitted { plan, written: Some(Ok(written)), assigned, direct, settled: false, need: Some(need) })
 }
 

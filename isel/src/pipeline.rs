@@ -94,7 +94,7 @@ fn best_planned(kernel: &Verified<'_>, target: &Target, options: &LowerOptions) 
 fn as_planned(asked: &Kernel, kernel: Cow<'_, Kernel>, target: &Target, options: &LowerOptions, plan: Plan) -> Result<Lowered, LowerError> {
     let asked = asked.insts.len();
     let lanes = plan.warps * target.lanes;
-    let ahead = if plan.specialised().is_none() { loads_ahead(&kernel, target, plan.warps, plan.stages).ok().flatten() } else { None };
+    let ahead = if plan.specialised().is_none() { loads_ahead(&kernel, target, &plan).ok().flatten() } else { None };
     let kernel = ahead.map_or(kernel, Cow::Owned);
     debug_assert!(verify(&kernel).is_ok(), "{}: {:?}", kernel.name, verify(&kernel).err());
     let kernel = match loads_first(&kernel, lanes) {

@@ -337,7 +337,9 @@ impl Executor {
             Executor::Sim(target) => Prepared::Sim(Rc::new(compile(kernel, &dealt(target), options)?)),
             #[cfg(feature = "cuda")]
             Executor::Cuda { device, target } => {
-                Prepared::Cuda { device, kernel: Box::new(device.load(&compile(kernel, target, options)?)?) }
+                let mut options = options.clone();
+                options.emit.max_version.get_or_insert(device.facts()?.ptx_version());
+                Prepared::Cuda { device, kernel: Box::new(device.load(&compile(kernel, target, &options)?)?) }
             }
             #[cfg(feature = "hip")]
             Executor::Hip { device, target } => {

@@ -462,6 +462,11 @@ pub(crate) fn matrix_version(operand: Scalar) -> Option<(u8, u8)> {
     matches!(operand, Scalar::F8E4M3 | Scalar::F8E5M2).then_some((8, 4))
 }
 
+/// True if a target adds `bf16` to memory by one instruction (PTX ISA, `red`: from sm_90 and version 7.8 on).
+pub(crate) fn adds_bf16(target: &str) -> bool {
+    target == "sm_90a"
+}
+
 /// Lowest PTX version that knows a target and the instructions emitted for it (PTX ISA, "Release Notes").
 pub(crate) fn ptx_version(target: &str) -> Option<(u8, u8)> {
     match target {

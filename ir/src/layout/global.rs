@@ -9,6 +9,8 @@ use super::map::{Axis, Layout};
 const LINE_BYTES: u32 = 128;
 /// Widest access of one lane in bytes.
 const VECTOR_BYTES: u32 = 16;
+/// Narrowest access of one lane that vectors are made for; narrower ones keep memory less busy than copies of wider ones do.
+const LEAST_BYTES: u32 = 4;
 
 /// The default layout of a global access: widest vector along the contiguous dimension, lanes along
 /// it up to a 128-byte line, then along the other dimensions; warps continue; repetition and odd
@@ -21,10 +23,26 @@ const VECTOR_BYTES: u32 = 16;
 /// # Errors
 /// [`LayoutError::NotPermutation`], [`LayoutError::NotPowerOfTwo`] (lanes, warps).
 pub fn coalesced(shape: &[u32], elem_bytes: u32, order: &[usize], max_vec: u32, lanes: u32, warps: u32) -> Result<Layout, LayoutError> {
+    spread(shape, elem_bytes, order, (max_vec, None), (lanes, warps), Spread { along: LINE_BYTES, apart: false })
+}
+
+/// The same of a tile that lanes compute with: vectors are no wider than leaves all lanes and warps elements of their own, down to four bytes. So 256 lanes have
+/// 20 elements each of 5120, in vectors of four, where by vectors of eight the half of them would hold 40, and the others copies.
+///
+/// # Errors
+/// As [`coalesced`].
+pub fn coalesced_values(
+    shape: &[u32],
+    elem_bytes: u32,
+    order: &[usize],
+    max_vec: u32,
+    lanes: u32,
+    warps: u32,
+) -> Result<Layout, LayoutError> {
     coalesced_runs(shape, elem_bytes, order, (max_vec, None), lanes, warps)
 }
 
-/// The same with lanes along the contiguous dimension as far as it goes, not only up to a line: each lane holds fewer places of that dimension and
+/// As [`coalesced_values`], with lanes along the contiguous dimension as far as it goes, not only up to a line: each lane holds fewer places of that dimension and
 /// more of the others. What is alike along the others, or folded along them, is there fewer times.
 ///
 /// # Errors
@@ -37,10 +55,10 @@ pub fn coalesced_rows(
     lanes: u32,
     warps: u32,
 ) -> Result<Layout, LayoutError> {
-    spread(shape, elem_bytes, order, (max_vec, None), (lanes, warps), u32::MAX)
+    spread(shape, elem_bytes, order, (max_vec, None), (lanes, warps), Spread { along: u32::MAX, apart: true })
 }
 
-/// The same for a tile that goes on to a memory where another dimension is contiguous: each lane holds so many vectors of neighbours along it, if
+/// As [`coalesced_values`], for a tile that goes on to a memory where another dimension is contiguous: each lane holds so many vectors of neighbours along it, if
 /// there are as many elements, so that it has whole runs for that memory, too.
 ///
 /// # Errors
@@ -53,17 +71,24 @@ pub fn coalesced_runs(
     lanes: u32,
     warps: u32,
 ) -> Result<Layout, LayoutError> {
-    spread(shape, elem_bytes, order, (max_vec, run), (lanes, warps), LINE_BYTES)
+    spread(shape, elem_bytes, order, (max_vec, run), (lanes, warps), Spread { along: LINE_BYTES, apart: true })
 }
 
-/// Lanes side by side along so many bytes of the contiguous dimension.
+/// How lanes share a tile.
+struct Spread {
+    /// Lanes side by side along so many bytes of the contiguous dimension.
+    along: u32,
+    /// Narrower vectors before lanes or warps hold copies.
+    apart: bool,
+}
+
 fn spread(
     shape: &[u32],
     elem_bytes: u32,
     order: &[usize],
     (max_vec, run): (u32, Option<(usize, u32)>),
     (lanes, warps): (u32, u32),
-    along: u32,
+    how: Spread,
 ) -> Result<Layout, LayoutError> {
     let mut b = Builder::new(shape)?;
     check_permutation("order", order, shape.len())?;
@@ -73,13 +98,17 @@ fn spread(
     if let Some(&fast) = order.first() {
         let threads = lanes.saturating_mul(warps).max(1);
         let vec = (VECTOR_BYTES / elem_bytes).min(max_vec).min(elements / threads).max(1);
-        let vec_bits = vec.ilog2().min(b.left(fast));
+        // Powers of two that all extents have: a power of two has no more lanes and vectors than elements, other extents may have.
+        let all: u32 = (0..shape.len()).map(|dim| b.left(dim)).sum();
+        let least = (LEAST_BYTES / elem_bytes).max(1).ilog2();
+        let most = if how.apart { all.saturating_sub(lane_bits + warp_bits).max(least) } else { u32::MAX };
+        let vec_bits = vec.ilog2().min(b.left(fast)).min(most);
         b.take(Axis::Reg, fast, vec_bits);
         if let Some((dim, run)) = run.filter(|r| r.0 != fast && r.0 < shape.len()) {
             let most = ((elements / threads) >> vec_bits).max(1);
             b.take(Axis::Reg, dim, run.max(1).min(most).ilog2().min(b.left(dim)));
         }
-        let line = (along / (elem_bytes << vec_bits)).max(1).ilog2();
+        let line = (how.along / (elem_bytes << vec_bits)).max(1).ilog2();
         let along = line.min(b.left(fast)).min(lane_bits);
         b.take(Axis::Lane, fast, along);
         // Other dimensions first, then the rest of the contiguous one.

@@ -51,7 +51,7 @@ pub use cost::{ConversionCost, conversion_cost};
 pub use digits::Coord;
 pub use error::LayoutError;
 pub use fragment::FragmentMap;
-pub use global::{coalesced, coalesced_rows, coalesced_runs};
+pub use global::{coalesced, coalesced_rows, coalesced_runs, coalesced_values};
 pub use ldmatrix::{LdMatrixGroup, LdMatrixPlan, ldmatrix_applies};
 pub use map::{Axis, Layout, LayoutKey, Pad};
 pub use plan::{Conversion, plan_conversion, plan_in_registers, plan_in_warp};

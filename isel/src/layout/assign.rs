@@ -25,7 +25,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 use tilelift_decisions::{Decision, Told, taken};
 use tilelift_egraph::physical::{InstLayouts, Solution, Variant};
-use tilelift_ir::layout::{Layout, LayoutError, coalesced, coalesced_rows, coalesced_runs};
+use tilelift_ir::layout::{Layout, LayoutError, coalesced, coalesced_rows, coalesced_runs, coalesced_values};
 use tilelift_ir::propagate::{Map, Tie, Touch, carried, passage};
 use tilelift_ir::{Inst, InstData, Kernel, Op, Region, Type, Value};
 use tilelift_lane::Target;
@@ -547,7 +547,7 @@ pub(crate) fn access_layout(kernel: &Kernel, target: &Target, plan: &Plan, i: In
     }
     if matches!(kernel.insts[i].op, Op::Gather | Op::Scatter) {
         let vectors = indexed_vectors(kernel, i, t.shape.len(), target.vector_bytes);
-        return Ok(coalesced(&t.shape, t.elem.bytes(), &vectors.order, vectors.elements, target.lanes, plan.warps)?);
+        return Ok(coalesced_values(&t.shape, t.elem.bytes(), &vectors.order, vectors.elements, target.lanes, plan.warps)?);
     }
     if !matches!(kernel.insts[i].op, Op::Load | Op::Store) {
         return scattered_layout(&t.shape, t.elem.bytes(), target, plan);
@@ -629,5 +629,5 @@ fn default_layout(kernel: &Kernel, target: &Target, plan: &Plan, v: Value) -> Re
     };
     let order: Vec<usize> = (0..t.shape.len()).rev().collect();
     let bytes = t.elem.bytes();
-    Ok(coalesced(&t.shape, bytes, &order, target.vector_bytes / bytes, target.lanes, plan.warps)?)
+    Ok(coalesced_values(&t.shape, bytes, &order, target.vector_bytes / bytes, target.lanes, plan.warps)?)
 }

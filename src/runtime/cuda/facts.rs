@@ -19,6 +19,19 @@ pub struct Facts {
     pub clock_khz: u32,
 }
 
+impl Facts {
+    /// The newest PTX version that the driver takes (PTX ISA, "Release Notes"), for [`crate::Settings::max_ptx_version`].
+    pub fn ptx_version(&self) -> (u8, u8) {
+        let (major, minor) = (self.driver / 1000, (self.driver % 1000 / 10) as u8);
+        match (major, minor) {
+            (..=11, _) => (7, minor),
+            (12, 0..=5) => (8, minor),
+            (12, _) => (8, minor - 1),
+            (13.., _) => (9, if major == 13 { minor } else { u8::MAX }),
+        }
+    }
+}
+
 impl CudaDevice {
     /// What the device is made of.
     ///
@@ -48,5 +61,27 @@ impl CudaDevice {
                 clock_khz: attribute(A::CU_DEVICE_ATTRIBUTE_CLOCK_RATE)?,
             })
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_of_drivers() {
+        let of = |driver| Facts { driver, multiprocessors: 1, memory: 0, l2: 0, clock_khz: 0 }.ptx_version();
+        let known = [
+            (11040, (7, 4)),
+            (11080, (7, 8)),
+            (12000, (8, 0)),
+            (12050, (8, 5)),
+            (12060, (8, 5)),
+            (12080, (8, 7)),
+            (12090, (8, 8)),
+            (13000, (9, 0)),
+        ];
+        known.into_iter().for_each(|(driver, version)| assert_eq!(of(driver), version, "{driver}"));
+        assert!(of(14000) > of(13020));
     }
 }

@@ -336,7 +336,9 @@ impl Bench {
         };
         let mut launches = Vec::new();
         for (n, step) in steps.into_iter().enumerate() {
-            let artifact = match compile(&step.kernel, &self.target, &variant.options_of(n, self.protocol.opt)) {
+            let mut options = variant.options_of(n, self.protocol.opt);
+            options.emit.max_version.get_or_insert(self.facts.ptx_version());
+            let artifact = match compile(&step.kernel, &self.target, &options) {
                 Ok(artifact) => artifact,
                 Err(e) => return refuse(e.to_string()),
             };

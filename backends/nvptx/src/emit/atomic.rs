@@ -3,25 +3,28 @@
 //! ```text
 //! d used, or xchg, cas, or acquire    mov d, 0; @p atom.order.scope.space.op.type d, [a], b      (d may be _)
 //! d unused                            @p red.order.scope.space.op.type [a], b
-//! bf16                                @!p bra done; ld old; loop: cas old -> round(old + b) until it was old
+//! bf16 sums before sm_90              @!p bra done; ld old; loop: cas old -> round(old + b) until it was old
 //! ```
 
 use super::memory::Guard;
 use super::state::Emitter;
 use super::text::{Opnd, Reg};
 use crate::class::Class;
+use crate::target::adds_bf16;
 use tilelift_ir::{AtomicOp, MemoryOrder, Scalar};
+use tilelift_isel::Target;
 use tilelift_isel::lane::{Atomic, AtomicKind, LTy, Space};
 
-/// The operation and type of an update, as the machine calls them; `None` if it has no instruction.
-fn name(kind: AtomicKind, ty: LTy) -> Option<String> {
+/// The operation and type of an update, as the target calls them; `None` if it has no instruction.
+fn name(kind: AtomicKind, ty: LTy, target: &Target) -> Option<String> {
     let LTy::Num(s) = ty else { return None };
     let n = s.bits();
     let op = match kind {
         AtomicKind::Cas(_) => format!("cas.b{n}"),
         AtomicKind::Op(AtomicOp::Xchg) => format!("exch.b{n}"),
         AtomicKind::Op(AtomicOp::Add) if s == Scalar::F16 => "add.noftz.f16".to_owned(),
-        AtomicKind::Op(AtomicOp::Add) if s == Scalar::BF16 => return None,
+        AtomicKind::Op(AtomicOp::Add) if s == Scalar::BF16 && !adds_bf16(target.name) => return None,
+        AtomicKind::Op(AtomicOp::Add) if s == Scalar::BF16 => "add.noftz.bf16".to_owned(),
         AtomicKind::Op(AtomicOp::Add) if s.is_float() => format!("add.f{n}"),
         AtomicKind::Op(AtomicOp::Add) => format!("add.u{n}"),
         AtomicKind::Op(AtomicOp::Min) => format!("min.s{n}"),
@@ -49,7 +52,7 @@ impl Emitter<'_> {
         };
         let value = self.reg(a.value);
         let space = if a.space == Space::Global { "global" } else { "shared" };
-        let Some(name) = name(a.kind, self.defs.ty(a.value)) else {
+        let Some(name) = name(a.kind, self.defs.ty(a.value), self.target) else {
             return self.add_by_swap(a, p, d, value, space);
         };
         let swap = match a.kind {

@@ -248,8 +248,16 @@ impl Emitter<'_> {
         Ok(())
     }
 
+    /// What a loop begins with. Sums that begin at nothing (their first product overwrites them) begin at zero where the assembler asks for it.
     fn initial(&mut self, carried: &[Carried]) -> Vec<(Reg, Opnd)> {
-        self.moves(carried.iter().map(|c| (c.param, c.init)))
+        let (open, given): (Vec<&Carried>, Vec<&Carried>) =
+            carried.iter().partition(|c| self.begins_sums && self.undefined.contains(&c.init));
+        let mut copies = self.moves(given.iter().map(|c| (c.param, c.init)));
+        for c in open {
+            let to = self.home(c.param);
+            copies.push((to, Opnd::Imm(to.0, 0)));
+        }
+        copies
     }
 
     fn next(&mut self, carried: &[Carried]) -> Vec<(Reg, Opnd)> {

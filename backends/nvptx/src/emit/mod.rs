@@ -39,7 +39,8 @@ use tilelift_isel::lane::{Block, Inst, LTy, Param, ParamSource, Program, Registe
 /// What the caller may ask for beyond the program.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct EmitOptions {
-    /// Newest PTX version that the driver takes, such as `(8, 4)`; no limit if absent.
+    /// Newest PTX version that the driver takes, such as `(8, 4)`; no limit if absent. Texts for assemblers before 8.8 (CUDA 12.9) also give every sum a number
+    /// in front of its loop: these take sums that begin at nothing for sums that are used between products, and wait for each product.
     pub max_version: Option<(u8, u8)>,
     /// Least program instances per multiprocessor to compile for (`.minnctapersm`).
     pub min_blocks: Option<u32>,
@@ -88,6 +89,7 @@ pub fn emit(program: &Program, target: &Target, options: &EmitOptions) -> Result
     let renewals = Renewals::new(program, &defs);
     let mut e = Emitter::new(program, target, &defs, &webs, &renewals);
     e.eviction = hints;
+    e.begins_sums = options.max_version.is_some_and(|cap| cap < FOLLOWS_SUMS);
     e.lines = lines::lines(&program.body);
     e.entry = registers.map_or(target.registers, |r| r.entry);
     e.handed_over = program.cluster > 1 && lanes_reach_others(&program.body);
@@ -144,6 +146,9 @@ fn registers(program: &Program, target: &Target, options: &EmitOptions) -> Resul
 fn moves(program: &Program) -> bool {
     program.roles().is_some_and(|r| r.roles.iter().any(|r| r.registers.is_some()))
 }
+
+/// The PTX version whose assembler sees that sums which begin at nothing are nobody's in front of their loop (12.8 warns of them, C7515; 12.9 does not).
+const FOLLOWS_SUMS: (u8, u8) = (8, 8);
 
 /// What instructions ask of the version.
 struct Asked {
@@ -235,7 +240,11 @@ impl Emitter<'_> {
             return Ok(());
         }
         match inst {
-            Inst::Undefined { .. } | Inst::Const { .. } | Inst::Param { .. } | Inst::Special { .. } | Inst::SharedAddr { .. } => Ok(()),
+            Inst::Undefined { dst } => {
+                self.undefined.insert(*dst);
+                Ok(())
+            }
+            Inst::Const { .. } | Inst::Param { .. } | Inst::Special { .. } | Inst::SharedAddr { .. } => Ok(()),
             Inst::Unit(u) => self.unit(u),
             Inst::Roles(r) => self.roles(r),
             Inst::Pack { dst, parts } => self.pack(*dst, parts),

@@ -7,6 +7,7 @@ use cranelift_entity::SecondaryMap;
 use std::collections::{BTreeMap, BTreeSet};
 use tilelift_ir::{CacheHint, GridAxis};
 use tilelift_isel::Target;
+use tilelift_isel::lane::hash::Set;
 use tilelift_isel::lane::{LTy, LVal, Param, ParamSource, Program, Special};
 
 /// The suffix that a cache hint adds to a global access.
@@ -93,6 +94,10 @@ pub(super) struct Replicas {
 pub(super) struct Emitter<'a> {
     pub(super) program: &'a Program,
     pub(super) target: &'a Target,
+    /// Sums that begin at nothing are given a number.
+    pub(super) begins_sums: bool,
+    /// Values that are given no number.
+    pub(super) undefined: Set<LVal>,
     pub(super) defs: &'a Defs<'a>,
     pub(super) webs: &'a Webs,
     pub(super) renewals: &'a Renewals,
@@ -136,6 +141,8 @@ impl<'a> Emitter<'a> {
         Emitter {
             program,
             target,
+            begins_sums: false,
+            undefined: Set::default(),
             defs,
             webs,
             renewals,

@@ -21,6 +21,26 @@ fn both(config: Gemm, shape: [u32; 3], options: &LowerOptions) {
     clean(&case, &l);
 }
 
+/// Sums that begin at nothing: assemblers before 12.9 are given a number for each in front of the loop, others none.
+#[test]
+fn sums_have_a_number_in_front_of_their_loop_for_old_assemblers() {
+    let gemm = Gemm::new(Scalar::BF16).transposed(false, true).tile(128, 128, 64);
+    let case = product(&gemm, [200, 136, 200]);
+    let l = lowered(&case, &LowerOptions { schedule: Some(ScheduleKind::Specialised), ..LowerOptions::default() });
+    let text = |max_version| emit(&l.program, &sm_90a(), &EmitOptions { max_version, ..EmitOptions::default() }).unwrap().text;
+    // Sums of the first product, and how many of them are zeros in front of it.
+    let zeros = |text: &str| -> [usize; 2] {
+        let (front, product) = text.split_once("wgmma.mma_async").expect("a product");
+        let sums = product.split_once('{').and_then(|(_, rest)| rest.split_once('}')).expect("a list of sums").0;
+        let zero = |sum: &&str| front.contains(&format!("mov.f32 {sum}, 0f00000000;"));
+        [sums.split(", ").count(), sums.split(", ").filter(zero).count()]
+    };
+    for (version, begun) in [(None, false), (Some((8, 8)), false), (Some((8, 7)), true), (Some((8, 0)), true)] {
+        let [sums, zero] = zeros(&text(version));
+        assert_eq!((sums, zero), (64, if begun { 64 } else { 0 }), "{version:?}");
+    }
+}
+
 /// Sums, a bias that all rows of a lane share, and a residual as large as the sums: more than a lane holds at once. What is loaded comes
 /// piece by piece then.
 #[test]

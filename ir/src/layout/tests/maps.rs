@@ -347,6 +347,21 @@ fn rows_lie_in_lanes_side_by_side_as_far_as_they_go() {
 }
 
 #[test]
+fn every_lane_has_values_of_its_own_of_extents_that_are_no_powers_of_two() {
+    let values = |shape: &[u32], bytes, warps| coalesced_values(shape, bytes, &[1, 0], 16 / bytes, 32, warps).unwrap();
+    for (cols, bytes, warps) in [(3072, 2, 8), (5120, 2, 8), (7168, 2, 8), (5120, 4, 8), (1536, 2, 4), (640, 4, 4)] {
+        let l = values(&[1, cols], bytes, warps);
+        assert_eq!(l.free_mask(Axis::Lane) | l.free_mask(Axis::Warp), 0, "{cols} of {bytes} bytes, {warps} warps: {l}");
+    }
+    // Copies take whole vectors; of fewer elements than lanes' words some lanes have none of their own.
+    let copies = coalesced(&[1, 5120], 2, &[1, 0], 8, 32, 8).unwrap();
+    assert_ne!(copies.free_mask(Axis::Warp), 0);
+    assert_ne!(values(&[1, 640], 2, 8).free_mask(Axis::Warp), 0);
+    // Powers of two are dealt out as copies are.
+    assert_eq!(values(&[64, 256], 2, 8), coalesced(&[64, 256], 2, &[1, 0], 8, 32, 8).unwrap());
+}
+
+#[test]
 fn coalesced_layout_of_a_bf16_tile() {
     let l = coalesced(&[128, 64], 2, &[1, 0], 8, 32, 4).unwrap();
     assert_eq!(l, Layout::blocked(&[128, 64], &[1, 8], &[4, 8], &[4, 1], &[1, 0]).unwrap());

@@ -38,6 +38,8 @@ pub struct Plan {
     pub stages: u32,
     /// How the main loop runs.
     pub schedule: Schedule,
+    /// Programs of a launch, if the caller knows ([`LowerOptions::programs`]).
+    pub programs: Option<u32>,
 }
 
 impl Plan {
@@ -108,7 +110,7 @@ pub fn plan_with(kernel: &Kernel, target: &Target, options: &LowerOptions, ring_
         (Some(ScheduleKind::Specialised), _) | (None, None) => match specialised() {
             Ok(s) => {
                 let warps = s.consumers * target.units.as_ref().map_or(1, |u| u.group_warps);
-                return Ok(Plan { warps, stages: s.depth, schedule: Schedule::Specialised(Rc::new(s)) });
+                return Ok(Plan { warps, stages: s.depth, schedule: Schedule::Specialised(Rc::new(s)), programs: options.programs });
             }
             Err(why) if options.schedule.is_some() => {
                 let refused = swizzle_refused(kernel, Some(&why));
@@ -143,9 +145,9 @@ pub fn plan_with(kernel: &Kernel, target: &Target, options: &LowerOptions, ring_
     let stages = options.stages.or(kernel.hints.stages).unwrap_or(DEFAULT_STAGES).max(1);
     let Some(why) = why else {
         let e = plan_tasks(kernel, target, options, warps)?;
-        return Ok(Plan { warps: e.warps, stages: 1, schedule: Schedule::Explicit(Rc::new(e)) });
+        return Ok(Plan { warps: e.warps, stages: 1, schedule: Schedule::Explicit(Rc::new(e)), programs: options.programs });
     };
-    Ok(Plan { warps, stages, schedule: Schedule::Pipelined { why: Box::new(why) } })
+    Ok(Plan { warps, stages, schedule: Schedule::Pipelined { why: Box::new(why) }, programs: options.programs })
 }
 
 /// Tells what a plan decides, once it is known that the kernel runs so.

@@ -32,6 +32,8 @@ pub struct LowerOptions {
     pub layouts: LayoutChoice,
     /// What is proved before a kernel is lowered.
     pub proof: ProofScope,
+    /// Programs of a launch, if that is known: so many at least, and fewer than twice as many. Only time depends on it.
+    pub programs: Option<u32>,
 }
 
 /// Whose work of warps together is proved: for any number of iterations nobody waits for ever, nothing is read before it is there, or written while others

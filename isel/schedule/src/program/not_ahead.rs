@@ -14,7 +14,7 @@ pub fn held_ahead(kernel: &Kernel, target: &Target, plan: &Plan, main: Inst, loa
     matches!(plan.schedule, Schedule::Pipelined { .. })
         && kernel.insts[main].op == Op::For
         && !kernel.is_explicit()
-        && carried::held(kernel, Programs::of(target, plan.warps, plan.stages), main, load).is_ok()
+        && carried::held(kernel, Programs::of(target, plan), main, load).is_ok()
 }
 
 /// Takes from loads that wait in a loop those that say where others stand which are begun ahead, and nothing else: they are read a step ahead of these.
@@ -53,7 +53,7 @@ pub fn not_ahead(kernel: &Kernel, target: &Target, plan: &Plan, main: Inst, load
     if !kernel.regions[region].insts.contains(&load) {
         NotAhead::Choice
     } else if !copied_loads(kernel)[load] {
-        match (&plan.schedule, carried::held(kernel, Programs::of(target, plan.warps, plan.stages), main, load)) {
+        match (&plan.schedule, carried::held(kernel, Programs::of(target, plan), main, load)) {
             // What is too much for registers is copied, if there are copies for how it lies.
             (Schedule::Pipelined { .. }, Err(why)) if !target.moves_by_lanes() && brings_lane_tile(kernel, load) => {
                 copies().err().unwrap_or(why)

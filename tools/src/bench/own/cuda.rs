@@ -19,6 +19,10 @@ impl Gpu for CudaDevice {
         Ok(self.facts()?.l2)
     }
 
+    fn ptx_version(&self) -> Result<Option<(u8, u8)>, CudaError> {
+        Ok(Some(self.facts()?.ptx_version()))
+    }
+
     fn stream(&self) -> Result<CudaStream, CudaError> {
         CudaDevice::stream(self)
     }

@@ -39,6 +39,10 @@ pub(crate) trait Gpu {
 
     /// Bytes of the L2 cache.
     fn cache(&self) -> Result<u64, Self::Error>;
+    /// The newest PTX version that its driver takes, if it takes any.
+    fn ptx_version(&self) -> Result<Option<(u8, u8)>, Self::Error> {
+        Ok(None)
+    }
     fn stream(&self) -> Result<Self::Stream, Self::Error>;
     /// A kernel on the device.
     fn load(&self, artifact: &Artifact) -> Result<Self::Kernel, Self::Error>;
@@ -110,7 +114,8 @@ impl<'d, G: Gpu> OwnBench<'d, G> {
     /// # Errors
     /// It does not compile, fit or run, or its output is wrong.
     pub(crate) fn load(&self, mut ready: Ready<'_>, options: &Options) -> Result<Loaded<G>, NotBenched> {
-        let options = Options { grid: ready.job.grid, ..options.clone() };
+        let mut options = Options { grid: ready.job.grid, ..options.clone() };
+        options.emit.max_version = options.emit.max_version.or(self.device.ptx_version().map_err(failed)?);
         let artifact = compile(&ready.job.kernel, self.target, &options).map_err(failed)?;
         let kernel = self.device.load(&artifact).map_err(failed)?;
         let buffers = ready.memory.buffers.iter().map(|b| self.device.uploaded(b.bytes()));

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Memory answers after some 700 cycles. A loop that asks for a row and looks at it has nothing else to do meanwhile, unless other programs of the multiprocessor have;
-//! how many there are nobody knows here. So a step that asks for fewer than [`ENOUGH`] bytes a lane is begun ahead, as many steps as `stages` says and
+//! how many there are the grid says, if the caller knows it. So a step that asks for fewer than [`ENOUGH`] bytes a lane (more, where fewer than [`LANES`] run) is begun ahead, as many steps as `stages` says and
 //! it takes to have so many under way, and registers hold. Loads past the end of the loop are put outside of the view, where they move nothing.
 //!
 //! Of a loop with products that is what only lanes look at: vectors of biases, scales, states. Its sums take registers, too, and those come first. The
@@ -17,7 +17,7 @@ use super::super::ahead::Ahead;
 use super::super::write::{Arg, Writer};
 use super::{LoopCopies, Pipelined, content, plus, run_ahead};
 use crate::plan::{
-    LANES_OF_ROW, Replay, at_most_once, computed_with, copied_loads, is_matrix, needs, not_operand, slice_by, spread, written_views,
+    LANES_OF_ROW, Plan, Replay, at_most_once, computed_with, copied_loads, is_matrix, needs, not_operand, slice_by, spread, written_views,
 };
 use crate::reason::NotAhead;
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,8 +26,10 @@ use tilelift_ir::{Effects, Inst, Kernel, Op, Region, Scalar, Type, Value};
 use tilelift_lane::Target;
 use tilelift_lane::hash::Set;
 
-/// Bytes of a lane under way at which a machine's memory is busy, even where a multiprocessor runs few programs.
+/// Bytes of a lane under way at which a machine's memory is busy, where a multiprocessor runs [`LANES`] of them.
 const ENOUGH: u64 = 64;
+/// Lanes that a multiprocessor runs, where nobody knows how many programs a launch has.
+const LANES: u64 = 1024;
 /// Registers of a lane that what is ahead may take.
 const HELD: u64 = 24;
 
@@ -43,16 +45,20 @@ pub(in super::super) struct Programs {
     lanes: u32,
     registers: u64,
     stages: u32,
+    /// Bytes of a lane under way at which memory is busy.
+    enough: u64,
     /// Lanes hold operands of the next step, too, and their fragments have columns where those of other machines have rows.
     by_lanes: bool,
 }
 
 impl Programs {
-    /// Of so many warps, and loops of so many stages.
-    pub fn of(target: &Target, warps: u32, stages: u32) -> Programs {
-        let (lanes, all) = (warps * target.lanes, u64::from(target.registers));
+    /// Of a plan's warps and stages. Where a launch has few programs, each lane has to ask for more.
+    pub fn of(target: &Target, plan: &Plan) -> Programs {
+        let (lanes, all) = (plan.warps * target.lanes, u64::from(target.registers));
         let registers = all.min(all * LANES_OF_ALL / u64::from(lanes));
-        Programs { lanes, registers, stages, by_lanes: target.moves_by_lanes() }
+        let each = target.rates.as_ref().zip(plan.programs).map(|(rates, all)| all.div_ceil(rates.multiprocessors.max(1)));
+        let run = each.map_or(LANES, |each| (u64::from(each) * u64::from(lanes)).clamp(1, LANES));
+        Programs { lanes, registers, stages: plan.stages, enough: ENOUGH * LANES / run, by_lanes: target.moves_by_lanes() }
     }
 }
 
@@ -60,11 +66,12 @@ impl Programs {
 ///
 /// # Errors
 /// What can't be written.
-pub fn loads_ahead(kernel: &Kernel, target: &Target, warps: u32, stages: u32) -> Result<Option<Kernel>, Refusal> {
+pub fn loads_ahead(kernel: &Kernel, target: &Target, plan: &Plan) -> Result<Option<Kernel>, Refusal> {
+    let stages = plan.stages;
     if stages < 2 || kernel.is_explicit() {
         return Ok(None);
     }
-    let programs = Programs::of(target, warps, stages);
+    let programs = Programs::of(target, plan);
     let mut rings: BTreeMap<Inst, LoopCopies> = BTreeMap::new();
     let mut loops = Vec::new();
     kernel.walk(kernel.body, &mut |i| loops.extend((kernel.insts[i].op == Op::For).then_some(i)));
@@ -171,7 +178,7 @@ impl StepLoads {
     /// How many steps ahead it is begun.
     fn ahead(&self, programs: Programs) -> u32 {
         // Products wait for what is loaded, and memory for products: one step ahead pays whatever it brings.
-        let asked = ((ENOUGH - 1) / self.bytes).max(u64::from(self.multiplies));
+        let asked = ((programs.enough - 1) / self.bytes).max(u64::from(self.multiplies));
         asked.min(self.room / self.registers).min(u64::from(programs.stages.max(1)) - 1) as u32
     }
 }
@@ -249,7 +256,7 @@ pub(in super::super) fn held(kernel: &Kernel, programs: Programs, main: Inst, lo
     }
     match step.ahead(programs) {
         0 if programs.stages < 2 => Err(NotAhead::Stages),
-        0 if step.bytes >= ENOUGH && !step.multiplies => Err(NotAhead::Enough { bytes: step.bytes }),
+        0 if step.bytes >= programs.enough && !step.multiplies => Err(NotAhead::Enough { bytes: step.bytes }),
         0 => Err(NotAhead::Held { registers: step.registers }),
         _ => Ok(()),
     }
