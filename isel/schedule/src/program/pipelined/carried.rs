@@ -32,6 +32,8 @@ const ENOUGH: u64 = 64;
 const LANES: u64 = 1024;
 /// Registers of a lane that what is ahead may take.
 const HELD: u64 = 24;
+/// The same beside products, where the target has few programs for the shared memory that operands take; those that lanes bring take registers.
+const HELD_BESIDE: u64 = 48;
 
 /// Registers of a lane for operands and places of products; where lanes alone bring those, twice as many.
 const COMPUTING: u64 = 64;
@@ -213,7 +215,7 @@ fn room_beside(kernel: &Kernel, region: Region, (products, operands): (&[Inst], 
         kernel.regions[region].insts.iter().filter(|&&i| programs.by_lanes && operands(i)).map(|&i| halves_of(kernel, i).div_ceil(2));
     let taken = (sums.iter().chain(carried).map(words).sum::<u64>() + ahead.sum::<u64>()) / u64::from(programs.lanes);
     let computing = if programs.by_lanes { 2 * COMPUTING } else { COMPUTING };
-    (programs.registers.saturating_sub(computing + taken) / 2).min(HELD)
+    (programs.registers.saturating_sub(computing + taken) / 2).min(if programs.by_lanes { HELD } else { HELD_BESIDE })
 }
 
 /// The loads of a loop's body that lanes compute with, of which no product's operand is a matrix' worth: such operands take the registers of fragments, which
