@@ -78,7 +78,8 @@ pub struct Options {
     pub lower: LowerOptions,
     /// Options of the text.
     pub emit: EmitOptions,
-    /// What the grids of all launches are like, if that is known: instances may stand for several positions then.
+    /// What the grids of all launches are like, if that is known: instances may stand for several positions then, and loops of few programs load more
+    /// steps ahead.
     pub grid: Option<GridFacts>,
 }
 

@@ -84,7 +84,8 @@ impl Settings {
         self.options.lower.proof = if prove { ProofScope::All } else { ProofScope::Authors };
         self
     }
-    /// What the grids of all launches are like, if that is known: an instance may stand for several neighbouring positions then.
+    /// What the grids of all launches are like, if that is known: an instance may stand for several neighbouring positions then, and loops of few
+    /// programs load more steps ahead.
     pub fn grid(mut self, grid: impl Into<Option<GridFacts>>) -> Settings {
         self.options.grid = grid.into();
         self

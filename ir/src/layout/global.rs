@@ -98,7 +98,7 @@ fn spread(
     if let Some(&fast) = order.first() {
         let threads = lanes.saturating_mul(warps).max(1);
         let vec = (VECTOR_BYTES / elem_bytes).min(max_vec).min(elements / threads).max(1);
-        // Powers of two that all extents have: a power of two has no more lanes and vectors than elements, other extents may have.
+        // Powers of two that divide the extents: those of other extents may be fewer than lanes, warps and vectors have together.
         let all: u32 = (0..shape.len()).map(|dim| b.left(dim)).sum();
         let least = (LEAST_BYTES / elem_bytes).max(1).ilog2();
         let most = if how.apart { all.saturating_sub(lane_bits + warp_bits).max(least) } else { u32::MAX };

@@ -144,3 +144,22 @@ fn operands_are_converted_ahead_through_any_ring() {
         assert_eq!(refused_as("converted_ahead.tile", &options).map(|why| why.to_string()), None, "{stages}");
     }
 }
+
+/// Loads of a file's first loop that wait where they are used.
+fn waiting(name: &str, options: &LowerOptions) -> usize {
+    let (path, kernels) = kernels(name);
+    let kernel = verify(&kernels[0]).unwrap_or_else(|e| panic!("{path}: {e:?}"));
+    exposure(&kernel, &sm_90a(), options).unwrap_or_else(|e| panic!("{path}: {e}")).loops[0].waiting.len()
+}
+
+#[test]
+fn what_scales_two_products_is_loaded_a_step_ahead() {
+    assert_eq!(waiting("../memory/two_scales_ahead.tile", &LowerOptions::default()), 0);
+}
+
+/// Rows of 40 bytes a lane and view: enough for a multiprocessor that runs several programs, too little for one that runs one.
+#[test]
+fn few_programs_load_more_steps_ahead() {
+    let of = |programs| waiting("../reduce/rows_of_5120.tile", &LowerOptions { stages: Some(3), programs, ..LowerOptions::default() });
+    assert_eq!([None, Some(2048), Some(128)].map(of), [2, 2, 0]);
+}

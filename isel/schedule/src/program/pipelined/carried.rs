@@ -6,8 +6,8 @@
 //! ```
 //!
 //! Memory answers after some 700 cycles. A loop that asks for a row and looks at it has nothing else to do meanwhile, unless other programs of the multiprocessor have;
-//! how many there are the grid says, if the caller knows it. So a step that asks for fewer than [`ENOUGH`] bytes a lane (more, where fewer than [`LANES`] run) is begun ahead, as many steps as `stages` says and
-//! it takes to have so many under way, and registers hold. Loads past the end of the loop are put outside of the view, where they move nothing.
+//! how many there are the grid says, if the caller knows it. So a step that asks for fewer than [`ENOUGH`] bytes a lane (more, where fewer than [`LANES`]
+//! run) is begun ahead, as many steps as `stages` says and it takes to have so many under way, and registers hold. Loads past the end of the loop are put outside of the view, where they move nothing.
 //!
 //! Of a loop with products that is what only lanes look at: vectors of biases, scales, states. Its sums take registers, too, and those come first. The
 //! operands are copied ahead by [`super`], behind this.
